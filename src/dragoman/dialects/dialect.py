@@ -1,0 +1,47 @@
+"""What a dialect is: nine functions over the language between.
+
+A dialect is one folder with `schema`, `request`, `reader`, `writer` and `faults`, and one row in
+`dialects/__init__.py`.  Dialects do not know each other.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from dragoman.dialects.stream import FrameReader
+from dragoman.exchange import EncodedRequest, Exchange, Target
+from dragoman.limits import Limits
+from dragoman.opaque import Sealer
+from dragoman.turn.events import Event, Fault
+from dragoman.turn.fold import Answer
+from dragoman.turn.request import DialectName, Request
+
+
+class Writer(Protocol):
+    """Write one answer: events to bytes.  Refuses an illegal order with `IllegalOrder`."""
+
+    def send(self, event: Event, /) -> bytes: ...
+
+
+class DecodeRequest(Protocol):
+    def __call__(self, body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> Request:
+        """Read a client's request.  Raises `Malformed` with the path, `TooLarge`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One API dialect."""
+
+    name: DialectName
+    # Fields that hold the conversation: a same-dialect relay rewrites these and nothing else.
+    history_fields: tuple[str, ...]
+    decode_request: DecodeRequest
+    encode_request: Callable[[Request, Target], EncodedRequest]
+    # Frames of a stream, and complete bodies, to events.
+    frame_reader: Callable[[Exchange], FrameReader]
+    writer: Callable[[Exchange], Writer]
+    encode_body: Callable[[Answer, Exchange], bytes]
+    # HTTP status and error body to a fault, and back.
+    decode_fault: Callable[[int, bytes], Fault]
+    encode_fault: Callable[[Fault, str], tuple[int, bytes]]  # with the request's id

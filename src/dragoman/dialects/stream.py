@@ -1,0 +1,189 @@
+"""The part that the readers of all dialects share: bytes to frames, faults of framing, the end.
+
+A dialect brings a `FrameReader`, which knows what a frame means.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from dragoman.errors import Malformed, MisuseError, PeerError, TooLarge
+from dragoman.exchange import Exchange
+from dragoman.turn.assembly import Assembler
+from dragoman.turn.events import Event, Fault, FaultKind
+from dragoman.wire.sse import Frame, SSEReader
+
+_EXCERPT_CHARS = 500  # of an unreadable answer, shown in the fault
+
+
+class FrameReader(Protocol):
+    """What a dialect knows of its stream."""
+
+    assembler: Assembler
+
+    @property
+    def pending(self) -> bool:
+        """Something was read that has led to no event yet (a name in pieces, a finish reason)."""
+        ...
+
+    def read(self, frame: Frame, /) -> None:
+        """Tell the assembler what a frame says.
+
+        Raises:
+            Malformed: it is not of the dialect.
+        """
+        ...
+
+    def end(self) -> None:
+        """The stream is over: end the turn, or say that it was cut."""
+        ...
+
+    def read_body(self, body: bytes, /) -> None:
+        """Tell the assembler what a complete answer says, error bodies included.
+
+        Raises:
+            Malformed: it is not of the dialect.
+        """
+        ...
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """Some frames and the events they led to: what a relay passes on as it came, or writes anew."""
+
+    raw: bytes
+    events: list[Event]
+
+
+class StreamReader:
+    """Read one answer: bytes, cut anywhere, to events.
+
+    Raises `PeerError` past a limit, or in strict mode for a malformed event; after that it is dead.
+    """
+
+    def __init__(self, frames: FrameReader, exchange: Exchange, *, keep_raw: bool = False) -> None:
+        self._frames = frames
+        self._assembler = frames.assembler
+        self._sse = SSEReader(limits=exchange.limits, keep_raw=keep_raw)
+        self._exchange = exchange
+        self._strict = exchange.strict
+        self._head = b""  # white space before the first byte that tells SSE from JSON
+        self._body: list[bytes] | None = None  # the answer, if it is one JSON body
+        self._body_size = 0
+        self._sniffing = True
+        self._raw: list[bytes] = []  # frames that led to no event yet
+        self._dead = False
+
+    @property
+    def ended(self) -> bool:
+        """The terminal event is out; what still comes is ignored."""
+        return self._assembler.ended
+
+    def feed(self, data: bytes, /) -> list[Event]:
+        """Return the events that `data` leads to."""
+        if self._sniffing or self._body is not None:
+            data = self._sniff(data)
+        if self._dead:
+            raise MisuseError("feed after an error")
+        try:
+            for frame in self._sse.feed(data):
+                self._read(frame)
+        except PeerError:
+            self._dead = True
+            raise
+        return self._assembler.take()
+
+    def feed_units(self, data: bytes, /) -> list[Unit]:
+        """Return the same events, with the bytes that led to them.  Needs `keep_raw`."""
+        if self._sniffing or self._body is not None:
+            data = self._sniff(data)
+        units: list[Unit] = []
+        try:
+            for frame in self._sse.feed(data):
+                self._raw.append(frame.raw)
+                self._read(frame)
+                if not self._frames.pending or self.ended:
+                    units.append(self._unit())
+        except PeerError:
+            self._dead = True
+            raise
+        return units
+
+    def close(self) -> list[Event]:
+        """End of input: return what was held back, and how the turn ended."""
+        self._close()
+        return self._assembler.take()
+
+    def close_units(self) -> list[Unit]:
+        """End of input, with the bytes that are left."""
+        self._close()
+        return [self._unit()]
+
+    def _unit(self) -> Unit:
+        unit = Unit(b"".join(self._raw), self._assembler.take())
+        self._raw.clear()
+        return unit
+
+    def _close(self) -> None:
+        if self._body is not None:
+            self._raw.append(b"".join(self._body))
+            self._assembler.loss("stream_not_sse")
+            read_answer(self._frames, b"".join(self._body))
+            return
+        text = bytearray()
+        for frame in self._sse.close():
+            self._raw.append(frame.raw)
+            text += frame.data
+            self._read(frame)
+        if not self.ended:
+            self._frames.end()
+
+    def _read(self, frame: Frame) -> None:
+        if self._assembler.ended or not frame.data:
+            return
+        try:
+            self._frames.read(frame)
+        except Malformed as error:
+            if self._strict:
+                raise
+            if frame.whole:
+                self._assembler.loss("chunk_malformed", error.path, error.reason)
+
+    def _sniff(self, data: bytes) -> bytes:
+        """Tell an event stream from a JSON body, whatever was asked for."""
+        if self._body is not None:
+            self._body_size += len(data)
+            if self._body_size > self._exchange.limits.max_response_bytes:
+                raise TooLarge("max_response_bytes", self._exchange.limits.max_response_bytes)
+            self._body.append(data)
+            return b""
+        data = self._head + data
+        stripped = data.lstrip(b" \t\r\n\xef\xbb\xbf")
+        if not stripped:
+            self._head = data
+            return b""
+        self._sniffing = False
+        self._head = b""
+        if stripped[:1] in (b"{", b"["):
+            self._body = []
+            return self._sniff(data)
+        return data
+
+
+def read_answer(frames: FrameReader, body: bytes) -> None:
+    """Tell the assembler what a complete answer says; what cannot be read becomes a fault."""
+    try:
+        frames.read_body(body)
+    except Malformed as error:
+        excerpt = body[:_EXCERPT_CHARS].decode("utf-8", "replace")
+        message = f"upstream answer cannot be read: {error}: {excerpt}"
+        frames.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed"))
+
+
+def truncated(inside: str = "") -> Fault:
+    """Return the fault of a stream that ended before it was finished."""
+    tail = f" inside {inside}" if inside else ""
+    return Fault(
+        FaultKind.UPSTREAM_BAD,
+        f"upstream stream ended unexpectedly{tail}",
+        code="upstream_truncated",
+    )

@@ -1,0 +1,98 @@
+"""The exception tree.  Each class says who is at fault.
+
+    DragomanError
+        ProtocolError              abstract
+            PeerError              abstract: the peer broke its dialect
+                Malformed          not the grammar: carries the JSON path, where there is one
+                IllegalOrder       grammar fine, sequence not: carries state and event
+                Truncated          input ended inside something
+                TooLarge           a named limit was passed: carries the limit's name
+            MisuseError            our caller broke our contract
+        Untranslatable             the target dialect cannot say this: carries the path
+        ConfigError                the operator's input is wrong
+
+`http_status` is what a server answers when the error is a client's; `exit_code` is what the command
+line returns.
+"""
+
+from typing import ClassVar
+
+
+class DragomanError(Exception):
+    """Everything this package raises on purpose."""
+
+    http_status: ClassVar[int] = 500
+    exit_code: ClassVar[int] = 1
+
+
+class ProtocolError(DragomanError):
+    """A sequence of bytes, events or calls that the contract does not allow."""
+
+
+class PeerError(ProtocolError):
+    """The peer broke its dialect."""
+
+    http_status = 400
+
+
+class Malformed(PeerError):
+    """The input is not of the dialect's grammar."""
+
+    def __init__(self, reason: str, *, path: str = "", code: str = "") -> None:
+        self.reason = reason
+        self.path = path
+        self.code = code
+        super().__init__(f"{reason} (at `{path}`)" if path else reason)
+
+
+class IllegalOrder(PeerError):
+    """The input is of the grammar, but not at this place."""
+
+    def __init__(self, *, state: str, event: str, reason: str = "") -> None:
+        self.state = state
+        self.event = event
+        tail = f": {reason}" if reason else ""
+        super().__init__(f"`{event}` is not allowed while {state}{tail}")
+
+
+class Truncated(PeerError):
+    """The input ended inside something."""
+
+    def __init__(self, inside: str) -> None:
+        self.inside = inside
+        super().__init__(f"input ended inside {inside}")
+
+
+class TooLarge(PeerError):
+    """A named limit was passed."""
+
+    http_status = 413
+
+    def __init__(self, limit: str, allowed: int) -> None:
+        self.limit = limit
+        self.allowed = allowed
+        super().__init__(f"limit `{limit}` of {allowed} passed")
+
+
+class MisuseError(ProtocolError):
+    """Our caller broke our contract."""
+
+    exit_code = 2
+
+
+class Untranslatable(DragomanError):
+    """The target dialect cannot say what the request asks for."""
+
+    http_status = 400
+
+    def __init__(self, reason: str, *, path: str, code: str = "unsupported_parameter") -> None:
+        self.reason = reason
+        self.path = path
+        self.code = code
+        super().__init__(f"{reason} (at `{path}`)" if path else reason)
+
+
+class ConfigError(DragomanError):
+    """The operator's input is wrong."""
+
+    exit_code = 2

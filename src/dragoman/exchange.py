@@ -1,0 +1,69 @@
+"""All that is known of one exchange: what readers and writers are made from.
+
+Ids, time and keys come in here, from the shell; the core makes none of them up.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.opaque import Sealer
+from dragoman.profiles.profile import Profile
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import Request
+from dragoman.turn.tools import NO_TOOLS, ToolTable
+
+
+class Rendering(Struct, frozen=True, kw_only=True, gc=False):
+    """Choices a client may make about how its answers look."""
+
+    chat_reasoning: Literal["reasoning_content", "reasoning", "both", "details", "off"] = (
+        "reasoning_content"
+    )
+    responses_reasoning: Literal["summary", "content"] = "summary"
+    responses_refusal: Literal["refusal", "text"] = "refusal"
+    # "message_stop" ends an interrupted Messages stream with that event, for clients that wait for it.
+    stream_error_tail: Literal["none", "message_stop"] = "none"
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """One request and its answer."""
+
+    profile: Profile
+    request: Request | None = None  # the client's, if it is at hand
+    tools: ToolTable = NO_TOOLS  # the client's declared tools
+    model: str = ""  # the name the client is told; empty: the upstream's own
+    seed: str = ""  # what ids are derived from; empty: the upstream's id of the answer
+    created: int = 0  # Unix seconds; 0: what the upstream said
+    sealer: Sealer | None = None  # without one, foreign reasoning state is not carried
+    input_estimate: int = (
+        0  # tokens of the request, for clients that are told before they are known
+    )
+    strict: bool = False  # a malformed event is an error instead of a loss
+    rendering: Rendering = Rendering()
+    limits: Limits = DEFAULT_LIMITS
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """Where a request is going, and what may be done to get it there."""
+
+    profile: Profile
+    model: str = ""  # the upstream's name for the model; empty: the client's
+    strict: bool = False  # what would be a loss of meaning is refused instead
+    repair_history: bool = False  # orphan tool results become text instead of an error
+    prefill: Literal["reject", "continue"] = (
+        "reject"  # a last assistant turn the target cannot go on
+    )
+    known_ids: dict[str, str] = {}  # native ids behind `gh-…` ids, as far as remembered
+    limits: Limits = DEFAULT_LIMITS
+
+
+class EncodedRequest(Struct, frozen=True):
+    """A request in a target's dialect."""
+
+    body: bytes
+    losses: tuple[Loss, ...] = ()
+    stop: tuple[
+        str, ...
+    ] = ()  # stop sequences the target cannot match: to be matched on the answer

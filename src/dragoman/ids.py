@@ -1,0 +1,140 @@
+"""Tool-call ids: legal for every peer, reversible, and without state.
+
+Ids of an upstream (`functions.bash:15`) are kept verbatim in the turn.  A client sees them through
+`encode_id`, which any dialect accepts; when the client sends them back, `decode_id` restores them, and
+`UpstreamIds` renders them in the style that the upstream wants.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal, TypeAlias
+
+MAX_CLIENT_ID: Final = 40  # what the strictest client dialect takes
+
+IdStyle: TypeAlias = Literal["any", "openai40", "responses64", "anthropic64", "mistral9", "kimi"]
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_RESERVED: Final = re.compile(r"g[xh][0-9]*-")
+_ESCAPED: Final = re.compile(r"gx[0-9]*-(.*)", re.DOTALL)
+_HEX_PAIR: Final = re.compile(r"-([0-9a-f]{2})")
+_BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_LENGTHS: Final[Mapping[str, int]] = {"openai40": 40, "responses64": 64, "anthropic64": 64}
+_WORD: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def derived_id(prefix: str, seed: str, what: str, length: int = 24) -> str:
+    """Return an id that depends on nothing but its arguments."""
+    return prefix + _base62(f"{seed}\0{what}", length)
+
+
+def _base62(text: str, length: int) -> str:
+    number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), "big")
+    digits: list[str] = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(_BASE62[digit])
+    return "".join(digits)
+
+
+def encode_id(native: str, k: int = 0) -> str:
+    """Return the id that a client sees: at most 40 of `[A-Za-z0-9_-]`, one for each (native, k).
+
+    `k` above 0 tells apart calls that have the same native id.
+    """
+    if not k and _PLAIN.fullmatch(native) and not _RESERVED.match(native):
+        return native
+    escaped = "".join(
+        chr(byte) if (chr(byte).isalnum() and byte < 128) or byte == 0x5F else f"-{byte:02x}"
+        for byte in native.encode("utf-8", "surrogatepass")
+    )
+    legible = f"gx{k or ''}-{escaped}"
+    if len(legible) <= MAX_CLIENT_ID:
+        return legible
+    digest = hashlib.sha256(f"{native}\0{k}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"gh-{digest[:32]}"
+
+
+def decode_id(client_id: str, known: Mapping[str, str] | None = None) -> str:
+    """Return the native id behind what a client sent.
+
+    `known` maps `gh-…` ids, which cannot be read back, to their native ids, for as long as somebody
+    remembers them; calls and results still pair without it.
+    """
+    if client_id.startswith("gh-"):
+        return known.get(client_id, client_id) if known else client_id
+    match = _ESCAPED.fullmatch(client_id)
+    if not match:
+        return client_id
+    body = match.group(1)
+    if "-" in _HEX_PAIR.sub("", body):
+        return client_id
+    try:
+        raw = re.sub(
+            rb"-([0-9a-f]{2})", lambda pair: bytes.fromhex(pair.group(1).decode()), body.encode()
+        )
+        return raw.decode("utf-8", "surrogatepass")
+    except UnicodeError:
+        return client_id
+
+
+class ClientIds:
+    """Ids for the calls of one answer: no two alike, and none that the history used."""
+
+    def __init__(self, used: Iterable[str] = ()) -> None:
+        self._used = set(used)
+
+    def render(self, native: str) -> str:
+        """Return the client's id for the next call, whose native id this is."""
+        k = 0
+        while (client_id := encode_id(native, k)) in self._used:
+            k += 1
+        self._used.add(client_id)
+        return client_id
+
+
+class UpstreamIds:
+    """Ids of one request's history in the upstream's style; the same call always gets the same."""
+
+    def __init__(self, style: IdStyle, known: Mapping[str, str] | None = None) -> None:
+        self._render: Callable[[str, str], str] = {
+            "any": self._any,
+            "mistral9": self._mistral,
+            "kimi": self._kimi,
+        }.get(style, self._short)
+        self._length = _LENGTHS.get(style, 0)
+        self._known = known
+        self._ids: dict[str, str] = {}  # by the client's id
+        self._taken: set[str] = set()
+
+    def of(self, client_id: str, name: str = "") -> str:
+        """Return the upstream's id for a call of the tool `name`, or for its result."""
+        rendered = self._ids.get(client_id)
+        if rendered is None:
+            native = decode_id(client_id, self._known)
+            rendered = base = self._render(native, name)
+            k = 1
+            while rendered in self._taken:
+                rendered = self._render(f"{native}_{k}", name)
+                if rendered == base:
+                    rendered = f"{base}_{k}"
+                k += 1
+            self._taken.add(rendered)
+            self._ids[client_id] = rendered
+        return rendered
+
+    def _any(self, native: str, _name: str) -> str:
+        return native
+
+    def _short(self, native: str, _name: str) -> str:
+        if len(native) <= self._length and _WORD.fullmatch(native):
+            return native
+        return f"gh-{hashlib.sha256(native.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+    def _mistral(self, native: str, _name: str) -> str:
+        if len(native) == 9 and native.isalnum() and native.isascii():
+            return native
+        return _base62(native, 9)
+
+    def _kimi(self, _native: str, name: str) -> str:
+        return f"functions.{name}:{len(self._ids)}"

@@ -1,0 +1,40 @@
+"""Every bound on what a peer may send, named, with its reason.
+
+Passing one raises `TooLarge`, which names the field of `Limits` that was passed.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+
+class Limits(Struct, frozen=True, kw_only=True, gc=False):
+    """What one exchange may hold.  The defaults fit real coding agents with room to spare."""
+
+    # A coding agent's request with images is a few MiB; vendors stop at 32 MB.
+    max_request_bytes: int = 64 * MIB
+    # The whole of one answer, streamed or not.
+    max_response_bytes: int = 256 * MIB
+    # One server-sent event; generated images arrive as one event of many MiB.
+    max_sse_event_bytes: int = 32 * MIB
+    # Arguments of one tool call.  They are counted, not buffered: a section cap of some KiB is what
+    # cuts real `Write` calls, and no cap at all is a memory hole.
+    max_tool_args_bytes: int = 16 * MIB
+    # What may wait while the call before it is still open (parallel calls whose parts alternate).
+    max_waiting_bytes: int = 16 * MIB
+    # A tool name arrives whole in every sane stream; this bounds names sent in pieces.
+    max_tool_name_chars: int = 1024
+    # Blocks of one answer, tool calls among them.
+    max_blocks: int = 10_000
+    # Nesting of JSON in arguments; deeper input exists only to exhaust a parser.
+    max_json_depth: int = 256
+    # How much of a call's arguments is remembered to recognise a peer that sends them twice.
+    resend_window_bytes: int = 64 * KIB
+    # An envelope of foreign reasoning state travels in every later request: keep it modest.
+    max_envelope_bytes: int = 256 * KIB
+
+
+DEFAULT_LIMITS: Final = Limits()

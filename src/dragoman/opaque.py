@@ -1,0 +1,95 @@
+"""Signed envelopes: how one vendor's reasoning state travels through a client of another dialect.
+
+A client hands back what it was given, in a field meant for its own vendor's state.  The envelope says
+whose state it is, so that it returns to its origin and to nobody else.  It is authenticated, not secret.
+
+    dgm1.<base64url of zlib of JSON>.<base64url of HMAC-SHA256, first 12 bytes>
+"""
+
+import base64
+import hashlib
+import hmac
+import zlib
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.turn.events import OpaqueKind
+
+PREFIX: Final = "dgm1."
+_MAC_BYTES: Final = 12
+
+
+class Envelope(
+    Struct,
+    frozen=True,
+    gc=False,
+    omit_defaults=True,
+    rename={
+        "origin": "o",
+        "model": "m",
+        "kind": "k",
+        "data": "d",
+        "text": "t",
+        "digest": "h",
+        "item_id": "i",
+        "call_id": "c",
+    },
+):
+    """What an envelope holds."""
+
+    origin: str
+    kind: OpaqueKind
+    model: str = ""
+    data: str = ""
+    text: str | None = None  # the reasoning itself, where the client will not send it back
+    digest: str = ""  # of the reasoning text, to see that the client sends it back unchanged
+    item_id: str = ""
+    call_id: str = ""
+
+
+def text_digest(text: str) -> str:
+    """Return the digest that an envelope keeps of a reasoning text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def is_envelope(data: str) -> bool:
+    """Say whether this was minted here, by us or by another instance."""
+    return data.startswith(PREFIX)
+
+
+class Sealer:
+    """Seal and open envelopes with one key.  Instances that share clients must share the key."""
+
+    def __init__(self, key: bytes, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._key = key
+        self._limit = limits.max_envelope_bytes
+        self._encoder = msgspec.json.Encoder()
+        self._decoder = msgspec.json.Decoder(Envelope)
+
+    def seal(self, envelope: Envelope) -> str | None:
+        """Return the envelope as printable ASCII, or None if it would pass `max_envelope_bytes`."""
+        packed = zlib.compress(self._encoder.encode(envelope), 6)
+        sealed = PREFIX + base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+        sealed = f"{sealed}.{self._mac(sealed)}"
+        return sealed if len(sealed) <= self._limit else None
+
+    def open(self, sealed: str) -> Envelope | None:
+        """Return what the envelope holds, or None if it is not ours, damaged or too large."""
+        body, _, mac = sealed.rpartition(".")
+        if len(sealed) > self._limit or not hmac.compare_digest(
+            mac.encode("utf-8", "replace"), self._mac(body).encode()
+        ):
+            return None
+        packed = body.removeprefix(PREFIX)
+        try:
+            raw = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
+            return self._decoder.decode(zlib.decompress(raw))
+        except (ValueError, zlib.error, msgspec.DecodeError):
+            return None
+
+    def _mac(self, body: str) -> str:
+        digest = hmac.new(self._key, body.encode("utf-8", "replace"), hashlib.sha256).digest()
+        return base64.urlsafe_b64encode(digest[:_MAC_BYTES]).decode()

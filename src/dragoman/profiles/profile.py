@@ -1,0 +1,99 @@
+"""What an upstream or a model can and cannot do, as data.
+
+Every field is a fact about a peer, with a line of prose; the code asks the profile and never the
+vendor's name.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from dragoman.ids import IdStyle
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """Facts about one upstream.  The defaults are those of a careful unknown Chat server."""
+
+    name: str
+    says: str = ""  # one line: what this is
+    vendor: str = ""  # whose opaque state it understands; empty: its own name
+
+    # --- reading its streams ---
+    think_tags: Literal["off", "auto", "implicit_open"] = "auto"  # `<think>` inside the text
+    cumulative: bool = False  # each delta repeats the whole text so far
+    lenient_eof: bool = False  # a stream that ends after complete tool calls counts as finished
+    tool_calls: Literal["stream", "whole"] = (
+        "stream"  # "whole" holds each call until it is complete
+    )
+
+    # --- requests: limits and names ---
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    max_output_tokens: int | None = None  # larger wishes are clamped to this
+    default_max_output: int = 32_000  # where the dialect demands a limit and the client gave none
+    stream_usage: bool = True  # knows `stream_options.include_usage`
+    supports_store: bool = False  # knows `store` and other fields of OpenAI's platform
+    user_field: Literal["user", "safety_identifier", "none"] = "user"
+    id_style: IdStyle = "any"
+    max_stop_sequences: int = 4
+
+    # --- requests: messages ---
+    developer_role: bool = False  # takes `developer` where others take `system`
+    midturn_system: bool = True  # takes instructions anywhere in the conversation
+    merge_system: bool = False  # wants one leading system message and no other
+    alternate_roles: bool = False  # wants user and assistant to alternate
+    content_parts: Literal["parts", "string"] = "parts"  # "string": text only, joined
+    tool_content: Literal["string", "parts"] = "string"  # content of a tool message
+    tool_images: Literal["follow_up", "native", "placeholder"] = "follow_up"
+    empty_assistant_content: Literal["null", "empty", "omit"] = "null"
+    refuses_empty_tool_content: bool = False
+    images: Literal["any", "base64_only", "none"] = "any"
+    documents: bool = True  # takes PDF files
+    prefill: Literal["no", "native", "prefix", "partial"] = (
+        "no"  # a last assistant turn to go on from
+    )
+
+    # --- requests: tools ---
+    tool_choice: Literal["full", "strings_only", "auto_only"] = "full"
+    tool_choice_none: bool = True
+    supports_parallel_flag: bool = True
+    supports_strict: bool = False
+    supports_custom_tools: bool = False
+    schema_dialect: Literal["any", "moonshot", "gemini", "plain"] = "any"  # see `profiles.schema`
+    server_tools: tuple[str, ...] = ()  # kinds of vendor-run tools it has, such as `web_search`
+
+    # --- requests: output and sampling ---
+    json_schema: Literal["native", "json_object", "instruction"] = "native"
+    drop_sampling: bool = False  # refuses temperature and top_p
+    vendor_sampling: bool = False  # takes `top_k` and friends
+    supports_logprobs: bool = True
+    supports_verbosity: bool = False
+    supports_cache_key: bool = False
+    cache_control: bool = False  # takes Anthropic's cache marks on Chat content parts
+    cache_breakpoints: bool = False  # takes OpenAI's explicit cache breakpoints
+
+    # --- reasoning ---
+    reasoning_control: Literal[
+        "none",
+        "reasoning_effort",
+        "openrouter",
+        "thinking_type",
+        "chat_template_kwargs",
+        "adaptive",
+        "budget",
+    ] = "reasoning_effort"
+    supported_efforts: tuple[str, ...] = ("low", "medium", "high")
+    forced_tool_choice_with_thinking: bool = True  # takes both in one request
+    forced_tool_choice_policy: Literal["error", "disable_thinking", "downgrade"] = (
+        "disable_thinking"
+    )
+    replay_reasoning: Literal["never", "tool_turns", "current_turn", "always"] = "never"
+    reasoning_field: Literal["reasoning_content", "reasoning", "reasoning_details"] = (
+        "reasoning_content"
+    )
+    reasoning_filler: str = ""  # put where the peer demands reasoning and there is none
+    carry_reasoning: bool = False  # later calls of a tool chain repeat its last reasoning
+
+    @property
+    def origin(self) -> str:
+        """Whose opaque state this upstream sends and understands."""
+        return self.vendor or self.name

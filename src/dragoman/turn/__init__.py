@@ -1,0 +1,4 @@
+"""The language between the dialects: requests, stream events, what may follow what.
+
+Knows no vendor's field names.
+"""

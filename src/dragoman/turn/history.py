@@ -1,0 +1,148 @@
+"""Calls and results of a history, brought into the order every dialect can take.
+
+After `settle`: each call id is used once; the results of an assistant turn stand in one user turn
+directly after it, in call order, before that turn's other parts; no call is without a result.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from dragoman.errors import Malformed
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import (
+    Part,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+    joined_text,
+)
+
+NO_RESULT = "[no result]"
+
+
+def settle(
+    turns: Sequence[Turn], losses: list[Loss], *, strict: bool = False, repair: bool = False
+) -> list[Turn]:
+    """Return the turns in order; what had to be changed is added to `losses`.
+
+    Raises:
+        Malformed: a result answers no call (unless `repair`), or a call has no result (if `strict`).
+    """
+    settled: list[Turn] = []
+    used: dict[str, int] = {}  # how often each id was given to a call
+    at = 0
+    while at < len(turns):
+        turn = turns[at]
+        at += 1
+        if turn.role is not Role.ASSISTANT:
+            settled.append(_without_results(turn, losses, repair=repair))
+            continue
+        renamed, names = _rename(turn, used, losses)
+        settled.append(renamed)
+        if not names:
+            continue
+        # Whatever stands between this turn and the next assistant turn may hold its results.
+        following: list[Turn] = []
+        while at < len(turns) and turns[at].role is not Role.ASSISTANT:
+            following.append(turns[at])
+            at += 1
+        results, rest = _collect(following, names, losses, repair=repair)
+        settled.append(Turn(Role.USER, _in_call_order(renamed, results, losses, strict=strict)))
+        settled.extend(turn for turn in rest if turn.parts)
+    return _joined(settled)
+
+
+def _rename(turn: Turn, used: dict[str, int], losses: list[Loss]) -> tuple[Turn, dict[str, str]]:
+    """Give each call an id of its own; return the new ids by the old ones."""
+    names: dict[str, str] = {}
+    parts: list[Part] = []
+    for part in turn.parts:
+        if isinstance(part, ToolCallPart):
+            count = used.get(part.id, 0)
+            used[part.id] = count + 1
+            fresh = part.id
+            if count:
+                fresh = f"{part.id}_{count}"
+                losses.append(Loss("call_id_renumbered", turn.path, f"{part.id} became {fresh}"))
+                used[fresh] = used.get(fresh, 0) + 1
+            # Within one turn the first result goes to the first call of that id.
+            names.setdefault(part.id, fresh)
+            part = part if fresh == part.id else structs.replace(part, id=fresh)  # noqa: PLW2901
+        parts.append(part)
+    return structs.replace(turn, parts=tuple(parts)), names
+
+
+def _collect(
+    following: Sequence[Turn], names: dict[str, str], losses: list[Loss], *, repair: bool
+) -> tuple[dict[str, ToolResultPart], list[Turn]]:
+    """Take the results of one assistant turn out of the turns that follow it."""
+    results: dict[str, ToolResultPart] = {}
+    rest: list[Turn] = []
+    for turn in following:
+        others: list[Part] = []
+        for part in turn.parts:
+            fresh = names.get(part.call_id) if isinstance(part, ToolResultPart) else None
+            if isinstance(part, ToolResultPart) and fresh is not None and fresh not in results:
+                results[fresh] = structs.replace(part, call_id=fresh)
+            else:
+                others.append(part)
+        rest.append(
+            _without_results(structs.replace(turn, parts=tuple(others)), losses, repair=repair)
+        )
+    return results, rest
+
+
+def _in_call_order(
+    turn: Turn, results: dict[str, ToolResultPart], losses: list[Loss], *, strict: bool
+) -> tuple[Part, ...]:
+    ordered: list[Part] = []
+    for part in turn.parts:
+        if not isinstance(part, ToolCallPart):
+            continue
+        result = results.get(part.id)
+        if result is None:
+            if strict:
+                raise Malformed(f"tool call `{part.id}` has no result", path=turn.path)
+            losses.append(Loss("tool_result_missing", turn.path, part.id))
+            result = ToolResultPart(part.id, (TextPart(NO_RESULT),), True, part.flavor)
+        ordered.append(result)
+    return tuple(ordered)
+
+
+def _without_results(turn: Turn, losses: list[Loss], *, repair: bool) -> Turn:
+    """Refuse, or turn into text, results that answer no call."""
+    if not any(isinstance(part, ToolResultPart) for part in turn.parts):
+        return turn
+    parts: list[Part] = []
+    for part in turn.parts:
+        if not isinstance(part, ToolResultPart):
+            parts.append(part)
+            continue
+        if not repair:
+            reason = f"tool result for `{part.call_id}`, which no call before it has as its id"
+            raise Malformed(reason, path=turn.path, code="tool_result_orphaned")
+        losses.append(Loss("tool_result_orphaned", turn.path, part.call_id))
+        parts.append(TextPart(f"[result of tool call {part.call_id}]\n{joined_text(part.parts)}"))
+        parts.extend(other for other in part.parts if not isinstance(other, TextPart))
+    return structs.replace(turn, parts=tuple(parts))
+
+
+def _joined(turns: Sequence[Turn]) -> list[Turn]:
+    """Join a user turn to the results directly before it: they are one turn of the conversation."""
+    joined: list[Turn] = []
+    for turn in turns:
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and turn.role is last.role is Role.USER
+            and isinstance(last.parts[0] if last.parts else None, ToolResultPart)
+        ):
+            joined[-1] = structs.replace(
+                last, parts=last.parts + turn.parts, name=turn.name, path=turn.path
+            )
+        else:
+            joined.append(turn)
+    return joined

@@ -1,0 +1,80 @@
+"""What could not be carried, or had to be mended: nothing is dropped in silence.
+
+Knows the codes; must not know any dialect's field names.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+# Every code that a `Loss` may carry, with what it tells the user.  A test holds the code base to it.
+CODES: Final[dict[str, str]] = {
+    # --- requests: something the target cannot say ---
+    "field_dropped": "a request field has no counterpart in the target dialect",
+    "value_clamped": "a value was brought into the target's range",
+    "sampling_dropped": "the target does not take this sampling parameter",
+    "system_midturn_emulated": "an instruction inside the conversation became marked user text",
+    "schema_not_enforced": "the target cannot enforce the JSON schema; it was added as an instruction",
+    "json_object_emulated": "JSON output is asked for by an instruction only",
+    "grammar_not_enforced": "a custom tool's grammar became part of its description",
+    "server_tool_dropped": "a tool run by the vendor is not available at the target",
+    "tool_option_dropped": "an option of a tool definition has no counterpart",
+    "tool_choice_adjusted": "the tool choice was weakened to what the target takes",
+    "tool_choice_dropped": "a tool choice without tools means nothing",
+    "tool_renamed": "a tool name was made legal for the target; answers carry the original",
+    "parallel_not_enforced": "the target has no switch against parallel tool calls",
+    "thinking_disabled_by_tool_choice": "forced tool use excludes thinking at the target",
+    "thinking_disabled_missing_blocks": "thinking is off: the history lacks its signed blocks",
+    "thinking_dropped": "the thinking settings do not fit the target or its token limit",
+    "effort_adjusted": "the reasoning effort was moved to the nearest one the target knows",
+    "reasoning_dropped": "reasoning of the history cannot be given to this target",
+    "reasoning_filled": "the target demands reasoning on this turn and the history has none",
+    "opaque_dropped": "reasoning state of one vendor means nothing to another",
+    "opaque_invalid": "an envelope did not open: forged, damaged, or sealed with another key",
+    "opaque_too_large": "reasoning state passed the envelope's limit and was left out",
+    "tool_result_missing": "a tool call had no result; a neutral one was put in",
+    "tool_result_orphaned": "a tool result without its call became user text",
+    "tool_image_moved": "images of a tool result follow in a user message",
+    "tool_content_flattened": "structured content of a tool result became text",
+    "call_id_renumbered": "an id was used for two calls of the history; the later one was renamed",
+    "citations_dropped": "citations have no counterpart in the target dialect",
+    "content_flattened": "a content part became text",
+    "content_dropped": "a part of the assistant's history has no counterpart",
+    "cache_hint_dropped": "more cache marks than the target takes",
+    "turn_added": "the target demands that a user turn comes first",
+    "prefill_emulated": "the target cannot continue an answer; the request asks it to go on",
+    "empty_content_filled": "the target refuses an empty content",
+    "stop_emulated": "more stop sequences than the target takes; the rest must be matched here",
+    "max_tokens_defaulted": "the target demands an output limit and the request has none",
+    # --- streams and answers: something the peer got wrong, mended ---
+    "chunk_malformed": "an event of the stream was not of its dialect and was skipped",
+    "choice_dropped": "only the first choice of an answer is carried",
+    "finish_reason_fixed": "the finish reason contradicted the answer",
+    "finish_reason_unknown": "the finish reason is not known; read as a normal stop",
+    "args_repaired": "a tool call's arguments were not valid JSON and were mended",
+    "args_trailing": "text after a tool call's complete arguments was dropped",
+    "args_repeated": "a tool call's arguments came twice; the second copy was dropped",
+    "args_not_object": "a tool call's arguments were no object; they are wrapped as `_raw`",
+    "call_cut": "a tool call was cut off; its arguments are not complete",
+    "call_id_duplicate": "a tool-call id came twice and was told apart",
+    "call_without_name": "a tool call never got a name",
+    "late_delta_dropped": "a delta came for a block that had already ended",
+    "content_after_finish": "content came after the finish reason",
+    "held_content_lost": "the stream failed while content waited for a call to end",
+    "part_unknown": "a content part of unknown type was dropped",
+    "logprobs_dropped": "token probabilities cannot be carried",
+    "server_block_dropped": "a vendor-run tool's block cannot be carried",
+    "usage_missing": "the peer reported no token counts",
+    "block_unclosed": "the peer did not end a block; it was ended here",
+    "refusal_as_text": "a refusal became plain text",
+    "surrogate_replaced": "half of a surrogate pair was replaced",
+    "stream_not_sse": "the peer answered one body where a stream was asked for",
+}
+
+
+class Loss(Struct, frozen=True, gc=False, tag="loss", tag_field="event"):
+    """One thing that was not carried as it stood.  Also an event of a stream, allowed anywhere."""
+
+    code: str  # a key of `CODES`
+    path: str = ""  # JSON path of the field, in the dialect it came from; or the block
+    detail: str = ""  # what is particular to this one

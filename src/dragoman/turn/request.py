@@ -1,0 +1,271 @@
+"""A request, free of any dialect.
+
+Decoders build it whole or raise; encoders never change it.  `Raw` fields hold JSON text exactly as the
+client wrote it, so that key order, digits and blanks survive and prefix caches stay warm.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from msgspec import Raw, Struct
+
+from dragoman.turn.events import Channel, Flavor, OpaqueKind
+from dragoman.turn.loss import Loss
+
+DialectName: TypeAlias = Literal["chat", "anthropic", "responses"]
+
+
+class Role(StrEnum):
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"  # an instruction inside the conversation
+
+
+class CacheHint(Struct, frozen=True, gc=False):
+    """The client marks the end of a prefix worth caching."""
+
+    long: bool = False  # about an hour instead of minutes
+
+
+class Base64Source(Struct, frozen=True, gc=False, tag="base64"):
+    media_type: str
+    data: str  # base64 text, as received
+
+
+class UrlSource(Struct, frozen=True, gc=False, tag="url"):
+    url: str
+
+
+class FileSource(Struct, frozen=True, gc=False, tag="file"):
+    """A file stored at a vendor: means nothing elsewhere."""
+
+    file_id: str
+    vendor: str  # "anthropic" or "openai"
+
+
+class TextSource(Struct, frozen=True, gc=False, tag="text"):
+    """A document given as plain text."""
+
+    text: str
+
+
+Source: TypeAlias = Base64Source | UrlSource | FileSource | TextSource
+
+
+class TextPart(Struct, frozen=True, gc=False, tag="text"):
+    text: str
+    cache: CacheHint | None = None
+    citations: tuple[Raw, ...] = ()  # as the vendor wrote them
+    vendor: str = ""  # whose shape `citations` have
+
+
+class ImagePart(Struct, frozen=True, gc=False, tag="image"):
+    source: Base64Source | UrlSource | FileSource
+    detail: str = ""
+    cache: CacheHint | None = None
+
+
+class DocumentPart(Struct, frozen=True, tag="document"):
+    source: Source | None  # None: the content is in `parts`
+    title: str = ""
+    context: str = ""
+    cite: bool = False
+    parts: tuple["TextPart | ImagePart", ...] = ()
+    cache: CacheHint | None = None
+
+
+class AudioPart(Struct, frozen=True, gc=False, tag="audio"):
+    data: str
+    format: str
+
+
+class SearchResultPart(Struct, frozen=True, tag="search_result"):
+    source: str
+    title: str
+    parts: tuple[TextPart, ...]
+    cache: CacheHint | None = None
+
+
+class OpaqueState(Struct, frozen=True, gc=False):
+    """Reasoning state that only `origin` can read, as found in the history."""
+
+    kind: OpaqueKind
+    data: str
+    origin: str
+    item_id: str = ""
+
+
+class ReasoningSegment(Struct, frozen=True, gc=False):
+    text: str
+    channel: Channel = Channel.FULL
+
+
+class ReasoningPart(Struct, frozen=True, tag="reasoning"):
+    segments: tuple[ReasoningSegment, ...] = ()
+    opaque: tuple[OpaqueState, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All that is readable; parts of a summary are set apart by a blank line."""
+        return "\n\n".join(segment.text for segment in self.segments)
+
+
+class ToolCallPart(Struct, frozen=True, tag="tool_call"):
+    id: str  # as the client sent it; `ids.UpstreamIds` turns it into the upstream's own
+    name: str
+    arguments: str  # JSON text exactly as received; for custom calls the free-form input
+    flavor: Flavor = Flavor.FUNCTION
+    namespace: str = ""
+    opaque: tuple[OpaqueState, ...] = ()
+
+
+class ToolResultPart(Struct, frozen=True, tag="tool_result"):
+    call_id: str
+    parts: tuple["TextPart | ImagePart | DocumentPart | SearchResultPart", ...] = ()
+    is_error: bool = False
+    flavor: Flavor = Flavor.FUNCTION
+    cache: CacheHint | None = None
+
+
+class ServerToolPart(Struct, frozen=True, tag="server_tool"):
+    """A vendor-run tool's call or result in the history."""
+
+    vendor: str
+    summary: str  # what it was, in one readable line
+    raw: Raw
+
+
+class RefusalPart(Struct, frozen=True, gc=False, tag="refusal"):
+    text: str
+
+
+class OpaquePart(Struct, frozen=True, tag="opaque"):
+    """A vendor's own block of the history (compaction and the like)."""
+
+    vendor: str
+    raw: Raw
+    text: str = ""  # what of it is readable
+    path: str = ""  # where it stood, for the error if a target cannot take it
+
+
+Part: TypeAlias = (
+    TextPart
+    | ImagePart
+    | DocumentPart
+    | AudioPart
+    | SearchResultPart
+    | ReasoningPart
+    | ToolCallPart
+    | ToolResultPart
+    | ServerToolPart
+    | RefusalPart
+    | OpaquePart
+)
+
+
+class Turn(Struct, frozen=True):
+    role: Role
+    parts: tuple[Part, ...]
+    name: str = ""
+    phase: str = ""
+    path: str = ""  # where the turn stood in the client's request
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str = ""
+    schema: Raw | None = None  # JSON schema of the arguments
+    strict: bool | None = None
+    flavor: Flavor = Flavor.FUNCTION
+    namespace: str = ""
+    grammar: tuple[str, str] | None = None  # custom tools: syntax and definition
+    server: bool = False  # the vendor runs it
+    kind: str = ""  # server and built-in tools: the vendor's type, such as `web_search`
+    vendor: str = ""  # server and built-in tools: whose it is
+    raw: Raw | None = None  # server and built-in tools: the whole definition
+    examples: tuple[Raw, ...] = ()
+    options: tuple[str, ...] = ()  # names of options that no other dialect has
+    cache: CacheHint | None = None
+    path: str = ""
+
+
+class ToolChoice(Struct, frozen=True):
+    mode: Literal["auto", "required", "none", "tool"]
+    name: str = ""  # with mode "tool"
+    namespace: str = ""
+    allowed: tuple[str, ...] = ()  # only these tools may be used; empty: all
+
+
+class Sampling(Struct, frozen=True, gc=False, kw_only=True):
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: Raw | None = None
+
+
+class ReasoningWish(Struct, frozen=True, gc=False, kw_only=True):
+    """What the client asks of the model's reasoning."""
+
+    mode: Literal["default", "off", "auto", "budget", "effort"] = "default"
+    effort: str = ""  # none, minimal, low, medium, high, xhigh, max
+    budget: int | None = None
+    show: Literal["", "none", "summary", "full"] = ""  # empty: the client did not say
+
+
+class OutputFormat(Struct, frozen=True, kw_only=True):
+    kind: Literal["text", "json_object", "json_schema"] = "text"
+    name: str = ""
+    description: str = ""
+    schema: Raw | None = None
+    strict: bool | None = None
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One request, as the client meant it."""
+
+    dialect: DialectName
+    model: str
+    stream: bool = False
+    system: tuple[TextPart, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel: bool | None = None
+    max_output: int | None = None
+    sampling: Sampling = Sampling()
+    stop: tuple[str, ...] = ()
+    count: int = 1  # how many answers are asked for
+    reasoning: ReasoningWish = ReasoningWish()
+    format: OutputFormat = OutputFormat()
+    verbosity: str = ""
+    user_id: str = ""
+    tier: str = ""  # auto, default, flex, scale, priority, fast, ultrafast
+    cache_key: str = ""
+    cache_all: CacheHint | None = None  # a mark on the whole prefix
+    logprobs: bool = False
+    top_logprobs: int | None = None
+    include_usage: bool = True  # the client wants token counts in its stream
+    include: tuple[str, ...] = ()
+    previous_id: str = ""
+    store: bool | None = None
+    metadata: Raw | None = None
+    # Fields of the client's dialect that have no place above, as written: for a target of the same
+    # dialect, for echoes, and to say what was lost.
+    extensions: dict[str, Raw] = {}
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def call_ids(self) -> frozenset[str]:
+        """Ids of all calls in the history, as the client knows them."""
+        return frozenset(
+            part.id for turn in self.turns for part in turn.parts if isinstance(part, ToolCallPart)
+        )
+
+
+def joined_text(parts: Sequence[Part], separator: str = "\n\n") -> str:
+    """Return the text parts of `parts` as one string."""
+    return separator.join(part.text for part in parts if isinstance(part, TextPart) and part.text)

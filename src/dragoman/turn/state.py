@@ -1,0 +1,168 @@
+"""Which event may follow which: everything that decides it is in this file.
+
+Theory of operation.  Two coupled machines: one for the turn, one for the block that is open; blocks
+never overlap.  An absent key in a table is the error, and the error names state and event.
+
+Rules beside the tables: block indexes count 0, 1, 2, …; a delta names the open block; only a cut call
+may end incomplete; every block has ended before `Finish`, while `Fault` may leave one open; a final
+`Usage` comes once; counts do not fall.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from dragoman.errors import IllegalOrder
+from dragoman.turn.events import (
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Citation,
+    Event,
+    Fault,
+    Finish,
+    FinishReason,
+    InputDelta,
+    Opaque,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
+    Start,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.loss import Loss
+
+
+class TurnState(StrEnum):
+    IDLE = "idle"  # nothing yet
+    OPEN = "between blocks"
+    BLOCK = "inside a block"
+    ENDED = "ended"
+
+
+# The turn: which events are allowed in which state, and where they lead.
+TURN: Final[dict[TurnState, dict[type, TurnState]]] = {
+    TurnState.IDLE: {
+        Start: TurnState.OPEN,
+        Fault: TurnState.ENDED,
+        Ping: TurnState.IDLE,
+        Loss: TurnState.IDLE,
+    },
+    TurnState.OPEN: {
+        BlockStart: TurnState.BLOCK,
+        Usage: TurnState.OPEN,
+        Finish: TurnState.ENDED,
+        Fault: TurnState.ENDED,
+        Ping: TurnState.OPEN,
+        Loss: TurnState.OPEN,
+    },
+    TurnState.BLOCK: {
+        TextDelta: TurnState.BLOCK,
+        ReasoningDelta: TurnState.BLOCK,
+        ArgsDelta: TurnState.BLOCK,
+        InputDelta: TurnState.BLOCK,
+        RefusalDelta: TurnState.BLOCK,
+        Citation: TurnState.BLOCK,
+        Opaque: TurnState.BLOCK,
+        BlockEnd: TurnState.OPEN,
+        Usage: TurnState.BLOCK,
+        Fault: TurnState.ENDED,
+        Ping: TurnState.BLOCK,
+        Loss: TurnState.BLOCK,
+    },
+    TurnState.ENDED: {Loss: TurnState.ENDED},
+}
+
+# The block: which deltas fit which kind.
+DELTAS: Final[dict[BlockKind, frozenset[type]]] = {
+    BlockKind.TEXT: frozenset({TextDelta, Citation}),
+    BlockKind.REASONING: frozenset({ReasoningDelta, Opaque}),
+    BlockKind.TOOL_CALL: frozenset({ArgsDelta, Opaque}),
+    BlockKind.CUSTOM_CALL: frozenset({InputDelta, Opaque}),
+    BlockKind.REFUSAL: frozenset({RefusalDelta}),
+    BlockKind.SERVER_CALL: frozenset(),
+    BlockKind.SERVER_RESULT: frozenset(),
+    BlockKind.OPAQUE: frozenset(),
+}
+
+_ALL_DELTAS: Final = frozenset().union(*DELTAS.values())
+_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
+
+
+class Legality:
+    """Follow a stream of events and refuse the first illegal one.
+
+    `check` is called by every writer before it writes.  After a refusal nothing more is accepted.
+    """
+
+    def __init__(self) -> None:
+        self.state = TurnState.IDLE
+        self.index = -1  # of the block that is open, or of the last one
+        self.kind: BlockKind | None = None  # of the block that is open
+        self.calls = 0  # complete calls so far
+        self._allowed: frozenset[type] = frozenset()  # deltas that fit the open block
+        self._final_usage = False
+        self._broken = False
+
+    def check(self, event: Event, /) -> None:
+        """Take one event.
+
+        Raises:
+            IllegalOrder: the event may not stand here.
+        """
+        cls = type(event)
+        # The road of nearly every event: a delta for the block that is open.
+        if cls in self._allowed and event.index == self.index:  # type: ignore[union-attr]
+            return
+        following = None if self._broken else TURN[self.state].get(cls)
+        if following is None:
+            self._refuse(cls.__name__)
+        if cls in _ALL_DELTAS:
+            self._refuse_delta(event)
+        if cls is BlockStart:
+            self._open(event)  # type: ignore[arg-type]
+        elif cls is BlockEnd:
+            self._end(event)  # type: ignore[arg-type]
+        elif cls is Usage:
+            if event.final and self._final_usage:  # type: ignore[union-attr]
+                self._refuse("Usage", "the final counts came already")
+            self._final_usage = self._final_usage or event.final  # type: ignore[union-attr]
+        elif cls is Finish:
+            self._finish(event)  # type: ignore[arg-type]
+        self.state = following  # type: ignore[assignment]
+
+    def _open(self, event: BlockStart) -> None:
+        if event.index != self.index + 1:
+            self._refuse("BlockStart", f"index {event.index} where {self.index + 1} is next")
+        self.index = event.index
+        self.kind = event.kind
+        self._allowed = DELTAS[event.kind]
+
+    def _end(self, event: BlockEnd) -> None:
+        if event.index != self.index:
+            self._refuse("BlockEnd", f"block {event.index} is not open")
+        if self.kind in _CALLS:
+            self.calls += event.complete
+        elif not event.complete:
+            self._refuse("BlockEnd", "only a call can be cut")
+        self.kind = None
+        self._allowed = frozenset()
+
+    def _finish(self, event: Finish) -> None:
+        if event.reason is FinishReason.TOOL_CALLS and not self.calls:
+            self._refuse("Finish", "reason tool_calls without a complete call")
+        if event.reason is FinishReason.STOP and self.calls:
+            self._refuse("Finish", "reason stop although calls were made")
+
+    def _refuse_delta(self, event: Event) -> None:
+        index = event.index  # type: ignore[union-attr]
+        name = type(event).__name__
+        if index != self.index:
+            self._refuse(name, f"block {index} is not open")
+        self._refuse(name, f"does not fit a {self.kind} block")
+
+    def _refuse(self, event: str, reason: str = "") -> None:
+        self._broken = True
+        self._allowed = frozenset()
+        raise IllegalOrder(state=str(self.state), event=event, reason=reason)

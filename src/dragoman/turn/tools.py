@@ -1,0 +1,80 @@
+"""Tool names on the wire: legal for the target, and back again without state.
+
+The table is rebuilt from the declared tools of each request, so the way back needs no memory.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from dragoman.errors import Untranslatable
+from dragoman.turn.events import Flavor
+from dragoman.turn.request import Tool
+
+_LEGAL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ILLEGAL_CHAR: Final = re.compile(r"[^A-Za-z0-9_-]")
+_KEPT_CHARS: Final = 55  # of a name that must be shortened: leaves room for `_` and eight digits
+# Prefixes that models put before a declared name.
+_PREFIXES: Final = ("functions.", "functions:", "default_api.", "default_api:", "tools.")
+
+
+class ToolName(Struct, frozen=True, gc=False):
+    """A tool as its client knows it."""
+
+    name: str
+    namespace: str = ""
+    flavor: Flavor = Flavor.FUNCTION
+
+
+def wire_name(name: str, namespace: str = "") -> str:
+    """Return the name that every target takes: `[A-Za-z0-9_-]{1,64}`, the same for the same tool."""
+    full = f"{namespace}__{name}" if namespace else name
+    if _LEGAL.fullmatch(full):
+        return full
+    digest = hashlib.sha256(full.encode()).hexdigest()[:8]
+    return f"{_ILLEGAL_CHAR.sub('_', full)[:_KEPT_CHARS]}_{digest}"
+
+
+class ToolTable:
+    """The declared tools, by the name they have on the wire."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        """Index `tools`.
+
+        Raises:
+            Untranslatable: two tools have the same name on the wire.
+        """
+        self._by_wire: dict[str, ToolName] = {}
+        for tool in tools:
+            if tool.server:
+                continue
+            known = ToolName(tool.name, tool.namespace, tool.flavor)
+            wire = wire_name(tool.name, tool.namespace)
+            if self._by_wire.setdefault(wire, known) != known:
+                reason = f"two tools are called `{wire}` once namespaces are flattened"
+                raise Untranslatable(reason, path=tool.path, code="tool_name_collision")
+
+    def __contains__(self, wire: str) -> bool:
+        return wire in self._by_wire
+
+    def __len__(self) -> int:
+        return len(self._by_wire)
+
+    def resolve(self, wire: str) -> ToolName:
+        """Return the tool that the upstream calls `wire`; an unknown name is kept as it is."""
+        known = self._by_wire.get(wire)
+        if known is not None:
+            return known
+        stripped = wire.strip()
+        for prefix in ("", *_PREFIXES):
+            if stripped.startswith(prefix):
+                known = self._by_wire.get(stripped[len(prefix) :])
+                if known is not None:
+                    return known
+        return ToolName(wire)
+
+
+NO_TOOLS: Final = ToolTable()

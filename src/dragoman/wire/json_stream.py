@@ -1,0 +1,236 @@
+"""An incremental JSON scanner: is this a valid prefix, where does the value end, what would close it.
+
+Knows JSON's grammar (RFC 8259) and nothing of what a value means.  It keeps no text, only its place in
+the grammar, and looks at each character once.
+"""
+
+import re
+from enum import IntEnum
+from typing import Final
+
+from dragoman.errors import TooLarge
+from dragoman.limits import DEFAULT_LIMITS, Limits
+
+
+class Place(IntEnum):
+    """What the scanner has just read, which decides what may come."""
+
+    VALUE = 0  # a value must follow: at the start, after `:`
+    ELEMENT = 1  # a value must follow: after `,` in an array
+    FIRST_ELEMENT = 2  # a value or `]`: after `[`
+    FIRST_KEY = 3  # a key or `}`: after `{`
+    KEY = 4  # a key: after `,` in an object
+    COLON = 5  # `:`: after a key
+    AFTER = 6  # `,` or a closer: after a value in a container
+    STRING = 7  # inside a string that is a value
+    KEY_STRING = 8  # inside a string that is a key
+    ESCAPE = 9  # after a backslash
+    UNICODE = 10  # inside the four digits of `\u`
+    NUMBER = 11
+    LITERAL = 12  # inside `true`, `false` or `null`
+    DONE = 13  # the value has ended
+
+
+_PLAIN: Final = re.compile(r'[^"\\\x00-\x1f]*')
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_HEX: Final = frozenset("0123456789abcdefABCDEF")
+_DIGITS: Final = frozenset("0123456789")
+_ESCAPES: Final = frozenset('"\\/bfnrt')
+_LITERALS: Final = {"t": "rue", "f": "alse", "n": "ull"}
+
+# A number, state by state: which characters lead where.  States in `_NUMBER_ENDS` may end it; the
+# others are completed by the text in `_NUMBER_CLOSERS`.
+_NUMBER: Final[dict[str, dict[str, str]]] = {
+    "minus": {"0": "zero", **dict.fromkeys("123456789", "int")},
+    "zero": {".": "dot", "e": "exp", "E": "exp"},
+    "int": {**dict.fromkeys("0123456789", "int"), ".": "dot", "e": "exp", "E": "exp"},
+    "dot": dict.fromkeys("0123456789", "frac"),
+    "frac": {**dict.fromkeys("0123456789", "frac"), "e": "exp", "E": "exp"},
+    "exp": {**dict.fromkeys("0123456789", "power"), "+": "sign", "-": "sign"},
+    "sign": dict.fromkeys("0123456789", "power"),
+    "power": dict.fromkeys("0123456789", "power"),
+}
+_NUMBER_ENDS: Final = frozenset({"zero", "int", "frac", "power"})
+
+_VALUE_PLACES: Final = frozenset({Place.VALUE, Place.ELEMENT, Place.FIRST_ELEMENT})
+
+
+class JsonScanner:
+    """Follow one JSON value, in pieces of any size."""
+
+    def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.place = Place.VALUE
+        self._max_depth = limits.max_json_depth
+        self._stack: list[str] = []  # the closers of the open containers, outermost first
+        self._number = ""  # state within a number
+        self._literal = ""  # what is missing of a literal
+        self._digits = 0  # digits of `\u` still to come
+        self._string = Place.STRING  # which string an escape belongs to
+
+    @property
+    def done(self) -> bool:
+        """The value has ended; nothing but white space may follow."""
+        return self.place is Place.DONE
+
+    @property
+    def in_string(self) -> bool:
+        """The next character belongs to a string, key or value."""
+        return self.place is Place.STRING or self.place is Place.KEY_STRING
+
+    @property
+    def only_closers_missing(self) -> bool:
+        """Every value begun is whole: only `]` and `}` are wanting."""
+        return self.place in (Place.AFTER, Place.FIRST_KEY, Place.FIRST_ELEMENT)
+
+    def feed(self, text: str, /) -> int:
+        """Read as far as `text` continues the value and return how far that was.
+
+        Less than `len(text)` means that the character there cannot stand at this place (see `place`),
+        or that the value ended before it.  White space around the value is part of it.
+
+        Raises:
+            TooLarge: containers nest deeper than the limit.
+        """
+        at, end = 0, len(text)
+        while at < end:
+            place = self.place
+            if place is Place.STRING or place is Place.KEY_STRING:
+                at = _PLAIN.match(text, at).end()  # type: ignore[union-attr]  # matches always
+                if at < end and not self._leave_string(text[at]):
+                    return at
+                at += 1
+            elif place < Place.STRING or place is Place.DONE:
+                at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # matches always
+                if at < end and not self._step(text[at]):
+                    return at
+                at += 1
+            elif place is Place.NUMBER:
+                state = _NUMBER[self._number].get(text[at])
+                if state is not None:
+                    self._number = state
+                    at += 1
+                elif self._number in _NUMBER_ENDS:
+                    self._end_value()
+                else:
+                    return at
+            elif not self._inside(text[at]):
+                return at
+            else:
+                at += 1
+        return end
+
+    def closing(self) -> str:
+        """Return the text that would make what was read a valid value, inventing as little as it can.
+
+        A key without a value gets null; a value not begun is null.
+        """
+        place = self.place
+        head = ""
+        if place in (Place.ESCAPE, Place.UNICODE):
+            head = "\\" if place is Place.ESCAPE else "0" * self._digits
+            place = self._string
+        if place is Place.STRING:
+            head += '"'
+        elif place is Place.KEY_STRING:
+            head += '":null'
+        elif place is Place.COLON:
+            head = ":null"
+        elif place is Place.KEY:
+            head = '"":null'
+        elif place is Place.LITERAL:
+            head = self._literal
+        elif place is Place.NUMBER and self._number not in _NUMBER_ENDS:
+            head = "0"
+        elif place in (Place.VALUE, Place.ELEMENT):
+            head = "null"
+        return head + "".join(reversed(self._stack))
+
+    def _leave_string(self, char: str) -> bool:
+        if char == '"':
+            if self.place is Place.KEY_STRING:
+                self.place = Place.COLON
+            else:
+                self._end_value()
+        elif char == "\\":
+            self._string = self.place
+            self.place = Place.ESCAPE
+        else:
+            return False  # a control character
+        return True
+
+    def _inside(self, char: str) -> bool:
+        """Go on inside an escape or a literal."""
+        if self.place is Place.ESCAPE:
+            if char == "u":
+                self._digits = 4
+                self.place = Place.UNICODE
+                return True
+            if char in _ESCAPES:
+                self.place = self._string
+                return True
+            return False
+        if self.place is Place.UNICODE:
+            if char not in _HEX:
+                return False
+            self._digits -= 1
+            if not self._digits:
+                self.place = self._string
+            return True
+        if not self._literal.startswith(char):
+            return False
+        self._literal = self._literal[1:]
+        if not self._literal:
+            self._end_value()
+        return True
+
+    def _step(self, char: str) -> bool:
+        """Take one character between tokens."""
+        place = self.place
+        if place in _VALUE_PLACES:
+            if char == "]" and place is Place.FIRST_ELEMENT:
+                return self._close(char)
+            return self._begin_value(char)
+        if place is Place.AFTER:
+            if char != ",":
+                return self._close(char)
+            self.place = Place.KEY if self._stack[-1] == "}" else Place.ELEMENT
+            return True
+        if place is Place.COLON:
+            if char != ":":
+                return False
+            self.place = Place.VALUE
+            return True
+        if place is Place.DONE:
+            return False
+        if char == '"':
+            self.place = Place.KEY_STRING
+            return True
+        return char == "}" and place is Place.FIRST_KEY and self._close(char)
+
+    def _begin_value(self, char: str) -> bool:
+        if char == '"':
+            self.place = Place.STRING
+        elif char in "{[":
+            if len(self._stack) >= self._max_depth:
+                raise TooLarge("max_json_depth", self._max_depth)
+            self._stack.append("}" if char == "{" else "]")
+            self.place = Place.FIRST_KEY if char == "{" else Place.FIRST_ELEMENT
+        elif char in _LITERALS:
+            self._literal = _LITERALS[char]
+            self.place = Place.LITERAL
+        elif char == "-" or char in _DIGITS:
+            self._number = {"-": "minus", "0": "zero"}.get(char, "int")
+            self.place = Place.NUMBER
+        else:
+            return False
+        return True
+
+    def _close(self, char: str) -> bool:
+        if self._stack[-1] != char:
+            return False
+        self._stack.pop()
+        self._end_value()
+        return True
+
+    def _end_value(self) -> None:
+        self.place = Place.AFTER if self._stack else Place.DONE

@@ -1,0 +1,187 @@
+"""Server-sent events, read liberally and written strictly.
+
+Knows the framing of https://html.spec.whatwg.org/multipage/server-sent-events.html and nothing of
+what a frame means.  Splitting is done on bytes, so a code point cut over two reads needs no care, and
+U+2028 and friends inside JSON strings end no line.
+"""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from dragoman.errors import MisuseError, TooLarge
+from dragoman.limits import DEFAULT_LIMITS, Limits
+
+_BOM: Final = b"\xef\xbb\xbf"
+_LINE_END: Final = re.compile(rb"\r\n|\r|\n")
+
+
+class Frame(Struct, frozen=True, gc=False):
+    """One event of the stream."""
+
+    data: bytes  # the `data` lines joined with a line feed; empty if there were none
+    event: str = ""  # the event's name, if it had one
+    raw: bytes = b""  # the bytes as received, if the reader was asked to keep them
+    whole: bool = True  # false for a last event that no blank line ended
+
+
+class SSEReader:
+    """Turn bytes, cut anywhere, into frames.
+
+    With `keep_raw`, the `raw` of all frames joined is the input, and frames without data (comments)
+    are given too; otherwise they are passed over.
+    """
+
+    def __init__(self, *, limits: Limits = DEFAULT_LIMITS, keep_raw: bool = False) -> None:
+        self._limits = limits
+        self._keep_raw = keep_raw
+        self._parts: list[bytes] = []  # bytes since the last frame that hold no blank line yet
+        self._held = 0  # their length
+        self._total = 0  # all bytes seen
+        self._at_start = True  # a byte-order mark may still come
+        self._bare_cr = False  # a carriage return was seen: frames are found line by line
+        self._closed = False
+
+    def feed(self, data: bytes, /) -> list[Frame]:
+        """Return the frames that `data` completes.
+
+        Raises:
+            TooLarge: an event or the stream passes its limit.
+        """
+        if self._closed:
+            raise MisuseError("feed after close")
+        self._total += len(data)
+        if self._total > self._limits.max_response_bytes:
+            raise TooLarge("max_response_bytes", self._limits.max_response_bytes)
+        frames: list[Frame] = []
+        if self._at_start:
+            data = self._strip_mark(data)
+        if not self._bare_cr and b"\r" in data:
+            self._bare_cr = True
+        if self._bare_cr:
+            self._split_lines(data, frames)
+        else:
+            self._split_blocks(data, frames)
+        if self._held > self._limits.max_sse_event_bytes:
+            raise TooLarge("max_sse_event_bytes", self._limits.max_sse_event_bytes)
+        return frames
+
+    def close(self) -> list[Frame]:
+        """Return what is left: an event that no blank line ended, marked as not whole."""
+        if self._closed:
+            raise MisuseError("close after close")
+        self._closed = True
+        block = b"".join(self._parts)
+        self._parts = []
+        if not block:
+            return []
+        lines = _LINE_END.split(block) if self._bare_cr else block.split(b"\n")
+        frames: list[Frame] = []
+        self._dispatch(lines, block, frames, whole=False)
+        return frames
+
+    def _strip_mark(self, data: bytes) -> bytes:
+        """Drop a byte-order mark, even one that arrives in pieces."""
+        if self._parts:
+            data = self._parts.pop() + data
+            self._held = 0
+        if len(data) < len(_BOM) and _BOM.startswith(data):
+            if data:
+                self._parts.append(data)
+                self._held = len(data)
+            return b""
+        self._at_start = False
+        return data.removeprefix(_BOM)
+
+    def _split_blocks(self, data: bytes, frames: list[Frame]) -> None:
+        """Find frames by their blank line: the road of nearly every stream."""
+        if not data:
+            return
+        parts = self._parts
+        if parts:
+            if b"\n\n" not in parts[-1][-1:] + data:
+                parts.append(data)
+                self._held += len(data)
+                return
+            parts.append(data)
+            data = b"".join(parts)
+            self._parts = parts = []
+        limit = self._limits.max_sse_event_bytes
+        keep_raw = self._keep_raw
+        start = 0
+        end = data.find(b"\n\n")
+        while end >= 0:
+            if end - start > limit:
+                raise TooLarge("max_sse_event_bytes", limit)
+            block = data[start:end]
+            if not keep_raw and block[:6] == b"data: " and b"\n" not in block:
+                frames.append(Frame(block[6:]))
+            else:
+                self._dispatch(block.split(b"\n"), data[start : end + 2], frames)
+            start = end + 2
+            end = data.find(b"\n\n", start)
+        rest = data[start:]
+        if rest:
+            parts.append(rest)
+        self._held = len(rest)
+
+    def _split_lines(self, data: bytes, frames: list[Frame]) -> None:
+        """Find frames by any spelling of the blank line, for streams that use carriage returns.
+
+        A frame leaves at the first byte that ends it; if that is a CR whose LF comes later, the LF
+        begins the next frame as an empty line, which means nothing.
+        """
+        parts = self._parts
+        tail = parts[-1][-1:] if parts else b""
+        parts.append(data)
+        self._held += len(data)
+        if not _BLANK_LINE.search(tail + data):
+            return
+        block = b"".join(parts)
+        self._parts = []
+        limit = self._limits.max_sse_event_bytes
+        start = 0
+        for match in _BLANK_LINE.finditer(block):
+            if match.start() - start > limit:
+                raise TooLarge("max_sse_event_bytes", limit)
+            lines = _LINE_END.split(block[start : match.start()])
+            self._dispatch(lines, block[start : match.end()], frames)
+            start = match.end()
+        rest = block[start:]
+        if rest:
+            self._parts = [rest]
+        self._held = len(rest)
+
+    def _dispatch(
+        self, lines: list[bytes], raw: bytes, frames: list[Frame], *, whole: bool = True
+    ) -> None:
+        name = b""
+        data: list[bytes] = []
+        for line in lines:
+            field, colon, value = line.partition(b":")
+            if value[:1] == b" ":
+                value = value[1:]
+            if field == b"data":
+                data.append(value if colon else b"")
+            elif field == b"event":
+                name = value
+        if not self._keep_raw:
+            raw = b""
+            if not data:
+                return
+        frames.append(Frame(b"\n".join(data), name.decode("utf-8", "replace"), raw, whole))
+
+
+# A line end directly followed by another, in any of the three spellings.
+_BLANK_LINE: Final = re.compile(rb"(?:\r\n|\r(?!\n)|\n)(?:\r\n|\r|\n)")
+
+
+def encode_event(name: str, data: bytes) -> bytes:
+    """Write one named event: LF only, one `data` line, one blank line after."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
+
+
+def encode_data(data: bytes) -> bytes:
+    """Write one event without a name."""
+    return b"data: %b\n\n" % data

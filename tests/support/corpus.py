@@ -1,0 +1,163 @@
+"""Corpus cases: streams as files.
+
+tests/corpus/<dialect>/<case>/
+    case.md          what this shows and where it was seen; the first line is "# CODES: title"
+    stream.sse       the bytes exactly as received from an upstream of that dialect
+    setup.json       optional: {"profile": NAME, "client": DIALECT, "request": {…}, "strict": bool}
+                     where `request` is the client's request body in the dialect `client`
+    events.json      the canonical events, deltas merged
+    as/<dialect>.sse the expected rendering for a client of another dialect, if pinned
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dragoman.dialects import dialect
+from dragoman.dialects.stream import StreamReader
+from dragoman.exchange import Exchange
+from dragoman.limits import DEFAULT_LIMITS
+from dragoman.opaque import Sealer
+from dragoman.profiles import profile
+from dragoman.turn.events import (
+    ArgsDelta,
+    Event,
+    InputDelta,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+)
+from dragoman.turn.tools import ToolTable
+
+ROOT = Path(__file__).parent.parent / "corpus"
+SEALER = Sealer(b"the corpus key")
+_EVENTS = msgspec.json.Decoder(list[Event])
+
+
+class Setup(msgspec.Struct, forbid_unknown_fields=True):
+    profile: str = "generic"
+    client: str = "chat"
+    request: msgspec.Raw = msgspec.Raw(b"null")
+    strict: bool = False
+
+
+class Case:
+    """One folder of the corpus."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.dialect = folder.parent.name
+        self.name = folder.name
+        self.stream = (folder / "stream.sse").read_bytes()
+        setup = folder / "setup.json"
+        self.setup = (
+            msgspec.json.decode(setup.read_bytes(), type=Setup) if setup.exists() else Setup()
+        )
+
+    def __str__(self) -> str:
+        return f"{self.dialect}/{self.name}"
+
+    @property
+    def title(self) -> str:
+        return (self.folder / "case.md").read_text(encoding="utf-8").splitlines()[0]
+
+    @property
+    def events(self) -> list[Event]:
+        return _EVENTS.decode((self.folder / "events.json").read_bytes())
+
+    def exchange(self) -> Exchange:
+        request = None
+        if self.setup.request != b"null":
+            decode = dialect(self.setup.client).decode_request
+            request = decode(bytes(self.setup.request), sealer=SEALER, limits=DEFAULT_LIMITS)
+        return Exchange(
+            profile=profile(self.setup.profile),
+            request=request,
+            tools=ToolTable(request.tools if request else ()),
+            seed="corpus",
+            created=1700000000,
+            sealer=SEALER,
+            input_estimate=20,
+            strict=self.setup.strict,
+        )
+
+    def reader(self) -> StreamReader:
+        exchange = self.exchange()
+        return StreamReader(dialect(self.dialect).frame_reader(exchange), exchange)
+
+
+def corpus(name: str) -> list[Case]:
+    """Return all cases of one dialect."""
+    return [Case(folder) for folder in sorted((ROOT / name).iterdir()) if folder.is_dir()]
+
+
+def drive(reader: Any, pieces: Iterable[bytes]) -> list[Event]:
+    """Feed a machine and close it; return all it gave."""
+    events: list[Event] = []
+    for piece in pieces:
+        events.extend(reader.feed(piece))
+    events.extend(reader.close())
+    return events
+
+
+def merged(events: Iterable[Event]) -> list[Event]:
+    """Join neighbouring deltas, so that streams cut differently compare equal."""
+    out: list[Event] = []
+    for event in events:
+        last = out[-1] if out else None
+        if (
+            isinstance(event, TextDelta)
+            and isinstance(last, TextDelta)
+            and event.logprobs is None
+            and last.logprobs is None
+            and event.index == last.index
+        ):
+            out[-1] = TextDelta(event.index, last.text + event.text)
+        elif (
+            isinstance(event, ReasoningDelta)
+            and isinstance(last, ReasoningDelta)
+            and ((event.index, event.channel, event.part) == (last.index, last.channel, last.part))
+        ):
+            out[-1] = ReasoningDelta(event.index, last.text + event.text, event.channel, event.part)
+        elif (
+            isinstance(event, ArgsDelta)
+            and isinstance(last, ArgsDelta)
+            and event.index == last.index
+        ):
+            out[-1] = ArgsDelta(event.index, last.json + event.json)
+        elif (
+            isinstance(event, InputDelta)
+            and isinstance(last, InputDelta)
+            and event.index == last.index
+        ):
+            out[-1] = InputDelta(event.index, last.text + event.text)
+        elif (
+            isinstance(event, RefusalDelta)
+            and isinstance(last, RefusalDelta)
+            and event.index == last.index
+        ):
+            out[-1] = RefusalDelta(event.index, last.text + event.text)
+        else:
+            out.append(event)
+    return out
+
+
+def splits(data: bytes, *, most: int = 4096) -> Iterator[tuple[bytes, ...]]:
+    """Yield the ways to cut a stream: whole, byte by byte, and in two at every place.
+
+    Above `most` bytes the places are sampled evenly, with those around every line end kept.
+    """
+    yield (data,)
+    yield tuple(data[at : at + 1] for at in range(len(data)))
+    for at in places(data, most=most):
+        yield (data[:at], data[at:])
+
+
+def places(data: bytes, *, most: int = 4096) -> list[int]:
+    """Return where to cut: everywhere, or a sample of at most about `most` places."""
+    if len(data) <= most:
+        return list(range(1, len(data)))
+    step = len(data) // most + 1
+    return list(range(1, len(data), step))

@@ -1,0 +1,62 @@
+"""Every corpus case, however its bytes arrive and wherever they stop."""
+
+import pytest
+
+from dragoman.dialects import DIALECT_NAMES, dialect
+from dragoman.turn.events import Finish
+from dragoman.turn.fold import fold
+from dragoman.turn.state import Legality
+from tests.support.corpus import Case, corpus, drive, merged, places, splits
+
+CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@pytest.mark.parametrize("name", DIALECT_NAMES)
+def test_every_dialect_has_cases(name: str) -> None:
+    assert len(corpus(name)) >= 10
+
+
+@each_case
+def test_case_gives_the_same_events_however_the_bytes_arrive(case: Case) -> None:
+    expected = case.events
+
+    for pieces in splits(case.stream):
+        assert expected == merged(drive(case.reader(), pieces))
+
+
+@each_case
+def test_case_gives_a_legal_stream(case: Case) -> None:
+    legality = Legality()
+
+    for event in drive(case.reader(), [case.stream]):
+        legality.check(event)
+    assert legality.state == "ended"
+
+
+@each_case
+def test_case_with_its_end_missing_is_told_as_cut_or_is_the_same_turn(case: Case) -> None:
+    whole = fold(case.events)
+
+    for at in places(case.stream, most=2048):
+        answer = fold(drive(case.reader(), [case.stream[:at]]))
+        if answer.finish is not None:
+            assert whole.finish == answer.finish
+            assert whole.blocks == answer.blocks
+        else:
+            assert not any(
+                isinstance(event, Finish) for event in drive(case.reader(), [case.stream[:at]])
+            )
+
+
+@each_case
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+def test_case_renders_as_pinned(case: Case, target: str) -> None:
+    pinned = case.folder / "as" / f"{target}.sse"
+    writer = dialect(target).writer(case.exchange())
+
+    out = b"".join(writer.send(event) for event in drive(case.reader(), [case.stream]))
+
+    assert out.endswith(b"\n\n")
+    if pinned.exists():
+        assert pinned.read_bytes().decode() == out.decode()
