@@ -93,7 +93,8 @@ _CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 class Legality:
     """Follow a stream of events and refuse the first illegal one.
 
-    `check` is called by every writer before it writes.  After a refusal nothing more is accepted.
+    `check` is called by every writer before it writes.  After a refusal only a `Fault` is accepted, so
+    that even our own mistake can be told in the client's dialect.
     """
 
     def __init__(self) -> None:
@@ -115,8 +116,8 @@ class Legality:
         # The road of nearly every event: a delta for the block that is open.
         if cls in self._allowed and event.index == self.index:  # type: ignore[union-attr]
             return
-        following = None if self._broken else TURN[self.state].get(cls)
-        if following is None:
+        following = TURN[self.state].get(cls)
+        if following is None or (self._broken and cls is not Fault):
             self._refuse(cls.__name__)
         if cls in _ALL_DELTAS:
             self._refuse_delta(event)
