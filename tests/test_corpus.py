@@ -5,8 +5,9 @@ import pytest
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.turn.events import Finish
 from dragoman.turn.fold import fold
+from dragoman.turn.merge import merged
 from dragoman.turn.state import Legality
-from tests.support.corpus import Case, corpus, drive, merged, places, splits
+from tests.support.corpus import Case, corpus, drive, places, splits
 
 CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
 each_case = pytest.mark.parametrize("case", CASES, ids=str)

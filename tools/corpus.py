@@ -14,7 +14,8 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from dragoman.dialects import dialect
-from support.corpus import ROOT, Case, drive, merged
+from dragoman.turn.merge import merged
+from support.corpus import ROOT, Case, drive
 
 
 def main() -> None:

@@ -34,6 +34,9 @@ class Exchange(Struct, frozen=True, kw_only=True):
     request: Request | None = None  # the client's, if it is at hand
     tools: ToolTable = NO_TOOLS  # the client's declared tools
     model: str = ""  # the name the client is told; empty: the upstream's own
+    # The answer keeps the upstream's id, model and time: what a same-dialect relay writes itself must
+    # fit the bytes it passes on.
+    keep_identity: bool = False
     seed: str = ""  # what ids are derived from; empty: the upstream's id of the answer
     created: int = 0  # Unix seconds; 0: what the upstream said
     sealer: Sealer | None = None  # without one, foreign reasoning state is not carried

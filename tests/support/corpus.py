@@ -21,14 +21,7 @@ from dragoman.exchange import Exchange
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.opaque import Sealer
 from dragoman.profiles import profile
-from dragoman.turn.events import (
-    ArgsDelta,
-    Event,
-    InputDelta,
-    ReasoningDelta,
-    RefusalDelta,
-    TextDelta,
-)
+from dragoman.turn.events import Event
 from dragoman.turn.tools import ToolTable
 
 ROOT = Path(__file__).parent.parent / "corpus"
@@ -100,48 +93,6 @@ def drive(reader: Any, pieces: Iterable[bytes]) -> list[Event]:
         events.extend(reader.feed(piece))
     events.extend(reader.close())
     return events
-
-
-def merged(events: Iterable[Event]) -> list[Event]:
-    """Join neighbouring deltas, so that streams cut differently compare equal."""
-    out: list[Event] = []
-    for event in events:
-        last = out[-1] if out else None
-        if (
-            isinstance(event, TextDelta)
-            and isinstance(last, TextDelta)
-            and event.logprobs is None
-            and last.logprobs is None
-            and event.index == last.index
-        ):
-            out[-1] = TextDelta(event.index, last.text + event.text)
-        elif (
-            isinstance(event, ReasoningDelta)
-            and isinstance(last, ReasoningDelta)
-            and ((event.index, event.channel, event.part) == (last.index, last.channel, last.part))
-        ):
-            out[-1] = ReasoningDelta(event.index, last.text + event.text, event.channel, event.part)
-        elif (
-            isinstance(event, ArgsDelta)
-            and isinstance(last, ArgsDelta)
-            and event.index == last.index
-        ):
-            out[-1] = ArgsDelta(event.index, last.json + event.json)
-        elif (
-            isinstance(event, InputDelta)
-            and isinstance(last, InputDelta)
-            and event.index == last.index
-        ):
-            out[-1] = InputDelta(event.index, last.text + event.text)
-        elif (
-            isinstance(event, RefusalDelta)
-            and isinstance(last, RefusalDelta)
-            and event.index == last.index
-        ):
-            out[-1] = RefusalDelta(event.index, last.text + event.text)
-        else:
-            out.append(event)
-    return out
 
 
 def splits(data: bytes, *, most: int = 4096) -> Iterator[tuple[bytes, ...]]:

@@ -14,11 +14,14 @@ from dragoman.limits import Limits
 from dragoman.opaque import Sealer
 from dragoman.turn.events import Event, Fault
 from dragoman.turn.fold import Answer
+from dragoman.turn.loss import Loss
 from dragoman.turn.request import DialectName, Request
 
 
 class Writer(Protocol):
     """Write one answer: events to bytes.  Refuses an illegal order with `IllegalOrder`."""
+
+    losses: list[Loss]  # what this writer could not say
 
     def send(self, event: Event, /) -> bytes: ...
 
@@ -45,3 +48,6 @@ class Dialect:
     # HTTP status and error body to a fault, and back.
     decode_fault: Callable[[int, bytes], Fault]
     encode_fault: Callable[[Fault, str], tuple[int, bytes]]  # with the request's id
+    # A frame means the same whatever was written before it, calls aside: a relay that wrote one anew
+    # may pass the next one as it came.
+    frames_stand_alone: bool = False

@@ -101,7 +101,8 @@ class StreamReader:
             for frame in self._sse.feed(data):
                 self._raw.append(frame.raw)
                 self._read(frame)
-                if not self._frames.pending or self.ended:
+                held = self._frames.pending or self._assembler.holding
+                if not held or self.ended:
                     units.append(self._unit())
         except PeerError:
             self._dead = True
@@ -118,6 +119,11 @@ class StreamReader:
         self._close()
         return [self._unit()]
 
+    def fail(self, fault: Fault) -> list[Event]:
+        """End the turn with a failure found elsewhere; return what there was, and the failure."""
+        self._assembler.fault(fault)
+        return self._assembler.take()
+
     def _unit(self) -> Unit:
         unit = Unit(b"".join(self._raw), self._assembler.take())
         self._raw.clear()
@@ -129,10 +135,8 @@ class StreamReader:
             self._assembler.loss("stream_not_sse")
             read_answer(self._frames, b"".join(self._body))
             return
-        text = bytearray()
         for frame in self._sse.close():
             self._raw.append(frame.raw)
-            text += frame.data
             self._read(frame)
         if not self.ended:
             self._frames.end()

@@ -107,6 +107,11 @@ class JsonArguments:
         return Ending(whole=False, repair=self._closing(), losses=tuple(self._losses))
 
     @property
+    def holding(self) -> bool:
+        """Something was received and not forwarded."""
+        return self._held is not None or bool(self._comma)
+
+    @property
     def only_closers_missing(self) -> bool:
         """Every value is there; only brackets are wanting, and adding them invents nothing."""
         return self._held is None and (self._scanner.only_closers_missing or bool(self._comma))
@@ -220,6 +225,10 @@ class CustomInput:
     def only_closers_missing(self) -> bool:
         return self._json.only_closers_missing
 
+    @property
+    def holding(self) -> bool:
+        return self._json.holding
+
     def feed(self, fragment: str, /) -> str:
         """Take a fragment of JSON and return free text."""
         text = self._json.feed(fragment)
@@ -293,6 +302,7 @@ class RawInput:
 
     whole: Final = False
     only_closers_missing: Final = False
+    holding: Final = False
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits

@@ -114,6 +114,11 @@ class Assembler:
         return self._started
 
     @property
+    def holding(self) -> bool:
+        """The open call has arguments that were not forwarded yet."""
+        return self._call is not None and self._call.arguments.holding
+
+    @property
     def has_calls(self) -> bool:
         return bool(self._calls)
 

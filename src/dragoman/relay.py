@@ -1,0 +1,109 @@
+"""A stream from a dialect into the same dialect: bytes pass as they came unless something was mended.
+
+The writer is told every event all the same, so that it can take over at any frame; what it writes is
+thrown away while the original can stand.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from dragoman.ids import encode_id
+from dragoman.turn.events import BlockKind, BlockStart, Event, Fault, Finish
+from dragoman.turn.loss import Loss
+from dragoman.turn.merge import merged
+
+# Losses that say: the bytes of the peer do not tell what the events tell.
+MENDED: Final = frozenset(
+    {
+        "args_not_object",
+        "args_repaired",
+        "args_repeated",
+        "args_trailing",
+        "finish_reason_fixed",
+        "surrogate_replaced",
+    }
+)
+# Faults that the peer did not tell itself.
+_OURS: Final = frozenset(
+    {"upstream_truncated", "upstream_empty", "upstream_malformed", "invalid_arguments"}
+)
+_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
+
+
+class Relay:
+    """Choose, for each unit of a stream, between its own bytes and the writer's."""
+
+    def __init__(self, *, resumes: bool, used_ids: Collection[str] = ()) -> None:
+        self._resumes = resumes  # frames stand alone: after a mended one, others may pass again
+        self._used_ids = used_ids
+        self._mended = False  # something was written anew
+        self._in_call = False  # the open block is a call
+        self._raw: list[bytes] = []  # what waits for a decision
+        self._written: list[bytes] = []
+        self._before: list[Event] = []
+        self._after: list[Event] = []
+
+    def choose(
+        self,
+        raw: bytes,
+        before: Sequence[Event],
+        after: Sequence[Event],
+        written: bytes,
+        *,
+        pending: bool,
+    ) -> bytes:
+        """Return what to send for a unit whose events were `before` and became `after`."""
+        self._raw.append(raw)
+        self._before += before
+        self._after += after
+        self._written.append(written)
+        if pending:
+            return b""
+        parts = self._raw if self._stands() else self._written
+        out = b"".join(parts)
+        for kept in (self._raw, self._before, self._after, self._written):
+            kept.clear()
+        return out
+
+    def after_end(self, raw: bytes) -> bytes:
+        """Return what to send of bytes that follow the end of the answer."""
+        return b"" if self._mended else raw
+
+    def stands(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
+        """Say whether a complete body can pass as it came."""
+        self._before += before
+        self._after += after
+        return not self._changed()
+
+    def _stands(self) -> bool:
+        """Say whether the bytes of the peer tell what the events tell."""
+        touches_call = self._in_call
+        for event in self._after:
+            if isinstance(event, BlockStart):
+                self._in_call = event.kind in _CALLS
+            touches_call = touches_call or self._in_call or isinstance(event, Finish)
+        if self._mended and not (self._resumes and not touches_call):
+            return False
+        if self._changed():
+            self._mended = True
+            return False
+        return True
+
+    def _changed(self) -> bool:
+        for event in self._before:
+            if isinstance(event, Loss) and event.code in MENDED:
+                return True
+            if isinstance(event, Fault) and event.code in _OURS:
+                return True
+            if isinstance(event, BlockStart) and event.kind in _CALLS and self._renamed(event):
+                return True
+        if len(self._before) == len(self._after) and all(
+            one is other for one, other in zip(self._before, self._after, strict=True)
+        ):
+            return False
+        return merged(self._before) != merged(self._after)
+
+    def _renamed(self, event: BlockStart) -> bool:
+        """Say whether the client must be told another id than the peer's."""
+        native = event.call_id
+        return encode_id(native) != native or native in self._used_ids

@@ -1,0 +1,444 @@
+"""The front door of the core: requests, answers and streams from one dialect into another.
+
+    translator = Translator(source="chat", target="anthropic")
+    out = translator.feed(data)      # any chunking
+    out = translator.close()         # end of input
+
+Pure: ids, time and keys come in as arguments.  Every failure of a peer, and even one of our own, leaves
+as an ending of the client's dialect, never as a broken stream.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects import DIALECT_NAMES, dialect
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.stream import StreamReader, read_answer
+from dragoman.errors import DragomanError, IllegalOrder, Malformed, MisuseError, PeerError, TooLarge
+from dragoman.exchange import Exchange, Rendering, Target
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.opaque import PREFIX, Sealer
+from dragoman.profiles import profile as find_profile
+from dragoman.profiles.profile import Profile
+from dragoman.relay import Relay
+from dragoman.turn.estimate import estimate_tokens
+from dragoman.turn.events import Event, Fault, FaultKind, Finish, Usage
+from dragoman.turn.fold import Answer, fold
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import Request, Tool
+from dragoman.turn.stops import StopSequences
+from dragoman.turn.tools import ToolTable
+
+_NOTED: Final = frozenset({Finish, Fault, Usage, Loss})
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_TOOLS: Final = msgspec.json.Decoder(list[Raw])
+
+
+class Stage(Protocol):
+    """A step between reader and writer."""
+
+    @property
+    def pending(self) -> bool:
+        """Something is held back."""
+        ...
+
+    def feed(self, events: list[Event], /) -> list[Event]: ...
+
+
+class TranslatedRequest(Struct, frozen=True):
+    """A client's request in an upstream's dialect."""
+
+    body: bytes
+    request: Request  # what the client meant
+    losses: tuple[Loss, ...] = ()
+    stop: tuple[str, ...] = ()  # for `Translator(stop=…)`: what the upstream cannot match itself
+
+
+class TranslatedBody(Struct, frozen=True):
+    """An upstream's complete answer in a client's dialect."""
+
+    body: bytes
+    answer: Answer
+    status: int = 200  # of an error, if the answer is one
+    losses: tuple[Loss, ...] = ()
+
+
+def make_exchange(  # noqa: PLR0913 -- what a shell may know of an exchange, one keyword each
+    *,
+    profile: Profile | str = "generic",
+    request: Request | None = None,
+    tools: Sequence[Tool] = (),
+    seed: str = "",
+    created: int = 0,
+    sealer: Sealer | None = None,
+    input_estimate: int | None = None,
+    strict: bool = False,
+    rendering: Rendering | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    keep_identity: bool = False,
+) -> Exchange:
+    """Put together what is known of an exchange; what is not given follows from the request."""
+    if input_estimate is None:
+        input_estimate = 0 if request is None else estimate_tokens(request)
+    return Exchange(
+        profile=find_profile(profile) if isinstance(profile, str) else profile,
+        request=request,
+        tools=ToolTable(request.tools if request is not None else tools),
+        model="" if request is None else request.model,
+        keep_identity=keep_identity,
+        seed=seed,
+        created=created,
+        sealer=sealer,
+        input_estimate=input_estimate,
+        strict=strict,
+        rendering=rendering or Rendering(),
+        limits=limits,
+    )
+
+
+class Translator:
+    """Translate one streamed answer.
+
+    `request` is the client's request (or `tools` its tools): without them, custom tools, renamed tools
+    and ids of the history cannot be told apart.  `seed` is what ids are derived from; a gateway gives
+    its request id, and without one the upstream's id is used.  `stop` are stop sequences to match here.
+    """
+
+    def __init__(  # noqa: PLR0913 -- see `make_exchange`
+        self,
+        *,
+        source: str,
+        target: str,
+        profile: Profile | str = "generic",
+        request: Request | None = None,
+        tools: Sequence[Tool] = (),
+        stop: Sequence[str] = (),
+        seed: str = "",
+        created: int = 0,
+        sealer: Sealer | None = None,
+        input_estimate: int | None = None,
+        strict: bool = False,
+        rendering: Rendering | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        exchange = make_exchange(
+            profile=profile,
+            request=request,
+            tools=tools,
+            seed=seed,
+            created=created,
+            sealer=sealer,
+            input_estimate=input_estimate,
+            strict=strict,
+            rendering=rendering,
+            limits=limits,
+            keep_identity=source == target,
+        )
+        from_dialect, to_dialect = dialect(source), dialect(target)
+        self.losses: list[Loss] = []  # what was not carried, or mended, so far
+        self.outcome: Finish | Fault | None = None  # how the answer ended
+        self.usage: Usage | None = None  # the last counts
+        self._relay: Relay | None = None
+        if source == target:
+            used = frozenset() if request is None else request.call_ids
+            self._relay = Relay(resumes=from_dialect.frames_stand_alone, used_ids=used)
+        self._reader = StreamReader(
+            from_dialect.frame_reader(exchange), exchange, keep_raw=self._relay is not None
+        )
+        self._stages: list[Stage] = _stages(exchange, stop)
+        self._writer = to_dialect.writer(exchange)
+        self._send = self._writer.send
+        self._closed = False
+
+    @property
+    def done(self) -> bool:
+        """The answer has ended: what still comes from the upstream is of no use."""
+        return self.outcome is not None
+
+    def feed(self, data: bytes, /) -> bytes:
+        """Take bytes of the upstream and return bytes for the client."""
+        if self._closed:
+            raise MisuseError("feed after close")
+        if self.outcome is not None:
+            return b""
+        try:
+            if self._relay is not None:
+                return b"".join(
+                    self._pass(unit.raw, unit.events) for unit in self._reader.feed_units(data)
+                )
+            events = self._reader.feed(data)
+        except PeerError as error:
+            return self.fail(fault_of(error))
+        return self._write(events)
+
+    def close(self) -> bytes:
+        """End of the upstream's stream: return what was held back and how it ended."""
+        if self._closed:
+            raise MisuseError("close after close")
+        self._closed = True
+        if self.outcome is not None:
+            return b""
+        try:
+            if self._relay is not None:
+                return b"".join(
+                    self._pass(unit.raw, unit.events) for unit in self._reader.close_units()
+                )
+            events = self._reader.close()
+        except PeerError as error:
+            return self.fail(fault_of(error))
+        return self._write(events)
+
+    def fail(self, fault: Fault) -> bytes:
+        """End the answer with a failure that the shell found (a timeout, a lost connection)."""
+        if self.outcome is not None:
+            return b""
+        return self._write(self._reader.fail(fault))
+
+    def _pass(self, raw: bytes, events: list[Event]) -> bytes:
+        """Relay one unit of a same-dialect stream."""
+        if self.outcome is not None:
+            # `[DONE]` and whatever else follows the end passes; a mended stream has its own.
+            return b"" if self._relay is None else self._relay.after_end(raw)
+        assert self._relay is not None  # noqa: S101 -- the caller looked
+        after = self._through_stages(events)
+        written = self._render(after)
+        pending = any(stage.pending for stage in self._stages) and self.outcome is None
+        return self._relay.choose(raw, events, after, written, pending=pending)
+
+    def _write(self, events: list[Event]) -> bytes:
+        return self._render(self._through_stages(events))
+
+    def _through_stages(self, events: list[Event]) -> list[Event]:
+        for stage in self._stages:
+            events = stage.feed(events)
+        return events
+
+    def _render(self, events: list[Event]) -> bytes:
+        send = self._send
+        out: list[bytes] = []
+        try:
+            for event in events:
+                if type(event) in _NOTED:
+                    self._note(event)
+                out.append(send(event))
+        except IllegalOrder as error:
+            # Our own mistake: the client is told in its own dialect, and the stream ends.
+            fault = Fault(FaultKind.GATEWAY, f"gateway error: {error}", code="gateway_error")
+            self.outcome = fault
+            out.append(send(fault))
+        return b"".join(out)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Loss):
+            self.losses.append(event)
+        elif isinstance(event, Usage):
+            self.usage = event
+        elif isinstance(event, Finish | Fault):
+            self.outcome = event
+            self.losses += self._writer.losses
+
+
+def translate_request(  # noqa: PLR0913 -- where from, where to, and how
+    body: bytes,
+    *,
+    source: str,
+    target: str,
+    profile: Profile | str = "generic",
+    model: str = "",
+    strict: bool = False,
+    repair_history: bool = False,
+    prefill: str = "reject",
+    sealer: Sealer | None = None,
+    known_ids: Mapping[str, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> TranslatedRequest:
+    """Turn a client's request into one for an upstream; `model` is the upstream's name for the model.
+
+    Raises:
+        Malformed: the request is not of its dialect; carries the path.
+        Untranslatable: the target cannot say what the request asks for; carries the path.
+        TooLarge: it passes `max_request_bytes`.
+    """
+    if len(body) > limits.max_request_bytes:
+        raise TooLarge("max_request_bytes", limits.max_request_bytes)
+    request = dialect(source).decode_request(body, sealer=sealer, limits=limits)
+    to = Target(
+        profile=find_profile(profile) if isinstance(profile, str) else profile,
+        model=model or request.model,
+        strict=strict,
+        repair_history=repair_history,
+        prefill="continue" if prefill == "continue" else "reject",
+        known_ids=dict(known_ids or {}),
+        limits=limits,
+    )
+    if source == target:
+        return _forward(body, request, dialect(target), to)
+    encoded = dialect(target).encode_request(request, to)
+    losses = request.losses + encoded.losses
+    return TranslatedRequest(encoded.body, request, losses, encoded.stop)
+
+
+def _forward(body: bytes, request: Request, to: Dialect, target: Target) -> TranslatedRequest:
+    """Keep the client's bytes; only the model, and what means nothing upstream, is written anew."""
+    fields = decode(_FIELDS, body)
+    profile = target.profile
+    rewritten: list[str] = []
+    minted = PREFIX.encode() in body or b'"gx' in body or b'"gh-' in body
+    if minted or profile.id_style in ("kimi", "mistral9") or profile.reasoning_filler:
+        rewritten += to.history_fields
+    if profile.schema_dialect != "any":
+        rewritten.append("tools")
+    losses = request.losses
+    if rewritten:
+        encoded = to.encode_request(request, target)
+        losses += tuple(loss for loss in encoded.losses if _concerns(loss, rewritten))
+        fresh = decode(_FIELDS, encoded.body)
+        for name in rewritten:
+            if name in fresh:
+                fields[name] = fresh[name]
+            else:
+                fields.pop(name, None)
+    elif target.model == request.model:
+        return TranslatedRequest(body, request, losses)
+    fields["model"] = Raw(msgspec.json.encode(target.model))
+    return TranslatedRequest(msgspec.json.encode(fields), request, losses)
+
+
+def _concerns(loss: Loss, fields: Sequence[str]) -> bool:
+    """Say whether a loss lies in one of the top-level fields."""
+    return any(loss.path.startswith(f"$.{name}") for name in fields)
+
+
+def translate_body(  # noqa: PLR0913 -- see `make_exchange`
+    body: bytes,
+    *,
+    source: str,
+    target: str,
+    profile: Profile | str = "generic",
+    request: Request | None = None,
+    tools: Sequence[Tool] = (),
+    stop: Sequence[str] = (),
+    seed: str = "",
+    created: int = 0,
+    sealer: Sealer | None = None,
+    strict: bool = False,
+    rendering: Rendering | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    request_id: str = "",
+) -> TranslatedBody:
+    """Turn an upstream's complete answer into one for a client.
+
+    An answer that came as a stream although none was asked for is read as one.  An error in the answer
+    gives the client's error body and its status.
+    """
+    exchange = make_exchange(
+        profile=profile,
+        request=request,
+        tools=tools,
+        seed=seed,
+        created=created,
+        sealer=sealer,
+        strict=strict,
+        rendering=rendering,
+        limits=limits,
+        keep_identity=source == target,
+    )
+    to = dialect(target)
+    before = _read_whole(body, dialect(source), exchange)
+    events = before
+    for stage in _stages(exchange, stop):
+        events = stage.feed(events)
+    answer = fold(events)
+    if answer.fault is not None:
+        status, fault_body = to.encode_fault(answer.fault, request_id)
+        return TranslatedBody(fault_body, answer, status, answer.losses)
+    if source == target and Relay(resumes=False).stands(before, events) and body[:1] == b"{":
+        return TranslatedBody(body, answer, losses=answer.losses)
+    return TranslatedBody(to.encode_body(answer, exchange), answer, losses=answer.losses)
+
+
+def _read_whole(body: bytes, source: Dialect, exchange: Exchange) -> list[Event]:
+    frames = source.frame_reader(exchange)
+    try:
+        if len(body) > exchange.limits.max_response_bytes:
+            raise TooLarge("max_response_bytes", exchange.limits.max_response_bytes)  # noqa: TRY301
+        if body.lstrip()[:1] in (b"{", b"["):
+            read_answer(frames, body)
+            return frames.assembler.take()
+        reader = StreamReader(frames, exchange)
+        return reader.feed(body) + reader.close()
+    except PeerError as error:
+        frames.assembler.fault(fault_of(error))
+        return frames.assembler.take()
+
+
+def translate_error(
+    status: int, body: bytes, *, source: str, target: str, request_id: str = ""
+) -> tuple[int, bytes]:
+    """Turn an upstream's error answer into the client's: its status and body."""
+    fault = dialect(source).decode_fault(status, body)
+    return dialect(target).encode_fault(fault, request_id)
+
+
+def refuse(error: DragomanError, *, target: str, request_id: str = "") -> tuple[int, bytes]:
+    """Turn an error of ours about a client's request into that client's error answer."""
+    return dialect(target).encode_fault(fault_of_request(error), request_id)
+
+
+def fault_of(error: PeerError) -> Fault:
+    """Return the fault for an upstream that broke its dialect or a limit."""
+    code = error.limit if isinstance(error, TooLarge) else "upstream_malformed"
+    return Fault(FaultKind.UPSTREAM_BAD, f"upstream answer refused: {error}", code=code)
+
+
+def fault_of_request(error: DragomanError) -> Fault:
+    """Return the fault for a client's request that cannot be served as it is."""
+    path = getattr(error, "path", "")
+    code = getattr(error, "code", "")
+    if isinstance(error, TooLarge):
+        return Fault(FaultKind.TOO_LARGE, str(error), status=413, code="request_too_large")
+    kind = FaultKind.BAD_REQUEST if error.http_status == 400 else FaultKind.GATEWAY
+    return Fault(kind, str(error), status=error.http_status, code=code, param=path)
+
+
+def decode_tools(body: bytes) -> tuple[Tool, ...]:
+    """Read a JSON list of tool definitions, each in the shape of any of the three dialects.
+
+    Raises:
+        Malformed: it is no list, or a definition fits no dialect.
+    """
+    tools: list[Tool] = []
+    for index, raw in enumerate(decode(_TOOLS, body)):
+        tools += _decode_tool(bytes(raw), f"$[{index}]")
+    return tuple(tools)
+
+
+def _decode_tool(raw: bytes, path: str) -> tuple[Tool, ...]:
+    errors: list[Malformed] = []
+    for name in DIALECT_NAMES:
+        empty = _EMPTY_REQUEST[name]
+        try:
+            body = b'%b,"tools":[%b]}' % (empty, raw)
+            return dialect(name).decode_request(body, sealer=None, limits=DEFAULT_LIMITS).tools
+        except Malformed as error:
+            errors.append(error)
+    raise Malformed(f"a tool definition that fits no dialect: {errors[0]}", path=path)
+
+
+_EMPTY_REQUEST: Final = {
+    "chat": b'{"model":"m","messages":[]',
+    "anthropic": b'{"model":"m","max_tokens":1,"messages":[]',
+    "responses": b'{"model":"m","input":[]',
+}
+
+
+def _stages(exchange: Exchange, stop: Sequence[str]) -> list[Stage]:
+    """Return the steps between reader and writer that this exchange needs."""
+    stages: list[Stage] = []
+    if stop:
+        stages.append(StopSequences(stop, input_estimate=exchange.input_estimate))
+    return stages

@@ -1,0 +1,86 @@
+"""How many tokens a request has, before anybody has counted them.
+
+An estimate and never more: it fills the place where a client is told a number before the upstream
+reports one.  Bytes of text over four, a little for each turn and tool, something for each picture.
+"""
+
+from typing import Final
+
+from dragoman.turn.request import (
+    AudioPart,
+    Base64Source,
+    DocumentPart,
+    ImagePart,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    RefusalPart,
+    Request,
+    SearchResultPart,
+    ServerToolPart,
+    TextPart,
+    TextSource,
+    ToolCallPart,
+    ToolResultPart,
+)
+
+_PER_TURN: Final = 4
+_PER_TOOL: Final = 8
+_PER_IMAGE: Final = 1600
+_PER_PAGE_OF_UNKNOWN_SIZE: Final = 2000
+_ASCII_BYTES_PER_TOKEN: Final = 4
+_WIDE_CHARS_PER_TOKEN: Final = 1.5
+_SCHEMA_BYTES_PER_TOKEN: Final = 3.5
+_FILE_BYTES_PER_TOKEN: Final = 300
+
+
+def estimate_tokens(request: Request) -> int:
+    """Return about how many input tokens `request` has: never 0."""
+    total = sum(_text(part.text) for part in request.system)
+    for turn in request.turns:
+        total += _PER_TURN + sum(_part(part) for part in turn.parts)
+    for tool in request.tools:
+        total += _PER_TOOL + _text(tool.name) + _text(tool.description)
+        if tool.schema is not None:
+            total += len(tool.schema) / _SCHEMA_BYTES_PER_TOKEN
+    return max(1, round(total))
+
+
+def _text(text: str) -> float:
+    if text.isascii():
+        return len(text) / _ASCII_BYTES_PER_TOKEN
+    wide = sum(1 for char in text if ord(char) > 127)
+    return (len(text) - wide) / _ASCII_BYTES_PER_TOKEN + wide / _WIDE_CHARS_PER_TOKEN
+
+
+def _part(part: Part) -> float:
+    match part:
+        case TextPart(text=text) | RefusalPart(text=text) | OpaquePart(text=text):
+            return _text(text)
+        case ReasoningPart():
+            return _text(part.text)
+        case ToolCallPart(name=name, arguments=arguments):
+            return _PER_TURN + _text(name) + _text(arguments)
+        case ToolResultPart(parts=parts) | SearchResultPart(parts=parts):
+            return _PER_TURN + sum(_part(inner) for inner in parts)
+        case ImagePart():
+            return _PER_IMAGE
+        case DocumentPart():
+            return _document(part)
+        case AudioPart(data=data):
+            return len(data) / _FILE_BYTES_PER_TOKEN
+        case ServerToolPart(summary=summary):
+            return _text(summary)
+
+
+def _document(part: DocumentPart) -> float:
+    inner = sum(_part(one) for one in part.parts)
+    match part.source:
+        case TextSource(text=text):
+            return inner + _text(text)
+        case Base64Source(data=data):
+            return inner + len(data) / _FILE_BYTES_PER_TOKEN
+        case None:
+            return inner
+        case _:
+            return inner + _PER_PAGE_OF_UNKNOWN_SIZE
