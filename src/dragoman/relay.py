@@ -37,6 +37,7 @@ class Relay:
         self._resumes = resumes  # frames stand alone: after a mended one, others may pass again
         self._used_ids = used_ids
         self._mended = False  # something was written anew
+        self._spoiled = False  # the failure to be told is not the peer's
         self._in_call = False  # the open block is a call
         self._raw: list[bytes] = []  # what waits for a decision
         self._written: list[bytes] = []
@@ -65,6 +66,10 @@ class Relay:
             kept.clear()
         return out
 
+    def spoil(self) -> None:
+        """What comes next is a failure found here: the peer's bytes do not tell it."""
+        self._spoiled = True
+
     def after_end(self, raw: bytes) -> bytes:
         """Return what to send of bytes that follow the end of the answer."""
         return b"" if self._mended else raw
@@ -90,6 +95,8 @@ class Relay:
         return True
 
     def _changed(self) -> bool:
+        if self._spoiled:
+            return True
         for event in self._before:
             if isinstance(event, Loss) and event.code in MENDED:
                 return True

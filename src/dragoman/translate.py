@@ -35,7 +35,7 @@ from dragoman.turn.tools import ToolTable
 
 _NOTED: Final = frozenset({Finish, Fault, Usage, Loss})
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
-_TOOLS: Final = msgspec.json.Decoder(list[Raw])
+_TOOLS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
 
 
 class Stage(Protocol):
@@ -196,7 +196,11 @@ class Translator:
         """End the answer with a failure that the shell found (a timeout, a lost connection)."""
         if self.outcome is not None:
             return b""
-        return self._write(self._reader.fail(fault))
+        events = self._reader.fail(fault)
+        if self._relay is None:
+            return self._write(events)
+        self._relay.spoil()
+        return self._pass(b"", events)
 
     def _pass(self, raw: bytes, events: list[Event]) -> bytes:
         """Relay one unit of a same-dialect stream."""
@@ -412,7 +416,8 @@ def decode_tools(body: bytes) -> tuple[Tool, ...]:
         Malformed: it is no list, or a definition fits no dialect.
     """
     tools: list[Tool] = []
-    for index, raw in enumerate(decode(_TOOLS, body)):
+    definitions = decode(_TOOLS, body)
+    for index, raw in enumerate(definitions):
         tools += _decode_tool(bytes(raw), f"$[{index}]")
     return tuple(tools)
 
