@@ -1,13 +1,340 @@
-"""The profiles that come with the package."""
+"""The profiles that come with the package: facts about upstreams, each surprising one with its reason.
+
+A profile describes a server, not one model behind it; where the models of a server differ, the value
+is the one that no model refuses.  What a profile does not name is as `Profile` says.
+"""
 
 from typing import Final
 
+from msgspec import structs
+
 from dragoman.profiles.profile import Profile
 
+# For servers that set no bound of their own.
+_MANY_STOPS: Final = 64
+
+_OPENAI: Final = Profile(
+    name="openai",
+    says="OpenAI's own API, Chat Completions or Responses",
+    think_tags="off",  # reasoning never comes inside the text; a tag there is text about tags
+    max_tokens_field="max_completion_tokens",  # reasoning models refuse the older field
+    supports_store=True,
+    user_field="safety_identifier",
+    id_style="openai40",
+    developer_role=True,
+    tool_content="parts",
+    supports_strict=True,
+    supports_custom_tools=True,
+    server_tools=("web_search",),
+    supports_verbosity=True,
+    supports_cache_key=True,
+    cache_breakpoints=True,
+    supported_efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+)
+
+_ANTHROPIC: Final = Profile(
+    name="anthropic",
+    says="Anthropic's own API, for models that decide themselves how long to think",
+    think_tags="off",
+    user_field="none",  # the dialect has its own place for it
+    id_style="anthropic64",
+    max_stop_sequences=_MANY_STOPS,
+    # Only the newest models take a system message between turns, and only behind a user turn.
+    midturn_system=False,
+    alternate_roles=True,
+    tool_content="parts",
+    tool_images="native",
+    supports_strict=True,
+    server_tools=("web_search", "web_fetch", "code_execution"),
+    drop_sampling=True,  # recent models answer 400
+    max_temperature=1.0,
+    vendor_sampling=True,
+    supports_logprobs=False,
+    cache_control=True,
+    reasoning_control="adaptive",
+    supported_efforts=("low", "medium", "high", "xhigh", "max"),
+    forced_tool_choice_with_thinking=False,
+    replay_reasoning="always",  # signed blocks; without them a tool turn is refused
+)
+
+_VLLM: Final = Profile(
+    name="vllm",
+    says="vLLM's OpenAI-compatible server",
+    max_stop_sequences=_MANY_STOPS,
+    # Templates of Qwen, Gemma and others raise on any system message but one at the top.
+    midturn_system=False,
+    merge_system=True,
+    documents=False,
+    vendor_sampling=True,
+    reasoning_control="chat_template_kwargs",
+    replay_reasoning="always",  # the template keeps what its model wants and drops the rest
+    reasoning_field="reasoning",  # the older name is read, but no longer written
+)
+
 _ALL: Final = (
-    Profile(name="generic", says="any server that calls itself OpenAI-compatible"),
-    Profile(name="openai", says="OpenAI's own API"),
-    Profile(name="anthropic", says="Anthropic's own API"),
+    Profile(
+        name="generic",
+        says="any server that calls itself OpenAI-compatible",
+        midturn_system=False,  # refused by the templates of many open models
+    ),
+    _OPENAI,
+    structs.replace(
+        _OPENAI,
+        name="openai-reasoning",
+        says="OpenAI's reasoning models, which refuse sampling settings and stop sequences",
+        vendor="openai",
+        drop_sampling=True,
+        max_stop_sequences=0,
+        supports_logprobs=False,
+    ),
+    _ANTHROPIC,
+    structs.replace(
+        _ANTHROPIC,
+        name="anthropic-budget",
+        says="older Claude models, which think up to a token budget",
+        vendor="anthropic",
+        drop_sampling=False,
+        prefill="native",
+        json_schema="instruction",  # structured output came later
+        reasoning_control="budget",
+        supported_efforts=("minimal", "low", "medium", "high", "xhigh", "max"),
+    ),
+    Profile(
+        name="openrouter",
+        says="OpenRouter, in front of many vendors",
+        midturn_system=False,  # passed on as it is, and refused by some of the vendors
+        prefill="native",
+        supports_strict=True,
+        server_tools=("web_search",),
+        vendor_sampling=True,
+        supports_verbosity=True,
+        cache_control=True,  # passed on to Claude and Gemini
+        reasoning_control="openrouter",
+        supported_efforts=("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+        # Signatures and encrypted reasoning come in the details and must return unchanged.
+        replay_reasoning="always",
+        reasoning_field="reasoning_details",
+    ),
+    Profile(
+        name="deepseek",
+        says="DeepSeek's own API",
+        max_stop_sequences=16,
+        documents=False,
+        images="none",
+        tool_images="placeholder",  # a screenshot in a tool result must not end the session
+        prefill="prefix",
+        supports_parallel_flag=False,
+        json_schema="json_object",
+        reasoning_control="thinking_type",
+        supported_efforts=("low", "high", "max"),  # `medium` is read as `high`
+        # Forced tool use while thinking is a 400; thinking is on unless the request says otherwise.
+        forced_tool_choice_with_thinking=False,
+        # With thinking on, every earlier assistant turn that called a tool must bring its reasoning,
+        # and an empty string counts as none.
+        replay_reasoning="tool_turns",
+        reasoning_filler=" ",
+        carry_reasoning=True,
+    ),
+    Profile(
+        name="moonshot",
+        says="Moonshot's own API for Kimi models",
+        max_tokens_field="max_completion_tokens",
+        user_field="safety_identifier",
+        # Kimi falls back to writing its calls as text when the history has ids of another shape.
+        id_style="kimi",
+        max_stop_sequences=5,
+        refuses_empty_tool_content=True,
+        images="base64_only",  # or files uploaded before; no addresses
+        documents=False,
+        prefill="partial",
+        schema_dialect="moonshot",
+        json_schema="json_object",
+        drop_sampling=True,  # fixed by the platform; other values answer 400
+        max_temperature=1.0,
+        supports_logprobs=False,
+        supports_cache_key=True,
+        reasoning_control="thinking_type",
+        supported_efforts=("low", "high", "max"),
+        forced_tool_choice_with_thinking=False,
+        # Some Kimi models cannot stop thinking: weakening the choice is what all of them take.
+        forced_tool_choice_policy="downgrade",
+        replay_reasoning="tool_turns",
+        reasoning_filler=" ",  # an empty string is refused, a blank is not
+        carry_reasoning=True,
+    ),
+    Profile(
+        name="qwen",
+        says="Alibaba's Model Studio (DashScope) in its OpenAI-compatible mode",
+        user_field="none",
+        midturn_system=False,
+        merge_system=True,
+        empty_assistant_content="empty",  # null is refused beside tool calls
+        documents=False,
+        prefill="partial",
+        tool_choice="auto_only",  # `required` is refused, and any forcing while thinking
+        json_schema="json_object",  # schemas only with a few models
+        vendor_sampling=True,
+        reasoning_control="enable_thinking",
+        replay_reasoning="tool_turns",
+    ),
+    Profile(
+        name="zai",
+        says="Z.ai's own API for GLM models",
+        stream_usage=False,  # counts come in the last chunk without being asked for
+        user_field="none",
+        max_stop_sequences=1,
+        # Without it a call's arguments arrive in one piece after minutes of silence.
+        extra_fields=(("tool_stream", "true"),),
+        documents=False,
+        tool_choice="auto_only",
+        tool_choice_none=False,
+        supports_parallel_flag=False,
+        json_schema="json_object",
+        max_temperature=1.0,
+        seed_field="none",
+        supports_logprobs=False,
+        reasoning_control="thinking_type",
+        supported_efforts=("low", "high", "max"),
+        replay_reasoning="always",
+    ),
+    Profile(
+        name="minimax",
+        says="MiniMax's own API in its OpenAI-compatible mode",
+        max_tokens_field="max_completion_tokens",
+        user_field="none",
+        # Otherwise reasoning comes as `<think>` inside the text, and would have to return there.
+        extra_fields=(("reasoning_split", "true"),),
+        midturn_system=False,  # the template passes over all but the first
+        merge_system=True,
+        documents=False,
+        tool_choice="auto_only",
+        tool_choice_none=False,
+        supports_parallel_flag=False,
+        json_schema="instruction",
+        max_temperature=1.0,
+        seed_field="none",
+        supports_logprobs=False,
+        reasoning_control="none",  # older models always think, newer ones decide themselves
+        replay_reasoning="always",  # interleaved thinking: the chain breaks without it
+        reasoning_field="reasoning_details",
+    ),
+    Profile(
+        name="mistral",
+        says="Mistral's own API",
+        # Unknown fields are a 422 here, so each of these matters.
+        stream_usage=False,  # counts come in the last chunk without being asked for
+        user_field="none",
+        id_style="mistral9",
+        midturn_system=False,
+        alternate_roles=True,
+        user_after_tool=False,  # "Unexpected role 'user' after role 'tool'"
+        tool_images="placeholder",  # they could only follow in a user message
+        empty_assistant_content="empty",
+        prefill="prefix",
+        supports_strict=True,
+        max_temperature=1.5,
+        seed_field="random_seed",
+        supports_logprobs=False,
+        supported_efforts=("none", "high"),
+        replay_reasoning="never",  # `reasoning_content` in the history is a 422
+    ),
+    Profile(
+        name="gemini",
+        says="Gemini through Google's OpenAI-compatible endpoint",
+        user_field="none",
+        max_stop_sequences=5,
+        midturn_system=False,  # all system text is moved to the top
+        alternate_roles=True,
+        refuses_empty_tool_content=True,
+        supports_parallel_flag=False,
+        schema_dialect="gemini",
+        supports_logprobs=False,
+        supported_efforts=("none", "minimal", "low", "medium", "high"),
+        # Its state is a signature on each call, kept with the call; there is no text to give back.
+        replay_reasoning="never",
+    ),
+    Profile(
+        name="groq",
+        says="Groq's own API",
+        max_tokens_field="max_completion_tokens",
+        midturn_system=False,
+        documents=False,
+        supports_strict=True,
+        supports_logprobs=False,  # a 400 if asked for
+        replay_reasoning="never",
+        reasoning_field="reasoning",
+    ),
+    _VLLM,
+    structs.replace(
+        _VLLM,
+        name="sglang",
+        says="SGLang's OpenAI-compatible server",
+        reasoning_field="reasoning_content",
+    ),
+    structs.replace(
+        _VLLM,
+        name="llama-server",
+        says="llama.cpp's server",
+        tool_choice="strings_only",  # an object that names a tool is read as `auto`
+        reasoning_field="reasoning_content",
+    ),
+    Profile(
+        name="ollama",
+        says="Ollama's OpenAI-compatible endpoint",
+        user_field="none",
+        max_stop_sequences=_MANY_STOPS,
+        midturn_system=False,
+        merge_system=True,
+        images="base64_only",
+        documents=False,
+        tool_choice="auto_only",  # the field is passed over
+        tool_choice_none=False,
+        supports_parallel_flag=False,
+        supported_efforts=("none", "low", "medium", "high", "max"),
+        replay_reasoning="always",
+        reasoning_field="reasoning",
+    ),
+    Profile(
+        name="lm-studio",
+        says="LM Studio's OpenAI-compatible server",
+        max_stop_sequences=_MANY_STOPS,
+        midturn_system=False,
+        merge_system=True,
+        empty_assistant_content="empty",  # null is refused
+        images="base64_only",
+        documents=False,
+        tool_choice="strings_only",  # an object is a 400
+        supports_parallel_flag=False,
+        vendor_sampling=True,
+        replay_reasoning="always",
+    ),
+    Profile(
+        name="litellm",
+        says="a LiteLLM proxy, in front of many vendors",
+        midturn_system=False,
+        vendor_sampling=True,
+        cache_control=True,
+        supported_efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
+        replay_reasoning="tool_turns",
+    ),
 )
 
 PROFILES: Final[dict[str, Profile]] = {profile.name: profile for profile in _ALL}
+
+# Other names that people use for the same upstream.
+ALIASES: Final[dict[str, str]] = {
+    "claude": "anthropic",
+    "dashscope": "qwen",
+    "alibaba": "qwen",
+    "kimi": "moonshot",
+    "moonshotai": "moonshot",
+    "glm": "zai",
+    "z.ai": "zai",
+    "zhipu": "zai",
+    "google": "gemini",
+    "llama.cpp": "llama-server",
+    "llamacpp": "llama-server",
+    "lmstudio": "lm-studio",
+    "mistralai": "mistral",
+    "openai-compatible": "generic",
+}

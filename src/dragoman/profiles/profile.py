@@ -35,12 +35,15 @@ class Profile(Struct, frozen=True, kw_only=True):
     user_field: Literal["user", "safety_identifier", "none"] = "user"
     id_style: IdStyle = "any"
     max_stop_sequences: int = 4
+    # Fields that go into every request as they are: name and JSON value.  A client's own field wins.
+    extra_fields: tuple[tuple[str, str], ...] = ()
 
     # --- requests: messages ---
     developer_role: bool = False  # takes `developer` where others take `system`
     midturn_system: bool = True  # takes instructions anywhere in the conversation
     merge_system: bool = False  # wants one leading system message and no other
     alternate_roles: bool = False  # wants user and assistant to alternate
+    user_after_tool: bool = True  # takes a user message directly after a tool's result
     content_parts: Literal["parts", "string"] = "parts"  # "string": text only, joined
     tool_content: Literal["string", "parts"] = "string"  # content of a tool message
     tool_images: Literal["follow_up", "native", "placeholder"] = "follow_up"
@@ -64,6 +67,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     # --- requests: output and sampling ---
     json_schema: Literal["native", "json_object", "instruction"] = "native"
     drop_sampling: bool = False  # refuses temperature and top_p
+    max_temperature: float = 2.0  # larger wishes are clamped to this
+    seed_field: Literal["seed", "random_seed", "none"] = "seed"
     vendor_sampling: bool = False  # takes `top_k` and friends
     supports_logprobs: bool = True
     supports_verbosity: bool = False
@@ -78,6 +83,7 @@ class Profile(Struct, frozen=True, kw_only=True):
         "openrouter",
         "thinking_type",
         "chat_template_kwargs",
+        "enable_thinking",  # a field of that name, and `thinking_budget`
         "adaptive",
         "budget",
     ] = "reasoning_effort"
