@@ -1,0 +1,31 @@
+"""Every example in README and docs runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCKS = [
+    pytest.param(block, id=f"{page.name} {number}")
+    for page in PAGES
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_example_runs(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(block, "example", "exec"), {})
+
+    expected = re.findall(r"^# prints (.*)$", block, re.MULTILINE)
+    printed = capsys.readouterr().out
+    for line in expected:
+        assert line in printed
+
+
+def test_every_make_verb_of_the_readme_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+
+    for verb in re.findall(r"`make ([a-z-]+)`", (ROOT / "README.md").read_text("utf-8")):
+        assert re.search(rf"^{verb}:", makefile, re.MULTILINE)

@@ -1,0 +1,76 @@
+"""What a writer says, the reader of the same dialect understands; whole answers equal streamed ones."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.dialects import DIALECT_NAMES, dialect
+from dragoman.dialects.stream import StreamReader, read_answer
+from dragoman.exchange import Exchange
+from dragoman.profiles import profile
+from dragoman.turn.events import Event, Fault, Ping, Start
+from dragoman.turn.fold import fold
+from dragoman.turn.loss import Loss
+from dragoman.turn.merge import merged
+from tests.properties.strategies import streams
+from tests.support.corpus import SEALER, drive
+
+PROFILES = {"chat": "generic", "anthropic": "anthropic", "responses": "openai"}
+
+
+def exchange_for(name: str) -> Exchange:
+    return Exchange(
+        profile=profile(PROFILES[name]), seed="s", created=1700000000, sealer=SEALER, keep_identity=True
+    )
+
+
+def told(events: list[Event]) -> list[Event]:
+    """Leave out what is not part of the answer, and what a dialect may word in its own way."""
+    kept: list[Event] = []
+    for event in merged(e for e in events if not isinstance(e, Ping | Loss)):
+        match event:
+            case Fault(kind=kind, message=message):
+                kept.append(Fault(kind, message))
+            case Start(model=model):
+                kept.append(Start(model))
+            case _:
+                kept.append(event)
+    return kept
+
+
+@pytest.mark.parametrize("name", DIALECT_NAMES)
+@given(data=st.data())
+def test_what_a_writer_says_its_reader_understands(name: str, data: st.DataObject) -> None:
+    events = data.draw(streams(name))
+    exchange = exchange_for(name)
+    writer = dialect(name).writer(exchange)
+
+    written = b"".join(writer.send(event) for event in events)
+    read = drive(StreamReader(dialect(name).frame_reader(exchange), exchange), [written])
+
+    assert told(events) == told(read)
+
+
+@pytest.mark.parametrize("name", DIALECT_NAMES)
+@given(data=st.data())
+def test_a_whole_answer_tells_what_the_stream_tells(name: str, data: st.DataObject) -> None:
+    events = data.draw(streams(name))
+    answer = fold(events)
+    exchange = exchange_for(name)
+    frames = dialect(name).frame_reader(exchange)
+    if answer.fault is not None:
+        return
+
+    read_answer(frames, dialect(name).encode_body(answer, exchange))
+
+    read = fold(frames.assembler.take())
+    assert answer.finish == read.finish
+    assert answer.usage == read.usage
+    if name == "chat":  # one message: order between kinds is not told
+        assert "".join(b.text for b in answer.blocks if b.kind == "text") == "".join(
+            b.text for b in read.blocks if b.kind == "text"
+        )
+        calls = [b for b in answer.blocks if b.kind == "tool_call"]
+        assert calls == [b for b in read.blocks if b.kind == "tool_call"]
+    else:
+        assert answer.blocks == read.blocks
