@@ -1,10 +1,10 @@
 """JSON of a peer into declared types: foreign exceptions become ours, with the path of the field."""
 
-import json
 import re
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import Raw, Struct, structs
 
 from dragoman.errors import Malformed
 
@@ -12,6 +12,15 @@ T = TypeVar("T")
 
 _AT_PATH: Final = re.compile(r"(?P<reason>.*) - at `(?P<path>[^`]*)`\Z", re.DOTALL)
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+# One escape, read from left to right so that a backslash that is itself escaped starts nothing.
+_ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|u(?P<half>[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+# Halves of surrogate pairs stand in a plane of private characters while the JSON is decoded.
+_PRIVATE: Final = 0x100000
+_STAND_IN: Final = re.compile("[\U0010d800-\U0010dfff]")
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
@@ -28,12 +37,41 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
         mended = data.decode("utf-8", "replace").encode()
         if mended == data and not _SURROGATE.search(data):
             raise Malformed(f"not valid JSON: {error}") from None
+    except RecursionError:
+        raise Malformed("the JSON nests too deeply") from None
     try:
-        return msgspec.convert(json.loads(mended), decoder.type)
+        return _restored(decoder.decode(_ESCAPE.sub(_stand_in, mended)))  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise malformed(error) from None
-    except (ValueError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise Malformed(f"not valid JSON: {error}") from None
+    except RecursionError:
+        raise Malformed("the JSON nests too deeply") from None
+
+
+def _stand_in(escape: re.Match[bytes]) -> bytes:
+    half = escape["half"]
+    return escape[0] if half is None else chr(_PRIVATE + int(half, 16)).encode()
+
+
+def _restored(value: Any) -> Any:
+    """Put the halves of surrogate pairs back in the place of what stood for them."""
+    match value:
+        case str():
+            return _STAND_IN.sub(lambda one: chr(ord(one[0]) - _PRIVATE), value)
+        case Raw():
+            text = bytes(value).decode()
+            text = _STAND_IN.sub(lambda one: f"\\u{ord(one[0]) - _PRIVATE:04x}", text)
+            return Raw(text.encode())
+        case list() | tuple():
+            return type(value)(map(_restored, value))
+        case dict():
+            return {_restored(key): _restored(one) for key, one in value.items()}
+        case Struct():
+            fields = {name: _restored(getattr(value, name)) for name in value.__struct_fields__}
+            return structs.replace(value, **fields)
+        case _:
+            return value
 
 
 def malformed(error: msgspec.ValidationError) -> Malformed:
