@@ -23,7 +23,7 @@ $(READY): requirements/lock.txt pyproject.toml
 	@touch $@
 
 run: $(READY)  ## show a Kimi stream with a leaked tool call as the three dialects
-	@$(BIN)/dragoman demo
+	@$(BIN)/python tools/demo.py
 
 test: $(READY)  ## run all tests
 	$(BIN)/python -m pytest -n auto
