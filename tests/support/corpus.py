@@ -62,7 +62,7 @@ class Case:
 
     def exchange(self) -> Exchange:
         request = None
-        if self.setup.request != b"null":
+        if bytes(self.setup.request) != b"null":
             decode = dialect(self.setup.client).decode_request
             request = decode(bytes(self.setup.request), sealer=SEALER, limits=DEFAULT_LIMITS)
         return Exchange(
