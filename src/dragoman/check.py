@@ -1,0 +1,234 @@
+"""The judge of streams: is this stream legal in its dialect, and where is it not.
+
+The front door over the grammars of the dialects.  Knows framing and JSON, not what an event means.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Final
+
+import msgspec
+
+from dragoman.dialects import DIALECT_NAMES
+from dragoman.dialects.judging import (
+    MAX_VIOLATIONS,
+    Ending,
+    Findings,
+    Grammar,
+    Json,
+    MakeGrammar,
+    Position,
+    Violation,
+    shown,
+)
+from dragoman.errors import ConfigError, MisuseError, TooLarge
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.wire.sse import Frame, SSEReader
+
+__all__ = ["MAX_VIOLATIONS", "Checker", "Ending", "Verdict", "Violation", "check", "rules"]
+
+_BOM: Final = b"\xef\xbb\xbf"
+_LINE_END: Final = re.compile(rb"\r\n|\r|\n")
+_FIELDS: Final = frozenset({b"data", b"event", b"id", b"retry"})
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_DONE: Final = b"[DONE]"
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be said of a stream as a whole."""
+
+    legal: bool
+    ended: Ending
+    frames: int  # events; comments are not counted
+    blocks: int  # blocks (Messages), items (Responses), channels and calls (Chat)
+    calls: int  # tool calls for the client to run
+    violations: tuple[Violation, ...]  # in the order of the stream, at most `MAX_VIOLATIONS`
+    unlisted: int  # how many more there were
+
+
+def rules(dialect: str) -> Mapping[str, str]:
+    """Return the rules of a dialect: name to one line of prose.
+
+    Raises:
+        ConfigError: there is no such dialect.
+    """
+    return _grammar(dialect)[1]
+
+
+def check(dialect: str, stream: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Verdict:
+    """Judge a whole stream.
+
+    Raises:
+        ConfigError: there is no such dialect.
+        TooLarge: the stream passes a limit.
+    """
+    checker = Checker(dialect, limits=limits)
+    checker.feed(stream)
+    checker.close()
+    return checker.verdict
+
+
+class Checker:
+    """Judge one stream, cut anywhere.
+
+    Goes on after a violation, so that a user sees several at once.  Raises `TooLarge` when the stream
+    passes a limit, and nothing else whatever the bytes; after that it is dead.
+    """
+
+    def __init__(self, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        make, _ = _grammar(dialect)
+        self._findings = Findings()
+        self._grammar: Grammar = make(self._findings, limits)
+        self._sse = SSEReader(limits=limits, keep_raw=True)
+        self._head = b""  # the first bytes, until they are known to be a byte-order mark or not
+        self._begun = False
+        self._offset = 0  # where the next frame begins
+        self._frames = 0
+        self._id_seen = False  # from then on, some SDKs pass on even a comment as an event
+        self._kept: list[Violation] = []
+        self._ending: Ending | None = None
+        self._dead = False
+
+    def feed(self, data: bytes, /) -> list[Violation]:
+        """Return the violations that `data` shows.
+
+        Raises:
+            TooLarge: the stream passes a limit.
+        """
+        if self._dead or self._ending is not None:
+            raise MisuseError("feed after the end or after an error")
+        if not self._begun:
+            self._look_for_mark(data)
+        try:
+            for frame in self._sse.feed(data):
+                self._judge(frame)
+        except TooLarge:
+            self._dead = True
+            raise
+        return self._take()
+
+    def close(self) -> list[Violation]:
+        """End of input: return what shows only now."""
+        if self._dead or self._ending is not None:
+            raise MisuseError("close after the end or after an error")
+        self._dead = True
+        cut = False
+        for frame in self._sse.close():
+            cut = self._judge(frame)
+        if not cut:
+            self._findings.here = Position(self._frames + 1, self._offset)
+        before = self._findings.total
+        self._ending = self._grammar.end()
+        if cut and self._findings.total == before:
+            self._findings.add("nothing-after-end", "half an event follows the end")
+        return self._take()
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is to be said of the whole stream, once it is closed."""
+        if self._ending is None:
+            raise MisuseError("no verdict before the end")
+        return Verdict(
+            legal=not self._findings.total,
+            ended=self._ending,
+            frames=self._frames,
+            blocks=self._grammar.blocks,
+            calls=self._grammar.calls,
+            violations=tuple(sorted(self._kept, key=lambda one: one.frame)),
+            unlisted=max(0, self._findings.total - MAX_VIOLATIONS),
+        )
+
+    def _take(self) -> list[Violation]:
+        new = self._findings.take()
+        self._kept.extend(new)
+        return new
+
+    def _look_for_mark(self, data: bytes) -> None:
+        self._head = (self._head + data[: len(_BOM)])[: len(_BOM)]
+        if self._head == _BOM:
+            self._offset = len(_BOM)
+            self._findings.here = Position(1, 0)
+            self._findings.add("byte-order-mark", "the stream begins with a byte-order mark")
+        self._begun = len(self._head) == len(_BOM)
+
+    def _judge(self, frame: Frame) -> bool:
+        """Judge one frame; return whether the input ended inside an event."""
+        # The line feed of a cut CRLF may open a frame; it must not move the frame's beginning.
+        begins = self._offset + len(frame.raw) - len(frame.raw.lstrip(b"\r\n"))
+        self._offset += len(frame.raw)
+        names = {line.partition(b":")[0] for line in _LINE_END.split(frame.raw) if line}
+        names.discard(b"")
+        if not names and not (self._id_seen and frame.raw.strip(b"\r\n") and frame.whole):
+            return False  # a comment, or nothing
+        self._frames += 1
+        self._findings.here = Position(self._frames, begins)
+        if not frame.whole:
+            return True
+        self._id_seen = self._id_seen or b"id" in names
+        if not _is_utf8(frame.raw):
+            self._findings.add("utf-8", "the event is not UTF-8")
+        for name in sorted(names - _FIELDS):
+            line = shown(name.decode("utf-8", "replace"))
+            self._findings.add("unknown-line", f"a line begins with {line}")
+        if not frame.data:
+            self._judge_empty(names)
+        elif frame.data == _DONE:
+            self._grammar.read_done()
+        else:
+            event = self._decode(frame.data)
+            if event is not None:
+                self._grammar.read(frame.event, event)
+        return False
+
+    def _judge_empty(self, names: Iterable[bytes]) -> None:
+        if not names:
+            self._findings.add(
+                "empty-frame", "a comment with a blank line, after an `id` was given"
+            )
+        elif _FIELDS.intersection(names):
+            self._findings.add("empty-frame", "the event has no data")
+
+    def _decode(self, data: bytes) -> Json | None:
+        """Return the event, mended if there is a way, or None."""
+        try:
+            event = _JSON.decode(data)
+        except UnicodeDecodeError:
+            event = _decode_anyhow(data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            event = _decode_anyhow(data) if _SURROGATE.search(data) else None
+            if event is None:
+                self._findings.add("json", f"the data cannot be read as JSON: {error}")
+                return None
+            self._findings.add("surrogate-pair", "an escape is half a surrogate pair")
+        if not isinstance(event, dict):
+            self._findings.add("json", f"the data is {shown(event)}, not an object")
+            return None
+        return event
+
+
+_JSON: Final = msgspec.json.Decoder(object)
+
+
+def _decode_anyhow(data: bytes) -> object:
+    """Decode what the strict decoder refuses; None if that fails too."""
+    try:
+        return json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _grammar(dialect: str) -> tuple[MakeGrammar, Mapping[str, str]]:
+    if dialect not in DIALECT_NAMES:
+        raise ConfigError(f"no dialect `{dialect}`; there are {', '.join(DIALECT_NAMES)}")
+    module = import_module(f"dragoman.dialects.{dialect}.grammar")
+    return module.GRAMMAR, module.RULES

@@ -1,0 +1,278 @@
+"""The part that the strict grammars of all dialects share: findings, and the shapes of fields.
+
+A reader mends what it can; a grammar mends nothing and says what a client could not live with.  Each
+dialect has its own in `grammar.py`; `dragoman.check` drives them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from dragoman.errors import TooLarge
+from dragoman.limits import Limits
+from dragoman.wire.json_stream import JsonScanner
+
+Json: TypeAlias = Mapping[str, object]
+
+MAX_VIOLATIONS: Final = 100  # that are kept; a stream with more has been understood by then
+_SHOWN_CHARS: Final = 60  # of a foreign value, in a reason
+
+# Rules that hold for every dialect: the framing, and that a stream has an end.
+FRAMING_RULES: Final[dict[str, str]] = {
+    "byte-order-mark": "the stream does not begin with a byte-order mark, which hides the first field",
+    "utf-8": "the bytes of each event are UTF-8",
+    "unknown-line": "each line is a comment or one of `data`, `event`, `id` and `retry`",
+    "empty-frame": "no event without data: SDKs pass it on and fail to parse it, after an `id` even for"
+    " a comment with a blank line",
+    "json": "the data of an event is one JSON object",
+    "surrogate-pair": "an escaped surrogate pair is not cut in two: the halves cannot be encoded",
+    "truncated": "the stream does not just stop: it tells a finish or a failure",
+    "nothing-after-end": "nothing but comments follows the end",
+}
+
+
+class Violation(Struct, frozen=True, gc=False):
+    """One place where a stream breaks a rule."""
+
+    rule: str  # a key of the dialect's `RULES`
+    reason: str
+    frame: (
+        int  # which event of the stream, from 1; past the last one for what is missing at the end
+    )
+    offset: int  # where that event begins in the input, in bytes
+    path: str = ""  # JSON path of the field, if it is one
+
+
+class Ending(StrEnum):
+    FINISH = "finish"
+    FAILURE = "failure"  # told in the dialect, which is legal
+    TRUNCATED = "truncated"
+
+
+class Position(Struct, frozen=True, gc=False):
+    frame: int
+    offset: int
+
+
+class Findings:
+    """Collect violations, and know where in the input they are."""
+
+    def __init__(self) -> None:
+        self.here = Position(0, 0)
+        self.total = 0  # also those past `MAX_VIOLATIONS`
+        self._new: list[Violation] = []
+
+    def add(self, rule: str, reason: str, path: str = "", *, at: Position | None = None) -> None:
+        """Note a violation, here or at an earlier position."""
+        self.total += 1
+        if self.total <= MAX_VIOLATIONS:
+            where = at or self.here
+            self._new.append(Violation(rule, reason, where.frame, where.offset, path))
+
+    def take(self) -> list[Violation]:
+        """Return what was noted since the last call."""
+        new, self._new = self._new, []
+        return new
+
+
+class Grammar(Protocol):
+    """What a dialect demands of a stream.  Goes on after a violation, as well as it can."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks, items or channels of the answer so far."""
+        ...
+
+    @property
+    def calls(self) -> int:
+        """Tool calls among them, for the client to run."""
+        ...
+
+    def read(self, name: str, event: Json, /) -> None:
+        """Judge one event: its name in the framing, and its data."""
+        ...
+
+    def read_done(self) -> None:
+        """Judge the marker `[DONE]`."""
+        ...
+
+    def end(self) -> Ending:
+        """Judge the end of the input."""
+        ...
+
+
+class MakeGrammar(Protocol):
+    def __call__(self, findings: Findings, limits: Limits, /) -> Grammar: ...
+
+
+class Shape(Struct, frozen=True):
+    """What a value must look like."""
+
+    says: str
+    fits: Callable[[object], bool]
+
+
+ANY: Final = Shape("anything", lambda _: True)
+TEXT: Final = Shape("a string", lambda value: isinstance(value, str))
+NAME: Final = Shape(
+    "a string that is not empty", lambda value: isinstance(value, str) and value != ""
+)
+COUNT: Final = Shape("a whole number from 0", lambda value: type(value) is int and value >= 0)
+NUMBER: Final = Shape("a number", lambda value: type(value) in (int, float))
+OBJECT: Final = Shape("an object", lambda value: isinstance(value, dict))
+LIST: Final = Shape("a list", lambda value: isinstance(value, list))
+NULL: Final = Shape("null", lambda value: value is None)
+EMPTY_TEXT: Final = Shape("an empty string", lambda value: value == "")
+EMPTY_LIST: Final = Shape("an empty list", lambda value: value == [])
+EMPTY_OBJECT: Final = Shape("an empty object", lambda value: value == {})
+
+
+def one_of(*words: str) -> Shape:
+    """Return the shape of a closed vocabulary."""
+    return Shape(" or ".join(f"`{word}`" for word in words), lambda value: value in words)
+
+
+def nullable(shape: Shape) -> Shape:
+    return Shape(f"{shape.says}, or null", lambda value: value is None or shape.fits(value))
+
+
+class Field(Struct, frozen=True):
+    """A field that an event must have."""
+
+    path: str  # keys joined by dots
+    shape: Shape
+    rule: str = "required-field"
+    optional: bool = False  # may be absent, but not of another shape
+
+
+def check_fields(
+    fields: Sequence[Field], event: Json, findings: Findings, *, root: str = "$"
+) -> None:
+    """Note each field of the table that is missing or has another shape, but nothing below such."""
+    bad: list[str] = []
+    for field in fields:
+        if any(field.path.startswith(f"{path}.") for path in bad):
+            continue
+        value = _value_at(event, field.path)
+        path = f"{root}.{field.path}"
+        if value is _MISSING:
+            bad.append(field.path)
+            if not field.optional:
+                findings.add(field.rule, f"`{field.path}` is missing", path)
+        elif not field.shape.fits(value):
+            bad.append(field.path)
+            reason = f"`{field.path}` is {shown(value)} where {field.shape.says} is due"
+            findings.add(field.rule, reason, path)
+
+
+_MISSING: Final = object()
+
+
+def _value_at(event: object, path: str) -> object:
+    value: object = event
+    for key in path.split("."):
+        if not isinstance(value, dict) or key not in value:
+            return _MISSING
+        value = value[key]
+    return value
+
+
+def text_at(event: Json, path: str) -> str:
+    """Return a string of the event, empty if there is none."""
+    value = _value_at(event, path)
+    return value if isinstance(value, str) else ""
+
+
+def number_at(event: Json, path: str) -> int | None:
+    """Return a whole number of the event, None if there is none."""
+    value = _value_at(event, path)
+    return value if type(value) is int else None
+
+
+def object_at(event: Json, path: str) -> Json:
+    """Return an object of the event, empty if there is none."""
+    value = _value_at(event, path)
+    return value if isinstance(value, dict) else {}
+
+
+def list_at(event: Json, path: str) -> list[object]:
+    """Return a list of the event, empty if there is none."""
+    value = _value_at(event, path)
+    return value if isinstance(value, list) else []
+
+
+def shown(value: object) -> str:
+    """Return a foreign value for a reason: short, on one line, without control characters."""
+    if isinstance(value, dict):
+        return "an object" if value else "an empty object"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = str(value)[: _SHOWN_CHARS + 1]
+    tail = "…" if len(text) > _SHOWN_CHARS else ""
+    return f"`{repr(text[:_SHOWN_CHARS])[1:-1]}{tail}`"
+
+
+class Arguments:
+    """Follow the arguments of one call: every prefix a prefix of a JSON object, the whole one."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.empty = True  # not one character but white space yet
+        self.broken = False  # a prefix was no JSON; said once
+        self._scanner = JsonScanner(limits=limits)
+
+    @property
+    def whole(self) -> bool:
+        return self._scanner.done
+
+    def feed(self, fragment: str, findings: Findings, path: str) -> None:
+        """Note the first character that no JSON object can have at its place.
+
+        Raises:
+            TooLarge: containers nest deeper than the limit.
+        """
+        if self.broken:
+            return
+        head = fragment.lstrip(" \t\r\n") if self.empty else ""
+        if head:
+            self.empty = False
+        read = len(fragment) if not head or head[0] == "{" else len(fragment) - len(head)
+        read = min(read, self._scanner.feed(fragment[:read]))
+        if read < len(fragment):
+            self.broken = True
+            rest = shown(fragment[read : read + 20])
+            where = "after the end of the object" if self.whole else "which no JSON object can have"
+            findings.add("partial-json-prefix", f"the arguments go on with {rest}, {where}", path)
+
+
+class Digest:
+    """Remember a text in constant space, to compare it with another."""
+
+    def __init__(self, text: str = "") -> None:
+        self._hash = sha256()
+        self.feed(text)
+
+    def feed(self, text: str) -> None:
+        self._hash.update(text.encode("utf-8", "surrogatepass"))
+
+    def matches(self, text: str) -> bool:
+        return self._hash.digest() == Digest(text).value
+
+    @property
+    def value(self) -> bytes:
+        return self._hash.digest()
+
+
+def count_block(blocks: int, limits: Limits) -> int:
+    """Return one block more.
+
+    Raises:
+        TooLarge: more blocks than an answer may have.
+    """
+    if blocks >= limits.max_blocks:
+        raise TooLarge("max_blocks", limits.max_blocks)
+    return blocks + 1
