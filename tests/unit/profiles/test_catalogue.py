@@ -1,0 +1,207 @@
+"""The catalogue of upstreams: complete, consistent, and true to the facts that scenarios rest on."""
+
+from typing import get_args
+
+import pytest
+
+from dragoman.errors import ConfigError
+from dragoman.profiles import profile
+from dragoman.profiles.catalogue import ALIASES, PROFILES
+from dragoman.profiles.profile import Profile
+from dragoman.turn.request import DialectName
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+WANTED = [
+    "openai",
+    "anthropic",
+    "openrouter",
+    "deepseek",
+    "moonshot",
+    "qwen",
+    "zai",
+    "minimax",
+    "mistral",
+    "gemini",
+    "groq",
+    "vllm",
+    "sglang",
+    "llama-server",
+    "ollama",
+    "lm-studio",
+    "litellm",
+    "generic",
+]
+each_profile = pytest.mark.parametrize("one", PROFILES.values(), ids=PROFILES)
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_the_upstream_has_a_profile(name: str) -> None:
+    assert name == profile(name).name
+
+
+@pytest.mark.parametrize(("alias", "name"), ALIASES.items())
+def test_an_alias_names_a_profile_and_shadows_none(alias: str, name: str) -> None:
+    assert PROFILES[name] is profile(alias)
+    assert alias not in PROFILES
+
+
+def test_a_name_is_found_in_any_letter_case() -> None:
+    assert PROFILES["qwen"] is profile(" DashScope ")
+
+
+def test_a_near_miss_is_named_in_the_error() -> None:
+    with pytest.raises(ConfigError, match="did you mean `openrouter`"):
+        profile("open-router")
+
+
+def test_a_name_like_no_other_gets_the_whole_list() -> None:
+    with pytest.raises(ConfigError, match="no profile `xxxxxxxx`; there are anthropic, "):
+        profile("xxxxxxxx")
+
+
+@each_profile
+def test_a_profile_says_what_it_is_in_one_line(one: Profile) -> None:
+    assert one.says
+    assert "\n" not in one.says
+    assert not one.says.endswith(".")
+
+
+@each_profile
+def test_efforts_are_known_ones_in_rising_order(one: Profile) -> None:
+    assert sorted(one.supported_efforts, key=EFFORTS.index) == list(one.supported_efforts)
+
+
+@each_profile
+def test_the_values_of_a_profile_are_among_those_declared(one: Profile) -> None:
+    for name, kind in Profile.__annotations__.items():
+        allowed = get_args(kind)
+        if allowed and all(isinstance(value, str) for value in allowed):
+            assert getattr(one, name) in allowed
+
+
+@each_profile
+def test_a_filler_is_only_there_where_reasoning_is_demanded(one: Profile) -> None:
+    assert not one.reasoning_filler or one.replay_reasoning != "never"
+    assert not one.carry_reasoning or one.replay_reasoning != "never"
+
+
+@each_profile
+def test_f8_images_of_tool_results_never_go_where_images_are_refused(one: Profile) -> None:
+    assert one.images != "none" or one.tool_images == "placeholder"
+    # A message with the images would have to follow the results.
+    assert one.user_after_tool or one.tool_images != "follow_up"
+
+
+@each_profile
+def test_opaque_state_has_an_origin(one: Profile) -> None:
+    assert one.origin
+    assert profile(one.vendor or one.name).origin == one.origin
+
+
+def test_d1_kimi_gets_its_own_ids_back() -> None:
+    assert profile("moonshot").id_style == "kimi"
+
+
+def test_d3_mistral_gets_nine_characters() -> None:
+    assert profile("mistral").id_style == "mistral9"
+
+
+@pytest.mark.parametrize("name", ["deepseek", "moonshot"])
+def test_e1_e2_e3_r9_reasoning_of_tool_turns_returns_and_is_never_empty(name: str) -> None:
+    one = profile(name)
+
+    assert one.replay_reasoning == "tool_turns"
+    assert one.reasoning_filler.strip() == ""
+    assert one.reasoning_filler != ""
+    assert one.carry_reasoning
+    assert one.reasoning_field == "reasoning_content"
+
+
+@pytest.mark.parametrize("name", ["openai", "mistral"])
+def test_e3_r10_reasoning_never_returns_where_it_is_refused(name: str) -> None:
+    assert profile(name).replay_reasoning == "never"
+
+
+def test_r12_the_field_for_reasoning_differs() -> None:
+    assert profile("vllm").reasoning_field == "reasoning"
+    assert profile("sglang").reasoning_field == "reasoning_content"
+    assert profile("openrouter").reasoning_field == "reasoning_details"
+
+
+@pytest.mark.parametrize("name", ["deepseek", "moonshot", "zai"])
+def test_e7_thinking_is_switched_by_its_own_field(name: str) -> None:
+    assert profile(name).reasoning_control == "thinking_type"
+
+
+def test_f1_schemas_are_rewritten_for_those_who_refuse_common_ones() -> None:
+    assert profile("moonshot").schema_dialect == "moonshot"
+    assert profile("gemini").schema_dialect == "gemini"
+    assert profile("openai").schema_dialect == "any"
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    [
+        ("deepseek", "disable_thinking"),
+        ("anthropic", "disable_thinking"),
+        ("moonshot", "downgrade"),
+    ],
+)
+def test_f2_forced_tool_choice_excludes_thinking(name: str, policy: str) -> None:
+    one = profile(name)
+
+    assert not one.forced_tool_choice_with_thinking
+    assert policy == one.forced_tool_choice_policy
+
+
+@pytest.mark.parametrize("name", ["llama-server", "lm-studio"])
+def test_t20_a_named_tool_choice_is_said_with_strings(name: str) -> None:
+    assert profile(name).tool_choice == "strings_only"
+
+
+@pytest.mark.parametrize(
+    "name", ["vllm", "sglang", "llama-server", "ollama", "lm-studio", "generic", "qwen"]
+)
+def test_f4_local_servers_get_no_system_message_between_turns(name: str) -> None:
+    assert not profile(name).midturn_system
+
+
+def test_f10_mistral_wants_alternation_and_no_user_after_a_tool() -> None:
+    one = profile("mistral")
+
+    assert one.alternate_roles
+    assert not one.user_after_tool
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("openai", "max_completion_tokens"),
+        ("moonshot", "max_completion_tokens"),
+        ("mistral", "max_tokens"),
+        ("generic", "max_tokens"),
+    ],
+)
+def test_f11_the_output_limit_goes_into_the_field_the_peer_knows(name: str, field: str) -> None:
+    assert field == profile(name).max_tokens_field
+
+
+def test_f11_sampling_is_dropped_where_it_is_refused() -> None:
+    refusing = {name for name, one in PROFILES.items() if one.drop_sampling}
+
+    assert refusing == {"anthropic", "moonshot", "openai-reasoning"}
+
+
+@pytest.mark.parametrize("name", ["mistral", "zai"])
+def test_s9_usage_is_not_asked_for_where_the_question_is_refused(name: str) -> None:
+    assert not profile(name).stream_usage
+
+
+def test_think_tags_are_never_looked_for_at_openai_and_anthropic() -> None:
+    assert profile("openai").think_tags == "off"
+    assert profile("anthropic").think_tags == "off"
+    assert profile("generic").think_tags == "auto"
+
+
+def test_dialect_names_are_no_profiles_by_accident() -> None:
+    assert set(get_args(DialectName)) & set(PROFILES) == {"anthropic"}
