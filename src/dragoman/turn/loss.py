@@ -14,6 +14,7 @@ CODES: Final[dict[str, str]] = {
     "value_clamped": "a value was brought into the target's range",
     "sampling_dropped": "the target does not take this sampling parameter",
     "system_midturn_emulated": "an instruction inside the conversation became marked user text",
+    "schema_rewritten": "a tool's schema was put into the flavour that the target accepts",
     "schema_not_enforced": "the target cannot enforce the JSON schema; it was added as an instruction",
     "json_object_emulated": "JSON output is asked for by an instruction only",
     "grammar_not_enforced": "a custom tool's grammar became part of its description",
@@ -68,6 +69,11 @@ CODES: Final[dict[str, str]] = {
     "block_unclosed": "the peer did not end a block; it was ended here",
     "refusal_as_text": "a refusal became plain text",
     "surrogate_replaced": "half of a surrogate pair was replaced",
+    # --- tool calls that models write as text ---
+    "native_noise_dropped": "markup around native tool calls that belongs to nobody was dropped",
+    "native_blank_dropped": "blanks around native tool calls were dropped",
+    "native_closer_missing": "a native tool call ended without its closing marker",
+    "native_call_invalid": "a native tool call could not be understood",
     "stream_not_sse": "the peer answered one body where a stream was asked for",
 }
 
