@@ -63,6 +63,8 @@ class _Call:
         self.ended = False  # its peer said that it ended
         self.closed = False  # its block has been ended
         self.waiting: list[str] = []  # fragments that came before its block could open
+        self.probe = JsonArguments(limits=limits)  # has seen the first `probed` of them
+        self.probed = 0
         self.opaque: list[tuple[OpaqueKind, str]] = []
 
 
@@ -230,10 +232,10 @@ class Assembler:
         call = self._calls[key]
         if call.open or call.closed:
             return call.closed or call.arguments.whole
-        probe = JsonArguments(limits=self._limits)
-        for fragment in call.waiting:
-            probe.feed(fragment)
-        return probe.whole
+        for fragment in call.waiting[call.probed :]:
+            call.probe.feed(fragment)
+        call.probed = len(call.waiting)
+        return call.probe.whole
 
     def args(self, key: Hashable, fragment: str) -> None:
         """Add to a call's arguments."""

@@ -63,6 +63,12 @@ class ToolTable:
     def __len__(self) -> int:
         return len(self._by_wire)
 
+    def settles(self, wire: str) -> bool:
+        """Say whether `wire` is a declared name that no longer declared name begins with."""
+        return wire in self._by_wire and not any(
+            other != wire and other.startswith(wire) for other in self._by_wire
+        )
+
     def resolve(self, wire: str) -> ToolName:
         """Return the tool that the upstream calls `wire`; an unknown name is kept as it is."""
         known = self._by_wire.get(wire)

@@ -1,0 +1,484 @@
+"""Read Chat Completions answers: chunks of a stream, and complete bodies.
+
+The fields of a chunk are read in the order in which they can have been said: reasoning, content,
+refusal, calls, then error, finish reason and counts.  Counts may follow the finish reason, so the end is
+told at `[DONE]` or at the end of input and not before.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.dialects.chat.calls import Calls
+from dragoman.dialects.chat.citations import read_addresses, read_annotations
+from dragoman.dialects.chat.details import Details
+from dragoman.dialects.chat.endings import FAILURES, REASONS, own_word, read_usage
+from dragoman.dialects.chat.faults import finish_fault, read_error
+from dragoman.dialects.chat.schema import (
+    CHUNK,
+    EMPTY,
+    FIELDS,
+    HEAD,
+    PARTS,
+    STRING,
+    VENDOR_USAGE,
+    Choice,
+    Chunk,
+    ContentPart,
+    Delta,
+    Logprobs,
+    is_given,
+)
+from dragoman.dialects.chat.surrogates import Halves, clean
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.stream import truncated
+from dragoman.errors import Malformed
+from dragoman.exchange import Exchange
+from dragoman.turn.assembly import Assembler
+from dragoman.turn.events import (
+    CUT_REASONS,
+    Fault,
+    FaultKind,
+    FinishReason,
+    OpaqueKind,
+)
+from dragoman.wire.sse import Frame
+
+_DONE: Final = b"[DONE]"
+_CHANNELS: Final = ("content", "reasoning", "refusal")
+# Numeric codes that are no error, where a peer wraps its answers.
+_SUCCESS: Final = frozenset({b"0", b"200", b'"0"', b'"200"', b"null"})
+
+
+class ChatReader:
+    """Tell an assembler what the frames of one answer say."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.assembler = Assembler(
+            tools=exchange.tools,
+            seed=exchange.seed,
+            origin=exchange.profile.origin,
+            input_estimate=exchange.input_estimate,
+            seal_plain=True,
+            limits=exchange.limits,
+        )
+        self._halves = Halves(lambda: self.assembler.loss("surrogate_replaced"))
+        self._calls = Calls(exchange, self.assembler, self._halves.join)
+        self._details = Details()
+        self._read_any = False  # a frame was read
+        self._started = False  # the answer's head was told
+        # Text needs more than to be passed on: something waits before it, or it repeats itself.
+        self._careful = self._cumulative = exchange.profile.cumulative
+        self._seen: dict[
+            str, int
+        ] = {}  # characters so far, of a peer that repeats them, by channel
+        self._chars = 0  # of text so far
+        self._text_base = 0  # characters before the text block that is open or comes next
+        self._refused_at = -1  # `_chars` when a refusal was the last thing said
+        self._ending: Choice | None = None  # the choice that brought the finish reason
+        self._tail = False  # only the end is still to be told
+        self._usage = EMPTY  # the last counts
+        self._citations = EMPTY  # a list of addresses for the whole answer
+        self._lost: set[str] = set()  # what was said to be lost already
+
+    @property
+    def pending(self) -> bool:
+        """Something was read that has led to no event yet."""
+        return self._tail or bool(self._halves) or self._calls.pending
+
+    def read(self, frame: Frame, /) -> None:
+        """Tell the assembler what a frame says.
+
+        Raises:
+            Malformed: it is no chunk.
+        """
+        data = frame.data
+        self._read_any = True
+        if frame.event == "error":
+            self._fail(read_error(data))
+            return
+        try:
+            chunk = CHUNK.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if data.startswith(_DONE):
+                self._close()
+                return
+            chunk = self._decode_odd(data)
+        self._chunk(chunk, data)
+
+    def end(self) -> None:
+        """End of input: end the turn, or say that it was cut."""
+        if self._ending is not None:
+            self._finish()
+        elif not self._read_any:
+            self.assembler.fault(_empty())
+        elif self._exchange.profile.lenient_eof and len(self._calls) and self._calls.whole:
+            self._finish()
+        else:
+            self._cut()
+
+    def read_body(self, body: bytes, /) -> None:
+        """Tell the assembler what a complete answer says.
+
+        Raises:
+            Malformed: it is neither an answer nor an error.
+        """
+        start = body.lstrip()[:1]
+        if start in (b"", b"["):
+            self.assembler.fault(read_error(body) if start else _empty())
+            return
+        try:
+            chunk = CHUNK.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            chunk = self._decode_odd(body)
+        self._chunk(chunk, body)
+        if self.assembler.ended:
+            return
+        if not chunk.choices:
+            raise Malformed("an answer without choices", path="$.choices")
+        self._close()
+
+    # --- chunks -----------------------------------------------------------------------------------
+
+    def _decode_odd(self, data: bytes) -> Chunk:
+        """Decode what the plain road does not take: cut characters, or an error of an odd shape."""
+        self._halves.active = self._careful = True
+        try:
+            return decode(CHUNK, data)
+        except Malformed:
+            error = _fields(data).get("error", EMPTY)
+            if not is_given(error):
+                raise
+            return Chunk(error=error)
+
+    def _chunk(self, chunk: Chunk, data: bytes) -> None:
+        choices = chunk.choices
+        if choices:
+            choice = choices[0]
+            if not self._started:
+                self._start(data)
+            if len(choices) > 1 or choice.index:
+                choice = self._first(choices)
+            delta = choice.delta or choice.message
+            if delta is not None:
+                self._delta(delta, choice.logprobs)
+            if choice.finish_reason is not None or choice.native_finish_reason is not None:
+                self._note_ending(choice, chunk)
+            if choice.usage or choice.error:
+                self._note_usage(choice.usage)
+                self._note_error(choice.error)
+        elif choices is None and not chunk.error and not chunk.usage:
+            self._odd(data)
+        if chunk.usage:
+            self._note_usage(chunk.usage)
+            self._tail = self._tail or not choices
+        if chunk.error:
+            self._note_error(chunk.error)
+        if chunk.x_groq or chunk.citations:
+            self._extras(chunk)
+
+    def _first(self, choices: list[Choice]) -> Choice:
+        """Return the choice with index 0, or an empty one; the others are not carried."""
+        self._lose_once("choice_dropped", "$.choices")
+        return next(
+            (
+                choice
+                for position, choice in enumerate(choices)
+                if (position if choice.index is None else choice.index) == 0
+            ),
+            Choice(),
+        )
+
+    def _start(self, data: bytes) -> None:
+        head = decode(HEAD, data)
+        self._started = True
+        answer_id = _string(head.id)
+        self._calls.seed = self._exchange.seed or answer_id
+        created = bytes(head.created).partition(b".")[0]
+        self.assembler.start(
+            model=_string(head.model),
+            id=answer_id,
+            created=int(created) if created.isdigit() and len(created) < 16 else 0,
+        )
+
+    def _odd(self, data: bytes) -> None:
+        """Look at a chunk without choices: it may be an error in a shape of its own."""
+        fields = _fields(data)
+        told = {"message", "detail"} & fields.keys()
+        if _string(fields.get("object", EMPTY)) == "error" or (
+            told and bytes(fields.get("code", Raw(b"-"))) not in _SUCCESS
+        ):
+            self._fail(read_error(data))
+
+    # --- what a delta says ------------------------------------------------------------------------
+
+    def _delta(self, delta: Delta, logprobs: Logprobs | None) -> None:
+        if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
+            self._reasoning(delta)
+        content = delta.content
+        if content:
+            if content.__class__ is str and logprobs is None and not self._careful:
+                self._chars += len(content)
+                self.assembler.text(content)
+            else:
+                self._content(content, logprobs)
+        elif logprobs is not None:
+            self._token_records(logprobs, has_text=False)
+        if delta.refusal:
+            self._refusal(delta.refusal)
+        if delta.tool_calls:
+            self._settle("calls")
+            self._calls.read(delta.tool_calls)
+        elif delta.function_call is not None:
+            self._settle("calls")
+            self._calls.read_legacy(delta.function_call)
+        if delta.annotations or delta.audio or delta.images:
+            self._additions(delta)
+
+    def _content(self, content: str | list[ContentPart], logprobs: Logprobs | None) -> None:
+        """Tell content that is not plain text in a plain place."""
+        records = None if logprobs is None else self._token_records(logprobs, has_text=True)
+        if isinstance(content, str):
+            self._text(content, records)
+            return
+        for part in content:
+            if part.type == "thinking" and is_given(part.thinking):
+                self._thinking(part.thinking)
+            elif part.text is not None and part.type in ("text", "output_text", ""):
+                self._text(part.text, records)
+                records = None
+            elif part.refusal is not None:
+                self._refusal(part.refusal)
+            else:
+                self._lose_once("part_unknown", "", part.type)
+
+    def _text(self, text: str, logprobs: Raw | None = None) -> None:
+        self._settle("content")
+        text = self._fresh("content", text)
+        if text:
+            self._chars += len(text)
+            self.assembler.text(text, logprobs)
+
+    def _thinking(self, raw: Raw) -> None:
+        """Tell the reasoning of a content part: a string, or parts again."""
+        parts = decode(PARTS, bytes(raw))
+        texts = [parts] if isinstance(parts, str) else [part.text or "" for part in parts]
+        for text in texts:
+            self._think(text)
+
+    def _reasoning(self, delta: Delta) -> None:
+        """Tell the reasoning of a delta once, whatever the number of fields it stands in."""
+        readable = []
+        if is_given(delta.reasoning_details):
+            readable = self._details.add(delta.reasoning_details)
+            self._careful = True
+        if readable:
+            for text, channel, part in readable:
+                self._settle("reasoning")
+                text = self._fresh("reasoning", text)  # noqa: PLW2901 -- the same text, mended
+                if text:
+                    self.assembler.reasoning(text, channel, part)
+        else:
+            self._think(delta.reasoning_content or delta.reasoning or "")
+
+    def _think(self, text: str) -> None:
+        if not text:
+            return
+        self._settle("reasoning")
+        text = self._fresh("reasoning", text)
+        if text:
+            self.assembler.reasoning(text)
+
+    def _refusal(self, text: str) -> None:
+        self._settle("refusal")
+        text = self._fresh("refusal", text)
+        if text:
+            self.assembler.refusal(text)
+            self._refused_at = self._chars
+
+    def _settle(self, channel: str) -> None:
+        """Get ready for something said in `channel`."""
+        if channel != "content":
+            self._text_base = self._chars
+            self._refused_at = -1
+        if self._ending is not None:
+            self._lose_once("content_after_finish")
+        self._release(channel)
+
+    def _release(self, channel: str = "") -> None:
+        """Tell what waited in channels other than `channel`."""
+        if self._halves:
+            self._tell_halves(*(one for one in _CHANNELS if one != channel))
+        if self._details and channel != "reasoning":
+            self.assembler.opaque(OpaqueKind.DETAILS, self._details.take())
+
+    def _fresh(self, channel: str, text: str) -> str:
+        """Return what of `text` is new and whole."""
+        if self._cumulative:
+            seen = self._seen.get(channel, 0)
+            self._seen[channel] = max(seen, len(text))
+            text = text[seen:]
+        return self._halves.join(channel, text)
+
+    def _tell_halves(self, *channels: str) -> None:
+        for channel, text in self._halves.release(*channels):
+            match channel:
+                case "content":
+                    self.assembler.text(text)
+                case "reasoning":
+                    self.assembler.reasoning(text)
+                case "refusal":
+                    self.assembler.refusal(text)
+                case _ if self.assembler.knows_call(channel):
+                    self.assembler.args(channel, text)
+
+    def _token_records(self, logprobs: Logprobs, *, has_text: bool) -> Raw | None:
+        """Return the token records for a text delta."""
+        records = logprobs.content or ()
+        if is_given(logprobs.tokens) or logprobs.refusal or (records and not has_text):
+            self._lose_once("logprobs_dropped")
+        if not records or not has_text:
+            return None
+        return Raw(msgspec.json.encode(records))
+
+    # --- what comes beside the text -----------------------------------------------------------------
+
+    def _additions(self, delta: Delta) -> None:
+        if is_given(delta.annotations):
+            for citation in read_annotations(delta.annotations, self._text_base):
+                if citation is None:
+                    self._lose_once("citations_dropped")
+                else:
+                    self.assembler.citation(citation)
+        for name, raw in (("audio", delta.audio), ("images", delta.images)):
+            if is_given(raw):
+                self._lose_once("part_unknown", "", name)
+
+    def _extras(self, chunk: Chunk) -> None:
+        """Note what some vendors put beside the choices."""
+        if is_given(chunk.x_groq):
+            self._note_usage(decode(VENDOR_USAGE, bytes(chunk.x_groq)).usage)
+        if is_given(chunk.citations):
+            self._citations = chunk.citations
+
+    def _cite_addresses(self) -> None:
+        """Cite the addresses that were listed for the whole answer."""
+        if not is_given(self._citations):
+            return
+        if self.assembler.has_calls or not self._chars:
+            self.assembler.loss("citations_dropped")
+            return
+        for citation in read_addresses(self._citations):
+            self.assembler.citation(citation)
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def _note_usage(self, usage: Raw) -> None:
+        if is_given(usage):
+            self._usage = usage
+
+    def _note_error(self, error: Raw) -> None:
+        if is_given(error) and not self.assembler.ended:
+            self._fail(read_error(b'{"error":%b}' % bytes(error)))
+
+    def _note_ending(self, choice: Choice, chunk: Chunk) -> None:
+        reason = (choice.finish_reason or "").lower()
+        native = (choice.native_finish_reason or "").lower()
+        failure = reason if reason in FAILURES else native if native in FAILURES else ""
+        if failure:
+            if not is_given(chunk.error) and not is_given(choice.error):
+                self._fail(finish_fault(failure))
+        elif reason and self._ending is None:
+            self._ending = choice
+            self._tail = self._careful = True
+
+    def _fail(self, fault: Fault) -> None:
+        self._tell_halves()
+        self.assembler.fault(fault)
+
+    def _cut(self) -> None:
+        """Say that the stream stopped before its end."""
+        inside = "a tool call" if len(self._calls) and not self._calls.whole else ""
+        self._fail(truncated(inside))
+
+    def _close(self) -> None:
+        """End the turn: the peer says that this was all."""
+        if self._ending is not None:
+            self._finish()
+        elif not self._started:
+            self.assembler.fault(_empty())
+        elif not self._calls.whole or not (self._chars or self.assembler.has_calls):
+            self._cut()
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Tell how the answer ended."""
+        self._release()
+        self._tell_halves()
+        reason, raw = self._reason()
+        if not self._calls.open_all():
+            if reason not in CUT_REASONS:
+                message = "the upstream sent a tool call without a name"
+                self.assembler.fault(
+                    Fault(FaultKind.UPSTREAM_BAD, message, code="call_without_name")
+                )
+                return
+            self.assembler.loss("call_without_name")
+        self._tell_counts()
+        stop = self._stop_sequence() if reason is FinishReason.STOP else None
+        if stop is not None:
+            reason = FinishReason.STOP_SEQUENCE
+        self.assembler.finish(reason, stop_sequence=stop, raw=raw)
+
+    def _tell_counts(self) -> None:
+        try:
+            self._cite_addresses()
+            if is_given(self._usage):
+                self.assembler.usage(read_usage(self._usage))
+        except Malformed as error:
+            self.assembler.loss("chunk_malformed", error.path, error.reason)
+
+    def _reason(self) -> tuple[FinishReason | None, str]:
+        """Return what the finish reason means, and the peer's own word for it."""
+        word = "" if self._ending is None else (self._ending.finish_reason or "")
+        reason = REASONS.get(word.lower())
+        if reason is None:
+            self.assembler.loss("finish_reason_unknown", "", clean(word) or "none was given")
+        if reason is FinishReason.STOP and self._refused_at == self._chars:
+            reason = FinishReason.REFUSAL
+        return reason, own_word(clean(word))
+
+    def _stop_sequence(self) -> str | None:
+        """Return the stop sequence that ended the answer, where the peer says."""
+        if self._ending is None or bytes(self._ending.stop_reason)[:1] != b'"':
+            return None
+        stop = _string(self._ending.stop_reason)
+        request = self._exchange.request
+        return stop if stop and (request is None or stop in request.stop) else None
+
+    def _lose_once(self, code: str, path: str = "", detail: str = "") -> None:
+        if code + detail not in self._lost:
+            self._lost.add(code + detail)
+            self.assembler.loss(code, path, clean(detail))
+
+
+def _empty() -> Fault:
+    return Fault(FaultKind.UPSTREAM_BAD, "the upstream sent nothing", code="upstream_empty")
+
+
+def _fields(data: bytes) -> dict[str, Raw]:
+    """Return the fields of an object as they are; none if it is no object."""
+    try:
+        return decode(FIELDS, data)
+    except Malformed:
+        return {}
+
+
+def _string(raw: Raw) -> str:
+    """Return a field that should be a string; another type counts as absent."""
+    if bytes(raw)[:1] != b'"':
+        return ""
+    return clean(decode(STRING, bytes(raw)))

@@ -1,0 +1,321 @@
+"""Write Chat Completions answers: events to chunks, and whole answers to bodies.
+
+Clients join all strings of the deltas, so role, ids and names are written once.  What a client's
+accumulator makes of the stream is what `encode_body` gives for the same answer.
+"""
+
+from typing import Final, Literal, TypeAlias, assert_never
+
+import msgspec
+
+from dragoman.dialects.chat.citations import AnnotationOut, write_annotation
+from dragoman.dialects.chat.details import write_details
+from dragoman.dialects.chat.endings import finish_word, write_usage
+from dragoman.dialects.chat.faults import encode_error
+from dragoman.exchange import Exchange
+from dragoman.ids import ClientIds, derived_id
+from dragoman.turn.events import (
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Channel,
+    Citation,
+    Event,
+    Fault,
+    Finish,
+    InputDelta,
+    Opaque,
+    OpaqueKind,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
+    Start,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.fold import Block
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import ReasoningSegment
+from dragoman.turn.state import Legality
+from dragoman.turn.tools import ToolName, wire_name
+
+CallShape: TypeAlias = Literal["function", "custom", "wrapped"]
+
+_encode: Final = msgspec.json.Encoder().encode
+# What follows the delta of a chunk that does not end the answer.
+_TAIL: Final = b',"finish_reason":null}]}\n\n'
+_DONE: Final = b"data: [DONE]\n\n"
+# One line only: a blank line after a comment makes some clients see an empty event.
+_PING: Final = b": ping\n"
+_REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "reasoning_content": ("reasoning_content",),
+    "reasoning": ("reasoning",),
+    "both": ("reasoning_content", "reasoning"),
+    "details": ("reasoning_content",),
+    "off": (),
+}
+
+
+class Identity:
+    """What every chunk says of its answer."""
+
+    def __init__(self, exchange: Exchange, start: Start) -> None:
+        keep = exchange.keep_identity
+        self.model = (start.model if keep else "") or exchange.model or start.model
+        self.created = (start.created if keep else 0) or exchange.created or start.created
+        self.id = start.id
+        if not (keep and start.id) and (exchange.seed or not start.id.startswith("chatcmpl-")):
+            self.id = derived_id("chatcmpl-", exchange.seed or start.id, "answer")
+
+
+class CallNames:
+    """How the calls of one answer are shown to the client."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        request = exchange.request
+        self._own = request is not None and request.dialect == "chat"
+        self._ids = ClientIds(request.call_ids if request is not None else ())
+        self._declared = {
+            ToolName(tool.name, tool.namespace, tool.flavor)
+            for tool in (request.tools if request is not None and self._own else ())
+        }
+
+    def id_of(self, native: str) -> str:
+        return self._ids.render(native)
+
+    def name_of(self, call: BlockStart | Block) -> str:
+        """Return the name as the client declared it; names of others are made legal."""
+        if self._own and not call.namespace:
+            return call.name
+        return wire_name(call.name, call.namespace)
+
+    def shape_of(self, call: BlockStart | Block) -> CallShape:
+        """Say how a call is written: free-form input only for a client that declared it so."""
+        if call.kind is not BlockKind.CUSTOM_CALL:
+            return "function"
+        declared = ToolName(call.name, call.namespace, call.flavor) in self._declared
+        return "custom" if declared else "wrapped"
+
+
+def reasoning_fields(exchange: Exchange) -> tuple[str, ...]:
+    """Return the fields that carry reasoning text for this client."""
+    return _REASONING_FIELDS[exchange.rendering.chat_reasoning]
+
+
+def escaped(text: str) -> str:
+    """Return text as it stands inside a JSON string."""
+    return _encode(text)[1:-1].decode()
+
+
+class ChatWriter:
+    """Write one streamed answer."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.losses: list[Loss] = []
+        self._exchange = exchange
+        self._check = Legality().check
+        self._names = CallNames(exchange)
+        self._fields = [b'"%b":' % name.encode() for name in reasoning_fields(exchange)]
+        self._with_details = exchange.rendering.chat_reasoning == "details"
+        self._whole_head = b""  # of every chunk, up to its choices
+        self._head = b""  # and up to its delta
+        self._text_head = b""
+        self._args_head = b""  # of the open call's deltas
+        self._extra_head = b""  # of its vendor state
+        self._shape: CallShape = "function"  # of the open call
+        self._input_begun = False  # the open call's wrapped input has begun
+        self._calls = 0
+        self._kind: BlockKind | None = None  # of the open block
+        self._last_kind: BlockKind | None = None
+        self._part = 0  # of the open reasoning block
+        # Of the open reasoning block, for its details: pieces of text by channel and part, and state.
+        self._texts: dict[tuple[Channel, int], list[str]] = {}
+        self._opaque: list[Opaque] = []
+        self._detail_index = 0
+        self._chars = 0  # of text so far
+        self._base = 0  # of text before the open block
+        self._annotations: list[AnnotationOut] = []
+        self._usage: Usage | None = None
+
+    def send(self, event: Event, /) -> bytes:
+        """Return the bytes that tell the client of an event.
+
+        Raises:
+            IllegalOrder: the event may not stand here.
+        """
+        self._check(event)
+        if event.__class__ is TextDelta and event.logprobs is None:
+            self._chars += len(event.text)
+            return b"%b%b}%b" % (self._text_head, _encode(event.text), _TAIL)
+        match event:
+            case ArgsDelta(json=json):
+                return b"%b%b}}]}%b" % (self._args_head, _encode(json), _TAIL)
+            case ReasoningDelta():
+                return self._reasoning(event)
+            case TextDelta(text=text, logprobs=logprobs):
+                return self._text_with_records(text, bytes(logprobs or b"[]"))
+            case BlockStart():
+                return self._begin(event)
+            case BlockEnd(complete=complete):
+                return self._end(complete=complete)
+            case InputDelta(text=text):
+                return self._input(text)
+            case RefusalDelta(text=text):
+                return self._chunk(b'{"refusal":%b}' % _encode(text))
+            case Opaque():
+                return self._state(event)
+            case Citation():
+                self._cite(event)
+                return b""
+            case Start():
+                return self._start(event)
+            case Usage():
+                self._usage = event
+                return b""
+            case Finish():
+                return self._finish(event)
+            case Fault():
+                return b"data: %b\n\n%b" % (encode_error(event), _DONE)
+            case Ping():
+                return _PING
+            case Loss():
+                return b""
+            case _:
+                assert_never(event)
+
+    def _chunk(self, delta: bytes) -> bytes:
+        return self._head + delta + _TAIL
+
+    def _start(self, event: Start) -> bytes:
+        who = Identity(self._exchange, event)
+        self._whole_head = (
+            b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":['
+            % (_encode(who.id), who.created, _encode(who.model))
+        )
+        self._head = self._whole_head + b'{"index":0,"delta":'
+        self._text_head = self._head + b'{"content":'
+        return self._chunk(b'{"role":"assistant","content":""}')
+
+    # --- blocks -----------------------------------------------------------------------------------
+
+    def _begin(self, event: BlockStart) -> bytes:
+        self._kind = event.kind
+        match event.kind:
+            case BlockKind.TEXT:
+                self._base = self._chars
+            case BlockKind.REASONING:
+                self._part = 0
+                self._texts.clear()
+                self._opaque.clear()
+                if self._last_kind is BlockKind.REASONING and self._fields:
+                    return self._reasoning_text("\n\n")
+            case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
+                return self._begin_call(event)
+            case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
+                self.losses.append(
+                    Loss("server_block_dropped", f"block {event.index}", event.vendor)
+                )
+            case BlockKind.REFUSAL:
+                pass
+            case _:
+                assert_never(event.kind)
+        return b""
+
+    def _end(self, *, complete: bool) -> bytes:
+        self._last_kind, self._kind = self._kind, None
+        if self._last_kind is BlockKind.CUSTOM_CALL and self._shape == "wrapped" and complete:
+            closing = '"}' if self._input_begun else '{"input":""}'
+            return b"%b%b}}]}%b" % (self._args_head, _encode(closing), _TAIL)
+        if self._last_kind is BlockKind.REASONING and self._with_details:
+            return self._details()
+        return b""
+
+    def _begin_call(self, event: BlockStart) -> bytes:
+        index = self._calls
+        self._calls += 1
+        self._input_begun = False
+        self._shape = self._names.shape_of(event)
+        call_id = _encode(self._names.id_of(event.call_id))
+        name = _encode(self._names.name_of(event))
+        head = b'{"tool_calls":[{"index":%d' % index
+        if self._shape == "custom":
+            self._args_head = self._head + head + b',"custom":{"input":'
+            call = b'"type":"custom","custom":{"name":%b,"input":""}' % name
+        else:
+            self._args_head = self._head + head + b',"function":{"arguments":'
+            call = b'"type":"function","function":{"name":%b,"arguments":""}' % name
+        self._extra_head = self._head + head + b',"extra_content":'
+        return self._chunk(b'%b,"id":%b,%b}]}' % (head, call_id, call))
+
+    def _input(self, text: str) -> bytes:
+        if self._shape == "wrapped":
+            text = escaped(text)
+            if not self._input_begun:
+                self._input_begun = True
+                text = '{"input":"' + text
+        return b"%b%b}}]}%b" % (self._args_head, _encode(text), _TAIL)
+
+    def _text_with_records(self, text: str, records: bytes) -> bytes:
+        self._chars += len(text)
+        return b'%b%b},"logprobs":{"content":%b,"refusal":null}%b' % (
+            self._text_head,
+            _encode(text),
+            records,
+            _TAIL,
+        )
+
+    # --- reasoning --------------------------------------------------------------------------------
+
+    def _reasoning(self, event: ReasoningDelta) -> bytes:
+        text = event.text
+        if event.part != self._part:
+            self._part = event.part
+            text = "\n\n" + text
+        if self._with_details:
+            self._texts.setdefault((event.channel, event.part), []).append(event.text)
+        return self._reasoning_text(text)
+
+    def _reasoning_text(self, text: str) -> bytes:
+        if not self._fields:
+            return b""
+        encoded = _encode(text)
+        return self._chunk(b"{%b}" % b",".join(field + encoded for field in self._fields))
+
+    def _state(self, event: Opaque) -> bytes:
+        if self._kind is BlockKind.REASONING:
+            self._opaque.append(event)
+        elif event.kind is OpaqueKind.TOOL_SIGNATURE and event.data.startswith("{"):
+            return b"%b%b}]}%b" % (self._extra_head, event.data.encode(), _TAIL)
+        return b""
+
+    def _details(self) -> bytes:
+        segments = tuple(
+            ReasoningSegment("".join(texts), channel) for (channel, _), texts in self._texts.items()
+        )
+        block = Block(BlockKind.REASONING, segments=segments, opaque=tuple(self._opaque))
+        entries = write_details(self._exchange, block, self._detail_index)
+        if not entries:
+            return b""
+        self._detail_index += len(entries)
+        return self._chunk(b'{"reasoning_details":%b}' % _encode(entries))
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def _cite(self, event: Citation) -> None:
+        annotation = write_annotation(event, self._base)
+        if annotation is None:
+            self.losses.append(Loss("citations_dropped", f"block {event.index}"))
+        else:
+            self._annotations.append(annotation)
+
+    def _finish(self, event: Finish) -> bytes:
+        out = b""
+        if self._annotations:
+            # In one piece: clients cannot join lists whose entries have no index.
+            out = self._chunk(b'{"annotations":%b}' % _encode(self._annotations))
+        out += b'%b{},"finish_reason":%b}]}\n\n' % (self._head, _encode(finish_word(event.reason)))
+        request = self._exchange.request
+        if self._usage is not None and (request is None or request.include_usage):
+            out += b'%b],"usage":%b}\n\n' % (self._whole_head, _encode(write_usage(self._usage)))
+        return out + _DONE
