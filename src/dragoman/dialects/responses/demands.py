@@ -16,8 +16,11 @@ from dragoman.dialects.judging import (
     one_of,
 )
 
+_OUTPUT: Final = Field("response.output", LIST)
+_NO_OUTPUT: Final = Field("response.output", EMPTY_LIST, "response-starts-empty")
 
-def _response(*statuses: str) -> tuple[Field, ...]:
+
+def _response(*statuses: str, output: Field = _OUTPUT) -> tuple[Field, ...]:
     return (
         Field("response", OBJECT),
         Field("response.id", NAME, "response-id"),
@@ -25,7 +28,7 @@ def _response(*statuses: str) -> tuple[Field, ...]:
         Field("response.created_at", NUMBER),
         Field("response.model", TEXT),
         Field("response.status", one_of(*statuses), "status-fits"),
-        Field("response.output", LIST),
+        output,
     )
 
 
@@ -39,10 +42,7 @@ _LOGPROBS: Final = (Field("logprobs", LIST),)
 
 # Required data of each event, by its type without `response.`.
 EVENTS: Final[dict[str, tuple[Field, ...]]] = {
-    "created": (
-        *_response("in_progress", "queued"),
-        Field("response.output", EMPTY_LIST, "response-starts-empty"),
-    ),
+    "created": _response("in_progress", "queued", output=_NO_OUTPUT),
     "queued": _response("queued"),
     "in_progress": _response("in_progress"),
     "completed": _response("completed"),
@@ -128,7 +128,7 @@ DONE: Final[dict[str, tuple[Field, ...]]] = {
     "hosted": (Field("id", NAME),),
 }
 
-# A part as it is added, by its type.
+# A part as it is added, by its type, and as it is done.
 PARTS: Final[dict[str, tuple[Field, ...]]] = {
     "output_text": (
         Field("text", EMPTY_TEXT, "item-starts-empty"),
@@ -137,6 +137,12 @@ PARTS: Final[dict[str, tuple[Field, ...]]] = {
     "refusal": (Field("refusal", EMPTY_TEXT, "item-starts-empty"),),
     "summary_text": (Field("text", EMPTY_TEXT, "item-starts-empty"),),
     "reasoning_text": (Field("text", EMPTY_TEXT, "item-starts-empty"),),
+}
+DONE_PARTS: Final[dict[str, tuple[Field, ...]]] = {
+    "output_text": (Field("text", TEXT), Field("annotations", LIST)),
+    "refusal": (Field("refusal", TEXT),),
+    "summary_text": (Field("text", TEXT),),
+    "reasoning_text": (Field("text", TEXT),),
 }
 
 # Items whose events are the vendor's own: `response.` and the item's type begin their types.
@@ -179,3 +185,5 @@ CALLS: Final = frozenset(
 
 # What an item must keep between `added` and `done`.
 IDENTITY: Final = ("type", "id", "call_id", "name")
+# What an item of the final output must have in common with the one that was done, beside its parts.
+ESSENCE: Final = (*IDENTITY, "role", "status", "arguments", "input", "encrypted_content")

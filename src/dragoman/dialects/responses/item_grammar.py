@@ -18,7 +18,16 @@ from dragoman.dialects.judging import (
     shown,
     text_at,
 )
-from dragoman.dialects.responses.demands import ADDED, CALLS, DONE, HOSTED, IDENTITY, PARTS
+from dragoman.dialects.responses.demands import (
+    ADDED,
+    CALLS,
+    DONE,
+    DONE_PARTS,
+    ESSENCE,
+    HOSTED,
+    IDENTITY,
+    PARTS,
+)
 from dragoman.limits import Limits
 
 
@@ -189,7 +198,9 @@ class ItemGrammar:
         elif symbol in DONE_TEXT:
             self._finish_text(self._item, symbol, event)
         elif symbol in _PART_DONE:
-            self._compare(self._item.text, _text_of(object_at(event, "part")), "$.part")
+            part = object_at(event, "part")
+            self._check_done_part(part, "$.part")
+            self._compare(self._item.text, _text_of(part), "$.part")
 
     def check_output(self, output: list[object]) -> None:
         """Compare the output of the terminal event with the items that were done."""
@@ -353,9 +364,19 @@ class ItemGrammar:
     def _compare_parts(self, item: OpenItem, done: Json) -> None:
         for key, digests in item.parts.items():
             parts = [part for part in list_at(done, key) if isinstance(part, dict)]
+            for at, part in enumerate(parts):
+                self._check_done_part(part, f"$.item.{key}[{at}]")
             if digests != [Digest(_text_of(part)).value for part in parts]:
                 reason = f"`{key}` of the done item is not what the deltas said"
                 self._findings.add("done-equals-deltas", reason, f"$.item.{key}")
+
+    def _check_done_part(self, part: Json, path: str) -> None:
+        kind = text_at(part, "type")
+        if kind not in DONE_PARTS:
+            reason = f"there is no part of type {shown(part.get('type'))}"
+            self._findings.add("required-field", reason, f"{path}.type")
+            return
+        check_fields(DONE_PARTS[kind], part, self._findings, root=path)
 
 
 def _text_of(part: Json) -> str:
@@ -364,8 +385,8 @@ def _text_of(part: Json) -> str:
 
 def _essence(item: Json) -> bytes:
     """Return a digest of what an item says; details that clients do not read are left out."""
-    said: list[object] = [item.get(key) for key in (*IDENTITY, "arguments", "input")]
+    said: list[object] = [item.get(key) for key in ESSENCE]
     for key in ("content", "summary"):
         parts = [part for part in list_at(item, key) if isinstance(part, dict)]
-        said.append([_text_of(part) for part in parts])
+        said.append([(part.get("type"), _text_of(part)) for part in parts])
     return Digest(repr(said)).value

@@ -1,0 +1,153 @@
+"""Streams as lists of events, and every small way to spoil them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+
+from dragoman.check import Verdict, check
+
+Events = list[Any]  # objects; a string stands for data that is no object
+
+LEGAL = "legal"  # what `outcome` says of a mutation that no client minds
+
+
+def render(dialect: str, events: Events) -> bytes:
+    """Write events as their dialect frames them."""
+    out = b""
+    for event in events:
+        if isinstance(event, str):
+            out += b"data: %b\n\n" % event.encode()
+            continue
+        if dialect != "chat":
+            out += b"event: %b\n" % event.get("type", "").encode()
+        out += b"data: %b\n\n" % msgspec.json.encode(event)
+    return out
+
+
+def judge(dialect: str, events: Events) -> Verdict:
+    return check(dialect, render(dialect, events))
+
+
+def outcome(dialect: str, events: Events | bytes) -> str:
+    """Return the rule of the first violation, or `LEGAL`."""
+    stream = events if isinstance(events, bytes) else render(dialect, events)
+    verdict = check(dialect, stream)
+    return verdict.violations[0].rule if verdict.violations else LEGAL
+
+
+def renumbered(events: Events) -> Events:
+    """Number the events of a Responses stream anew, so that another rule shows."""
+    events = [deepcopy(event) for event in events]  # one by one: the same event may stand twice
+    for number, event in enumerate(events):
+        if "sequence_number" in event:
+            event["sequence_number"] = number
+    return events
+
+
+def changed(events: Events, at: int, path: str, value: Any) -> Events:
+    """Return the events with one field of one of them replaced; keys and positions joined by dots."""
+    events = [deepcopy(event) for event in events]
+    *keys, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+    target = events[at]
+    for key in keys:
+        target = target[key]
+    target[last] = value
+    return events
+
+
+def removed(events: Events) -> Iterator[tuple[int, Events]]:
+    for at in range(len(events)):
+        yield at, events[:at] + events[at + 1 :]
+
+
+def doubled(events: Events) -> Iterator[tuple[int, Events]]:
+    for at in range(len(events)):
+        yield at, events[: at + 1] + events[at:]
+
+
+def swapped(events: Events) -> Iterator[tuple[int, Events]]:
+    for at in range(len(events) - 1):
+        if events[at] != events[at + 1]:
+            yield at, [*events[:at], events[at + 1], events[at], *events[at + 2 :]]
+
+
+def without_fields(events: Events) -> Iterator[tuple[int, str, Events]]:
+    """Remove each field of each event, those of its inner objects too."""
+    for at, event in enumerate(events):
+        if isinstance(event, str):
+            continue
+        for path in _paths(event):
+            spoiled = [deepcopy(one) for one in events]
+            target = spoiled[at]
+            for key in path[:-1]:
+                target = target[key]
+            del target[path[-1]]
+            yield at, ".".join(key for key in path if isinstance(key, str)), spoiled
+
+
+def _paths(value: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield (*prefix, key)
+            yield from _paths(inner, (*prefix, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _paths(inner, (*prefix, index))
+
+
+def label(event: Any) -> str:
+    """Return what kind of event it is, in the words of its dialect."""
+    if isinstance(event, str):
+        return event
+    inner = [
+        event.get(key, {}).get("type", "")
+        for key in ("delta", "content_block", "item", "part")
+        if isinstance(event.get(key), dict)
+    ]
+    return "/".join([event["type"].removeprefix("response."), *filter(None, inner)])
+
+
+def outcomes(
+    dialect: str,
+    streams: Iterable[Events],
+    mutate: Callable[[Events], Iterator[tuple[int, Events]]],
+    *,
+    name: Callable[[Any], str] = label,
+) -> dict[str, set[str]]:
+    """Spoil each stream in every place; return, for each kind of event, what the judge says."""
+    found: dict[str, set[str]] = {}
+    for events in streams:
+        for at, spoiled in mutate(events):
+            kind = name(events[at])
+            if mutate is swapped:
+                kind = f"{kind} | {name(events[at + 1])}"
+            said = outcome(dialect, renumbered(spoiled) if dialect == "responses" else spoiled)
+            found.setdefault(kind, set()).add(said)
+    return found
+
+
+def field_outcomes(
+    dialect: str, streams: Iterable[Events], *, name: Callable[[Any], str] = label
+) -> dict[str, set[str]]:
+    """Remove each field of each event; return, for each kind and field, what the judge says."""
+    found: dict[str, set[str]] = {}
+    for events in streams:
+        for at, path, spoiled in without_fields(events):
+            said = outcome(dialect, spoiled)
+            found.setdefault(f"{name(events[at])}: {path}", set()).add(said)
+    return found
+
+
+# How to break each rule of the framing, whatever the dialect.
+BROKEN_FRAMING: dict[str, Callable[[bytes], bytes]] = {
+    "byte-order-mark": lambda stream: b"\xef\xbb\xbf" + stream,
+    "utf-8": lambda stream: b'data: "\xff"\n\n' + stream,
+    "unknown-line": lambda stream: b'{"id":"not a stream"}\n\n' + stream,
+    "empty-frame": lambda stream: b"event: ping\n\n" + stream,
+    "json": lambda stream: b"data: : PROCESSING\n\n" + stream,
+    "surrogate-pair": lambda stream: b'data: {"half":"\\ud83d"}\n\n' + stream,
+    "truncated": lambda stream: stream[: stream.index(b"\n\n") + 2],
+    "nothing-after-end": lambda stream: stream + stream[: stream.index(b"\n\n") + 2],
+}
