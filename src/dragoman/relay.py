@@ -19,6 +19,9 @@ MENDED: Final = frozenset(
         "args_repaired",
         "args_repeated",
         "args_trailing",
+        "block_empty",
+        "block_index_fixed",
+        "block_unclosed",
         "finish_reason_fixed",
         "surrogate_replaced",
     }

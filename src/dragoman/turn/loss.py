@@ -67,6 +67,8 @@ CODES: Final[dict[str, str]] = {
     "server_block_dropped": "a vendor-run tool's block cannot be carried",
     "usage_missing": "the peer reported no token counts",
     "block_unclosed": "the peer did not end a block; it was ended here",
+    "block_empty": "a block without content was dropped",
+    "block_index_fixed": "the peer numbered its blocks wrongly; they count 0, 1, 2, …",
     "refusal_as_text": "a refusal became plain text",
     "surrogate_replaced": "half of a surrogate pair was replaced",
     # --- tool calls that models write as text ---

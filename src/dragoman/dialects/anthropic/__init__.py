@@ -1,0 +1,22 @@
+"""Anthropic's Messages API."""
+
+from typing import Final
+
+from dragoman.dialects.anthropic.answer import encode_body
+from dragoman.dialects.anthropic.faults import decode_fault, encode_fault
+from dragoman.dialects.anthropic.reader import MessagesReader
+from dragoman.dialects.anthropic.request import decode_request, encode_request
+from dragoman.dialects.anthropic.writer import MessagesWriter
+from dragoman.dialects.dialect import Dialect
+
+DIALECT: Final = Dialect(
+    name="anthropic",
+    history_fields=("messages",),
+    decode_request=decode_request,
+    encode_request=encode_request,
+    frame_reader=MessagesReader,
+    writer=MessagesWriter,
+    encode_body=encode_body,
+    decode_fault=decode_fault,
+    encode_fault=encode_fault,
+)

@@ -1,0 +1,160 @@
+"""Failures, both ways: error bodies and error events."""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.encoding import encode
+from dragoman.turn.events import Fault, FaultKind
+
+_EXCERPT_CHARS: Final = 500  # of an answer that is no error body of anybody's
+
+# What is told to a client: HTTP status and error type, by kind.
+TOLD: Final[dict[FaultKind, tuple[int, str]]] = {
+    FaultKind.BAD_REQUEST: (400, "invalid_request_error"),
+    FaultKind.CONTEXT_LENGTH: (400, "invalid_request_error"),
+    FaultKind.CONTENT_POLICY: (400, "invalid_request_error"),
+    FaultKind.AUTH: (401, "authentication_error"),
+    FaultKind.BILLING: (402, "billing_error"),
+    FaultKind.PERMISSION: (403, "permission_error"),
+    FaultKind.NOT_FOUND: (404, "not_found_error"),
+    FaultKind.CONFLICT: (409, "conflict_error"),
+    FaultKind.TOO_LARGE: (413, "request_too_large"),
+    FaultKind.RATE_LIMIT: (429, "rate_limit_error"),
+    FaultKind.SERVER: (500, "api_error"),
+    FaultKind.UPSTREAM_BAD: (502, "api_error"),
+    FaultKind.OVERLOADED: (529, "overloaded_error"),
+    FaultKind.TIMEOUT: (504, "timeout_error"),
+    FaultKind.GATEWAY: (500, "api_error"),
+}
+
+# What an upstream means, by error type and, where it names none, by status.
+_BY_TYPE: Final[dict[str, FaultKind]] = {
+    "invalid_request_error": FaultKind.BAD_REQUEST,
+    "authentication_error": FaultKind.AUTH,
+    "billing_error": FaultKind.BILLING,
+    "permission_error": FaultKind.PERMISSION,
+    "not_found_error": FaultKind.NOT_FOUND,
+    "conflict_error": FaultKind.CONFLICT,
+    "request_too_large": FaultKind.TOO_LARGE,
+    "rate_limit_error": FaultKind.RATE_LIMIT,
+    "api_error": FaultKind.SERVER,
+    "timeout_error": FaultKind.TIMEOUT,
+    "overloaded_error": FaultKind.OVERLOADED,
+}
+_BY_STATUS: Final[dict[int, FaultKind]] = {
+    401: FaultKind.AUTH,
+    402: FaultKind.BILLING,
+    403: FaultKind.PERMISSION,
+    404: FaultKind.NOT_FOUND,
+    408: FaultKind.TIMEOUT,
+    409: FaultKind.CONFLICT,
+    413: FaultKind.TOO_LARGE,
+    429: FaultKind.RATE_LIMIT,
+    502: FaultKind.UPSTREAM_BAD,
+    503: FaultKind.OVERLOADED,
+    504: FaultKind.TIMEOUT,
+    529: FaultKind.OVERLOADED,
+}
+# Kinds that say no more than that something was wrong: the words of the message may say more.
+_VAGUE: Final = frozenset({FaultKind.BAD_REQUEST, FaultKind.TOO_LARGE, FaultKind.SERVER})
+_TOO_LONG: Final = re.compile(
+    r"context_length_exceeded|maximum context length|prompt is too long|context window"
+    r"|exceeds the available context size|input is too long",
+    re.IGNORECASE,
+)
+_PROMPT_TOO_LONG: Final = "prompt is too long: "  # clients look for the vendor's own words
+
+
+class _Details(Struct, frozen=True, gc=False):
+    error_code: str | None = None
+
+
+class _Error(Struct, frozen=True):
+    type: str | None = None
+    message: str | None = None
+    code: str | int | None = None
+    details: _Details | None = None
+
+
+class _ErrorBody(Struct, frozen=True):
+    error: _Error | str | None = None
+    message: str | None = None
+    detail: str | None = None
+
+
+_BODY: Final = msgspec.json.Decoder(_ErrorBody)
+_ERROR: Final[msgspec.json.Decoder[_Error | str | None]] = msgspec.json.Decoder(_Error | str | None)
+
+
+def decode_fault(status: int, body: bytes) -> Fault:
+    """Return what an error answer says, whoever wrote it."""
+    try:
+        wire = _BODY.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        wire = _ErrorBody()
+    error = wire.error
+    if error is None and (wire.message or wire.detail):
+        error = wire.message or wire.detail
+    if error is None:
+        excerpt = body[:_EXCERPT_CHARS].decode("utf-8", "replace").strip()
+        error = excerpt or f"upstream answered with status {status} and no body"
+    return _fault(status, error)
+
+
+def event_fault(raw: Raw) -> Fault:
+    """Return what the error of a stream's event says."""
+    try:
+        error = _ERROR.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        error = None
+    return _fault(0, error if error is not None else bytes(raw).decode("utf-8", "replace"))
+
+
+def _fault(status: int, error: _Error | str) -> Fault:
+    if isinstance(error, str):
+        error = _Error(message=error)
+    number = error.code if isinstance(error.code, int) else 0
+    status = status if status >= 400 else number
+    kind = _BY_TYPE.get(error.type or "") or _BY_STATUS.get(status)
+    if kind is None:
+        kind = FaultKind.BAD_REQUEST if 400 <= status < 500 else FaultKind.SERVER
+    message = error.message or error.type or "upstream reported an error without a message"
+    if kind in _VAGUE and _TOO_LONG.search(f"{error.code} {message}"):
+        kind = FaultKind.CONTEXT_LENGTH
+    code = error.code if isinstance(error.code, str) else ""
+    if not code and error.details is not None:
+        code = error.details.error_code or ""
+    return Fault(kind, message, status, code)
+
+
+class _WireError(Struct, frozen=True, gc=False):
+    type: str
+    message: str
+
+
+class _WireFault(Struct, frozen=True, tag="error", omit_defaults=True):
+    error: _WireError
+    request_id: str = ""
+
+
+def encode_fault(fault: Fault, request_id: str) -> tuple[int, bytes]:
+    """Return the status and the body that tell a client of a failure."""
+    status, _ = TOLD[fault.kind]
+    return status, encode(_WireFault(_told(fault), request_id))
+
+
+def error_event(fault: Fault) -> bytes:
+    """Return the data of the event that ends a stream with a failure."""
+    return encode(_WireFault(_told(fault)))
+
+
+def _told(fault: Fault) -> _WireError:
+    message = fault.message
+    if fault.kind is FaultKind.CONTEXT_LENGTH and not message.startswith(_PROMPT_TOO_LONG):
+        message = _PROMPT_TOO_LONG + message
+    if fault.param and fault.param not in message:
+        message = f"{message} (at `{fault.param}`)"
+    return _WireError(TOLD[fault.kind][1], message)

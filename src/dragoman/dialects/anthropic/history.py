@@ -1,0 +1,322 @@
+"""Turns of any client into the messages of an upstream that speaks Messages.
+
+The upstream demands: roles take turns, a user comes first, results come first in their turn and in the
+order of their calls, no empty text, no thinking that it did not sign itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias, assert_never
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.anthropic import schema
+from dragoman.dialects.anthropic.files import Files
+from dragoman.dialects.anthropic.marks import CacheMarks
+from dragoman.dialects.anthropic.paths import path_of
+from dragoman.dialects.encoding import encode
+from dragoman.errors import Untranslatable
+from dragoman.exchange import Target
+from dragoman.ids import UpstreamIds
+from dragoman.turn.arguments import JsonArguments
+from dragoman.turn.events import Flavor, OpaqueKind
+from dragoman.turn.history import settle
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import (
+    AudioPart,
+    DocumentPart,
+    ImagePart,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    RefusalPart,
+    Request,
+    Role,
+    SearchResultPart,
+    ServerToolPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+)
+from dragoman.turn.tools import wire_name
+
+OutBlock: TypeAlias = schema.Block | Raw
+
+_CONTINUED: Final = "(continued)"
+_GO_ON: Final = "Continue."
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_ROLES: Final[dict[Role, schema.RoleName]] = {
+    Role.USER: "user",
+    Role.ASSISTANT: "assistant",
+    Role.SYSTEM: "system",
+}
+
+
+class OutMessage(Struct):
+    """A message being put together."""
+
+    role: schema.RoleName
+    content: list[OutBlock]
+
+
+class History:
+    """The conversation, for one upstream."""
+
+    def __init__(
+        self, request: Request, target: Target, marks: CacheMarks, losses: list[Loss]
+    ) -> None:
+        self._request = request
+        self._target = target
+        self._profile = target.profile
+        self._marks = marks
+        self._losses = losses
+        self._files = Files(target.profile, marks, losses)
+        self._ids = UpstreamIds(target.profile.id_style, target.known_ids)
+        self._names: dict[str, str] = {}  # of calls, by id: results need them
+        leading = 0
+        while leading < len(request.turns) and request.turns[leading].role is Role.SYSTEM:
+            leading += 1
+        # Instructions before any other turn are part of the system prompt wherever they stand.
+        self.leading: tuple[Turn, ...] = request.turns[:leading]
+        self._turns = settle(
+            request.turns[leading:],
+            losses,
+            strict=target.strict,
+            repair=target.repair_history,
+        )
+        self.lacks_thinking = False  # the tool loop that goes on began without signed thinking
+
+    def encode(self) -> list[OutMessage]:
+        """Return the messages.
+
+        Raises:
+            Untranslatable: a part has no form that the upstream takes.
+        """
+        messages: list[OutMessage] = []
+        for turn in self._place_instructions():
+            blocks = self._blocks(turn)
+            if not blocks:
+                continue
+            role = _ROLES[turn.role]
+            if messages and messages[-1].role == role:
+                messages[-1].content += blocks
+            else:
+                messages.append(OutMessage(role, blocks))
+        messages = self._end_assistant_turns(messages)
+        if not messages or messages[0].role == "assistant":
+            self._losses.append(Loss("turn_added", path_of(self._request, "messages"), _CONTINUED))
+            messages.insert(0, OutMessage("user", [schema.TextBlock(_CONTINUED)]))
+        if messages[-1].role == "assistant":
+            self._prefill(messages)
+        self.lacks_thinking = self._loop_lacks_thinking(messages)
+        return messages
+
+    # --- instructions between turns -------------------------------------------------------------
+
+    def _place_instructions(self) -> Iterable[Turn]:
+        """Put each instruction where the upstream takes one, or make it marked user text."""
+        if not self._profile.midturn_system:
+            return [
+                self._reminder(turn) if turn.role is Role.SYSTEM else turn for turn in self._turns
+            ]
+        placed: list[Turn] = []
+        waiting: list[Turn] = []  # instructions that stand behind an assistant's turn
+        for turn in self._turns:
+            if turn.role is not Role.SYSTEM:
+                placed.append(turn)
+                if turn.role is Role.USER:
+                    placed += waiting
+                    waiting.clear()
+            elif placed and placed[-1].role is not Role.ASSISTANT:
+                placed.append(turn)
+            else:
+                waiting.append(turn)
+        return placed + [self._reminder(turn) for turn in waiting]
+
+    def _reminder(self, turn: Turn) -> Turn:
+        self._losses.append(Loss("system_midturn_emulated", turn.path))
+        parts = tuple(
+            TextPart(f"<system-reminder>\n{part.text}\n</system-reminder>", part.cache)
+            if isinstance(part, TextPart)
+            else part
+            for part in turn.parts
+        )
+        return Turn(Role.USER, parts, path=turn.path)
+
+    # --- the last turn ----------------------------------------------------------------------------
+
+    def _end_assistant_turns(self, messages: Sequence[OutMessage]) -> list[OutMessage]:
+        """Take away the thinking that an assistant's turn ends with, and turns of nothing else."""
+        for message in messages:
+            content = message.content
+            while content and isinstance(content[-1], schema.ThinkingBlock | schema.RedactedBlock):
+                content.pop()
+                path = path_of(self._request, "messages")
+                detail = "an assistant's turn cannot end with thinking"
+                self._losses.append(Loss("reasoning_dropped", path, detail))
+        return _merged(message for message in messages if message.content)
+
+    def _prefill(self, messages: list[OutMessage]) -> None:
+        """Settle a conversation that ends with the assistant."""
+        content = messages[-1].content
+        last = content[-1]
+        if not isinstance(last, schema.TextBlock):
+            return  # a turn of the vendor's own tools that goes on
+        if self._profile.prefill != "no":
+            # A text to be continued may not end in white space.
+            content[-1] = schema.TextBlock(last.text.rstrip(), last.citations, last.cache_control)
+            return
+        path = path_of(self._request, "messages")
+        if self._target.prefill == "reject":
+            reason = "this model does not continue an assistant's turn (prefill)"
+            raise Untranslatable(reason, path=path, code="prefill_not_supported")
+        self._losses.append(Loss("prefill_emulated", path))
+        messages.append(OutMessage("user", [schema.TextBlock(_GO_ON)]))
+
+    def _loop_lacks_thinking(self, messages: Sequence[OutMessage]) -> bool:
+        """Say whether the tool loop at the end begins with an assistant's turn without thinking."""
+        first: OutMessage | None = None
+        for message in reversed(messages):
+            if message.role == "user" and not any(
+                isinstance(block, schema.ToolResultBlock) for block in message.content
+            ):
+                break
+            if message.role == "assistant":
+                first = message
+        if first is None or messages[-1].role == "assistant":
+            return False
+        return not isinstance(first.content[0], schema.ThinkingBlock | schema.RedactedBlock)
+
+    # --- parts ------------------------------------------------------------------------------------
+
+    def _blocks(self, turn: Turn) -> list[OutBlock]:
+        blocks: list[OutBlock] = []
+        for part in turn.parts:
+            block = self._block(part, turn)
+            if block is not None:
+                blocks.append(block)
+        return blocks
+
+    def _block(self, part: Part, turn: Turn) -> OutBlock | None:
+        match part:
+            case TextPart():
+                return self._text(part, turn)
+            case RefusalPart(text=text):
+                return schema.TextBlock(text) if text.strip() else None
+            case ToolCallPart():
+                return self._call(part, turn)
+            case ToolResultPart():
+                return self._result(part, turn)
+            case ReasoningPart():
+                return self._reasoning(part, turn)
+            case ServerToolPart(vendor=vendor, summary=summary, raw=raw):
+                if vendor == schema.VENDOR:
+                    return raw
+                self._losses.append(Loss("content_flattened", turn.path, summary))
+                return schema.TextBlock(summary) if summary.strip() else None
+            case OpaquePart():
+                return self._opaque(part, turn)
+            case ImagePart() | DocumentPart() | SearchResultPart():
+                if turn.role is Role.ASSISTANT:
+                    self._losses.append(Loss("content_dropped", turn.path, "only users send files"))
+                    return None
+                return self._files.encode(part, turn.path)
+            case AudioPart():
+                raise Untranslatable("this model takes no audio", path=turn.path)
+            case _:
+                assert_never(part)
+
+    def _text(self, part: TextPart, turn: Turn) -> schema.TextBlock | None:
+        if not part.text.strip():  # blank text is refused like no text
+            return None
+        citations: list[Raw] | None = None
+        if part.citations:
+            if part.vendor == schema.VENDOR:
+                citations = list(part.citations)
+            else:
+                self._losses.append(Loss("citations_dropped", turn.path))
+        return schema.TextBlock(part.text, citations, self._marks.take(part.cache))
+
+    def _opaque(self, part: OpaquePart, turn: Turn) -> OutBlock | None:
+        if part.vendor == schema.VENDOR:
+            return part.raw
+        if part.text.strip():
+            self._losses.append(Loss("content_flattened", turn.path))
+            return schema.TextBlock(part.text)
+        if part.path:
+            reason = "this part of the history means nothing to the target"
+            raise Untranslatable(reason, path=part.path, code="unsupported_content_block")
+        self._losses.append(Loss("content_dropped", turn.path))
+        return None
+
+    def _reasoning(
+        self, part: ReasoningPart, turn: Turn
+    ) -> schema.ThinkingBlock | schema.RedactedBlock | None:
+        """Give thinking back to who signed it; nobody else can use it, and unsigned it is refused."""
+        for state in part.opaque:
+            if state.origin != self._profile.origin:
+                continue
+            if state.kind is OpaqueKind.SIGNATURE:
+                return schema.ThinkingBlock(part.text, state.data)
+            if state.kind is OpaqueKind.REDACTED:
+                return schema.RedactedBlock(state.data)
+        code = "opaque_dropped" if part.opaque else "reasoning_dropped"
+        self._losses.append(Loss(code, turn.path))
+        return None
+
+    def _call(self, part: ToolCallPart, turn: Turn) -> schema.ToolUseBlock:
+        name = wire_name(part.name, part.namespace)
+        if part.opaque:
+            self._losses.append(Loss("opaque_dropped", turn.path, f"signature of call {part.id}"))
+        self._names[part.id] = name
+        return schema.ToolUseBlock(self._ids.of(part.id, name), name, self._input(part, turn))
+
+    def _input(self, part: ToolCallPart, turn: Turn) -> Raw:
+        """Return a call's arguments, byte for byte if they are an object."""
+        if part.flavor is Flavor.CUSTOM:
+            return Raw(encode({"input": part.arguments}))
+        try:
+            _OBJECT.decode(part.arguments)
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            pass
+        else:
+            return Raw(part.arguments.encode())
+        arguments = JsonArguments(limits=self._target.limits)
+        text = arguments.feed(part.arguments)
+        ending = arguments.end()
+        if part.arguments.strip():
+            self._losses.append(Loss("args_repaired", turn.path, f"call {part.id}"))
+        return Raw((text + ending.text + ending.repair).encode("utf-8", "replace"))
+
+    def _result(self, part: ToolResultPart, turn: Turn) -> schema.ToolResultBlock:
+        blocks: list[schema.ResultBlock] = []
+        for inner in part.parts:
+            if isinstance(inner, TextPart):
+                text = self._text(inner, turn)
+                if text is not None:
+                    blocks.append(text)
+            else:
+                path = turn.path or path_of(self._request, "messages")
+                blocks.append(self._files.encode(inner, path))
+        content: str | list[schema.ResultBlock] | None = blocks or None
+        if len(blocks) == 1 and isinstance(blocks[0], schema.TextBlock):
+            only = blocks[0]
+            if only.cache_control is None and only.citations is None:
+                content = only.text
+        return schema.ToolResultBlock(
+            self._ids.of(part.call_id, self._names.get(part.call_id, "")),
+            content,
+            True if part.is_error else None,
+            self._marks.take(part.cache),
+        )
+
+
+def _merged(messages: Iterable[OutMessage]) -> list[OutMessage]:
+    out: list[OutMessage] = []
+    for message in messages:
+        if out and out[-1].role == message.role:
+            out[-1].content += message.content
+        else:
+            out.append(message)
+    return out

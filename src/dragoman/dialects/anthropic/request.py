@@ -1,0 +1,388 @@
+"""Requests, both ways: a client's into the turn language, and any client's for a Messages upstream."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.dialects.anthropic import schema
+from dragoman.dialects.anthropic.content import PartDecoder, cache_hint, text_part
+from dragoman.dialects.anthropic.history import History
+from dragoman.dialects.anthropic.marks import CacheMarks, mark_of
+from dragoman.dialects.anthropic.paths import path_of
+from dragoman.dialects.anthropic.thinking import Plan, decode_thinking, encode_thinking
+from dragoman.dialects.anthropic.toolbox import Toolbox
+from dragoman.dialects.anthropic.tools import decode_choice, decode_tools, without_deferred
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.encoding import encode
+from dragoman.errors import Malformed, TooLarge, Untranslatable
+from dragoman.exchange import EncodedRequest, Target
+from dragoman.limits import Limits
+from dragoman.opaque import Sealer
+from dragoman.turn.loss import CODES, Loss
+from dragoman.turn.request import (
+    OutputFormat,
+    ReasoningPart,
+    Request,
+    Role,
+    Sampling,
+    TextPart,
+    Turn,
+)
+
+_BODY: Final = msgspec.json.Decoder(schema.RequestBody)
+_RAW_MESSAGES: Final = msgspec.json.Decoder(schema.RawMessages)
+
+# A line that one agent puts before its system prompt for the vendor's accounting.  It differs from
+# conversation to conversation and would spoil every prefix cache; a relay to the vendor keeps it.
+_BILLING: Final = "x-anthropic-billing-header:"
+
+_TIERS: Final = {"auto": "auto", "standard_only": "default"}
+_SERVICE_TIERS: Final = {tier: name for name, tier in _TIERS.items()}
+_SAMPLING_WITH_THINKING: Final = 0.95  # the least `top_p` that goes with thinking
+_JSON_ONLY: Final = "Respond with a single JSON object and nothing else."
+
+# Losses that leave the meaning of a request as it was: a strict target takes them.
+_HARMLESS: Final = frozenset(
+    {
+        "cache_hint_dropped",
+        "call_id_renumbered",
+        "json_object_emulated",
+        "max_tokens_defaulted",
+        "opaque_dropped",
+        "reasoning_dropped",
+        "system_midturn_emulated",
+        "tool_choice_dropped",
+        "tool_renamed",
+        "turn_added",
+    }
+)
+
+
+def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> Request:
+    """Read a client's request.
+
+    Raises:
+        Malformed: it is not of the dialect; carries the path.
+        TooLarge: it passes `max_request_bytes`.
+    """
+    if len(body) > limits.max_request_bytes:
+        raise TooLarge("max_request_bytes", limits.max_request_bytes)
+    losses: list[Loss] = []
+    wire, messages = _decode_body(body)
+    references: list[str] = []
+    turns = tuple(
+        _decode_turn(message, f"$.messages[{at}]", references, sealer=sealer, losses=losses)
+        for at, message in enumerate(messages)
+    )
+    declared = decode_tools(wire.tools or (), body)
+    choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
+    config = wire.output_config or schema.OutputConfig()
+    return Request(
+        dialect="anthropic",
+        model=wire.model,
+        stream=bool(wire.stream),
+        system=_decode_system(wire.system),
+        turns=turns,
+        tools=without_deferred(declared, references),
+        tool_choice=choice,
+        parallel=_parallel(wire.tool_choice),
+        max_output=wire.max_tokens,
+        sampling=Sampling(temperature=wire.temperature, top_p=wire.top_p, top_k=wire.top_k),
+        stop=tuple(wire.stop_sequences or ()),
+        reasoning=decode_thinking(wire.thinking, config.effort, losses),
+        format=_decode_format(config.format or wire.output_format),
+        user_id=(wire.metadata.user_id or "") if wire.metadata is not None else "",
+        tier=_decode_tier(wire),
+        cache_all=cache_hint(wire.cache_control),
+        extensions={
+            name: value
+            for name in schema.EXTENSIONS
+            if (value := _extension(wire, name)) is not None
+        },
+        losses=tuple(losses),
+    )
+
+
+def _decode_body(
+    body: bytes,
+) -> tuple[schema.RequestBody, Sequence[schema.Message | schema.RawMessage]]:
+    """Decode in one go; only a conversation with blocks of rare types is looked at block by block."""
+    try:
+        wire = decode(_BODY, body)
+    except Malformed as error:
+        if not error.path.startswith("$.messages["):
+            raise
+        messages = decode(_RAW_MESSAGES, body).messages
+        emptied = decode(_FIELDS, body)
+        emptied["messages"] = Raw(b"[]")
+        return decode(_BODY, encode(emptied)), messages
+    return wire, wire.messages
+
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_ROLES: Final[dict[schema.RoleName, Role]] = {
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "system": Role.SYSTEM,
+}
+
+
+def _decode_turn(
+    message: schema.Message | schema.RawMessage,
+    path: str,
+    references: list[str],
+    *,
+    sealer: Sealer | None,
+    losses: list[Loss],
+) -> Turn:
+    decoder = PartDecoder(message.role, path, sealer=sealer, losses=losses)
+    parts = decoder.decode(message.content)
+    references += decoder.references
+    return Turn(_ROLES[message.role], parts, path=path)
+
+
+def _decode_system(system: str | list[schema.TextBlock] | None) -> tuple[TextPart, ...]:
+    if isinstance(system, str):
+        system = [schema.TextBlock(system)]
+    return tuple(
+        text_part(block)
+        for block in system or ()
+        if block.text and not block.text.startswith(_BILLING)
+    )
+
+
+def _decode_format(wanted: schema.Format | None) -> OutputFormat:
+    if wanted is None:
+        return OutputFormat()
+    return OutputFormat(kind="json_schema", schema=wanted.schema)
+
+
+def _decode_tier(wire: schema.RequestBody) -> str:
+    if wire.speed == "fast":
+        return "fast"
+    return _TIERS.get(wire.service_tier or "", "")
+
+
+def _parallel(choice: schema.ToolChoice | None) -> bool | None:
+    if choice is None or choice.disable_parallel_tool_use is None:
+        return None
+    return not choice.disable_parallel_tool_use
+
+
+def _extension(wire: schema.RequestBody, name: str) -> Raw | None:
+    value: Raw = getattr(wire, name)
+    return value if value and bytes(value) != b"null" else None
+
+
+# --- for an upstream -----------------------------------------------------------------------------
+
+
+def encode_request(request: Request, target: Target) -> EncodedRequest:
+    """Write any client's request for an upstream that speaks Messages.
+
+    Raises:
+        Malformed: the history does not hold together.
+        Untranslatable: the request asks for what this dialect cannot say, or, for a strict target,
+            something would be lost.
+    """
+    encoder = _Encoder(request, target)
+    body = encoder.encode()
+    if target.strict:
+        for loss in encoder.losses:
+            if loss.code not in _HARMLESS:
+                detail = f": {loss.detail}" if loss.detail else ""
+                raise Untranslatable(f"{CODES[loss.code]}{detail}", path=loss.path, code=loss.code)
+    return EncodedRequest(body, tuple(encoder.losses))
+
+
+class _Encoder:
+    """Put one request together, field by field."""
+
+    def __init__(self, request: Request, target: Target) -> None:
+        self.losses: list[Loss] = []
+        self._request = request
+        self._target = target
+        self._profile = target.profile
+        self._marks = CacheMarks(request, self.losses)
+        self._instructions: list[str] = []  # to be added to the system prompt
+
+    def encode(self) -> bytes:
+        request = self._request
+        self._refuse()
+        max_tokens = self._max_tokens()
+        history = History(request, self._target, self._marks, self.losses)
+        # Marks are handed out in the order in which the upstream reads: tools, system, messages.
+        tools, choice = Toolbox(request, self._target, self._marks, self.losses).encode()
+        output_format = self._format()
+        system = self._system(history)
+        messages = history.encode()
+        plan = encode_thinking(request, self._profile, max_tokens, self.losses)
+        plan, choice = self._agree(plan, choice, lacks_thinking=history.lacks_thinking)
+        config = schema.OutputConfig(plan.effort, output_format)
+        fields: dict[str, object] = {
+            "model": self._target.model or request.model,
+            "max_tokens": max_tokens,
+            "stream": request.stream or None,
+            "system": system or None,
+            "messages": messages,
+            "tools": tools or None,
+            "tool_choice": choice,
+            "thinking": plan.thinking,
+            "output_config": config if config != schema.OutputConfig() else None,
+            "stop_sequences": self._stop() or None,
+            "metadata": schema.Metadata(request.user_id) if request.user_id else None,
+            "cache_control": mark_of(request.cache_all),
+            **self._tier(),
+            **self._sampling(plan),
+        }
+        body = {name: value for name, value in fields.items() if value is not None}
+        body |= self._extensions()
+        for name, value in self._profile.extra_fields:
+            body.setdefault(name, Raw(value.encode()))
+        return encode(body)
+
+    def _refuse(self) -> None:
+        request = self._request
+        if request.count > 1:
+            reason = "this model gives one answer"
+            raise Untranslatable(reason, path=path_of(request, "count"))
+        if request.previous_id:
+            reason = "the conversation so far is not known here"
+            path = path_of(request, "previous_id")
+            raise Untranslatable(reason, path=path, code="previous_response_not_found")
+        if request.logprobs or request.top_logprobs:
+            self._lose("logprobs_dropped", "logprobs")
+        if request.verbosity:
+            self._lose("field_dropped", "verbosity")
+        if request.cache_key:
+            self._lose("field_dropped", "cache_key")
+
+    def _lose(self, code: str, meaning: str, detail: str = "") -> None:
+        self.losses.append(Loss(code, path_of(self._request, meaning), detail))
+
+    def _max_tokens(self) -> int:
+        limit = self._profile.max_output_tokens
+        wanted = self._request.max_output
+        if wanted is None:
+            wanted = self._profile.default_max_output
+            wanted = wanted if limit is None else min(wanted, limit)
+            self._lose("max_tokens_defaulted", "max_output", str(wanted))
+        elif limit is not None and wanted > limit:
+            self._lose("value_clamped", "max_output", f"{wanted} became {limit}")
+            wanted = limit
+        return wanted
+
+    def _system(self, history: History) -> list[schema.TextBlock]:
+        texts = [
+            part
+            for part in (
+                *self._request.system,
+                *(p for turn in history.leading for p in turn.parts),
+            )
+            if isinstance(part, TextPart) and part.text.strip()
+        ]
+        blocks = [
+            schema.TextBlock(part.text, cache_control=self._marks.take(part.cache))
+            for part in texts
+        ]
+        return blocks + [schema.TextBlock(text) for text in self._instructions]
+
+    def _format(self) -> schema.Format | None:
+        wanted = self._request.format
+        if wanted.kind == "json_object" or (wanted.kind == "json_schema" and wanted.schema is None):
+            self._lose("json_object_emulated", "format")
+            self._instructions.append(_JSON_ONLY)
+            return None
+        if wanted.kind == "text" or wanted.schema is None:
+            return None
+        if self._profile.json_schema == "native":
+            return schema.Format("json_schema", wanted.schema)
+        self._lose("schema_not_enforced", "format")
+        text = bytes(wanted.schema).decode()
+        self._instructions.append(f"{_JSON_ONLY} It must match this JSON schema:\n{text}")
+        return None
+
+    def _agree(
+        self, plan: Plan, choice: schema.ToolChoice | None, *, lacks_thinking: bool
+    ) -> tuple[Plan, schema.ToolChoice | None]:
+        """Settle what does not go together: thinking, forced tool use, and a history without it."""
+        if plan.on and choice is not None and choice.type in ("any", "tool"):
+            policy = self._profile.forced_tool_choice_policy
+            if policy == "error":
+                reason = "tool use cannot be forced while the model thinks"
+                raise Untranslatable(reason, path=path_of(self._request, "tool_choice"))
+            if policy == "downgrade":
+                self._lose("tool_choice_adjusted", "tool_choice", f"{choice.type} became auto")
+                serial = choice.disable_parallel_tool_use
+                choice = schema.ToolChoice("auto", disable_parallel_tool_use=serial)
+            else:
+                self._lose("thinking_disabled_by_tool_choice", "thinking")
+                plan = plan.off()
+        if plan.on and lacks_thinking and self._must_show_thinking(plan):
+            self._lose("thinking_disabled_missing_blocks", "thinking")
+            plan = plan.off()
+        return plan, choice
+
+    def _must_show_thinking(self, plan: Plan) -> bool:
+        """Say whether a tool loop without thinking is refused.
+
+        A model that decides for itself may not have thought; but a client of another dialect, or a
+        history whose thinking had to be left out, does not tell.
+        """
+        if plan.by_budget or self._request.dialect != "anthropic":
+            return True
+        return any(
+            isinstance(part, ReasoningPart) for turn in self._request.turns for part in turn.parts
+        ) and any(loss.code in ("opaque_dropped", "reasoning_dropped") for loss in self.losses)
+
+    def _sampling(self, plan: Plan) -> dict[str, object]:
+        sampling = self._request.sampling
+        for name in ("seed", "frequency_penalty", "presence_penalty", "logit_bias"):
+            if getattr(sampling, name) is not None:
+                self._lose("sampling_dropped", name)
+        temperature, top_p, top_k = sampling.temperature, sampling.top_p, sampling.top_k
+        if temperature is not None and temperature > 1:
+            self._lose("value_clamped", "temperature", f"{temperature} became 1")
+            temperature = 1.0
+        if self._profile.drop_sampling:
+            refused = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+        elif plan.on:
+            low = top_p is not None and top_p < _SAMPLING_WITH_THINKING
+            hot = temperature is not None and temperature != 1
+            refused = {
+                "temperature": temperature if hot else None,
+                "top_p": top_p if low else None,
+                "top_k": top_k,
+            }
+        else:
+            refused = {}
+        for name, value in refused.items():
+            if value is not None:
+                self._lose("sampling_dropped", name)
+        given = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+        return {name: None if refused.get(name) is not None else given[name] for name in given}
+
+    def _stop(self) -> list[str]:
+        stop = self._request.stop
+        kept = [sequence for sequence in stop if sequence.strip()]
+        if len(kept) < len(stop):
+            self._lose("field_dropped", "stop", "blank stop sequences")
+        return kept
+
+    def _tier(self) -> dict[str, object]:
+        tier = self._request.tier
+        if tier == "fast" and self._request.dialect == "anthropic":
+            return {"speed": "fast"}
+        if tier and tier not in _SERVICE_TIERS:
+            self._lose("field_dropped", "tier", tier)
+        return {"service_tier": _SERVICE_TIERS.get(tier)}
+
+    def _extensions(self) -> dict[str, Raw]:
+        """Fields of the client's own dialect: given back to this one, lost for the others."""
+        extensions = self._request.extensions
+        if self._request.dialect == "anthropic":
+            return {name: extensions[name] for name in sorted(extensions)}
+        self.losses.extend(Loss("field_dropped", f"$.{name}") for name in sorted(extensions))
+        return {}

@@ -1,0 +1,318 @@
+"""Events into the stream of a Messages client.
+
+Legal by construction: one `message_start`, blocks one after another with indexes that count 0, 1, 2, …,
+every block in its empty form first, one signature before a thinking block's stop.  The indexes are the
+writer's own, for a block of the turn may become none, one or two here.
+"""
+
+from typing import Final, assert_never
+
+import msgspec
+
+from dragoman.dialects.anthropic import schema
+from dragoman.dialects.anthropic.answer import (
+    PART_BREAK,
+    Sealing,
+    compact,
+    ending_of,
+    identity_of,
+    is_unshown,
+    split_input,
+    usage_of,
+)
+from dragoman.dialects.anthropic.faults import error_event
+from dragoman.dialects.encoding import encode, mended
+from dragoman.exchange import Exchange
+from dragoman.ids import ClientIds
+from dragoman.turn.events import (
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Channel,
+    Citation,
+    Event,
+    Fault,
+    Finish,
+    InputDelta,
+    Opaque,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
+    Start,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.loss import Loss
+from dragoman.turn.state import Legality
+from dragoman.turn.tools import wire_name
+
+_START: Final = (
+    b"event: message_start\ndata: "
+    b'{"type":"message_start","message":{"id":%b,"type":"message","role":"assistant","model":%b,'
+    b'"content":[],"stop_reason":null,"stop_sequence":null,'
+    b'"usage":{"input_tokens":%d,"output_tokens":0}}}\n\n'
+)
+_BLOCK_START: Final = (
+    b"event: content_block_start\ndata: "
+    b'{"type":"content_block_start","index":%d,"content_block":%b}\n\n'
+)
+_DELTA: Final = (
+    b"event: content_block_delta\ndata: "
+    b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":%%b}}\n\n'
+)
+_BLOCK_STOP: Final = (
+    b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+)
+_MESSAGE_DELTA: Final = (
+    b'event: message_delta\ndata: {"type":"message_delta","delta":%b,"usage":%b}\n\n'
+)
+_MESSAGE_STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+_PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
+_ERROR: Final = b"event: error\ndata: %b\n\n"
+
+_EMPTY_TEXT: Final = b'{"type":"text","text":""}'
+_EMPTY_THINKING: Final = b'{"type":"thinking","thinking":"","signature":""}'
+_EMPTY_CALL: Final = b'{"type":"tool_use","id":%b,"name":%b,"input":{}}'
+_REDACTED: Final = b'{"type":"redacted_thinking","data":%b}'
+
+_CUSTOM_HEAD: Final = '{"input":"'
+_CUSTOM_TAIL: Final = '"}'
+
+_encode_text: Final = msgspec.json.Encoder().encode
+
+
+def _json(text: str) -> bytes:
+    try:
+        return _encode_text(text)
+    except UnicodeEncodeError:
+        return _encode_text(mended(text))
+
+
+class MessagesWriter:
+    """Write one answer."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.losses: list[Loss] = []
+        self._exchange = exchange
+        self._legality = Legality()
+        self._check = self._legality.check
+        self._sealing = Sealing(exchange, self.losses)
+        used = exchange.request.call_ids if exchange.request is not None else frozenset()
+        self._ids = ClientIds(used)
+        self._next = 0  # index of the next block here
+        self._index: int | None = None  # of the block that is open here
+        self._delta = b""  # template for the deltas of the open block
+        self._opening: BlockStart | None = None  # a block whose start has not been written
+        self._opaque: list[Opaque] = []  # of the open block
+        self._thoughts: list[str] = []  # text of the open reasoning block
+        self._part = (Channel.FULL, 0)  # of the open reasoning block
+        self._call_id = ""  # of the open call, as the client knows it
+        self._custom = False  # the open call takes free text
+        self._refused = False
+        self._usage: Usage | None = None
+
+    def send(self, event: Event, /) -> bytes:
+        """Return the bytes that tell an event.
+
+        Raises:
+            IllegalOrder: the event may not stand here.
+        """
+        self._check(event)
+        cls = type(event)
+        if cls is TextDelta:
+            try:
+                return self._delta % _encode_text(event.text)  # type: ignore[union-attr]  # see cls
+            except UnicodeEncodeError:
+                return self._delta % _json(event.text)  # type: ignore[union-attr]  # see cls
+        if cls is ArgsDelta and self._opening is None:
+            return self._delta % _json(event.json)  # type: ignore[union-attr]  # see cls
+        return self._write(event)
+
+    def _write(self, event: Event) -> bytes:
+        match event:
+            case ReasoningDelta():
+                return self._reasoning(event)
+            case ArgsDelta(json=text):
+                return self._open_call() + self._delta % _json(text)
+            case InputDelta(text=text):
+                head = b"" if self._opening is None else self._open_call()
+                return head + self._delta % _json(_escaped(text))
+            case TextDelta(text=text) | RefusalDelta(text=text):
+                return self._delta % _json(text)
+            case BlockStart():
+                return self._start_block(event)
+            case BlockEnd():
+                return self._end_block(event)
+            case Opaque():
+                self._opaque.append(event)
+                return b""
+            case Citation():
+                return self._cite(event)
+            case Ping():
+                return _PING
+            case Start():
+                message_id, model = identity_of(event, self._exchange)
+                estimate = self._exchange.input_estimate
+                return _START % (_json(message_id), _json(model), estimate)
+            case Usage():
+                self._usage = event
+                return b""
+            case Loss():
+                return b""
+            case Finish():
+                return self._finish(event)
+            case Fault():
+                return self._fail(event)
+            case _:
+                assert_never(event)
+
+    # --- blocks -----------------------------------------------------------------------------------
+
+    def _start_block(self, event: BlockStart) -> bytes:
+        self._opaque.clear()
+        self._thoughts.clear()
+        match event.kind:
+            case BlockKind.TEXT:
+                return self._open(_EMPTY_TEXT, b"text_delta", b"text")
+            case BlockKind.REFUSAL:
+                self._refused = True
+                return self._open(_EMPTY_TEXT, b"text_delta", b"text")
+            case BlockKind.REASONING | BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
+                # What it begins with here depends on what comes first.
+                self._opening = event
+                self._custom = event.kind is BlockKind.CUSTOM_CALL
+                return b""
+            case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
+                return self._vendor_block(event)
+            case _:
+                assert_never(event.kind)
+
+    def _open(self, block: bytes, delta_type: bytes = b"", field: bytes = b"") -> bytes:
+        """Start a block here."""
+        self._opening = None
+        self._index = self._next
+        self._next += 1
+        if delta_type:
+            self._delta = _DELTA % (self._index, delta_type, field)
+        return _BLOCK_START % (self._index, block)
+
+    def _close(self) -> bytes:
+        """Stop the block that is open here."""
+        index, self._index = self._index, None
+        return _BLOCK_STOP % index if index is not None else b""
+
+    def _vendor_block(self, event: BlockStart) -> bytes:
+        """Write a block that only its vendor understands; it has no deltas and ends at once."""
+        if event.vendor != schema.VENDOR:
+            code = "content_dropped" if event.kind is BlockKind.OPAQUE else "server_block_dropped"
+            self.losses.append(Loss(code, f"block {event.index}", event.vendor))
+            return b""
+        if event.kind is not BlockKind.SERVER_CALL:
+            return self._open(compact(event.raw))
+        block, given = split_input(event.raw)
+        start = self._open(block, b"input_json_delta", b"partial_json")
+        return start + self._delta % _json(given.decode()) if given else start
+
+    def _end_block(self, event: BlockEnd) -> bytes:
+        opening = self._opening
+        if opening is not None and opening.kind is BlockKind.REASONING:
+            return self._end_unshown()
+        if self._thoughts:
+            return self._sign() + self._close()
+        head = b"" if opening is None else self._open_call()
+        tail = b""
+        if self._custom:
+            tail = self._delta % _json(_CUSTOM_TAIL)
+        elif event.repair:
+            # Clients parse the input when its block stops.
+            tail = self._delta % _json(event.repair)
+        self._custom = False
+        return head + tail + self._close() + self._sign_call()
+
+    # --- reasoning ----------------------------------------------------------------------------------
+
+    def _reasoning(self, event: ReasoningDelta) -> bytes:
+        part = (event.channel, event.part)
+        text = event.text
+        start = b""
+        if self._opening is not None:
+            start = self._open(_EMPTY_THINKING, b"thinking_delta", b"thinking")
+        elif part != self._part:
+            text = PART_BREAK + text
+        self._part = part
+        self._thoughts.append(text)
+        return start + self._delta % _json(text)
+
+    def _sign(self) -> bytes:
+        """Write the signature of the open thinking block: its field must be there, even empty."""
+        signature = self._sealing.signature(self._opaque, "".join(self._thoughts))
+        self._thoughts.clear()
+        return _DELTA % (self._index, b"signature_delta", b"signature") % _json(signature)
+
+    def _end_unshown(self) -> bytes:
+        """Write a reasoning block that had no text."""
+        self._opening = None
+        if not is_unshown(self._opaque):
+            return self._open(_EMPTY_THINKING) + self._sign() + self._close()
+        data = self._sealing.redacted(self._opaque)
+        return self._redacted(data)
+
+    def _redacted(self, data: str) -> bytes:
+        return self._open(_REDACTED % _json(data)) + self._close() if data else b""
+
+    # --- calls --------------------------------------------------------------------------------------
+
+    def _open_call(self) -> bytes:
+        """Start a call, after the block that carries its signature."""
+        call = self._opening
+        assert call is not None  # noqa: S101 -- callers look
+        self._opening = None
+        self._call_id = self._ids.render(call.call_id)
+        signed = self._sign_call()
+        name = wire_name(call.name, call.namespace) if call.namespace else call.name
+        block = _EMPTY_CALL % (_json(self._call_id), _json(name))
+        start = signed + self._open(block, b"input_json_delta", b"partial_json")
+        return start + self._delta % _json(_CUSTOM_HEAD) if self._custom else start
+
+    def _sign_call(self) -> bytes:
+        """Write the signature of a call in a block of its own: before the call, or, if late, after."""
+        if not self._opaque:
+            return b""
+        data = self._sealing.call_signature(self._opaque, self._call_id)
+        self._opaque.clear()
+        return self._redacted(data)
+
+    # --- the rest -------------------------------------------------------------------------------------
+
+    def _cite(self, event: Citation) -> bytes:
+        if event.vendor != schema.VENDOR:
+            self.losses.append(Loss("citations_dropped", f"block {event.index}", event.url))
+            return b""
+        delta = _DELTA % (self._index, b"citations_delta", b"citation")
+        return delta % compact(event.raw)
+
+    def _finish(self, event: Finish) -> bytes:
+        ending = ending_of(event, refused=self._refused)
+        delta: dict[str, object] = {
+            "stop_reason": ending.stop_reason,
+            "stop_sequence": ending.stop_sequence,
+        }
+        if ending.stop_details is not None:
+            delta["stop_details"] = ending.stop_details
+        usage = encode(usage_of(self._usage, self._exchange))
+        return _MESSAGE_DELTA % (encode(delta), usage) + _MESSAGE_STOP
+
+    def _fail(self, event: Fault) -> bytes:
+        """Tell a failure.  Text and thinking are closed; a half call must never look whole."""
+        in_call = self._legality.kind in (BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL)
+        closed = b"" if in_call else self._close()
+        tail = b""
+        if self._exchange.rendering.stream_error_tail == "message_stop":
+            tail = _MESSAGE_STOP
+        return closed + _ERROR % error_event(event) + tail
+
+
+def _escaped(text: str) -> str:
+    """Return text as it stands inside a JSON string."""
+    return _json(text)[1:-1].decode()

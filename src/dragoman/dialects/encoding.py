@@ -1,0 +1,39 @@
+"""Declared types into JSON.  Halves of surrogate pairs, which JSON text cannot hold, become U+FFFD."""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def encode(value: object) -> bytes:
+    """Return the JSON of a value; key order is the order of the fields."""
+    try:
+        return _ENCODER.encode(value)
+    except UnicodeEncodeError:
+        return _ENCODER.encode(cleaned(value))
+
+
+def mended(text: str) -> str:
+    """Join surrogate pairs that stand as two halves, and replace the halves that stand alone."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def cleaned(value: Any) -> Any:
+    """Return a value of declared types with all of its texts mended; raw JSON is left alone."""
+    match value:
+        case str():
+            return mended(value)
+        case Raw():
+            return value
+        case list() | tuple():
+            return [cleaned(one) for one in value]
+        case dict():
+            return {mended(key): cleaned(one) for key, one in value.items()}
+        case Struct():
+            names = value.__struct_fields__
+            return structs.replace(value, **{name: cleaned(getattr(value, name)) for name in names})
+        case _:
+            return value
