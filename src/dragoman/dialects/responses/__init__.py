@@ -1,0 +1,22 @@
+"""OpenAI's Responses API."""
+
+from typing import Final
+
+from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.responses.faults import decode_fault, encode_fault
+from dragoman.dialects.responses.reader import ResponsesReader
+from dragoman.dialects.responses.request import decode_request
+from dragoman.dialects.responses.upstream import encode_request
+from dragoman.dialects.responses.writer import ResponsesWriter, encode_body
+
+DIALECT: Final = Dialect(
+    name="responses",
+    history_fields=("instructions", "input"),
+    decode_request=decode_request,
+    encode_request=encode_request,
+    frame_reader=ResponsesReader,
+    writer=ResponsesWriter,
+    encode_body=encode_body,
+    decode_fault=decode_fault,
+    encode_fault=encode_fault,
+)

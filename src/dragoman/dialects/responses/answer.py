@@ -1,0 +1,142 @@
+"""The response object that lifecycle events and complete bodies carry, and its items, as bytes.
+
+A response repeats the settings of its request.  They are taken from the request as the client wrote
+them; where it said nothing, the values are the dialect's own defaults.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.dialects.responses.faults import stream_error
+from dragoman.dialects.responses.request import ResponsesRequest
+from dragoman.dialects.responses.schema import NULL
+from dragoman.exchange import Exchange
+from dragoman.ids import derived_id
+from dragoman.turn.events import Citation, Fault, FinishReason, Start, Usage
+
+# Settings that a response repeats, with what stands there if the request does not say.
+_ECHOES: Final[tuple[tuple[str, bytes], ...]] = (
+    ("background", b"false"),
+    ("instructions", b"null"),
+    ("max_output_tokens", b"null"),
+    ("max_tool_calls", b"null"),
+    ("metadata", b"{}"),
+    ("parallel_tool_calls", b"true"),
+    ("previous_response_id", b"null"),
+    ("prompt_cache_key", b"null"),
+    ("reasoning", b'{"effort":null,"summary":null}'),
+    ("safety_identifier", b"null"),
+    ("service_tier", b"null"),
+    ("store", b"true"),
+    ("temperature", b"null"),
+    ("text", b'{"format":{"type":"text"}}'),
+    ("tool_choice", b'"auto"'),
+    ("tools", b"[]"),
+    ("top_logprobs", b"null"),
+    ("top_p", b"null"),
+    ("truncation", b'"disabled"'),
+    ("user", b"null"),
+)
+# How a turn that is not whole is told.
+INCOMPLETE: Final[dict[FinishReason, bytes]] = {
+    FinishReason.LENGTH: b"max_output_tokens",
+    FinishReason.CONTEXT_FULL: b"max_output_tokens",
+    FinishReason.CONTENT_FILTER: b"content_filter",
+    FinishReason.PAUSE: b"max_output_tokens",
+}
+
+encode: Final = msgspec.json.Encoder().encode
+
+
+class ResponseHead:
+    """What all response objects of one answer have in common."""
+
+    def __init__(self, exchange: Exchange, start: Start) -> None:
+        seed = exchange.seed or start.id
+        keep = exchange.keep_identity
+        self.seed = seed
+        self._id = start.id if keep and start.id else derived_id("resp_", seed, "response")
+        model = (start.model or exchange.model) if keep else (exchange.model or start.model)
+        created = (
+            (start.created or exchange.created) if keep else (exchange.created or start.created)
+        )
+        self._head = b'{"id":%b,"object":"response","created_at":%d,"model":%b' % (
+            encode(self._id),
+            created,
+            encode(model),
+        )
+        self._echo = _echo(exchange)
+
+    def item_id(self, prefix: str, index: int) -> str:
+        """Return the id of the item at an output index."""
+        return derived_id(prefix, self.seed, f"item {index}")
+
+    def render(
+        self,
+        status: bytes,
+        *,
+        output: bytes = b"",
+        usage: Usage | None = None,
+        fault: Fault | None = None,
+        incomplete: bytes = b"",
+    ) -> bytes:
+        """Return the response object as it stands."""
+        return (
+            b'%b,"status":"%b","error":%b,"incomplete_details":%b,"output":[%b],"usage":%b%b}'
+            % (
+                self._head,
+                status,
+                b"null" if fault is None else encode(stream_error(fault)),
+                b'{"reason":"%b"}' % incomplete if incomplete else b"null",
+                output,
+                b"null" if usage is None else _usage(usage),
+                self._echo,
+            )
+        )
+
+
+def _echo(exchange: Exchange) -> bytes:
+    request = exchange.request
+    given = request.settings if isinstance(request, ResponsesRequest) else {}
+    return b"".join(
+        b',"%b":%b' % (name.encode(), one_line(given[name]) if name in given else default)
+        for name, default in _ECHOES
+    )
+
+
+def one_line(raw: Raw) -> bytes:
+    """Return JSON text without line ends, which stand between tokens only."""
+    return bytes(raw).translate(None, b"\r\n")
+
+
+def _usage(usage: Usage) -> bytes:
+    return (
+        b'{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d,"cache_write_tokens":%d},'
+        b'"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":%d},"total_tokens":%d}'
+    ) % (
+        usage.prompt,
+        usage.cache_read,
+        usage.cache_write_5m + usage.cache_write_1h,
+        usage.output,
+        usage.reasoning,
+        usage.prompt + usage.output,
+    )
+
+
+def annotation(citation: Citation, length: int) -> bytes | None:
+    """Return a citation as an annotation of a text that has `length` characters so far."""
+    if citation.url:
+        return encode(
+            {
+                "type": "url_citation",
+                "url": citation.url,
+                "title": citation.title,
+                "start_index": 0 if citation.start is None else citation.start,
+                "end_index": length if citation.end is None else citation.end,
+            }
+        )
+    if citation.vendor == "openai" and citation.raw != NULL:
+        return one_line(citation.raw)
+    return None

@@ -1,0 +1,301 @@
+"""The shapes of requests as they are read: what is not declared here is passed over.
+
+Only fields that mean something to the turn are declared, each as lenient as peers are.  JSON that is
+passed on stays `Raw`.
+"""
+
+from typing import Final, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.decoding import decode
+from dragoman.errors import Malformed
+
+T = TypeVar("T")
+
+NULL: Final = Raw(b"null")
+
+# --- content parts, the same struct for every place they stand in -------------------------------
+
+
+class Breakpoint(Struct, frozen=True, gc=False):
+    ttl: str | None = None
+
+
+class Audio(Struct, frozen=True, gc=False):
+    data: str
+    format: str
+
+
+class Part(Struct, frozen=True):
+    """A content part of a message, a tool output, a summary or a reasoning item."""
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    annotations: list[Raw] | None = None
+    image_url: str | None = None
+    file_id: str | None = None
+    file_url: str | None = None
+    file_data: str | None = None
+    filename: str | None = None
+    detail: str | None = None
+    input_audio: Audio | None = None
+    prompt_cache_breakpoint: Breakpoint | None = None
+
+
+# --- items of a history -------------------------------------------------------------------------
+
+
+class MessageItem(Struct, frozen=True, tag_field="type", tag="message"):
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | list[Part] | None = None
+    phase: str | None = None
+
+
+class ReasoningItem(Struct, frozen=True, tag_field="type", tag="reasoning"):
+    id: str | None = None
+    summary: list[Part] | None = None
+    content: list[Part] | None = None
+    encrypted_content: str | None = None
+
+
+class FunctionCallItem(Struct, frozen=True, tag_field="type", tag="function_call"):
+    call_id: str
+    name: str
+    arguments: str = ""
+    namespace: str | None = None
+    id: str | None = None
+
+
+class FunctionOutputItem(Struct, frozen=True, tag_field="type", tag="function_call_output"):
+    call_id: str
+    output: str | list[Part] | None = None
+
+
+class CustomCallItem(Struct, frozen=True, tag_field="type", tag="custom_tool_call"):
+    call_id: str
+    name: str
+    input: str = ""
+    namespace: str | None = None
+    id: str | None = None
+
+
+class CustomOutputItem(Struct, frozen=True, tag_field="type", tag="custom_tool_call_output"):
+    call_id: str
+    output: str | list[Part] | None = None
+
+
+class LocalShellCallItem(Struct, frozen=True, tag_field="type", tag="local_shell_call"):
+    action: Raw
+    call_id: str | None = None
+    id: str | None = None
+
+
+class LocalShellOutputItem(Struct, frozen=True, tag_field="type", tag="local_shell_call_output"):
+    output: str | list[Part] | None = None
+    call_id: str | None = None
+    id: str | None = None
+
+
+class ShellCallItem(Struct, frozen=True, tag_field="type", tag="shell_call"):
+    call_id: str
+    action: Raw
+    id: str | None = None
+
+
+class Outcome(Struct, frozen=True, gc=False):
+    type: str = ""
+    exit_code: int | None = None
+
+
+class ShellOutput(Struct, frozen=True, gc=False):
+    stdout: str = ""
+    stderr: str = ""
+    outcome: Outcome | None = None
+
+
+class ShellOutputItem(Struct, frozen=True, tag_field="type", tag="shell_call_output"):
+    call_id: str
+    output: str | list[ShellOutput] | None = None
+
+
+class PatchCallItem(Struct, frozen=True, tag_field="type", tag="apply_patch_call"):
+    call_id: str
+    operation: Raw
+    id: str | None = None
+
+
+class PatchOutputItem(Struct, frozen=True, tag_field="type", tag="apply_patch_call_output"):
+    call_id: str
+    status: str = "completed"
+    output: str | None = None
+
+
+class ItemReference(Struct, frozen=True, tag_field="type", tag="item_reference"):
+    id: str
+
+
+class AdditionalToolsItem(Struct, frozen=True, tag_field="type", tag="additional_tools"):
+    tools: list[Raw]
+
+
+InputItem: TypeAlias = (
+    MessageItem
+    | ReasoningItem
+    | FunctionCallItem
+    | FunctionOutputItem
+    | CustomCallItem
+    | CustomOutputItem
+    | LocalShellCallItem
+    | LocalShellOutputItem
+    | ShellCallItem
+    | ShellOutputItem
+    | PatchCallItem
+    | PatchOutputItem
+    | ItemReference
+    | AdditionalToolsItem
+)
+
+# Tools that the vendor runs: their items are carried whole.
+HOSTED_ITEMS: Final = frozenset(
+    {
+        "code_interpreter_call",
+        "computer_call",
+        "computer_call_output",
+        "file_search_call",
+        "image_generation_call",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_call",
+        "mcp_list_tools",
+        "program",
+        "program_output",
+        "tool_search_call",
+        "tool_search_output",
+        "web_search_call",
+    }
+)
+
+# --- a request ----------------------------------------------------------------------------------
+
+
+class ReasoningConfig(Struct, frozen=True, gc=False):
+    effort: str | None = None
+    summary: str | None = None
+    generate_summary: str | None = None  # the older name of `summary`
+
+
+class TextFormat(Struct, frozen=True):
+    type: Literal["text", "json_object", "json_schema"]
+    name: str = ""
+    description: str | None = None
+    schema: Raw = NULL
+    strict: bool | None = None
+
+
+class TextConfig(Struct, frozen=True):
+    format: TextFormat | None = None
+    verbosity: str | None = None
+
+
+class RequestBody(Struct, frozen=True):
+    """The fields that have a place in the turn's request."""
+
+    model: str
+    input: Raw = NULL
+    instructions: str | None = None
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_logprobs: int | None = None
+    tools: list[Raw] | None = None
+    tool_choice: Raw = NULL
+    parallel_tool_calls: bool | None = None
+    reasoning: ReasoningConfig | None = None
+    text: TextConfig | None = None
+    include: list[str] | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    previous_response_id: str | None = None
+    background: bool | None = None
+    conversation: Raw = NULL
+    prompt: Raw = NULL
+    metadata: Raw = NULL
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    service_tier: str | None = None
+
+
+class GrammarFormat(Struct, frozen=True, gc=False):
+    type: str = "text"
+    syntax: str = ""
+    definition: str = ""
+
+
+class Environment(Struct, frozen=True, gc=False):
+    type: str = ""
+
+
+class ToolDefinition(Struct, frozen=True):
+    """Any tool; which fields count depends on `type`."""
+
+    type: str
+    name: str | None = None
+    description: str | None = None
+    parameters: Raw = NULL
+    strict: bool | None = None
+    format: GrammarFormat | None = None
+    tools: list[Raw] | None = None
+    environment: Environment | None = None
+    defer_loading: bool | None = None
+    allowed_callers: Raw = NULL
+    output_schema: Raw = NULL
+
+
+class AllowedTool(Struct, frozen=True, gc=False):
+    type: str = "function"
+    name: str = ""
+
+
+class ChoiceObject(Struct, frozen=True):
+    type: str
+    name: str | None = None
+    namespace: str | None = None
+    mode: Literal["auto", "required"] = "auto"
+    tools: list[AllowedTool] = []
+
+
+class Head(Struct, frozen=True):
+    """What tells an unknown object's kind."""
+
+    type: str | None = None
+    role: str | None = None
+    id: str | None = None
+    error: Raw = NULL
+
+
+INPUT_ITEMS: Final = msgspec.json.Decoder[InputItem](InputItem)
+EASY_MESSAGE: Final = msgspec.json.Decoder(MessageItem)
+REFERENCE: Final = msgspec.json.Decoder(ItemReference)
+HEAD: Final = msgspec.json.Decoder(Head)
+REQUEST_BODY: Final = msgspec.json.Decoder(RequestBody)
+FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+ITEM_LIST: Final = msgspec.json.Decoder(str | list[Raw])
+TOOL: Final = msgspec.json.Decoder(ToolDefinition)
+CHOICE: Final = msgspec.json.Decoder(str | ChoiceObject)
+
+
+def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw, path: str) -> T:
+    """Decode JSON that stands at `path`.
+
+    Raises:
+        Malformed: with the whole path of what is wrong.
+    """
+    try:
+        return decode(decoder, bytes(raw))
+    except Malformed as error:
+        inner = error.path.removeprefix("$")
+        raise Malformed(error.reason, path=path + inner, code=error.code) from None
