@@ -63,6 +63,7 @@ class JsonArguments:
         self._comma = ""  # a comma, and white space, that wait for what follows
         self._held: list[str] | None = None  # what came since forwarding stopped
         self._trailing = False  # something followed the complete object
+        self._unread = ""  # what followed it in the last fragment
         self._sent: list[str] | None = []  # what was forwarded, while it fits the window
         self._sent_size = 0
         self._losses: list[str] = []
@@ -78,7 +79,7 @@ class JsonArguments:
         Raises:
             TooLarge: the arguments pass `max_tool_args_bytes`.
         """
-        self._size += len(fragment) if fragment.isascii() else len(fragment.encode())
+        self._size += _size(fragment)
         if self._size > self._limits.max_tool_args_bytes:
             raise TooLarge("max_tool_args_bytes", self._limits.max_tool_args_bytes)
         if self._held is not None:
@@ -105,6 +106,28 @@ class JsonArguments:
         if self.whole:
             return Ending(losses=tuple(self._losses))
         return Ending(whole=False, repair=self._closing(), losses=tuple(self._losses))
+
+    @property
+    def begun(self) -> bool:
+        """Something other than white space has come."""
+        return self._begun
+
+    @property
+    def stalled(self) -> bool:
+        """What came is no JSON object, or went on as none: everything since waits for the end."""
+        return self._held is not None
+
+    def take_unread(self) -> str:
+        """Take back what did not belong to the object: the caller knows better where it ends."""
+        if self._held is not None:
+            unread = "".join(self._held)
+            self._held = []
+        else:
+            unread = self._unread
+            self._trailing = False
+        self._unread = ""
+        self._size -= _size(unread)
+        return unread
 
     @property
     def holding(self) -> bool:
@@ -135,6 +158,7 @@ class JsonArguments:
                 self._note("args_repaired")
             elif scanner.done:
                 self._trailing = self._trailing or bool(fragment.strip(_SPACE))
+                self._unread = fragment
                 break
             else:
                 self._held = [fragment]
@@ -331,6 +355,10 @@ _LONE_SURROGATE: Final = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _rest_of_resend(sent: str, again: str) -> str | None:

@@ -1,0 +1,203 @@
+"""How a call's arguments are written: from text, cut anywhere, to JSON fragments.
+
+A body takes the text after a call's header.  It says through the machine what it found, and returns how
+far it read; what it did not read comes again with the next piece.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Protocol, assert_never
+
+from msgspec import Struct
+
+from dragoman.errors import TooLarge
+from dragoman.toolcalls.format import Json, Literals, Objects, Rule, Tags
+from dragoman.turn.arguments import JsonArguments
+
+if TYPE_CHECKING:
+    from dragoman.toolcalls.machine import Machine
+
+_EXCERPT_CHARS: Final = 200
+_SPACE: Final = " \t\n\r"
+
+
+class Body(Protocol):
+    """The open call."""
+
+    @property
+    def holding(self) -> bool:
+        """Something of the call has come and not left, apart from what the machine holds."""
+        ...
+
+    def start(self) -> None:
+        """Begin, after the machine knows this body."""
+        ...
+
+    def feed(self, text: str, at: int, /) -> int:
+        """Read on from `at`; return where reading stopped."""
+        ...
+
+    def close(self, text: str, at: int, /, *, cut: bool) -> int:
+        """Read the last of the text and end the call; `cut` says that the model was stopped."""
+        ...
+
+
+class JsonBody:
+    """One JSON object, passed on as it comes.
+
+    Without a name the call waits until its arguments are whole: they may tell which tool is meant.
+    """
+
+    def __init__(self, machine: "Machine", call_id: str, name: str | None, raw: str) -> None:
+        self._machine = machine
+        self._sink = machine.sink
+        self._call_id = call_id
+        self._name = name
+        self._arguments = JsonArguments(limits=machine.limits)
+        self._raw: list[str] | None = [raw] if name is None else None
+        self._waiting: list[str] = []  # arguments of a call without a name
+        self._free = False  # no JSON: arguments end where a marker says so
+        self._overfull = False  # a limit was passed: the rest is dropped
+
+    @property
+    def holding(self) -> bool:
+        return self._raw is not None or self._arguments.holding
+
+    def start(self) -> None:
+        if self._name is not None:
+            self._machine.enter_call()
+            self._sink.begin(self._call_id, self._name)
+
+    def feed(self, text: str, at: int, /) -> int:
+        if self._free:
+            return self._read_free(text, at)
+        arguments = self._arguments
+        self._take(text[at:] if at else text)
+        if arguments.whole:
+            to = len(text) - len(arguments.take_unread())
+            self._keep(text[at:to])
+            self._end(cut=False)
+            return to
+        if arguments.stalled or self._overfull:
+            self._free = True
+            to = len(text) - len(arguments.take_unread())
+            self._keep(text[at:to])
+            return self._read_free(text, to)
+        self._keep(text[at:])
+        return len(text)
+
+    def close(self, text: str, at: int, /, *, cut: bool) -> int:
+        at = self.feed(text, at)
+        if self._machine.body is not self:
+            return at
+        found = self._machine.grammar.ends.find_last(text, at) if at < len(text) else None
+        to = len(text) if found is None else found.start
+        # What is left, if it is no marker, is one that was cut off.
+        self._keep(text[at:to])
+        self._end(cut=cut or not self._arguments.begun)
+        return to
+
+    def _read_free(self, text: str, at: int) -> int:
+        ends = self._machine.grammar.ends
+        found = ends.find(text, at)
+        to = ends.hold(text, at) if found is None else found.start
+        self._keep(text[at:to])
+        self._take(text[at:to])
+        if found is not None:
+            self._end(cut=False)
+        return to
+
+    def _take(self, fragment: str) -> None:
+        if self._overfull:
+            return
+        try:
+            out = self._arguments.feed(fragment)
+        except TooLarge as error:
+            self._overfull = True
+            self._sink.problem("native_call_invalid", str(error))
+            return
+        if self._arguments.whole:
+            out = out.rstrip(_SPACE)
+        if not out:
+            return
+        if self._raw is None:
+            self._sink.args(out)
+        else:
+            self._waiting.append(out)
+
+    def _keep(self, raw: str) -> None:
+        if self._raw is not None:
+            self._raw.append(raw)
+
+    def _end(self, *, cut: bool) -> None:
+        outcome = settle(self._arguments, cut=cut or self._overfull)
+        if self._raw is not None:
+            self._end_nameless(outcome)
+            return
+        if outcome.text:
+            self._sink.args(outcome.text)
+        for code in outcome.problems:
+            self._sink.problem(code, self._name or "")
+        self._sink.end(complete=outcome.complete, repair=outcome.repair)
+        self._machine.leave_call()
+
+    def _end_nameless(self, outcome: "Outcome") -> None:
+        arguments = "".join(self._waiting) + outcome.text
+        resolved = self._machine.declared.by_arguments(arguments) if outcome.complete else None
+        if resolved is None:
+            raw = "".join(self._raw or ())
+            self._sink.problem("native_call_invalid", f"no tool for `{raw[:_EXCERPT_CHARS]}`")
+            self._machine.give_back(raw)
+            return
+        self._machine.enter_call()
+        self._sink.begin(self._call_id, resolved.name)
+        self._sink.args(resolved.arguments)
+        for code in outcome.problems:
+            self._sink.problem(code, resolved.name)
+        self._sink.end(complete=True)
+        self._machine.leave_call()
+
+
+class Outcome(Struct, frozen=True, gc=False):
+    """How arguments ended."""
+
+    text: str  # what is still to be sent
+    complete: bool
+    repair: str = ""  # if not: what would close them
+    problems: tuple[str, ...] = ()
+
+
+def settle(arguments: JsonArguments, *, cut: bool) -> Outcome:
+    """End JSON arguments: closers that are missing are added unless the model was stopped."""
+    if cut and not arguments.begun:
+        return Outcome("", False, "{}", ("call_cut",))
+    ending = arguments.end()
+    text, losses = ending.text, ending.losses
+    if cut and arguments.stalled:
+        return Outcome("", False, ending.repair, ("call_cut",))
+    if ending.whole:
+        return Outcome(text, True, "", losses)
+    if ending.broken:
+        return Outcome(text, False, ending.repair, (*losses, "native_call_invalid"))
+    if not cut and arguments.only_closers_missing:
+        return Outcome(text + ending.repair, True, "", (*losses, "args_repaired"))
+    return Outcome(text, False, ending.repair, (*losses, "call_cut"))
+
+
+def make_body(machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: str) -> Body | None:
+    """Return the body for a call that a rule begins, or None if it is no call after all."""
+    declared = machine.declared
+    call_id = groups.get("id", "")
+    name: str | None = None
+    if "name" in groups:
+        name = declared.plain(groups["name"])
+    elif "id" in groups:
+        name = declared.kimi(call_id)
+    if rule.declared and declared.known and name not in declared:
+        return None
+    match rule.body:
+        case Json():
+            return JsonBody(machine, call_id, name, raw)
+        case Tags() | Objects() | Literals() | None:
+            return None
+        case _:
+            assert_never(rule.body)

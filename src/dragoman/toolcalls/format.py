@@ -1,0 +1,168 @@
+"""What a family of native tool calls is: markers and what they mean, as data.
+
+A family is a `Format`: rules that say which marker may stand where and what it does, and for each kind
+of call how its arguments are written.  The one engine in `machine.py` runs all of them.
+"""
+
+from collections.abc import Iterable
+from enum import Enum, StrEnum
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from dragoman.toolcalls.scanner import Pattern
+
+
+class Where(StrEnum):
+    """Where in an answer the machine is, outside of calls."""
+
+    START = "start"  # nothing but blanks so far
+    TEXT = "text"  # text, before any call
+    THINK = "think"  # reasoning that tags mark within the text
+    ANSWER = "answer"  # blanks after such reasoning
+    TAIL = "tail"  # right after a call's arguments, before what closes the call
+    AFTER = "after"  # blanks after a call or a section's opener
+    LATER = "later"  # text again, after a call
+
+
+ANYWHERE: Final = frozenset(Where)
+CALLED: Final = frozenset({Where.TAIL, Where.AFTER, Where.LATER})
+AT_START: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
+
+
+class Do(Enum):
+    """What a marker does."""
+
+    CALL = "begin a call"
+    SKIP = "nothing: it is part of the grammar"
+    NOISE = "nothing: it is dropped, and told"
+    REASON = "what follows is reasoning"
+    SAY = "what follows is text"
+    UNTHINK = "a closer of reasoning that a call has already ended"
+
+
+# --- how arguments are written -----------------------------------------------------------------------
+
+
+class Json(Struct, frozen=True, gc=False):
+    """One JSON object, passed on as it comes."""
+
+
+class Tags(Struct, frozen=True, kw_only=True):
+    """Parameters between tags: converted to JSON while they come.
+
+    `param` names the key as group `key`; group `type` or `string`, if the format has one, says how the
+    value is written.  A closer counts only before a legal continuation, so that a value may hold one.
+    """
+
+    param: tuple[Pattern, ...]
+    value_end: tuple[Pattern, ...]  # consumed
+    value_cut: tuple[Pattern, ...] = ()  # looked at: what follows a value whose closer is missing
+    call_end: tuple[Pattern, ...]  # consumed
+    skip: tuple[Pattern, ...] = ()  # stray markup between parameters: dropped, and told
+    trim: Literal["none", "line", "blank"] = "none"  # of a string: one line feed, or all blanks
+    json: bool = False  # the body may be one JSON object instead
+
+
+class Objects(Struct, frozen=True, kw_only=True):
+    """JSON objects that hold name and arguments, one, several, or in an array."""
+
+    name_keys: tuple[str, ...] = ("name",)
+    argument_keys: tuple[str, ...] = ("arguments", "parameters")
+    id_keys: tuple[str, ...] = ()  # whose value is the call's id
+    single_key: bool = False  # each object's one key is the name, its value the arguments
+    declared: bool = False  # only a declared tool makes it a call
+    separators: str = ","  # between objects, besides blanks
+
+
+class Literals(Struct, frozen=True, kw_only=True):
+    """Arguments in the syntax of a programming language, converted to JSON while they come."""
+
+    style: Literal["python", "gemma"]
+    closer: str  # ends the arguments
+    quote: str = ""  # a quotation mark of the format's own
+
+
+Body: TypeAlias = Json | Tags | Objects | Literals
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """A marker, where it counts, and what it does.
+
+    The pattern of a call names its `name`, its `id`, or both; an id alone holds the name, as Kimi's do.
+    """
+
+    pattern: Pattern
+    do: Do
+    at: frozenset[Where] = ANYWHERE
+    then: Where | None = None  # where this leads; None: nowhere new
+    section: bool | None = None  # a section of calls begins or ends
+    body: Body | None = None  # calls: how the arguments are written
+    declared: bool = False  # calls: only if the name is that of a declared tool
+    empty: bool = False  # calls: the marker is the whole call, without arguments
+
+
+class Format(Struct, frozen=True, kw_only=True):
+    """One family."""
+
+    key: str
+    says: str  # one line: which models write it
+    models: tuple[str, ...]  # patterns of model ids, for people; `detection.py` decides
+    rules: tuple[Rule, ...]
+    think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)  # tags around reasoning
+    trim_think: bool = False  # a line feed before the closing tag belongs to it
+    starts_thinking: bool = False  # a stream of this family may begin inside reasoning
+    bare: bool = False  # has no marker of its own: never found by watching a stream
+
+
+def call(
+    *pattern: Pattern,
+    body: Body,
+    at: Iterable[Where] = ANYWHERE,
+    declared: bool = False,
+    empty: bool = False,
+) -> tuple[Rule, ...]:
+    """Return rules for markers that begin a call."""
+    return tuple(
+        Rule(
+            pattern=one,
+            do=Do.CALL,
+            at=frozenset(at),
+            body=body,
+            declared=declared,
+            empty=empty,
+        )
+        for one in pattern
+    )
+
+
+def opens_section(*patterns: Pattern, noisy: bool = False) -> tuple[Rule, ...]:
+    """Return rules for markers that open a section; the patterns look ahead to its first call."""
+    do = Do.NOISE if noisy else Do.SKIP
+    return tuple(
+        Rule(pattern=pattern, do=do, then=Where.AFTER, section=True) for pattern in patterns
+    )
+
+
+def closes(*patterns: Pattern, section: bool = False, stray: bool = True) -> tuple[Rule, ...]:
+    """Return rules for markers that close a call, or a section.
+
+    In text after a call they are dropped and told if they are special tokens (`stray`); before the
+    first call they are text like any other.
+    """
+    ends = False if section else None
+    rules = [
+        Rule(
+            pattern=pattern,
+            do=Do.SKIP,
+            at=frozenset({Where.TAIL, Where.AFTER}),
+            then=Where.AFTER,
+            section=ends,
+        )
+        for pattern in patterns
+    ]
+    if stray:
+        rules += [
+            Rule(pattern=pattern, do=Do.NOISE, at=frozenset({Where.LATER})) for pattern in patterns
+        ]
+    return tuple(rules)

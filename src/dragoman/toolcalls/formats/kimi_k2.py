@@ -1,0 +1,59 @@
+"""Kimi K2, K2-Thinking, K2.5 and later: special tokens, the name inside the id."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import (
+    CALLED,
+    Do,
+    Format,
+    Json,
+    Rule,
+    Where,
+    call,
+    closes,
+    opens_section,
+)
+from dragoman.toolcalls.scanner import AHEAD, ANYTHING, BLANKS, OneOf, Run, one_of
+
+# Some hosts of K2-Thinking write the section's markers in the singular.
+_SECTION_BEGIN: Final = one_of("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
+_SECTION_END: Final = one_of("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
+_BEGIN: Final = "<|tool_call_begin|>"
+_ARGUMENTS: Final = "<|tool_call_argument_begin|>"
+_END: Final = "<|tool_call_end|>"
+
+_ID: Final = Run(r"[^<{\s]", 0, 256, name="id")
+# The marker before the arguments is sometimes left out.
+_HEADER: Final = (_BEGIN, BLANKS, _ID, BLANKS, _ARGUMENTS)
+_SHORT_HEADER: Final = (_BEGIN, BLANKS, Run(r"[^<{\s]", 1, 256, name="id"), BLANKS, AHEAD, "{")
+_AHEAD_CALL: Final = OneOf(
+    (
+        (_BEGIN, BLANKS, Run(r"[^<{\s]", 0, 256), BLANKS, _ARGUMENTS),
+        (_BEGIN, BLANKS, Run(r"[^<{\s]", 1, 256), BLANKS, "{"),
+    )
+)
+
+FORMAT: Final = Format(
+    key="kimi_k2",
+    says="Kimi K2, K2-Thinking, K2.5 to K2.7",
+    models=("kimi-k2*", "moonshotai/kimi-k2*", "kimi-k2.5", "kimi-k2-thinking"),
+    rules=(
+        *call(_HEADER, _SHORT_HEADER, body=Json()),
+        *opens_section((_SECTION_BEGIN, BLANKS, AHEAD, _AHEAD_CALL)),
+        # Text between the opener and the first call belongs to nobody.
+        *opens_section(
+            (_SECTION_BEGIN, Run(ANYTHING, 1, 256, name="noise", lazy=True), AHEAD, _AHEAD_CALL),
+            noisy=True,
+        ),
+        *closes((_END,)),
+        # What follows complete arguments, up to the end of the call, is no text.
+        Rule(
+            pattern=(Run("[^<]", 1, 64, name="noise"), _END),
+            do=Do.NOISE,
+            at=frozenset({Where.TAIL}),
+            then=Where.AFTER,
+        ),
+        *closes((_SECTION_END,), section=True),
+        Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), do=Do.NOISE, at=CALLED),
+    ),
+)

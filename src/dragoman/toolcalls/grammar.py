@@ -1,0 +1,101 @@
+"""A format made ready to run: for each place in an answer, the markers that count there."""
+
+from collections.abc import Sequence
+from functools import cache, cached_property
+from typing import Final
+
+from dragoman.toolcalls.format import CALLED, Do, Format, Rule, Where
+from dragoman.toolcalls.scanner import AHEAD, BLANKS, OneOf, Part, Pattern, Run, Scanner
+
+_OPENERS: Final = frozenset({Do.CALL, Do.SKIP})
+_ENDS: Final = frozenset({Do.CALL, Do.SKIP})
+
+
+class State:
+    """One place: its rules, and a scanner for their markers."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+
+    @cached_property
+    def scanner(self) -> Scanner:
+        return Scanner([rule.pattern for rule in self.rules])
+
+
+class Grammar:
+    """A format's rules by place.  Built once and shared: it holds no state of any answer."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.states = {
+            where: State([rule for rule in rules if where in rule.at]) for where in Where
+        }
+        self._rules = tuple(rules)
+
+    @cached_property
+    def ends(self) -> Scanner:
+        """What may follow a call's arguments: where arguments end that are no JSON."""
+        return Scanner([rule.pattern for rule in self.states[Where.TAIL].rules if rule.do in _ENDS])
+
+    @cached_property
+    def closers(self) -> Scanner:
+        """What closes calls and sections: cut off at the end of the text, it is still no text."""
+        return Scanner(
+            [rule.pattern for rule in self.states[Where.AFTER].rules if rule.do is Do.SKIP]
+        )
+
+    def leads(self, where: Where) -> str | None:
+        return self.states[where].scanner.leads
+
+
+def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
+    """Return the rules for a format's reasoning tags; `calls` says that calls are looked for too."""
+    rules: list[Rule] = []
+    trim: Pattern = (Run(r"\n", 0, 1),) if format_.trim_think else ()
+    for opener, closer in format_.think:
+        before_text = frozenset({Where.START, Where.ANSWER})
+        thinking = frozenset({Where.THINK})
+        rules += [
+            Rule(pattern=(opener,), do=Do.REASON, at=before_text, then=Where.THINK),
+            Rule(pattern=(*trim, closer), do=Do.SAY, at=thinking, then=Where.ANSWER),
+            # Doubled tags, as some templates write them.
+            Rule(pattern=(opener,), do=Do.NOISE, at=thinking),
+            Rule(pattern=(closer,), do=Do.NOISE, at=frozenset({Where.ANSWER})),
+        ]
+        if calls:
+            rules.append(Rule(pattern=(closer,), do=Do.UNTHINK, at=CALLED))
+    return tuple(rules)
+
+
+def leak_rules(format_: Format) -> tuple[Rule, ...]:
+    """Return rules for a closing tag of reasoning that leaks out right before a call."""
+    openers = tuple(
+        tuple(part for part in rule.pattern if part != AHEAD)
+        for rule in format_.rules
+        if rule.do in _OPENERS and (rule.do is Do.CALL or rule.section) and Where.TEXT in rule.at
+    )
+    anonymous = tuple(tuple(_anonymous(part) for part in opener) for opener in openers)
+    if not anonymous:
+        return ()
+    return tuple(
+        Rule(
+            pattern=(closer, BLANKS, AHEAD, OneOf(anonymous)),
+            do=Do.NOISE,
+            at=frozenset({Where.START, Where.TEXT}),
+        )
+        for _, closer in format_.think
+    )
+
+
+def _anonymous(part: Part) -> Part:
+    return Run(part.chars, part.least, part.most) if isinstance(part, Run) else part
+
+
+@cache
+def grammar(format_: Format, *, calls: bool = True, think: bool = True) -> Grammar:
+    """Return the grammar of a format: its calls, its reasoning tags, or both."""
+    rules: tuple[Rule, ...] = ()
+    if think:
+        rules += think_rules(format_, calls=calls)
+    if calls:
+        rules += format_.rules + leak_rules(format_)
+    return Grammar(rules)

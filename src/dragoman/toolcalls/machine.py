@@ -1,0 +1,259 @@
+"""The engine: one channel of an answer, cut anywhere, to text, reasoning, calls and problems.
+
+Theory of operation.  Outside of calls the machine is at one of the places of `Where`, and the grammar
+says which markers count there; what is no marker is text of the present channel.  A marker that begins a
+call hands the text to a body, which knows how arguments are written and says where they end.  Only the
+longest tail that may still become a marker is held back.  No text is an error: what is not a call comes
+back as it was.
+"""
+
+import re
+from typing import Final
+
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.toolcalls.bodies import Body, make_body
+from dragoman.toolcalls.format import Do, Rule, Where
+from dragoman.toolcalls.grammar import Grammar
+from dragoman.toolcalls.names import Declared
+from dragoman.toolcalls.scanner import Found
+from dragoman.toolcalls.sink import Sink
+
+# Places where blanks wait for what follows them: before text they are text.
+_BLANK_PLACES: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
+_TOLD_BLANKS: Final = frozenset({Where.START, Where.AFTER})
+# Blanks beyond this are text, whatever follows.
+_MAX_BLANKS: Final = 1024
+_SOLID: Final = re.compile(r"\S")
+_EXCERPT_CHARS: Final = 200  # of dropped text, shown in the problem
+
+
+class Machine:
+    """Run one grammar over one channel."""
+
+    def __init__(  # noqa: PLR0913 -- what a channel is made from
+        self,
+        grammar: Grammar,
+        sink: Sink,
+        declared: Declared,
+        *,
+        reasoning: bool = False,
+        thinking: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.sink = sink
+        self.declared = declared
+        self.grammar = grammar
+        self.limits = limits
+        self.held = ""  # the tail that may become a marker
+        self._reasoning = reasoning or thinking  # the present channel
+        self._thinking = thinking  # tags within the text opened it
+        self._thought = False  # a call ended tagged reasoning before its closer
+        self._blanks = ""  # blanks that wait for what follows them
+        self._section = False  # inside a section of calls
+        self._opener = ""  # of a section that has no call yet
+        self._where = Where.THINK if thinking else Where.START
+        self._state = grammar.states[self._where]
+        self.body: Body | None = None  # of the call that is open
+
+    # --- what callers ask --------------------------------------------------------------------------
+
+    @property
+    def in_call(self) -> bool:
+        """A call is open."""
+        return self.body is not None
+
+    @property
+    def holding(self) -> bool:
+        """Text has come that has not left."""
+        return bool(self.held or self._blanks) or (self.body is not None and self.body.holding)
+
+    @property
+    def quiet_leads(self) -> str | None:
+        """Characters without which a piece of text passes untouched; None: every piece needs a look."""
+        if self.body is not None or self.held or self._blanks or self._where in _BLANK_PLACES:
+            return None
+        return self._state.scanner.leads
+
+    @property
+    def reasoning(self) -> bool:
+        """The present channel is reasoning."""
+        return self._reasoning
+
+    # --- text in -----------------------------------------------------------------------------------
+
+    def feed(self, text: str, /) -> None:
+        """Take a piece of text."""
+        if self.held:
+            text = self.held + text
+            self.held = ""
+        at, end = 0, len(text)
+        while at < end:
+            body = self.body
+            if body is not None:
+                to = body.feed(text, at)
+                if to == at and self.body is body:
+                    break
+                at = to
+                continue
+            found = self._state.scanner.find(text, at)
+            if found is not None:
+                at = self._obey(text, at, found)
+                continue
+            hold = self._state.scanner.hold(text, at)
+            if hold == at:
+                break
+            at = self._say_until(text, at, hold)
+        self.held = text[at:]
+
+    def close(self, *, cut: bool = False) -> None:
+        """End of input; `cut` says that the model was stopped before its end."""
+        text = self.held
+        self.held = ""
+        at = 0
+        while True:
+            body = self.body
+            if body is not None:
+                at = body.close(text, at, cut=cut)
+            elif at < len(text):
+                at = self._last_prose(text, at)
+            else:
+                break
+        if self._blanks:
+            if self._where is Where.START and not self.sink.calls:
+                self._emit(self._blanks)
+                self._blanks = ""
+            self._drop_blanks()
+
+    # --- what bodies say ---------------------------------------------------------------------------
+
+    def leave_call(self) -> None:
+        """Go on after the open call's arguments."""
+        self.body = None
+        self._go(Where.TAIL)
+
+    def leave_closed(self) -> None:
+        """Go on after the open call and its closer."""
+        self.body = None
+        self._go(Where.AFTER)
+
+    def give_back(self, raw: str) -> None:
+        """Take back what looked like a call and is none: it is text."""
+        self.body = None
+        raw = self._opener + raw
+        self._opener = ""
+        self._section = False
+        self._say(raw)
+
+    def enter_call(self) -> None:
+        """Drop the blanks before a call that is certain, and end tagged reasoning."""
+        self._drop_blanks()
+        self._opener = ""
+        if self._thinking:
+            self._thinking = False
+            self._thought = True
+            self._reasoning = False
+        if self._where is not Where.AFTER:
+            self._go(Where.AFTER)
+
+    # --- prose -------------------------------------------------------------------------------------
+
+    def _last_prose(self, text: str, at: int) -> int:
+        """As in `feed`, when no more text will come."""
+        found = self._state.scanner.find_last(text, at)
+        if found is not None:
+            return self._obey(text, at, found)
+        if self._where in (Where.TAIL, Where.AFTER):
+            # A closer that was cut off is still no text.
+            rest = text[at:].lstrip()
+            if len(rest) > 1 and self.grammar.closers.begins(rest):
+                self._noise(rest)
+                return len(text)
+        return self._say_until(text, at, len(text))
+
+    def _obey(self, text: str, at: int, found: Found) -> int:
+        """Emit the text before a marker, then do what the marker says; return how far that was."""
+        if found.start > at:
+            where = self._where
+            at = self._say_until(text, at, found.start)
+            if self._where is not where:
+                return at  # other markers count now
+        rule = self._state.rules[found.which]
+        if rule.do is Do.CALL:
+            return self._begin(rule, text, found)
+        if rule.do is Do.UNTHINK and not self._thought:
+            return self._refuse(text, found)
+        self._apply(rule, text, found)
+        return found.end
+
+    def _say_until(self, text: str, at: int, to: int) -> int:
+        """Emit text; the first that is not blank may change what counts as a marker after it."""
+        if self._where in _BLANK_PLACES:
+            solid = _SOLID.search(text, at, to)
+            if solid is not None:
+                to = solid.end()
+        self._say(text[at:to])
+        return to
+
+    def _apply(self, rule: Rule, text: str, found: Found) -> None:
+        self._drop_blanks()
+        if rule.do is Do.NOISE or rule.do is Do.UNTHINK:
+            noise = found.groups.get("noise", text[found.start : found.end])
+            if noise.strip():
+                self._noise(noise)
+        elif rule.do is Do.REASON:
+            self._reasoning = self._thinking = True
+        elif rule.do is Do.SAY:
+            self._reasoning = self._thinking = False
+        if rule.section is not None:
+            self._section = rule.section
+            self._opener = text[found.start : found.end] if rule.section else ""
+        if rule.then is not None:
+            self._go(rule.then)
+
+    def _begin(self, rule: Rule, text: str, found: Found) -> int:
+        """Begin a call, or refuse it."""
+        body = make_body(self, rule, found.groups, text[found.start : found.end])
+        if body is None:
+            return self._refuse(text, found)
+        self.body = body
+        body.start()
+        return found.end
+
+    def _refuse(self, text: str, found: Found) -> int:
+        """Emit what looked like a marker as text, at least its first character."""
+        self._say(text[found.start])
+        return found.start + 1
+
+    def _say(self, text: str) -> None:
+        """Emit text; where blanks may be dropped, they wait."""
+        where = self._where
+        if where in _BLANK_PLACES:
+            if text.isspace() and len(self._blanks) < _MAX_BLANKS:
+                if where is not Where.ANSWER:
+                    self._blanks += text
+                return
+            text = text.lstrip() if where is Where.ANSWER else self._blanks + text
+            self._blanks = ""
+            self._go(Where.LATER if self.sink.calls else Where.TEXT)
+        self._emit(text)
+
+    def _emit(self, text: str) -> None:
+        if not text:
+            return
+        if self._reasoning:
+            self.sink.reasoning(text)
+        else:
+            self.sink.text(text)
+
+    def _drop_blanks(self) -> None:
+        if self._blanks:
+            self._blanks = ""
+            if self._where in _TOLD_BLANKS and not self._section:
+                self.sink.problem("native_blank_dropped")
+
+    def _noise(self, noise: str) -> None:
+        self.sink.problem("native_noise_dropped", noise[:_EXCERPT_CHARS])
+
+    def _go(self, where: Where) -> None:
+        self._where = where
+        self._state = self.grammar.states[where]

@@ -1,0 +1,183 @@
+"""From what the engine finds to a legal sequence of blocks.
+
+Opens and ends blocks as their content comes, numbers them, and names the tools as their client knows
+them.  With `whole`, a call waits until it has ended.
+"""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from dragoman.ids import derived_id
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.turn.arguments import CustomInput
+from dragoman.turn.events import (
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Event,
+    Flavor,
+    InputDelta,
+    Opaque,
+    OpaqueKind,
+    ReasoningDelta,
+    TextDelta,
+)
+from dragoman.turn.loss import Loss
+from dragoman.turn.tools import NO_TOOLS, ToolTable
+
+# Problems that are told once for an answer, however often they occur.
+_ONCE: Final = frozenset({"native_blank_dropped"})
+
+
+class Sequencer:
+    """Build blocks.  `out` holds the events not yet taken."""
+
+    def __init__(  # noqa: PLR0913 -- what blocks are made from
+        self,
+        *,
+        table: ToolTable = NO_TOOLS,
+        seed: str = "",
+        origin: str = "",
+        seal_plain: bool = False,
+        whole: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.out: list[Event] = []
+        self.index = -1  # of the open block, or the last one
+        self.kind: BlockKind | None = None  # of the open block
+        self.start: BlockStart | None = (
+            None  # of a block that the upstream opened and we did not yet
+        )
+        self.sealed = False  # the open block carries opaque state
+        self.calls = 0  # calls begun
+        self.whole_calls = 0
+        self.cut_calls = 0
+        self.seed = seed
+        self._table = table
+        self._origin = origin
+        self._seal_plain = seal_plain
+        self._whole = whole
+        self._limits = limits
+        self._custom: CustomInput | None = None  # reads the open call's input, if it is free text
+        self._waiting: list[str] | None = None  # arguments of a call that must be whole first
+        self._call: BlockStart | None = None  # the call that waits
+        self._told: set[str] = set()
+        self._last: TextDelta | ReasoningDelta | None = None  # made here: more may be added to it
+
+    @property
+    def waiting(self) -> bool:
+        """A call waits for its end."""
+        return self._call is not None
+
+    def take(self) -> list[Event]:
+        """Return the events since the last call."""
+        out = self.out
+        self.out = []
+        return out
+
+    # --- what the engine says ----------------------------------------------------------------------
+
+    def text(self, text: str, /) -> None:
+        if self.kind is not BlockKind.TEXT:
+            self.open(BlockKind.TEXT)
+        out = self.out
+        if out and out[-1] is self._last and isinstance(self._last, TextDelta):
+            text = self._last.text + text
+            out.pop()
+        self._last = TextDelta(self.index, text)
+        out.append(self._last)
+
+    def reasoning(self, text: str, /) -> None:
+        if self.kind is not BlockKind.REASONING:
+            self.open(BlockKind.REASONING)
+        out = self.out
+        if out and out[-1] is self._last and isinstance(self._last, ReasoningDelta):
+            text = self._last.text + text
+            out.pop()
+        self._last = ReasoningDelta(self.index, text)
+        out.append(self._last)
+
+    def begin(self, call_id: str, name: str, /) -> None:
+        tool = self._table.resolve(name)
+        call_id = call_id or derived_id("call_", self.seed, f"native call {self.calls}")
+        self.calls += 1
+        custom = tool.flavor is Flavor.CUSTOM
+        kind = BlockKind.CUSTOM_CALL if custom else BlockKind.TOOL_CALL
+        self._custom = CustomInput(limits=self._limits) if custom else None
+        self.end_block()
+        start = BlockStart(self.index + 1, kind, call_id, tool.name, tool.namespace, tool.flavor)
+        if self._whole:
+            self._call = start
+            self._waiting = []
+        else:
+            self._begin(start)
+
+    def args(self, json: str, /) -> None:
+        if self._waiting is not None:
+            self._waiting.append(json)
+        elif self._custom is None:
+            self.out.append(ArgsDelta(self.index, json))
+        else:
+            self._input(self._custom.feed(json))
+
+    def end(self, *, complete: bool, repair: str = "") -> None:
+        if self._call is not None and self._waiting is not None:
+            start, json = self._call, "".join(self._waiting)
+            self._call = self._waiting = None
+            self._begin(start)
+            if json:
+                self.args(json)
+        if self._custom is not None:
+            self._input(self._custom.end().text)
+            self._custom = None
+            repair = ""
+        if complete:
+            self.whole_calls += 1
+        else:
+            self.cut_calls += 1
+        self.out.append(BlockEnd(self.index, complete, repair))
+        self.kind = None
+
+    def problem(self, code: str, detail: str = "") -> None:
+        if code in _ONCE:
+            if code in self._told:
+                return
+            self._told.add(code)
+        self.out.append(Loss(code, detail=detail))
+
+    # --- blocks ------------------------------------------------------------------------------------
+
+    def open(self, kind: BlockKind) -> None:
+        """End the open block and open one of text or reasoning: the upstream's own, if it waits."""
+        self.end_block()
+        start = self.start
+        self.start = None
+        if start is None or start.kind is not kind:
+            start = BlockStart(self.index + 1, kind)
+        self.pass_on(start)
+
+    def pass_on(self, start: BlockStart) -> None:
+        """Open a block that the upstream opened; no other is open."""
+        index = self.index + 1
+        self._begin(start if start.index == index else replace(start, index=index))
+
+    def end_block(self) -> None:
+        """End the open block, which is not a call."""
+        if self.kind is None:
+            return
+        if self.kind is BlockKind.REASONING and self._seal_plain and not self.sealed:
+            self.out.append(Opaque(self.index, OpaqueKind.PLAIN, "", self._origin))
+        self.kind = None
+        self.out.append(BlockEnd(self.index))
+
+    def _begin(self, start: BlockStart) -> None:
+        self.index = start.index
+        self.kind = start.kind
+        self.sealed = False
+        self.out.append(start)
+
+    def _input(self, text: str) -> None:
+        if text:
+            self.out.append(InputDelta(self.index, text))

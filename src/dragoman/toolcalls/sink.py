@@ -1,0 +1,28 @@
+"""Where the engine puts what it finds."""
+
+from typing import Protocol
+
+
+class Sink(Protocol):
+    """Takes text, reasoning, calls and problems in the order in which they stand in the answer."""
+
+    calls: int  # calls begun so far, over all channels
+
+    def text(self, text: str, /) -> None: ...
+    def reasoning(self, text: str, /) -> None: ...
+
+    def begin(self, call_id: str, name: str, /) -> None:
+        """Begin a call; an empty id means that the format has none."""
+        ...
+
+    def args(self, json: str, /) -> None:
+        """Add to the arguments of the call that is open."""
+        ...
+
+    def end(self, *, complete: bool, repair: str = "") -> None:
+        """End the call that is open; `repair` would make cut arguments valid."""
+        ...
+
+    def problem(self, code: str, detail: str = "") -> None:
+        """Tell what was dropped, mended or not understood; the code is one of `turn.loss`."""
+        ...

@@ -1,0 +1,332 @@
+"""Native tool calls within an answer: a stage from events to events, between reader and writer.
+
+    NativeCalls(format=FORMAT, tools=request.tools, table=exchange.tools, think_tags="auto",
+                whole=False, seed="", origin="", seal_plain=False, limits=DEFAULT_LIMITS)
+    stage.feed(events) -> events         the terminal event flushes; there is no `close`
+    stage.pending                        something is held back
+
+`selection.stages(exchange, model=…, native_format=…)` gives the stages that an exchange needs: one that finds calls
+and reasoning tags, one for reasoning tags alone (`thinking.ThinkTags`), or none.
+
+Text and reasoning blocks are scanned, each by a machine of its own; a call becomes a block of its own.
+What is not touched leaves as the same object, so that a same-dialect relay can pass bytes unchanged.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal, Protocol, TypeAlias
+
+from msgspec.structs import replace
+
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.grammar import Grammar, grammar
+from dragoman.toolcalls.machine import Machine
+from dragoman.toolcalls.names import Declared
+from dragoman.toolcalls.sequencer import Sequencer
+from dragoman.turn.events import (
+    CUT_REASONS,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Citation,
+    Event,
+    Fault,
+    Finish,
+    FinishReason,
+    Opaque,
+    OpaqueKind,
+    ReasoningDelta,
+    Start,
+    TextDelta,
+)
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import Tool
+from dragoman.turn.tools import NO_TOOLS, ToolTable
+
+ThinkTagsMode: TypeAlias = Literal["off", "auto", "implicit_open"]
+
+_SCANNED: Final = frozenset({BlockKind.TEXT, BlockKind.REASONING})
+_NEVER: Final = "\0\uffff\0"  # stands in no text: nothing can begin a marker
+_PLAIN_ENDS: Final = frozenset(
+    {FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS}
+)
+
+
+class Splitter:
+    """Run a grammar over the text of an answer, and over its reasoning if there is one for that."""
+
+    def __init__(  # noqa: PLR0913 -- what is known of the answer
+        self,
+        sequencer: Sequencer,
+        declared: Declared,
+        *,
+        text: Grammar,
+        reasoning: Grammar | None,
+        implicit_open: bool,
+        limits: Limits,
+    ) -> None:
+        self._sequencer = sequencer
+        self._declared = declared
+        self._grammars = {BlockKind.TEXT: text, BlockKind.REASONING: reasoning}
+        self._implicit_open = implicit_open  # the answer's text begins inside reasoning
+        self._limits = limits
+        self._machine: Machine | None = None  # of the block that is being scanned
+        self._kind: BlockKind | None = None  # of the upstream's open block
+        self._ending = False  # the upstream's block has ended, and a call in it has not
+        self._shift = 0  # from the upstream's index of a block to ours
+        self._kept: list[TextDelta | ReasoningDelta] = []  # deltas of which all is held back
+        # Deltas of this type pass as they are if they do not hold the character `_lead`.
+        self._passing: type | None = None
+        self._lead = _NEVER
+
+    @property
+    def pending(self) -> bool:
+        """Something is held back."""
+        machine = self._machine
+        return (
+            self._sequencer.start is not None
+            or self._sequencer.waiting
+            or (machine is not None and machine.holding)
+        )
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]:
+        """Return the events that are ready."""
+        append = self._sequencer.out.append
+        for event in events:
+            if type(event) is self._passing and self._lead not in event.text:  # type: ignore[union-attr]
+                append(event)
+            else:
+                self._take(event)
+                self._look()
+        return self._sequencer.take()
+
+    def _look(self) -> None:
+        """See which deltas may pass without a look."""
+        machine = self._machine
+        self._passing = None
+        if self._shift or self._ending:
+            return
+        if machine is None:
+            if self._kind in _SCANNED:
+                self._pass(_NEVER)
+            return
+        leads = machine.quiet_leads
+        if leads is not None and len(leads) <= 1 and self._sequencer.kind is self._kind:
+            self._pass(leads or _NEVER)
+
+    def _pass(self, lead: str) -> None:
+        self._passing = TextDelta if self._kind is BlockKind.TEXT else ReasoningDelta
+        self._lead = lead
+
+    # --- events ------------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case TextDelta() | ReasoningDelta():
+                if self._machine is None:
+                    self._forward(event, event.index)
+                else:
+                    self._scan(event, self._machine)
+            case BlockStart():
+                self._settle(cut=False)
+                self._begin(event)
+            case BlockEnd():
+                self._end(event)
+            case Opaque():
+                self._opaque(event)
+            case Citation():
+                if self._machine is not None and self._sequencer.kind is not BlockKind.TEXT:
+                    self._sequencer.open(BlockKind.TEXT)
+                self._forward(event, event.index)
+            case Finish():
+                self._settle(cut=event.reason in CUT_REASONS)
+                self._finish(event)
+            case Fault():
+                self._break_off()
+                self._sequencer.out.append(event)
+            case _:
+                if isinstance(event, Start) and not self._sequencer.seed:
+                    self._sequencer.seed = event.id
+                index = getattr(event, "index", None)
+                if index is None:
+                    self._sequencer.out.append(event)
+                else:
+                    self._forward(event, index)
+
+    def _forward(self, event: Event, index: int) -> None:
+        """Pass an event of a block that is not scanned, under our index."""
+        out = self._sequencer
+        out.out.append(event if index == out.index else replace(event, index=out.index))
+
+    def _begin(self, event: BlockStart) -> None:
+        self._kind = event.kind
+        sequencer = self._sequencer
+        table = self._grammars.get(event.kind)
+        if table is None:
+            sequencer.end_block()
+            sequencer.pass_on(event)
+            if event.kind is BlockKind.REASONING:
+                self._implicit_open = False
+        else:
+            thinking = event.kind is BlockKind.TEXT and self._implicit_open
+            self._implicit_open = False
+            sequencer.start = event
+            self._machine = Machine(
+                table,
+                sequencer,
+                self._declared,
+                reasoning=event.kind is BlockKind.REASONING,
+                thinking=thinking,
+                limits=self._limits,
+            )
+        self._shift = sequencer.index + (table is not None) - event.index
+
+    def _scan(self, event: TextDelta | ReasoningDelta, machine: Machine) -> None:
+        """Feed a delta; what leaves unchanged leaves as the object that it was."""
+        sequencer = self._sequencer
+        out = sequencer.out
+        mark = len(out)
+        machine.feed(event.text)
+        self._kept.append(event)
+        if len(out) == mark:
+            if machine.in_call:
+                self._kept.clear()
+            return
+        if not machine.holding and not machine.in_call:
+            self._restore(mark)
+        self._kept.clear()
+        self._shift = sequencer.index - event.index
+
+    def _restore(self, mark: int) -> None:
+        """Put back the original deltas if all that left since `mark` is their text."""
+        out = self._sequencer.out
+        first = mark + isinstance(out[mark], BlockStart)
+        kept = self._kept
+        kind = type(kept[0])
+        fresh = out[first:]
+        if all(type(one) is kind for one in fresh) and self._sequencer.index == kept[0].index:
+            text = "".join(one.text for one in fresh)  # type: ignore[union-attr]
+            if text == "".join(one.text for one in kept):
+                out[first:] = kept
+
+    def _end(self, event: BlockEnd) -> None:
+        sequencer = self._sequencer
+        machine = self._machine
+        if machine is None:
+            self._forward(event, event.index)
+            sequencer.kind = None
+            self._kind = None
+            return
+        if machine.in_call:
+            # How the answer ends decides whether the call was cut.
+            self._ending = True
+            return
+        untouched = sequencer.start is not None and not machine.holding
+        machine.close()
+        self._machine = None
+        self._kept.clear()
+        if untouched and sequencer.start is not None and not sequencer.calls:
+            sequencer.open(sequencer.start.kind)  # an empty block of the upstream's own
+        sequencer.start = None
+        if sequencer.kind in _SCANNED:
+            if sequencer.index == event.index and sequencer.kind is self._kind:
+                sequencer.out.append(event)
+                sequencer.kind = None
+            else:
+                sequencer.end_block()
+        self._kind = None
+
+    def _opaque(self, event: Opaque) -> None:
+        sequencer = self._sequencer
+        if self._machine is not None and sequencer.kind is not BlockKind.REASONING:
+            if event.kind is OpaqueKind.PLAIN:
+                return  # every block that was split off carries its own
+            if self._machine.in_call:
+                sequencer.problem("opaque_dropped")
+                return
+            sequencer.open(BlockKind.REASONING)
+        sequencer.sealed = True
+        self._forward(event, event.index)
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def _settle(self, *, cut: bool) -> None:
+        """End what the upstream's last block left open."""
+        machine = self._machine
+        self._ending = False
+        if machine is None:
+            return
+        machine.close(cut=cut)
+        self._machine = None
+        self._kept.clear()
+        self._sequencer.start = None
+        if self._sequencer.kind in _SCANNED:
+            self._sequencer.end_block()
+
+    def _finish(self, event: Finish) -> None:
+        sequencer = self._sequencer
+        sequencer.end_block()
+        reason = event.reason
+        if reason in _PLAIN_ENDS:
+            if sequencer.cut_calls:
+                reason = FinishReason.LENGTH
+            elif sequencer.whole_calls:
+                reason = FinishReason.TOOL_CALLS
+        if reason is not event.reason:
+            sequencer.out.append(
+                Loss("finish_reason_fixed", detail=f"{event.reason} although calls were made")
+            )
+            event = Finish(reason, None, event.category, event.explanation, event.raw)
+        sequencer.out.append(event)
+
+    def _break_off(self) -> None:
+        """Let go of what is held when the answer fails: text leaves, a half call does not."""
+        machine = self._machine
+        self._machine = None
+        if machine is not None and not machine.in_call:
+            machine.close(cut=True)
+        elif self._sequencer.waiting:
+            self._sequencer.problem("held_content_lost")
+        self._sequencer.start = None
+
+
+class NativeCalls(Splitter):
+    """Find native calls in text and reasoning, and reasoning tags in text."""
+
+    def __init__(  # noqa: PLR0913 -- see the module's docstring
+        self,
+        *,
+        format: Format,  # noqa: A002 -- what users call it
+        tools: Sequence[Tool] | None,
+        table: ToolTable = NO_TOOLS,
+        think_tags: ThinkTagsMode = "auto",
+        whole: bool = False,
+        seed: str = "",
+        origin: str = "",
+        seal_plain: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        super().__init__(
+            Sequencer(
+                table=table,
+                seed=seed,
+                origin=origin,
+                seal_plain=seal_plain,
+                whole=whole,
+                limits=limits,
+            ),
+            Declared(tools),
+            text=grammar(format, think=think_tags != "off"),
+            reasoning=grammar(format, think=False),
+            implicit_open=think_tags == "implicit_open",
+            limits=limits,
+        )
+
+
+class Stage(Protocol):
+    """A step between reader and writer."""
+
+    @property
+    def pending(self) -> bool: ...
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]: ...

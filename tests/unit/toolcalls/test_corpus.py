@@ -1,0 +1,73 @@
+"""Every corpus case, however its text arrives and wherever it stops."""
+
+import pytest
+
+from dragoman.toolcalls.formats import FORMATS
+from tests.support.toolcalls import Case, corpus, found, run
+
+CASES = [case for family in FORMATS for case in corpus(family)]
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+@pytest.mark.parametrize("family", FORMATS)
+def test_every_family_has_cases(family: str) -> None:
+    assert len(corpus(family)) >= 3
+
+
+@each_case
+def test_case_gives_what_it_says(case: Case) -> None:
+    parsed = run(case.parser(), case.pieces)
+
+    assert case.expected() == found(parsed)
+    for expected, call in zip(case.calls, parsed.calls, strict=True):
+        assert expected.id in ("", call.id)
+
+
+@each_case
+def test_case_gives_the_same_however_the_text_arrives(case: Case) -> None:
+    text, expected = case.whole, case.expected()
+
+    assert expected == found(run(case.parser(), [text]))
+    assert expected == found(run(case.parser(), text))
+    for at in range(1, len(text)):
+        assert expected == found(run(case.parser(), [text[:at], text[at:]])), text[:at]
+
+
+@each_case
+def test_case_cut_short_agrees_with_the_whole_as_far_as_it_goes(case: Case) -> None:
+    text = case.whole
+    whole = run(case.parser(), [text])
+
+    for at in range(len(text)):
+        short = text[:at]
+        cut = run(case.parser(), [short], cut=True)
+        for said, told in ((cut.content, whole.content), (cut.reasoning, whole.reasoning)):
+            assert rest_of(said, told).strip() in short
+        if not case.cut_agrees:
+            continue
+        assert len(cut.calls) <= len(whole.calls)
+        for one, other in zip(cut.calls, whole.calls, strict=False):
+            assert other.name == one.name
+            if one.complete:
+                assert other.arguments == one.arguments, short
+            else:
+                assert other.arguments.startswith(one.arguments), short
+
+
+@each_case
+def test_case_holds_back_no_more_than_its_longest_marker(case: Case) -> None:
+    parser = case.parser()
+
+    for char in case.whole:
+        parser.feed(char)
+        assert len(parser.held) <= 700
+
+
+def rest_of(said: str, told: str) -> str:
+    """Return what `said` has beyond its common beginning with `told`."""
+    common = 0
+    for one, other in zip(said, told, strict=False):
+        if one != other:
+            break
+        common += 1
+    return said[common:]
