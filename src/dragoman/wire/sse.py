@@ -15,6 +15,9 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
+# What nearly every Chat server sends, and the bytes of it that are not data.
+_PLAIN_FRAME: Final = re.compile(rb"data: ([^\n]*)\n\n")
+_PLAIN_FRAME_MARKUP: Final = len(b"data: \n\n")
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -29,8 +32,8 @@ class Frame(Struct, frozen=True, gc=False):
 class SSEReader:
     """Turn bytes, cut anywhere, into frames.
 
-    With `keep_raw`, the `raw` of all frames joined is the input, and frames without data (comments)
-    are given too; otherwise they are passed over.
+    With `keep_raw`, the `raw` of all frames joined is the input (without a byte-order mark), and frames
+    without data (comments) are given too; otherwise they are passed over.
     """
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS, keep_raw: bool = False) -> None:
@@ -107,24 +110,34 @@ class SSEReader:
             parts.append(data)
             data = b"".join(parts)
             self._parts = parts = []
-        limit = self._limits.max_sse_event_bytes
-        keep_raw = self._keep_raw
-        start = 0
-        end = data.find(b"\n\n")
-        while end >= 0:
-            if end - start > limit:
-                raise TooLarge("max_sse_event_bytes", limit)
-            block = data[start:end]
-            if not keep_raw and block[:6] == b"data: " and b"\n" not in block:
-                frames.append(Frame(block[6:]))
-            else:
-                self._dispatch(block.split(b"\n"), data[start : end + 2], frames)
-            start = end + 2
-            end = data.find(b"\n\n", start)
-        rest = data[start:]
+        end = data.rfind(b"\n\n") + 2
+        if end > 1 and not self._find_plain(data, end, frames):
+            self._find_any(data, end, frames)
+        rest = data[end:] if end > 1 else data
         if rest:
             parts.append(rest)
         self._held = len(rest)
+
+    def _find_plain(self, data: bytes, end: int, frames: list[Frame]) -> bool:
+        """Take the frames up to `end` at once, if each is one `data` line and nothing else."""
+        if self._keep_raw or end > self._limits.max_sse_event_bytes:
+            return False
+        found = _PLAIN_FRAME.findall(data, 0, end)
+        if sum(map(len, found)) + _PLAIN_FRAME_MARKUP * len(found) != end:
+            return False
+        frames.extend(map(Frame, found))
+        return True
+
+    def _find_any(self, data: bytes, end: int, frames: list[Frame]) -> None:
+        """Take the frames up to `end` one by one."""
+        limit = self._limits.max_sse_event_bytes
+        start = 0
+        while start < end:
+            at = data.index(b"\n\n", start)
+            if at - start > limit:
+                raise TooLarge("max_sse_event_bytes", limit)
+            self._dispatch(data[start:at].split(b"\n"), data[start : at + 2], frames)
+            start = at + 2
 
     def _split_lines(self, data: bytes, frames: list[Frame]) -> None:
         """Find frames by any spelling of the blank line, for streams that use carriage returns.
@@ -132,6 +145,8 @@ class SSEReader:
         A frame leaves at the first byte that ends it; if that is a CR whose LF comes later, the LF
         begins the next frame as an empty line, which means nothing.
         """
+        if not data:
+            return
         parts = self._parts
         tail = parts[-1][-1:] if parts else b""
         parts.append(data)
