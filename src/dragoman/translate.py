@@ -9,7 +9,7 @@ as an ending of the client's dialect, never as a broken stream.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -25,6 +25,8 @@ from dragoman.opaque import PREFIX, Sealer
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
 from dragoman.relay import Relay
+from dragoman.toolcalls.selection import stages as native_stages
+from dragoman.toolcalls.stage import Stage
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import Event, Fault, FaultKind, Finish, Usage
 from dragoman.turn.fold import Answer, fold
@@ -36,17 +38,6 @@ from dragoman.turn.tools import ToolTable
 _NOTED: Final = frozenset({Finish, Fault, Usage, Loss})
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _TOOLS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
-
-
-class Stage(Protocol):
-    """A step between reader and writer."""
-
-    @property
-    def pending(self) -> bool:
-        """Something is held back."""
-        ...
-
-    def feed(self, events: list[Event], /) -> list[Event]: ...
 
 
 class TranslatedRequest(Struct, frozen=True):
@@ -106,6 +97,8 @@ class Translator:
     `request` is the client's request (or `tools` its tools): without them, custom tools, renamed tools
     and ids of the history cannot be told apart.  `seed` is what ids are derived from; a gateway gives
     its request id, and without one the upstream's id is used.  `stop` are stop sequences to match here.
+    `native_format` names the family of tool calls that the model writes as text: a family's key, `auto`
+    for what the upstream's `model` is known to write, or `none`.
     """
 
     def __init__(  # noqa: PLR0913 -- see `make_exchange`
@@ -116,6 +109,8 @@ class Translator:
         profile: Profile | str = "generic",
         request: Request | None = None,
         tools: Sequence[Tool] = (),
+        model: str = "",
+        native_format: str = "auto",
         stop: Sequence[str] = (),
         seed: str = "",
         created: int = 0,
@@ -149,7 +144,7 @@ class Translator:
         self._reader = StreamReader(
             from_dialect.frame_reader(exchange), exchange, keep_raw=self._relay is not None
         )
-        self._stages: list[Stage] = _stages(exchange, stop)
+        self._stages: list[Stage] = _stages(exchange, tools, stop, model, native_format)
         self._writer = to_dialect.writer(exchange)
         self._send = self._writer.send
         self._closed = False
@@ -325,6 +320,8 @@ def translate_body(  # noqa: PLR0913 -- see `make_exchange`
     profile: Profile | str = "generic",
     request: Request | None = None,
     tools: Sequence[Tool] = (),
+    model: str = "",
+    native_format: str = "auto",
     stop: Sequence[str] = (),
     seed: str = "",
     created: int = 0,
@@ -354,7 +351,7 @@ def translate_body(  # noqa: PLR0913 -- see `make_exchange`
     to = dialect(target)
     before = _read_whole(body, dialect(source), exchange)
     events = before
-    for stage in _stages(exchange, stop):
+    for stage in _stages(exchange, tools, stop, model, native_format):
         events = stage.feed(events)
     answer = fold(events)
     if answer.fault is not None:
@@ -441,9 +438,13 @@ _EMPTY_REQUEST: Final = {
 }
 
 
-def _stages(exchange: Exchange, stop: Sequence[str]) -> list[Stage]:
+def _stages(
+    exchange: Exchange, tools: Sequence[Tool], stop: Sequence[str], model: str, native_format: str
+) -> list[Stage]:
     """Return the steps between reader and writer that this exchange needs."""
-    stages: list[Stage] = []
+    stages: list[Stage] = [
+        *native_stages(exchange, model=model, native_format=native_format, tools=tools)
+    ]
     if stop:
         stages.append(StopSequences(stop, input_estimate=exchange.input_estimate))
     return stages

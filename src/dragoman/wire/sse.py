@@ -111,9 +111,11 @@ class SSEReader:
             data = b"".join(parts)
             self._parts = parts = []
         end = data.rfind(b"\n\n") + 2
-        if end > 1 and not self._find_plain(data, end, frames):
-            self._find_any(data, end, frames)
-        rest = data[end:] if end > 1 else data
+        if end < 2:
+            end = 0
+        elif not self._find_plain(data, end, frames):
+            end = self._find_any(data, frames)
+        rest = data[end:]
         if rest:
             parts.append(rest)
         self._held = len(rest)
@@ -128,16 +130,16 @@ class SSEReader:
         frames.extend(map(Frame, found))
         return True
 
-    def _find_any(self, data: bytes, end: int, frames: list[Frame]) -> None:
-        """Take the frames up to `end` one by one."""
+    def _find_any(self, data: bytes, frames: list[Frame]) -> int:
+        """Take the frames one by one and return where the last one ends."""
         limit = self._limits.max_sse_event_bytes
         start = 0
-        while start < end:
-            at = data.index(b"\n\n", start)
-            if at - start > limit:
+        while (end := data.find(b"\n\n", start)) >= 0:
+            if end - start > limit:
                 raise TooLarge("max_sse_event_bytes", limit)
-            self._dispatch(data[start:at].split(b"\n"), data[start : at + 2], frames)
-            start = at + 2
+            self._dispatch(data[start:end].split(b"\n"), data[start : end + 2], frames)
+            start = end + 2
+        return start
 
     def _split_lines(self, data: bytes, frames: list[Frame]) -> None:
         """Find frames by any spelling of the blank line, for streams that use carriage returns.
