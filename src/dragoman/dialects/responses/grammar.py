@@ -51,8 +51,8 @@ RULES: Final[dict[str, str]] = {
     "item-done-before-completed": "no item is open when the response completes: agents read done items",
     "output-equals-items": "the response completes with the items that were done, all and in order",
     "partial-json-prefix": "the arguments of a call are a prefix of a JSON object after every delta",
-    "arguments-whole": "the arguments of a done call are a whole object, unless it is the last item of"
-    " an incomplete response",
+    "arguments-whole": "the arguments of a done call are a whole object, unless it is the last item,"
+    " says that it is incomplete, and the response does not complete",
     "call-id-characters": "a call's id has 1 to 64 of the characters A-Z a-z 0-9 _ -",
     "call-id-once": "no two calls have the same call id",
 }
@@ -140,7 +140,7 @@ class ResponsesGrammar:
 
     def end(self) -> Ending:
         """Judge the end of the input."""
-        self._items.judge_cut_calls(cut=False)
+        self._items.judge_cut_calls(completed=False)
         match self._state:
             case State.ENDED:
                 return Ending.FINISH
@@ -193,7 +193,7 @@ class ResponsesGrammar:
             if self._items.open:
                 reason = f"the response ends while {self._items.inside}"
                 self._findings.add("item-done-before-completed", reason)
-            self._items.judge_cut_calls(cut=symbol == "incomplete")
+            self._items.judge_cut_calls(completed=symbol == "completed")
             self._items.check_output(list_at(event, "response.output"))
 
 

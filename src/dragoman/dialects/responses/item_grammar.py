@@ -4,6 +4,8 @@ import re
 from enum import StrEnum
 from typing import Final
 
+from msgspec import Struct
+
 from dragoman.dialects.judging import (
     Arguments,
     Digest,
@@ -152,6 +154,14 @@ class OpenItem:
         self.parts: dict[str, list[bytes]] = {"content": [], "summary": []}  # digests of done parts
 
 
+class Cut(Struct, frozen=True):
+    """A call that was done although its arguments are not whole."""
+
+    item: int  # its number among the items
+    where: Position
+    told: bool  # the item says that it is incomplete
+
+
 class ItemGrammar:
     """Judge the items of one stream."""
 
@@ -166,7 +176,7 @@ class ItemGrammar:
         self._done: list[bytes] = []  # what each done item says, as a digest
         self._item_ids: set[str] = set()
         self._call_ids: set[str] = set()
-        self._cut: list[tuple[int, Position]] = []  # calls done half: item number, where
+        self._cut: list[Cut] = []  # calls done half
 
     @property
     def open(self) -> bool:
@@ -217,12 +227,12 @@ class ItemGrammar:
             reason = f"item {at} of the output is not the one that was done"
         self._findings.add("output-equals-items", reason, path)
 
-    def judge_cut_calls(self, *, cut: bool) -> None:
-        """Note calls that were done half, but for the last item of an incomplete response."""
-        for number, where in self._cut:
-            if not cut or number != self.blocks:
+    def judge_cut_calls(self, *, completed: bool) -> None:
+        """Note calls that were done half, but for a last one that says so of a turn that was cut."""
+        for cut in self._cut:
+            if completed or cut.item != self.blocks or not cut.told:
                 reason = "the call is done although its arguments are not a whole object"
-                self._findings.add("arguments-whole", reason, "$.item.arguments", at=where)
+                self._findings.add("arguments-whole", reason, "$.item.arguments", at=cut.where)
         self._cut.clear()
 
     def _step_inside(self, step: str, kind: str) -> bool:
@@ -346,7 +356,7 @@ class ItemGrammar:
         self._done.append(_essence(done))
         match item.kind:
             case "function_call":
-                self._finish_call(item, text_at(done, "arguments"))
+                self._finish_call(item, done)
             case "custom_tool_call":
                 self._compare(item.text, text_at(done, "input"), "$.item.input")
             case "message" | "reasoning":
@@ -354,12 +364,14 @@ class ItemGrammar:
             case _:
                 pass
 
-    def _finish_call(self, item: OpenItem, arguments: str) -> None:
+    def _finish_call(self, item: OpenItem, done: Json) -> None:
+        arguments = text_at(done, "arguments")
         self._compare(item.text, arguments, "$.item.arguments")
         if item.arguments.empty:
             item.arguments.feed(arguments, self._findings, "$.item.arguments")
         if not (item.arguments.broken or item.arguments.whole):
-            self._cut.append((self.blocks, self._findings.here))
+            told = text_at(done, "status") == "incomplete"
+            self._cut.append(Cut(self.blocks, self._findings.here, told))
 
     def _compare_parts(self, item: OpenItem, done: Json) -> None:
         for key, digests in item.parts.items():

@@ -458,6 +458,16 @@ def test_g2_half_call_that_is_done_before_a_failure_is_illegal():
     assert outcome(D, renumbered(cut)) == "arguments-whole"
 
 
+def test_half_call_that_says_so_before_a_failure_is_legal():
+    cut = [*body(call("fc_1", "a", '{"a":', status="incomplete")), FAILURE]
+
+    assert outcome(D, renumbered(cut)) == LEGAL
+
+
+def test_b10_half_call_that_does_not_say_so_is_illegal():
+    assert outcome(D, incomplete(call("fc_1", "a", '{"a":'))) == "arguments-whole"
+
+
 def test_g2_half_call_that_stays_open_before_a_failure_is_legal():
     cut = [*body(call("fc_1", "a", '{"a":'))[:-2], FAILURE]
 
