@@ -76,6 +76,7 @@ class Blocks:
         self._limits = limits
         self._blocks: dict[int, _Block] = {}  # open, by the index that the peer gives them
         self._latest: _Block | None = None
+        self._text_index: int | None = -1  # of the open text block, once it has led to an event
         self._misnumbered = False  # said once
 
     @property
@@ -97,6 +98,7 @@ class Blocks:
         if not raw:
             raise Malformed("a block starts without content", path="$.content_block")
         wire = decode_cleanly(_BLOCK, raw, self._assembler)
+        self._text_index = -1
         self._end_before(index)
         number = self.count
         self.count += 1
@@ -182,6 +184,7 @@ class Blocks:
 
     def _end_block(self, block: _Block) -> None:
         block.ended = True
+        self._text_index = -1
         if block is self._latest:
             self.held = False
         match block.sort:
@@ -229,6 +232,15 @@ class Blocks:
     def delta(self, event: schema.WireEvent) -> None:
         """Add to a block."""
         delta = event.delta
+        if (
+            event.index == self._text_index
+            and delta is not None
+            and delta.type == "text_delta"
+            and delta.text
+        ):
+            # The road of nearly every delta: more of a text that has begun.
+            self._assembler.text(delta.text)
+            return
         if delta is None:
             raise Malformed("a delta event without a delta", path="$.delta")
         match delta.type:
@@ -279,6 +291,8 @@ class Blocks:
         if block is not None and not block.told:
             block.told = True
             self.held = False
+            if block.sort == "text" and block is self._blocks.get(block.number):
+                self._text_index = block.number
 
     def _input(self, index: int | None, fragment: str) -> None:
         if not fragment:

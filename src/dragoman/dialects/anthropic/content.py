@@ -57,56 +57,64 @@ def cache_hint(mark: schema.CacheControl | None) -> CacheHint | None:
 
 
 class PartDecoder:
-    """Decode the blocks of one message."""
+    """Decode the blocks of a conversation, message by message."""
 
-    def __init__(
-        self, role: schema.RoleName, path: str, *, sealer: Sealer | None, losses: list[Loss]
-    ) -> None:
-        self._role = role
-        self._path = path
+    def __init__(self, *, sealer: Sealer | None, losses: list[Loss]) -> None:
         self._sealer = sealer
         self._losses = losses
-        self._parts: list[Part] = []
+        self._role: schema.RoleName = "user"  # of the message that is decoded
+        self._message = 0  # its place
+        self._at = 0  # the place of the block that is decoded
         # Signatures of calls, which travel in blocks of their own, by the call's id.
         self._signatures: list[tuple[str, OpaqueState]] = []
         self.references: list[str] = []  # tools that a search of the client's own has found
 
-    def decode(self, content: str | Sequence[schema.Block | Raw]) -> tuple[Part, ...]:
-        """Return the parts.
+    def decode(
+        self, place: int, role: schema.RoleName, content: str | Sequence[schema.Block | Raw]
+    ) -> tuple[Part, ...]:
+        """Return the parts of a message.
 
         Raises:
             Malformed: a block is not of the dialect, or no target could take it.
         """
         if isinstance(content, str):
             return (TextPart(content),) if content else ()
-        for at, block in enumerate(content):
-            path = f"{self._path}.content[{at}]"
+        self._role = role
+        self._message = place
+        parts: list[Part] = []
+        for self._at, block in enumerate(content):
             if isinstance(block, Raw):
-                self._parts += self._raw(block, path)
+                parts += self._raw(block, self._path)
             else:
-                self._parts += self._block(block, path)
+                part = self._block(block)
+                if part is not None:
+                    parts.append(part)
         if self._signatures:
-            self._sign()
-        return tuple(self._parts)
+            self._sign(parts)
+        return tuple(parts)
 
-    def _block(self, block: schema.Block, path: str) -> tuple[Part, ...]:
+    @property
+    def _path(self) -> str:
+        return f"$.messages[{self._message}].content[{self._at}]"
+
+    def _block(self, block: schema.Block) -> Part | None:
         match block:
             case schema.TextBlock():
-                return (text_part(block),)
+                return text_part(block)
             case schema.ToolUseBlock():
-                return (self._call(block, path),)
+                return self._call(block)
             case schema.ToolResultBlock():
-                return (self._result(block, path),)
+                return self._result(block)
             case schema.ThinkingBlock():
-                return self._thinking(block, path)
+                return self._thinking(block)
             case schema.RedactedBlock():
-                return self._redacted(block, path)
+                return self._redacted(block)
             case schema.ImageBlock():
-                return (image_part(block),)
+                return image_part(block)
             case schema.DocumentBlock():
-                return (document_part(block),)
+                return document_part(block)
             case schema.SearchResultBlock():
-                return (search_part(block),)
+                return search_part(block)
             case _:
                 assert_never(block)
 
@@ -114,7 +122,8 @@ class PartDecoder:
         """Decode a block of which only the bytes are known."""
         head = _at(path, _HEAD, raw)
         if head.type in schema.BLOCK_TYPES:
-            return self._block(_at(path, _BLOCK, raw), path)
+            part = self._block(_at(path, _BLOCK, raw))
+            return () if part is None else (part,)
         if head.type in _USER_OPAQUE or self._role == "system":
             return (OpaquePart(schema.VENDOR, raw, path=path),)
         if self._role != "assistant":
@@ -127,30 +136,28 @@ class PartDecoder:
             return (OpaquePart(schema.VENDOR, raw, text, "" if text else path),)
         return (OpaquePart(schema.VENDOR, raw),)
 
-    def _call(self, block: schema.ToolUseBlock, path: str) -> ToolCallPart:
+    def _call(self, block: schema.ToolUseBlock) -> ToolCallPart:
         arguments = bytes(block.input).decode() or "{}"
         if not arguments.startswith("{"):
-            raise Malformed("the input of a tool call must be an object", path=f"{path}.input")
+            raise Malformed(
+                "the input of a tool call must be an object", path=f"{self._path}.input"
+            )
         if not block.name:
-            raise Malformed("a tool call needs a name", path=f"{path}.name")
+            raise Malformed("a tool call needs a name", path=f"{self._path}.name")
         return ToolCallPart(block.id, block.name, arguments)
 
-    def _result(self, block: schema.ToolResultBlock, path: str) -> ToolResultPart:
-        parts: list[ResultPart] = []
-        if isinstance(block.content, str):
-            if block.content:
-                parts.append(TextPart(block.content))
-        else:
-            for at, inner in enumerate(block.content or ()):
-                parts.append(self._result_part(inner, f"{path}.content[{at}]"))
-        return ToolResultPart(
-            block.tool_use_id,
-            tuple(parts),
-            bool(block.is_error),
-            cache=cache_hint(block.cache_control),
-        )
+    def _result(self, block: schema.ToolResultBlock) -> ToolResultPart:
+        content = block.content
+        parts: tuple[ResultPart, ...] = ()
+        if isinstance(content, str):
+            parts = (TextPart(content),) if content else ()
+        elif content:
+            parts = tuple(self._result_part(inner, at) for at, inner in enumerate(content))
+        mark = block.cache_control
+        cache = None if mark is None else cache_hint(mark)
+        return ToolResultPart(block.tool_use_id, parts, bool(block.is_error), cache=cache)
 
-    def _result_part(self, block: schema.ResultBlock, path: str) -> ResultPart:
+    def _result_part(self, block: schema.ResultBlock, at: int) -> ResultPart:
         match block:
             case schema.TextBlock():
                 return text_part(block)
@@ -162,12 +169,13 @@ class PartDecoder:
                 return search_part(block)
             case schema.ToolReference(tool_name=name):
                 self.references.append(name)
+                path = f"{self._path}.content[{at}]"
                 self._losses.append(Loss("tool_content_flattened", path, f"reference to {name}"))
                 return TextPart(f"The tool {name} is now available.")
             case _:
                 assert_never(block)
 
-    def _thinking(self, block: schema.ThinkingBlock, path: str) -> tuple[Part, ...]:
+    def _thinking(self, block: schema.ThinkingBlock) -> ReasoningPart | None:
         opened = unseal(
             block.signature,
             block.thinking,
@@ -175,15 +183,15 @@ class PartDecoder:
             native_kind=OpaqueKind.SIGNATURE,
             native_origin=schema.VENDOR,
             losses=self._losses,
-            path=f"{path}.signature",
+            path=f"{self._path}.signature",
         )
         full = opened.state is not None and opened.state.kind in _FULL_KINDS
         channel = Channel.FULL if full else Channel.SUMMARY
         segments = (ReasoningSegment(opened.text, channel),) if opened.text else ()
         opaque = () if opened.state is None else (opened.state,)
-        return (ReasoningPart(segments, opaque),) if segments or opaque else ()
+        return ReasoningPart(segments, opaque) if segments or opaque else None
 
-    def _redacted(self, block: schema.RedactedBlock, path: str) -> tuple[Part, ...]:
+    def _redacted(self, block: schema.RedactedBlock) -> ReasoningPart | None:
         opened = unseal(
             block.data,
             "",
@@ -191,26 +199,28 @@ class PartDecoder:
             native_kind=OpaqueKind.REDACTED,
             native_origin=schema.VENDOR,
             losses=self._losses,
-            path=f"{path}.data",
+            path=f"{self._path}.data",
         )
         if opened.state is None:
-            return ()
+            return None
         if opened.state.kind is OpaqueKind.TOOL_SIGNATURE:
             self._signatures.append((opened.call_id, opened.state))
-            return ()
+            return None
         segments = (ReasoningSegment(opened.text),) if opened.text else ()
-        return (ReasoningPart(segments, (opened.state,)),)
+        return ReasoningPart(segments, (opened.state,))
 
-    def _sign(self) -> None:
+    def _sign(self, parts: list[Part]) -> None:
         """Give each call the signature that was sent beside it."""
         for call_id, state in self._signatures:
-            for at, part in enumerate(self._parts):
+            for at, part in enumerate(parts):
                 if isinstance(part, ToolCallPart) and part.id == call_id:
-                    self._parts[at] = structs.replace(part, opaque=(*part.opaque, state))
+                    parts[at] = structs.replace(part, opaque=(*part.opaque, state))
                     break
             else:
                 detail = f"the call {call_id} that it signs is not in this message"
-                self._losses.append(Loss("opaque_invalid", self._path, detail))
+                path = f"$.messages[{self._message}]"
+                self._losses.append(Loss("opaque_invalid", path, detail))
+        self._signatures.clear()
 
 
 def text_part(block: schema.TextBlock) -> TextPart:

@@ -63,7 +63,10 @@ class MessagesReader:
         if frame.data.startswith(b"[DONE]"):
             self.end()
             return
-        event = decode_cleanly(_EVENT, frame.data, self.assembler)
+        try:
+            event = _EVENT.decode(frame.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            event = decode_cleanly(_EVENT, frame.data, self.assembler)
         self._read_any = True
         match event.type or frame.event:
             case "content_block_delta":

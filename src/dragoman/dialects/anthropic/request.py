@@ -31,7 +31,7 @@ from dragoman.turn.request import (
     Turn,
 )
 
-_BODY: Final = msgspec.json.Decoder(schema.RequestBody)
+_BODY: Final = msgspec.json.Decoder(schema.Request)
 _RAW_MESSAGES: Final = msgspec.json.Decoder(schema.RawMessages)
 
 # A line that one agent puts before its system prompt for the vendor's accounting.  It differs from
@@ -71,9 +71,13 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         raise TooLarge("max_request_bytes", limits.max_request_bytes)
     losses: list[Loss] = []
     wire, messages = _decode_body(body)
-    references: list[str] = []
+    decoder = PartDecoder(sealer=sealer, losses=losses)
     turns = tuple(
-        _decode_turn(message, f"$.messages[{at}]", references, sealer=sealer, losses=losses)
+        Turn(
+            _ROLES[message.role],
+            decoder.decode(at, message.role, message.content),
+            path=f"$.messages[{at}]",
+        )
         for at, message in enumerate(messages)
     )
     declared = decode_tools(wire.tools or (), body)
@@ -85,7 +89,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         stream=bool(wire.stream),
         system=_decode_system(wire.system),
         turns=turns,
-        tools=without_deferred(declared, references),
+        tools=without_deferred(declared, decoder.references),
         tool_choice=choice,
         parallel=_parallel(wire.tool_choice),
         max_output=wire.max_tokens,
@@ -96,18 +100,14 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         user_id=(wire.metadata.user_id or "") if wire.metadata is not None else "",
         tier=_decode_tier(wire),
         cache_all=cache_hint(wire.cache_control),
-        extensions={
-            name: value
-            for name in schema.EXTENSIONS
-            if (value := _extension(wire, name)) is not None
-        },
+        extensions=_decode_extensions(wire),
         losses=tuple(losses),
     )
 
 
 def _decode_body(
     body: bytes,
-) -> tuple[schema.RequestBody, Sequence[schema.Message | schema.RawMessage]]:
+) -> tuple[schema.Request, Sequence[schema.Message | schema.RawMessage]]:
     """Decode in one go; only a conversation with blocks of rare types is looked at block by block."""
     try:
         wire = decode(_BODY, body)
@@ -129,20 +129,6 @@ _ROLES: Final[dict[schema.RoleName, Role]] = {
 }
 
 
-def _decode_turn(
-    message: schema.Message | schema.RawMessage,
-    path: str,
-    references: list[str],
-    *,
-    sealer: Sealer | None,
-    losses: list[Loss],
-) -> Turn:
-    decoder = PartDecoder(message.role, path, sealer=sealer, losses=losses)
-    parts = decoder.decode(message.content)
-    references += decoder.references
-    return Turn(_ROLES[message.role], parts, path=path)
-
-
 def _decode_system(system: str | list[schema.TextBlock] | None) -> tuple[TextPart, ...]:
     if isinstance(system, str):
         system = [schema.TextBlock(system)]
@@ -159,7 +145,7 @@ def _decode_format(wanted: schema.Format | None) -> OutputFormat:
     return OutputFormat(kind="json_schema", schema=wanted.schema)
 
 
-def _decode_tier(wire: schema.RequestBody) -> str:
+def _decode_tier(wire: schema.Request) -> str:
     if wire.speed == "fast":
         return "fast"
     return _TIERS.get(wire.service_tier or "", "")
@@ -171,9 +157,13 @@ def _parallel(choice: schema.ToolChoice | None) -> bool | None:
     return not choice.disable_parallel_tool_use
 
 
-def _extension(wire: schema.RequestBody, name: str) -> Raw | None:
-    value: Raw = getattr(wire, name)
-    return value if value and bytes(value) != b"null" else None
+def _decode_extensions(wire: schema.Request) -> dict[str, Raw]:
+    given: dict[str, Raw] = {}
+    for name in schema.EXTENSIONS:
+        value: Raw = getattr(wire, name)
+        if value and bytes(value) != b"null":
+            given[name] = value
+    return given
 
 
 # --- for an upstream -----------------------------------------------------------------------------

@@ -194,7 +194,7 @@ class Metadata(Struct, frozen=True, gc=False):
     user_id: str | None = None
 
 
-class RequestBody(Struct, frozen=True, kw_only=True):
+class Request(Struct, frozen=True, kw_only=True):
     """What a client sends.  `EXTENSIONS` names the fields that are kept as they are."""
 
     model: str

@@ -88,42 +88,43 @@ def decode_tools(definitions: Sequence[schema.ToolDefinition], body: bytes) -> t
     tools: list[Tool] = []
     for at, definition in enumerate(definitions):
         path = f"$.tools[{at}]"
-        if definition.type in (None, "custom"):
+        if definition.type is None or definition.type == "custom":
             tools.append(_function(definition, path))
-            continue
-        if raws is None:
-            raws = decode(_RAW_TOOLS, body).tools
-        tools.append(_vendor_tool(definition, raws[at], path))
+        else:
+            if raws is None:
+                raws = decode(_RAW_TOOLS, body).tools
+            tools.append(_vendor_tool(definition, raws[at], path))
     return tuple(tools)
 
 
 def _function(definition: schema.ToolDefinition, path: str) -> Tool:
-    if not definition.name:
+    name = definition.name
+    if not name:
         raise Malformed("a tool needs a name", path=f"{path}.name")
     parameters = definition.input_schema
-    if parameters and not bytes(parameters).startswith(b"{"):
+    if parameters and bytes(parameters)[:1] != b"{":
         raise Malformed("a tool's schema must be an object", path=f"{path}.input_schema")
+    description = definition.description or ""
+    mark = definition.cache_control
     return Tool(
-        name=definition.name,
-        description=definition.description or "",
+        name=name,
+        description=description,
         schema=parameters or None,
         strict=definition.strict,
-        examples=tuple(definition.input_examples or ()),
+        examples=tuple(definition.input_examples) if definition.input_examples else (),
         options=_options(definition),
-        cache=cache_hint(definition.cache_control),
+        cache=None if mark is None else cache_hint(mark),
         path=path,
     )
 
 
 def _options(definition: schema.ToolDefinition) -> tuple[str, ...]:
-    options: list[str] = []
-    if definition.defer_loading:
-        options.append("defer_loading")
-    if definition.eager_input_streaming:
-        options.append("eager_input_streaming")
-    if definition.allowed_callers:
-        options.append("allowed_callers")
-    return tuple(options)
+    deferred, eager = definition.defer_loading, definition.eager_input_streaming
+    if not (deferred or eager or definition.allowed_callers):
+        return ()
+    options = (("defer_loading", deferred), ("eager_input_streaming", eager))
+    named = tuple(name for name, wanted in options if wanted)
+    return (*named, "allowed_callers") if definition.allowed_callers else named
 
 
 def _vendor_tool(definition: schema.ToolDefinition, raw: Raw, path: str) -> Tool:
@@ -152,7 +153,7 @@ def without_deferred(tools: Sequence[Tool], references: Collection[str]) -> tupl
 
     Where the vendor is to search, nobody else can, and all tools stay.
     """
-    if any(tool.kind == "tool_search" for tool in tools):
+    if not any(tool.options for tool in tools) or any(tool.kind == "tool_search" for tool in tools):
         return tuple(tools)
     return tuple(
         tool for tool in tools if "defer_loading" not in tool.options or tool.name in references
