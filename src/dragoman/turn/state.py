@@ -5,7 +5,7 @@ never overlap.  An absent key in a table is the error, and the error names state
 
 Rules beside the tables: block indexes count 0, 1, 2, …; a delta names the open block; only a cut call
 may end incomplete; every block has ended before `Finish`, while `Fault` may leave one open; a final
-`Usage` comes once; counts do not fall.
+`Usage` comes once; the reason of `Finish` agrees with the calls.
 """
 
 from enum import StrEnum
