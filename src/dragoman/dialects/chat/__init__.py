@@ -1,1 +1,23 @@
-"""OpenAI Chat Completions."""
+"""OpenAI Chat Completions, and the many servers that call themselves compatible with it."""
+
+from typing import Final
+
+from dragoman.dialects.chat.body import encode_body
+from dragoman.dialects.chat.faults import decode_fault, encode_fault
+from dragoman.dialects.chat.reader import ChatReader
+from dragoman.dialects.chat.request import decode_request, encode_request
+from dragoman.dialects.chat.writer import ChatWriter
+from dragoman.dialects.dialect import Dialect
+
+DIALECT: Final = Dialect(
+    name="chat",
+    history_fields=("messages",),
+    decode_request=decode_request,
+    encode_request=encode_request,
+    frame_reader=ChatReader,
+    writer=ChatWriter,
+    encode_body=encode_body,
+    decode_fault=decode_fault,
+    encode_fault=encode_fault,
+    frames_stand_alone=True,
+)

@@ -1,0 +1,402 @@
+"""The history of any client as messages for a Chat Completions upstream."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias, assert_never
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
+
+from dragoman.dialects.chat.parts import Content, OutPart, Parts, TextOut
+from dragoman.dialects.chat.replay import Replay
+from dragoman.dialects.chat.results import Results, ToolMessage
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.paths import path_of
+from dragoman.errors import Untranslatable
+from dragoman.exchange import Target
+from dragoman.ids import UpstreamIds
+from dragoman.turn.arguments import JsonArguments
+from dragoman.turn.events import Flavor, OpaqueKind
+from dragoman.turn.history import settle
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import (
+    AudioPart,
+    DocumentPart,
+    ImagePart,
+    OpaquePart,
+    ReasoningPart,
+    RefusalPart,
+    Request,
+    Role,
+    SearchResultPart,
+    ServerToolPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+)
+from dragoman.turn.tools import wire_name
+
+_GO_ON: Final = "Continue."
+_BETWEEN: Final = "(continued)"  # a turn that is there only because the upstream demands one
+_VALID: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+class Message(Struct, omit_defaults=True):
+    """A message of the user, or an instruction."""
+
+    role: str
+    content: Content
+    name: str = ""
+
+
+class _Function(Struct):
+    name: str
+    arguments: str
+
+
+class _Custom(Struct):
+    name: str
+    input: str
+
+
+class _Call(Struct, omit_defaults=True):
+    id: str
+    type: str
+    function: _Function | None = None
+    custom: _Custom | None = None
+    extra_content: Raw | None = None
+
+
+class AssistantMessage(Struct, omit_defaults=True):
+    role: str
+    content: Content | UnsetType | None = UNSET
+    reasoning_content: str = ""
+    reasoning: str = ""
+    reasoning_details: list[Raw] = []
+    refusal: str = ""
+    tool_calls: list[_Call] = []
+    prefix: bool = False
+    partial: bool = False
+
+
+OutMessage: TypeAlias = Message | AssistantMessage | ToolMessage
+
+
+class Messages:
+    """The messages of one request, for one upstream."""
+
+    def __init__(self, request: Request, target: Target, losses: list[Loss]) -> None:
+        self._request = request
+        self._target = target
+        self._profile = target.profile
+        self._losses = losses
+        self._parts = Parts(request, target.profile, losses)
+        self._ids = UpstreamIds(target.profile.id_style, target.known_ids)
+        self._names: dict[str, str] = {}  # of the tools that were called, by the client's call id
+        self._results = Results(request, target.profile, self._parts, losses)
+
+    def encode(self, instructions: Sequence[str], *, thinks: bool) -> list[OutMessage]:
+        """Return the messages; `instructions` are ours, to be added to the client's.
+
+        Raises:
+            Malformed: calls and results of the history do not fit.
+            Untranslatable: something has no form that the upstream takes.
+        """
+        turns = settle(
+            self._request.turns,
+            self._losses,
+            strict=self._target.strict,
+            repair=self._target.repair_history,
+        )
+        turns = self._place_instructions(turns)
+        replay = Replay(turns, self._profile, self._losses, thinks=thinks)
+        messages = self._system(instructions)
+        for at, turn in enumerate(turns):
+            match turn.role:
+                case Role.SYSTEM:
+                    messages += self._message(self._instructor, turn)
+                case Role.USER:
+                    messages += self._user(turn)
+                case Role.ASSISTANT:
+                    messages += self._assistant(turn, replay, at)
+                case _:
+                    assert_never(turn.role)
+        messages = self._alternating(messages)
+        self._prefill(messages)
+        self._mark_end(messages)
+        return messages
+
+    # --- instructions -------------------------------------------------------------------------------
+
+    @property
+    def _instructor(self) -> str:
+        return "developer" if self._profile.developer_role else "system"
+
+    def _system(self, instructions: Sequence[str]) -> list[OutMessage]:
+        marks = self._parts.marks
+        texts = [part for part in self._request.system if part.text]
+        parts = [marks.text(part.text, part.cache) for part in texts]
+        parts += [TextOut(text) for text in instructions if text]
+        if not parts:
+            return []
+        marked = any(part != TextOut(part.text) for part in parts)
+        if marked:
+            return [Message(self._instructor, list(parts))]
+        return [Message(self._instructor, "\n\n".join(part.text for part in parts))]
+
+    def _place_instructions(self, turns: list[Turn]) -> list[Turn]:
+        """Put instructions inside the conversation into user turns, where the upstream wants that."""
+        if self._profile.midturn_system and not self._profile.merge_system:
+            return turns
+        placed: list[Turn] = []
+        waiting: list[Turn] = []  # reminders for the user's turn that comes next
+        for turn in turns:
+            if turn.role is Role.SYSTEM:
+                self._losses.append(Loss("system_midturn_emulated", turn.path))
+                if placed and placed[-1].role is Role.USER and not waiting:
+                    placed[-1] = _appended(placed[-1], _reminder(turn))
+                else:
+                    waiting.append(_reminder(turn))
+                continue
+            for reminder in waiting:
+                if turn.role is Role.USER:
+                    turn = structs.replace(turn, parts=reminder.parts + turn.parts)  # noqa: PLW2901
+                else:
+                    placed.append(reminder)
+            waiting.clear()
+            placed.append(turn)
+        return placed + waiting
+
+    # --- the user ---------------------------------------------------------------------------------
+
+    def _message(self, role: str, turn: Turn, before: Sequence[OutPart] = ()) -> list[OutMessage]:
+        parts = list(before)
+        for part in turn.parts:
+            match part:
+                case TextPart() | ImagePart() | DocumentPart() | AudioPart() | SearchResultPart():
+                    parts += self._parts.user(part, turn.path)
+                case OpaquePart():
+                    parts.append(TextOut(self._opaque(part, turn)))
+                case RefusalPart(text=text) | ServerToolPart(summary=text):
+                    parts.append(TextOut(text))
+                case ToolResultPart() | ToolCallPart() | ReasoningPart():
+                    pass  # results are written before, the others are no user's
+                case _:
+                    assert_never(part)
+        if not parts:
+            return []
+        name = turn.name if self._request.dialect == "chat" and role == "user" else ""
+        return [Message(role, self._parts.content(parts), name)]
+
+    def _user(self, turn: Turn) -> list[OutMessage]:
+        messages: list[OutMessage] = []
+        attached: list[OutPart] = []
+        for part in turn.parts:
+            if isinstance(part, ToolResultPart):
+                call_id = self._ids.of(part.call_id, self._names.get(part.call_id, ""))
+                message, follow = self._results.encode(part, call_id, turn.path)
+                messages.append(message)
+                attached += follow
+        said = self._message("user", turn, attached)
+        if messages and said and not self._profile.user_after_tool:
+            self._losses.append(Loss("turn_added", turn.path, "after a tool's result"))
+            messages.append(AssistantMessage("assistant", _BETWEEN))
+        return messages + said
+
+    # --- the assistant ------------------------------------------------------------------------------
+
+    def _assistant(self, turn: Turn, replay: Replay, at: int) -> list[OutMessage]:
+        texts: list[OutPart] = []
+        apart = False  # a call stood between the last text and this place
+        message = AssistantMessage("assistant", tool_calls=[])
+        for part in turn.parts:
+            match part:
+                case ToolCallPart():
+                    message.tool_calls.append(self._call(part, turn))
+                    apart = bool(texts)
+                case ReasoningPart():
+                    pass  # see `Replay`
+                case TextPart() | RefusalPart() | ServerToolPart() | OpaquePart():
+                    text = self._said(part, message, turn)
+                    if text is not None and text.text:
+                        if apart:
+                            texts.append(TextOut("\n\n"))
+                        texts.append(text)
+                        apart = False
+                case _:
+                    self._losses.append(Loss("content_dropped", turn.path, type(part).__name__))
+        reasoning = replay.of(at)
+        message.reasoning_content = reasoning.content
+        message.reasoning = reasoning.text
+        message.reasoning_details = reasoning.details
+        if not texts and not message.tool_calls and not message.refusal:
+            return []
+        message.content = self._content(texts)
+        return [message]
+
+    def _content(self, texts: list[OutPart]) -> Content | UnsetType | None:
+        if any(part != TextOut(part.text) for part in texts if isinstance(part, TextOut)):
+            return texts  # marked
+        joined = "".join(part.text for part in texts if isinstance(part, TextOut))
+        if joined:
+            return joined
+        match self._profile.empty_assistant_content:
+            case "null":
+                return None
+            case "empty":
+                return ""
+            case "omit":
+                return UNSET
+
+    def _said(
+        self,
+        part: TextPart | RefusalPart | ServerToolPart | OpaquePart,
+        message: AssistantMessage,
+        turn: Turn,
+    ) -> TextOut | None:
+        """Return what the assistant said as text; a refusal may have its own field."""
+        match part:
+            case TextPart(text=text, cache=cache, citations=citations):
+                if citations:
+                    self._losses.append(Loss("citations_dropped", turn.path))
+                return self._parts.marks.text(text, cache)
+            case RefusalPart(text=text):
+                if self._profile.supports_store:
+                    message.refusal += text
+                    return None
+                self._losses.append(Loss("refusal_as_text", turn.path))
+                return TextOut(text)
+            case ServerToolPart(summary=summary):
+                self._losses.append(Loss("content_flattened", turn.path, summary))
+                return TextOut(summary)
+            case OpaquePart():
+                return TextOut(self._opaque(part, turn))
+            case _:
+                assert_never(part)
+
+    def _opaque(self, part: OpaquePart, turn: Turn) -> str:
+        if part.text:
+            self._losses.append(Loss("content_flattened", turn.path))
+        elif part.path:
+            reason = "this part of the history means nothing to the target"
+            raise Untranslatable(reason, path=part.path, code="unsupported_content_block")
+        else:
+            self._losses.append(Loss("content_dropped", turn.path))
+        return part.text
+
+    def _call(self, part: ToolCallPart, turn: Turn) -> _Call:
+        name = wire_name(part.name, part.namespace)
+        self._names[part.id] = name
+        call = _Call(self._ids.of(part.id, name), "function")
+        if part.flavor is Flavor.CUSTOM and self._profile.supports_custom_tools:
+            call.type = "custom"
+            call.custom = _Custom(name, part.arguments)
+        else:
+            call.function = _Function(name, self._arguments(part, turn))
+        for state in part.opaque:
+            if state.kind is OpaqueKind.TOOL_SIGNATURE and state.origin in (
+                self._profile.origin,
+                "chat",
+            ):
+                call.extra_content = Raw(state.data.encode())
+            else:
+                self._losses.append(Loss("opaque_dropped", turn.path, f"of call {part.id}"))
+        return call
+
+    def _arguments(self, part: ToolCallPart, turn: Turn) -> str:
+        """Return a call's arguments: as they are if they are an object, else mended into one."""
+        if part.flavor is Flavor.CUSTOM:
+            return encode({"input": part.arguments}).decode()
+        try:
+            _VALID.decode(part.arguments)
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            arguments = JsonArguments(limits=self._target.limits)
+            text = arguments.feed(part.arguments)
+            ending = arguments.end()
+            if part.arguments.strip():
+                self._losses.append(Loss("args_repaired", turn.path, f"call {part.id}"))
+            return text + ending.text + ending.repair
+        return part.arguments
+
+    # --- the order of messages ----------------------------------------------------------------------
+
+    def _alternating(self, messages: list[OutMessage]) -> list[OutMessage]:
+        if not self._profile.alternate_roles:
+            return messages
+        out: list[OutMessage] = []
+        for message in messages:
+            last = out[-1] if out else None
+            if isinstance(last, Message) and isinstance(message, Message):
+                if last.role == message.role:
+                    out[-1] = Message(last.role, _joined(last.content, message.content))
+                    continue
+            elif (
+                isinstance(last, AssistantMessage)
+                and isinstance(message, AssistantMessage)
+                and not last.tool_calls
+            ):
+                content = _joined(last.content or "", message.content or "")
+                out[-1] = structs.replace(message, content=content)
+                continue
+            out.append(message)
+        first = next((one for one in out if one.role not in ("system", "developer")), None)
+        if isinstance(first, AssistantMessage):
+            self._losses.append(Loss("turn_added", path_of(self._request, "messages")))
+            out.insert(out.index(first), Message("user", _BETWEEN))
+        return out
+
+    def _mark_end(self, messages: list[OutMessage]) -> None:
+        """Mark the whole prefix as worth caching, where the client asks for that."""
+        last = messages[-1] if messages else None
+        hint = self._request.cache_all
+        if hint is None or not isinstance(last, Message) or not isinstance(last.content, str):
+            return
+        marked = self._parts.marks.text(last.content, hint)
+        if marked != TextOut(last.content):
+            last.content = [marked]
+
+    def _prefill(self, messages: list[OutMessage]) -> None:
+        """Settle a conversation that ends with the assistant."""
+        last = messages[-1] if messages else None
+        if not isinstance(last, AssistantMessage) or last.tool_calls:
+            return
+        match self._profile.prefill:
+            case "prefix":
+                last.prefix = True
+            case "partial":
+                last.partial = True
+            case "no" if self._request.dialect != "chat":
+                path = path_of(self._request, "messages")
+                if self._target.prefill == "reject":
+                    reason = "this model does not continue an assistant's turn (prefill)"
+                    raise Untranslatable(reason, path=path, code="prefill_not_supported")
+                self._losses.append(Loss("prefill_emulated", path))
+                messages.append(Message("user", _GO_ON))
+            case _:
+                pass
+
+
+def _appended(turn: Turn, other: Turn) -> Turn:
+    return structs.replace(turn, parts=turn.parts + other.parts)
+
+
+def _reminder(turn: Turn) -> Turn:
+    parts = tuple(
+        structs.replace(part, text=f"<system-reminder>\n{part.text}\n</system-reminder>")
+        if isinstance(part, TextPart)
+        else part
+        for part in turn.parts
+    )
+    return Turn(Role.USER, parts, path=turn.path)
+
+
+def _joined(one: Content | UnsetType, other: Content | UnsetType) -> Content:
+    if isinstance(one, str) and isinstance(other, str):
+        return f"{one}\n\n{other}" if one and other else one or other
+    return [*_listed(one), *_listed(other)]
+
+
+def _listed(content: Content | UnsetType) -> Iterable[OutPart]:
+    if isinstance(content, list):
+        return content
+    return [TextOut(content)] if isinstance(content, str) and content else []
