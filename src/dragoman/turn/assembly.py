@@ -392,7 +392,9 @@ class Assembler:
             self._delta(call, ending.text)
         for code in ending.losses:
             self.loss(code, f"call {call.call_id}")
-        if ending.whole:
+        # Free text looks whole wherever it stops: only its peer knows.
+        half = cut and not call.ended and isinstance(call.arguments, RawInput)
+        if ending.whole and not half:
             self._whole_calls += 1
             self.out.append(BlockEnd(self._index))
         elif ending.broken and not cut:

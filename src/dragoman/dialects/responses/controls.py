@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.paths import path_of
 from dragoman.dialects.responses.report import Report
 from dragoman.dialects.responses.toolset import Toolset
 from dragoman.errors import Untranslatable
@@ -20,18 +21,13 @@ SCHEMA_INSTRUCTION: Final = (
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 # Thinking budgets in tokens, from which on they are read as which effort.
 _BUDGETS: Final = ((32_768, "xhigh"), (16_384, "high"), (4_096, "medium"), (0, "low"))
-_REASONING_FIELD: Final = {
-    "anthropic": "$.thinking",
-    "chat": "$.reasoning_effort",
-    "responses": "$.reasoning.effort",
-}
 
 
 def reasoning_settings(
     request: Request, profile: Profile, report: Report, toolset: Toolset
 ) -> dict[str, str]:
     """Return the `reasoning` that the request asks for, as far as the upstream knows it."""
-    wish, path = request.reasoning, _REASONING_FIELD[request.dialect]
+    wish, path = request.reasoning, path_of(request, "thinking")
     effort = wish.effort
     match wish.mode:
         case "off":

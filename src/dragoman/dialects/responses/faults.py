@@ -202,7 +202,7 @@ def error_fault(error: dict[str, object], status: int = 0) -> Fault:
     return _fault(
         status or number,
         message if isinstance(message, str) and message else "the upstream gave no reason",
-        _word(code),
+        "" if _number(code) else _word(code),
         _word(error.get("type")),
         _word(error.get("param")),
     )

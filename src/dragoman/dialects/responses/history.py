@@ -4,13 +4,18 @@ Items that the model made and that stand next to each other are one assistant tu
 next to each other are one user turn; every other message is a turn of its own.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final, assert_never
 
 import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.responses.content import (
+    content_parts,
+    instructions,
+    result_parts,
+    spoken_parts,
+)
 from dragoman.dialects.responses.schema import (
     EASY_MESSAGE,
     HEAD,
@@ -29,7 +34,6 @@ from dragoman.dialects.responses.schema import (
     LocalShellCallItem,
     LocalShellOutputItem,
     MessageItem,
-    Part,
     PatchCallItem,
     PatchOutputItem,
     ReasoningItem,
@@ -46,17 +50,10 @@ from dragoman.opaque import Sealer
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
-    AudioPart,
-    Base64Source,
-    CacheHint,
-    DocumentPart,
-    FileSource,
-    ImagePart,
     OpaquePart,
     OpaqueState,
     ReasoningPart,
     ReasoningSegment,
-    RefusalPart,
     Role,
     ServerToolPart,
     TextPart,
@@ -64,19 +61,10 @@ from dragoman.turn.request import (
     ToolCallPart,
     ToolResultPart,
     Turn,
-    UrlSource,
 )
 from dragoman.turn.request import Part as TurnPart
 
 _VENDOR: Final = "openai"
-_DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^,]*)?;base64,(.*)", re.DOTALL)
-# The first characters of base64 tell an image's type where its sender does not.
-_MAGIC: Final = {
-    "iVBOR": "image/png",
-    "/9j/": "image/jpeg",
-    "R0lGOD": "image/gif",
-    "UklGR": "image/webp",
-}
 _REFERENCE_ADVICE: Final = (
     "items are not kept here, so `{id}` cannot be looked up; send the item itself"
     " (clients do so with `store` set to false)"
@@ -206,7 +194,7 @@ class History:
                 parts = list(content_parts(item.content, path))
                 self._begin(Role.USER, path).parts += parts
             case _:
-                texts = tuple(_instructions(item.content, path))
+                texts = tuple(instructions(item.content, path))
                 if self._turns:
                     self._begin(Role.SYSTEM, path).parts += texts
                 else:
@@ -222,7 +210,7 @@ class History:
                 turn.phase = phase
         elif phase:
             turn.phase = phase
-        turn.parts += _spoken_parts(item.content, path, self._losses)
+        turn.parts += spoken_parts(item.content, path, self._losses)
 
     def _reasoning(self, item: ReasoningItem, path: str) -> None:
         segments = tuple(
@@ -319,119 +307,6 @@ class History:
 
 
 _KNOWN_TYPES: Final = frozenset(one.__struct_config__.tag for one in InputItem.__args__)
-
-
-# --- parts --------------------------------------------------------------------------------------
-
-
-def content_parts(content: str | list[Part] | None, path: str) -> Sequence[TurnPart]:
-    """Read the content of a user's message."""
-    if content is None:
-        return ()
-    if isinstance(content, str):
-        return (TextPart(content),)
-    return [_content_part(part, f"{path}.content[{index}]") for index, part in enumerate(content)]
-
-
-def result_parts(
-    output: str | list[Part] | None, path: str
-) -> Sequence[TextPart | ImagePart | DocumentPart]:
-    """Read the output of a tool."""
-    if output is None:
-        return ()
-    if isinstance(output, str):
-        return (TextPart(output),)
-    parts: list[TextPart | ImagePart | DocumentPart] = []
-    for index, given in enumerate(output):
-        at = f"{path}.output[{index}]"
-        part = _content_part(given, at)
-        if not isinstance(part, TextPart | ImagePart | DocumentPart):
-            raise _unsupported(given.type, at)
-        parts.append(part)
-    return parts
-
-
-def _content_part(part: Part, path: str) -> TurnPart:
-    cache = None
-    if part.prompt_cache_breakpoint is not None:
-        cache = CacheHint(long=part.prompt_cache_breakpoint.ttl == "12h")
-    match part.type:
-        case "input_text" | "output_text" | "text":
-            return TextPart(part.text or "", cache)
-        case "input_image":
-            return ImagePart(_image_source(part, path), part.detail or "", cache)
-        case "input_file":
-            return _document(part, path, cache)
-        case "input_audio" if part.input_audio is not None:
-            return AudioPart(part.input_audio.data, part.input_audio.format)
-        case "refusal":
-            return RefusalPart(part.refusal or "")
-        case _:
-            raise _unsupported(part.type, path)
-
-
-def _unsupported(kind: str, path: str) -> Malformed:
-    reason = f"a content part of type `{kind}` has no meaning here"
-    return Malformed(reason, path=path, code="unsupported_content_block")
-
-
-def _image_source(part: Part, path: str) -> Base64Source | UrlSource | FileSource:
-    if part.image_url:
-        return _data_source(part.image_url) or UrlSource(part.image_url)
-    if part.file_id:
-        return FileSource(part.file_id, _VENDOR)
-    raise Malformed("an image needs `image_url` or `file_id`", path=path)
-
-
-def _document(part: Part, path: str, cache: CacheHint | None) -> DocumentPart:
-    source: Base64Source | UrlSource | FileSource
-    if part.file_data:
-        source = _data_source(part.file_data) or Base64Source("application/pdf", part.file_data)
-    elif part.file_url:
-        source = UrlSource(part.file_url)
-    elif part.file_id:
-        source = FileSource(part.file_id, _VENDOR)
-    else:
-        raise Malformed("a file needs `file_data`, `file_url` or `file_id`", path=path)
-    return DocumentPart(source, part.filename or "", cache=cache)
-
-
-def _data_source(url: str) -> Base64Source | None:
-    match = _DATA_URL.match(url)
-    if match is None:
-        return None
-    kind, data = match.groups()
-    if not kind:
-        kind = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), "image/png")
-    return Base64Source(kind, data)
-
-
-def _instructions(content: str | list[Part] | None, path: str) -> Sequence[TextPart]:
-    parts = content_parts(content, path)
-    for index, part in enumerate(parts):
-        if not isinstance(part, TextPart):
-            raise Malformed("instructions are text", path=f"{path}.content[{index}]")
-    return [part for part in parts if isinstance(part, TextPart) and part.text]
-
-
-def _spoken_parts(
-    content: str | list[Part] | None, path: str, losses: list[Loss]
-) -> Sequence[TurnPart]:
-    """Read the content of the assistant's message; what is not known of it is passed over and told."""
-    if content is None or isinstance(content, str):
-        return (TextPart(content),) if content else ()
-    parts: list[TurnPart] = []
-    for index, part in enumerate(content):
-        match part.type:
-            case "output_text" | "input_text" | "text":
-                notes = tuple(part.annotations or ())
-                vendor = _VENDOR if notes else ""
-                parts.append(TextPart(part.text or "", citations=notes, vendor=vendor))
-            case "refusal":
-                parts.append(RefusalPart(part.refusal or ""))
-            case _:
-                losses.append(Loss("part_unknown", f"{path}.content[{index}]", part.type))
-    return parts
 
 
 def _shell_text(outputs: Sequence[ShellOutput]) -> str:

@@ -21,6 +21,7 @@ class Item:
         self.opened = False  # a call: told to the assembler
         self.held: list[str] = []  # a call without a name yet: its arguments
         self.done = False  # told in full
+        self.claimed = False  # found in the finished response
 
 
 class Items:
@@ -57,17 +58,31 @@ class Items:
         return item
 
     def done(self, out: OutputItem, index: int | None) -> Item:
-        """Return the item that is told whole, by its index if it has no id that is known."""
-        item = self._known(out)
-        if item is None and index is not None:
-            item = self._by_index.get(index)
-            if item is not None and not _same(item, out):
-                item = None
-        if item is None and index is None and self._last is not None and _same(self._last, out):
-            item = None if self._last.done else self._last
+        """Return the item that an event tells whole."""
+        item = self._known(out) or self._at(out, index)
+        if item is None and (not out.id or index is None):
+            item = self._unnamed(out, [one for one in self._all if not one.done])
+        return item or self._begin(out.type, out.id or "", out.call_id or "", index)
+
+    def final(self, out: OutputItem, index: int) -> Item:
+        """Return the item that stands at `index` of the finished response."""
+        item = self._known(out) or self._at(out, index)
         if item is None:
-            item = self._begin(out.type, out.id or "", out.call_id or "", index)
+            item = self._unnamed(out, [one for one in self._all if not one.claimed])
+        item = item or self._begin(out.type, out.id or "", out.call_id or "", index)
+        item.claimed = True
         return item
+
+    def _at(self, out: OutputItem, index: int | None) -> Item | None:
+        item = None if index is None else self._by_index.get(index)
+        return item if item is not None and _same(item, out) else None
+
+    def _unnamed(self, out: OutputItem, items: list[Item]) -> Item | None:
+        """Return the first of these that may be `out`, for peers without ids or indexes."""
+        for item in items:
+            if _same(item, out) and not (item.id and out.id):
+                return item
+        return None
 
     def _known(self, out: OutputItem) -> Item | None:
         item = None

@@ -5,6 +5,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.dialects.paths import path_of
 from dragoman.dialects.responses.report import Report
 from dragoman.dialects.responses.request import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
@@ -256,6 +257,6 @@ class Toolset:
             return None
         if not self._profile.supports_parallel_flag:
             if not wish:
-                self._report.lose(Loss("parallel_not_enforced", "$.parallel_tool_calls"))
+                self._report.lose(Loss("parallel_not_enforced", path_of(self._request, "parallel")))
             return None
         return wish

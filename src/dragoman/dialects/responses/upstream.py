@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.paths import path_of
 from dragoman.dialects.responses.controls import (
     JSON_INSTRUCTION,
     SCHEMA_INSTRUCTION,
@@ -25,13 +26,6 @@ _MIN_OUTPUT: Final = 16  # OpenAI refuses less
 _MAX_USER_ID: Final = 64
 _ENCRYPTED: Final = "reasoning.encrypted_content"
 _LOGPROBS: Final = "message.output_text.logprobs"
-_MAX_FIELD: Final = {
-    "anthropic": "$.max_tokens",
-    "chat": "$.max_completion_tokens",
-    "responses": "$.max_output_tokens",
-}
-_STOP_FIELD: Final = {"anthropic": "$.stop_sequences", "chat": "$.stop"}
-_USER_FIELD: Final = {"anthropic": "$.metadata.user_id"}
 
 # Fields of other dialects that ask for something no Responses upstream has: without them the request
 # would mean something else.
@@ -98,7 +92,7 @@ class _Encoding:
         body["stream"] = request.stream
         self._extensions()
         if request.stop:
-            self._report.note(Loss("stop_emulated", _STOP_FIELD.get(request.dialect, "$.stop")))
+            self._report.note(Loss("stop_emulated", path_of(request, "stop")))
         return EncodedRequest(msgspec.json.encode(body), tuple(self._report.losses), request.stop)
 
     def _refuse(self) -> None:
@@ -150,9 +144,7 @@ class _Encoding:
         request, profile = self._request, self._profile
         settings: dict[str, object] = {}
         wish = request.format
-        path = {"chat": "$.response_format", "anthropic": "$.output_config.format"}.get(
-            request.dialect, "$.text.format"
-        )
+        path = path_of(request, "format")
         if wish.kind == "json_schema" and wish.schema is not None:
             if profile.json_schema == "native":
                 strict = is_strict(wish.schema) if wish.strict is None else wish.strict
@@ -179,11 +171,11 @@ class _Encoding:
         if request.verbosity and profile.supports_verbosity:
             settings["verbosity"] = request.verbosity
         elif request.verbosity:
-            self._report.lose(Loss("field_dropped", "$.verbosity"))
+            self._report.lose(Loss("field_dropped", path_of(request, "verbosity")))
         return settings
 
     def _limits(self) -> None:
-        wish, path = self._request.max_output, _MAX_FIELD[self._request.dialect]
+        wish, path = self._request.max_output, path_of(self._request, "max_output")
         if wish is None:
             return
         if wish <= 0:
@@ -218,21 +210,20 @@ class _Encoding:
         if request.user_id and profile.user_field != "none":
             body[profile.user_field] = _user_id(request.user_id)
         elif request.user_id:
-            path = _USER_FIELD.get(request.dialect, "$.user")
-            self._report.note(Loss("field_dropped", path))
+            self._report.note(Loss("field_dropped", path_of(request, "user_id")))
         if request.cache_key and profile.supports_cache_key:
             body["prompt_cache_key"] = request.cache_key
         if request.tier and profile.supports_store:
             body["service_tier"] = request.tier
         elif request.tier not in ("", "auto", "default"):
-            self._report.lose(Loss("field_dropped", "$.service_tier"))
+            self._report.lose(Loss("field_dropped", path_of(request, "tier")))
         if request.metadata is not None and profile.supports_store:
             body["metadata"] = request.metadata
         if request.logprobs and profile.supports_logprobs:
             if request.top_logprobs is not None:
                 body["top_logprobs"] = request.top_logprobs
         elif request.logprobs:
-            self._report.lose(Loss("logprobs_dropped", "$.logprobs"))
+            self._report.lose(Loss("logprobs_dropped", path_of(request, "logprobs")))
 
     def _include(self) -> list[str]:
         request = self._request

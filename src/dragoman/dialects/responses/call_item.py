@@ -1,0 +1,86 @@
+"""The items of tool calls: functions, custom tools, shells and patches."""
+
+from dragoman.dialects.responses.answer import encode
+from dragoman.dialects.responses.output import Output
+from dragoman.dialects.responses.shells import BY_FLAVOR, content_of
+from dragoman.turn.events import BlockKind, BlockStart, Flavor
+
+
+class CallWriter:
+    """Write one call."""
+
+    def __init__(self, output: Output, start: BlockStart, call_id: str) -> None:
+        self.call_id = call_id
+        self.announced = False
+        self._output = output
+        self._start = start
+        self._custom = start.kind is BlockKind.CUSTOM_CALL
+        # What a shell is to do is known at the end of the call only.
+        self._shell = BY_FLAVOR.get(start.flavor)
+        self._id = ""
+        self._texts: list[str] = []
+
+    def announce(self) -> bytes:
+        """Add the call's item."""
+        self.announced = True
+        if self._shell is not None:
+            return b""
+        self._id = self._output.new_id("ctc_" if self._custom else "fc_")
+        return self._output.added(self._item("", "in_progress"))
+
+    def arguments(self, text: str) -> bytes:
+        """Add to the arguments, or to the free-form input."""
+        self._texts.append(text)
+        if self._shell is not None:
+            return b""
+        name = "custom_tool_call_input" if self._custom else "function_call_arguments"
+        return self._event(f"response.{name}.delta", b'"delta":%b' % encode(text))
+
+    def close(self, *, complete: bool) -> bytes:
+        """End the call; one that was cut says so, and keeps its arguments as they are."""
+        text = "".join(self._texts)
+        out = b""
+        if self._shell is not None:
+            content = content_of(self._start.flavor, text) if complete else None
+            if content is not None:
+                return self._output.added(self._shell_item(content, "in_progress")) + (
+                    self._output.done(self._shell_item(content, "completed"))
+                )
+            # It does not fit the tool's shape: told as a function's call, so that nothing is lost.
+            self._shell = None
+            out = self.announce() + self.arguments(text)
+        if self._custom:
+            name, field = "response.custom_tool_call_input.done", b"input"
+        else:
+            name, field = "response.function_call_arguments.done", b"arguments"
+        out += self._event(name, b'"%b":%b' % (field, encode(text)))
+        return out + self._output.done(self._item(text, "completed" if complete else "incomplete"))
+
+    def _event(self, name: str, fields: bytes) -> bytes:
+        at = b'"item_id":"%b","output_index":%d' % (self._id.encode(), self._output.index)
+        return self._output.event(name, b"%b,%b" % (at, fields))
+
+    def _item(self, text: str, status: str) -> bytes:
+        start = self._start
+        item = {"id": self._id, "type": "custom_tool_call" if self._custom else "function_call"}
+        if not self._custom or status == "incomplete":  # a custom call has one only if it was cut
+            item["status"] = status
+        item["call_id"] = self.call_id
+        item["name"] = start.name
+        if start.namespace:
+            item["namespace"] = start.namespace
+        item["input" if self._custom else "arguments"] = text
+        return encode(item)
+
+    def _shell_item(self, content: object, status: str) -> bytes:
+        flavor = self._start.flavor
+        shell = BY_FLAVOR[flavor]
+        return encode(
+            {
+                "id": self._output.new_id(shell.id_prefix),
+                "type": shell.call_type,
+                "status": status,
+                "call_id": self.call_id,
+                "operation" if flavor is Flavor.APPLY_PATCH else "action": content,
+            }
+        )

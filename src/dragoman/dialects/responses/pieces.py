@@ -1,0 +1,261 @@
+"""Items and pieces of an answer, told to the assembler.
+
+What is said twice counts once: text and arguments are taken from the first place that has them, of the
+deltas, the `.done` events, the finished item and the finished response.  Peers leave out any of these.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.dialects.responses.events import ANNOTATION, OutputItem
+from dragoman.dialects.responses.outputs import Item, Items
+from dragoman.dialects.responses.schema import HOSTED_ITEMS, Part
+from dragoman.dialects.responses.shells import NAME_BY_CALL, SHELLS, arguments_of
+from dragoman.dialects.responses.surrogates import Pairs
+from dragoman.turn.assembly import Assembler
+from dragoman.turn.events import (
+    BlockKind,
+    Channel,
+    Citation,
+    Fault,
+    FaultKind,
+    Flavor,
+    OpaqueKind,
+)
+from dragoman.turn.tools import ToolTable, wire_name
+
+_VENDOR: Final = "openai"
+
+
+class Pieces:
+    """Tell the items of one answer, piece by piece or whole."""
+
+    def __init__(self, assembler: Assembler, tools: ToolTable) -> None:
+        self.assembler = assembler
+        self.items = Items()
+        self.pairs: Pairs | None = None  # set once the peer cut a surrogate pair in two
+        self._tools = tools
+        self._focus: tuple[object, ...] = ()  # which part the open text or reasoning block holds
+        self._spoke = False  # text was said
+        self._refusing = False  # the last thing said was a refusal
+
+    @property
+    def only_refused(self) -> bool:
+        """The answer is a refusal and nothing else."""
+        return self._refusing and not self._spoke and not self.assembler.has_calls
+
+    def finish(self, item: Item, out: OutputItem, raw: Raw) -> None:
+        """Take what a finished item says and its events did not."""
+        item.done = True
+        kind = out.type or item.type
+        match kind:
+            case "message":
+                for index, part in enumerate(out.content or ()):
+                    self.message_part(item, index, part)
+                self.split()
+            case "reasoning":
+                self._finish_reasoning(item, out)
+            case "function_call" | "custom_tool_call":
+                self._finish_call(item, out)
+            case "local_shell_call" | "shell_call" | "apply_patch_call" if _client_runs(out):
+                self._shell_call(item, out, SHELLS[NAME_BY_CALL[kind]].flavor)
+            case _:
+                self._refusing = False
+                self.assembler.whole_block(_block_kind(kind), _VENDOR, raw)
+
+    def message_part(self, item: Item, index: int, part: Part) -> None:
+        if part.type == "refusal" or (part.text is None and part.refusal):
+            if ("refusal", index) not in item.given:
+                self.refusal(item, index, part.refusal or "")
+            return
+        if ("text", index) not in item.given:
+            self.text(item, index, part.text or "")
+        if ("cited", index) not in item.given:
+            for annotation in part.annotations or ():
+                self.cite(item, index, annotation)
+
+    def _finish_reasoning(self, item: Item, out: OutputItem) -> None:
+        for index, part in enumerate(out.summary or ()):
+            if ("summary", index) not in item.given:
+                self.reasoning(item, Channel.SUMMARY, index, part.text or "")
+        for index, part in enumerate(out.content or ()):
+            if ("full", index) not in item.given:
+                self.reasoning(item, Channel.FULL, index, part.text or "")
+        if out.encrypted_content:
+            self._turn_to("reasoning", item.key)
+            self.assembler.opaque(OpaqueKind.ENCRYPTED, out.encrypted_content, out.id or item.id)
+        self.split()
+
+    def _finish_call(self, item: Item, out: OutputItem) -> None:
+        if not item.opened:
+            self.open_call(item, out)
+        if not item.opened:
+            self.refuse_nameless(item)
+            return
+        text = out.input if item.type == "custom_tool_call" else out.arguments
+        if isinstance(text, dict):
+            text = msgspec.json.encode(text).decode()
+        if isinstance(text, str):
+            self.whole_args(item, text)
+        # A cut call has not ended: the end of the turn says how.
+        if out.status != "incomplete":
+            self.assembler.end_call(item.key)
+
+    def _shell_call(self, item: Item, out: OutputItem, flavor: Flavor) -> None:
+        self._refusing = False
+        self.assembler.open_call(
+            item.key,
+            call_id=out.call_id or out.id or "",
+            name=NAME_BY_CALL[out.type],
+            flavor=flavor,
+        )
+        item.opened = True
+        content = out.operation if flavor is Flavor.APPLY_PATCH else out.action
+        self.assembler.args(item.key, arguments_of(flavor, content))
+        if out.status != "incomplete":
+            self.assembler.end_call(item.key)
+
+    def open_call(self, item: Item, out: OutputItem) -> None:
+        """Open a call, if its name is known by now."""
+        if not out.name:
+            return
+        self._refusing = False
+        namespace = out.namespace or ""
+        wire = wire_name(out.name, namespace)
+        known = wire in self._tools
+        custom = item.type == "custom_tool_call"
+        flavor = Flavor.CUSTOM if custom else None
+        if namespace and not known:
+            flavor = flavor or Flavor.FUNCTION
+        self.assembler.open_call(
+            item.key,
+            call_id=out.call_id or out.id or item.id,
+            name=wire if known else out.name,
+            namespace=namespace,
+            flavor=flavor,
+            raw_input=custom,
+        )
+        item.opened = True
+        held, item.held = item.held, []
+        for fragment in held:
+            self.assembler.args(item.key, fragment)
+
+    def refuse_nameless(self, item: Item) -> None:
+        self.assembler.loss("call_without_name", f"item {item.id}")
+        message = "the upstream made a tool call without a name"
+        self.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed"))
+
+    # --- pieces ---------------------------------------------------------------------------------
+
+    def _turn_to(self, *part: object) -> None:
+        """End the open block unless it holds this part."""
+        if self._focus != part:
+            self.split()
+            self._focus = part
+
+    def split(self) -> None:
+        if self.pairs and self.pairs.held:
+            self._release_half()
+        self._focus = ()
+        self.assembler.split()
+
+    def text(self, item: Item, index: int, text: str, logprobs: list[Raw] | None = None) -> None:
+        if not text:
+            return
+        if self._focus != ("text", item.key, index):
+            self._turn_to("text", item.key, index)
+            item.given.add(("text", index))
+            self._spoke = True
+            self._refusing = False
+        if self.pairs:
+            text = self.pairs.join(text, self.assembler)
+            if not text:
+                return
+        self.assembler.text(text, Raw(msgspec.json.encode(logprobs)) if logprobs else None)
+
+    def refusal(self, item: Item, index: int, text: str) -> None:
+        if not text:
+            return
+        self._turn_to("refusal", item.key, index)
+        item.given.add(("refusal", index))
+        self._refusing = True
+        if self.pairs:
+            text = self.pairs.join(text, self.assembler)
+        if text:
+            self.assembler.refusal(text)
+
+    def reasoning(self, item: Item, channel: Channel, part: int, text: str) -> None:
+        if not text:
+            return
+        self._turn_to("reasoning", item.key)
+        item.given.add((str(channel), part))
+        self._refusing = False
+        if self.pairs:
+            text = self.pairs.join(text, self.assembler)
+        if text:
+            self.assembler.reasoning(text, channel, part)
+
+    def args(self, item: Item, fragment: str) -> None:
+        if self.pairs:
+            fragment = self.pairs.join(fragment, self.assembler)
+        if not fragment:
+            return
+        item.given.add(("args", 0))
+        if item.opened:
+            self.assembler.args(item.key, fragment)
+        else:
+            item.held.append(fragment)
+
+    def whole_args(self, item: Item, text: str) -> None:
+        """Take arguments that come in one piece, unless they came already."""
+        if self.pairs and self.pairs.held:
+            self.args(item, self.pairs.give_up(self.assembler))
+        if ("args", 0) not in item.given:
+            self.args(item, text)
+
+    def cite(self, item: Item, index: int, raw: Raw) -> None:
+        try:
+            note = ANNOTATION.decode(raw)
+        except msgspec.MsgspecError:
+            self.assembler.loss("citations_dropped", f"item {item.id}", "of unknown shape")
+            return
+        item.given.add(("cited", index))
+        self._turn_to("text", item.key, index)
+        self.assembler.citation(
+            Citation(
+                0,
+                note.url or "",
+                note.title or "",
+                start=note.start_index,
+                end=note.end_index,
+                vendor=_VENDOR,
+                raw=raw,
+            )
+        )
+
+    def _release_half(self) -> None:
+        """Let out, replaced, the half of a character whose other half never came."""
+        assert self.pairs is not None  # noqa: S101 -- callers check
+        text = self.pairs.give_up(self.assembler)
+        match self._focus[:1]:
+            case ("text",):
+                self.assembler.text(text)
+            case ("refusal",):
+                self.assembler.refusal(text)
+            case _:
+                pass
+
+
+def _client_runs(out: OutputItem) -> bool:
+    """Say whether a shell call is for the client: one in a container was run by the vendor."""
+    return out.environment is None or not out.environment.type.startswith("container")
+
+
+def _block_kind(kind: str) -> BlockKind:
+    if kind.endswith("_output"):
+        return BlockKind.SERVER_RESULT
+    if kind in HOSTED_ITEMS or kind.endswith("_call"):
+        return BlockKind.SERVER_CALL
+    return BlockKind.OPAQUE
