@@ -7,12 +7,16 @@ from hypothesis import strategies as st
 
 from dragoman.check import MAX_VIOLATIONS, Checker, Ending, check, rules
 from dragoman.dialects import DIALECT_NAMES, dialect
+from dragoman.dialects.stream import StreamReader
 from dragoman.errors import ConfigError, MisuseError, TooLarge
-from dragoman.exchange import Exchange
+from dragoman.exchange import Exchange, Rendering
 from dragoman.limits import Limits
 from dragoman.profiles import profile
-from tests.properties.strategies import streams
+from dragoman.turn.events import Fault
+from dragoman.turn.state import Legality
+from tests.properties.strategies import chat_streams, streams
 from tests.support.corpus import SEALER, Case, corpus, drive, splits
+from tests.support.odd_turns import TURNS
 from tests.unit.dialects.anthropic import test_grammar as anthropic
 from tests.unit.dialects.chat import test_grammar as chat
 from tests.unit.dialects.responses import test_grammar as responses
@@ -342,11 +346,29 @@ CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_corpus_case_is_written_as_a_legal_stream(case: Case, target: str):
-    writer = dialect(target).writer(case.exchange())
-
-    out = b"".join(writer.send(event) for event in drive(case.reader(), [case.stream]))
+    out = written(target, drive(case.reader(), [case.stream]), case.exchange())
 
     assert check(target, out).violations == ()
+
+
+RENDERINGS = [
+    Rendering(),
+    *(Rendering(chat_reasoning=one) for one in ("reasoning", "both", "details", "off")),
+    Rendering(responses_reasoning="content"),
+    Rendering(responses_refusal="text"),
+    Rendering(stream_error_tail="message_stop"),
+]
+
+
+def exchange(sealer=SEALER, rendering=RENDERINGS[0]):
+    return Exchange(
+        profile=profile("generic"), seed="judge", created=1, sealer=sealer, rendering=rendering
+    )
+
+
+def written(target, events, of=None):
+    writer = dialect(target).writer(of or exchange())
+    return b"".join(writer.send(event) for event in events)
 
 
 @pytest.mark.parametrize("source", DIALECT_NAMES)
@@ -354,9 +376,29 @@ def test_corpus_case_is_written_as_a_legal_stream(case: Case, target: str):
 @given(data=st.data())
 def test_any_turn_is_written_as_a_legal_stream(source, target, data):
     events = data.draw(streams(source))
-    exchange = Exchange(profile=profile("generic"), seed="judge", created=1, sealer=SEALER)
-    writer = dialect(target).writer(exchange)
 
-    out = b"".join(writer.send(event) for event in events)
+    assert check(target, written(target, events)).violations == ()
 
-    assert check(target, out).violations == ()
+
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+@given(stream=chat_streams())
+def test_any_chat_deltas_are_written_as_a_legal_stream(target, stream):
+    of = exchange()
+    reader = StreamReader(dialect("chat").frame_reader(of), of)
+
+    assert check(target, written(target, drive(reader, [stream]), of)).violations == ()
+
+
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+@pytest.mark.parametrize("turn", TURNS)
+def test_odd_turn_is_written_as_a_legal_stream_however_it_is_rendered(target, turn):
+    legality = Legality()
+    for event in TURNS[turn]:
+        legality.check(event)
+    failed = any(isinstance(event, Fault) for event in TURNS[turn])
+
+    for sealer in (None, SEALER):
+        for rendering in RENDERINGS:
+            verdict = check(target, written(target, TURNS[turn], exchange(sealer, rendering)))
+            assert verdict.violations == ()
+            assert (Ending.FAILURE if failed else Ending.FINISH) == verdict.ended

@@ -52,7 +52,8 @@ RULES: Final[dict[str, str]] = {
     "arguments-whole": "the arguments of each call are a whole object at the finish, unless the answer"
     " was cut by its length or a filter",
     "finish-reason-known": "the finish reason is one that Chat Completions has",
-    "finish-reason-fits-calls": "`tool_calls` is not told without a call, nor `stop` with one",
+    "finish-reason-fits-calls": "`tool_calls` is not told without a call, nor `stop` with one, unless the"
+    " model refused",
     "done-marker": "`[DONE]` ends an answer, after the finish of every choice",
 }
 
@@ -356,7 +357,7 @@ class ChatGrammar:
         if reason == "tool_calls" and not choice.calls:
             said = "`tool_calls` although there is no call"
             self._findings.add("finish-reason-fits-calls", said, path)
-        if reason == "stop" and choice.calls:
+        if reason == "stop" and choice.calls and "refusal" not in choice.channels:
             said = "`stop` although there are calls"
             self._findings.add("finish-reason-fits-calls", said, path)
         if reason in CUT_REASONS:

@@ -39,7 +39,6 @@ RULES: Final[dict[str, str]] = {
     "response-starts-empty": "`response.created` has no output yet: clients append to it",
     "status-fits": "the response's status is the one its event tells",
     "usage-counts": "the usage, if there is one, has input, output and total tokens and both details",
-    "item-known": "the type of each item is one that a response can have",
     "one-item-open": "an item is done before the next is added: deltas go to the last one added",
     "output-index-contiguous": "items have the indexes 0, 1, 2, … in the order they are added",
     "part-index-contiguous": "parts of an item have the indexes 0, 1, 2, … in the order they are added",
@@ -51,8 +50,8 @@ RULES: Final[dict[str, str]] = {
     "item-done-before-completed": "no item is open when the response completes: agents read done items",
     "output-equals-items": "the response completes with the items that were done, all and in order",
     "partial-json-prefix": "the arguments of a call are a prefix of a JSON object after every delta",
-    "arguments-whole": "the arguments of a done call are a whole object, unless it is the last item,"
-    " says that it is incomplete, and the response does not complete",
+    "arguments-whole": "the arguments of a done call are a whole object, unless it says"
+    " that it is incomplete and the response does not complete",
     "call-id-characters": "a call's id has 1 to 64 of the characters A-Z a-z 0-9 _ -",
     "call-id-once": "no two calls have the same call id",
 }

@@ -141,6 +141,7 @@ LEGAL_STREAMS = {
         stopped(2),
         *ending("end_turn"),
     ],
+    "a block of unknown type": [start(), opened(0, "hologram"), stopped(0), *ending("end_turn")],
     "counts told twice": [start(), ending(None, 4)[0], *ending("end_turn")],
     "error before anything": [ERROR],
     "error and a last stop": [*FAILED, {"type": "message_stop"}],
@@ -234,7 +235,6 @@ TRIGGERS = {
     "usage-in-message-start": [start(usage={"input_tokens": 1}), *TEXT[1:]],
     "usage-in-message-delta": changed(TEXT, 5, "usage", {"input_tokens": 4}),
     "usage-cumulative": [start(), ending(None, 9)[0], *ending("end_turn", 8)],
-    "block-known": [start(), opened(0, "hologram"), stopped(0), *ending("end_turn")],
     "block-index-contiguous": [start(), *text(1, "x"), *ending("end_turn")],
     "block-index-open": changed(TEXT, 2, "index", 1),
     "block-starts-empty": changed(TEXT, 1, "content_block.text", "Go"),
@@ -343,6 +343,12 @@ def test_a2_thinking_in_a_text_block_is_illegal():
         stopped(0),
         *ending("end_turn"),
     ]
+
+    assert outcome(D, events) == "delta-fits-block"
+
+
+def test_delta_for_a_block_of_unknown_type_is_illegal():
+    events = changed(TEXT, 1, "content_block.type", "hologram")
 
     assert outcome(D, events) == "delta-fits-block"
 

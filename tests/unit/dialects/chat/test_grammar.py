@@ -121,6 +121,13 @@ LEGAL_STREAMS = {
         DONE,
     ],
     "refusal": [ROLE, said(refusal="No."), finish("stop"), DONE],
+    "refusal after a call": [
+        ROLE,
+        head(0, "c", "{}"),
+        said(refusal="No."),
+        finish("stop"),
+        DONE,
+    ],
     "failure without the marker": FAILED[:-1],
     "failure before anything": [ERROR],
     "ids of later parts null": [

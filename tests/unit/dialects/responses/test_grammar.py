@@ -198,6 +198,7 @@ LEGAL_STREAMS = {
     "reasoning text in a part": stream(thought("rs_1", "Hm.", part=True)),
     "reasoning text without a part": stream(thought("rs_1", "Hm.", part=False)),
     "a vendor's own tool": stream(hosted("ws_1"), message("msg_1", "Found.")),
+    "an item of unknown type": stream(item({"id": "x_1", "type": "hologram"}, {})),
     "call cut by the limit": incomplete(call("fc_1", "c", '{"t":"ab', status="incomplete")),
     "no usage": renumbered(
         [*TEXT[:-1], lifecycle("completed", "completed", output=[TEXT[-2]["item"]])]
@@ -343,7 +344,6 @@ TRIGGERS = {
     "response-starts-empty": changed(TEXT, 0, "response.output", [TEXT[-2]["item"]]),
     "status-fits": changed(TEXT, 9, "response.status", "in_progress"),
     "usage-counts": changed(TEXT, 9, "response.usage.total_tokens", None),
-    "item-known": stream(item({"id": "x_1", "type": "hologram"}, {})),
     "one-item-open": renumbered([*TEXT[:3], *CALLS[2:]]),
     "output-index-contiguous": changed(TEXT, 2, "output_index", 1),
     "part-index-contiguous": changed(TEXT, 3, "content_index", 1),
@@ -474,10 +474,11 @@ def test_g2_half_call_that_stays_open_before_a_failure_is_legal():
     assert outcome(D, renumbered(cut)) == LEGAL
 
 
-def test_only_the_last_call_may_be_cut():
+def test_half_call_in_a_response_that_completes_is_illegal():
     first = call("fc_1", "a", '{"a":', status="incomplete")
 
-    assert outcome(D, incomplete(first, call("fc_2", "b", "{}"))) == "arguments-whole"
+    assert outcome(D, stream(first)) == "arguments-whole"
+    assert outcome(D, incomplete(first, call("fc_2", "b", "{}"))) == LEGAL
 
 
 def test_event_of_another_hosted_tool_is_illegal():
