@@ -21,12 +21,22 @@ from dragoman.exchange import Exchange
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.opaque import Sealer
 from dragoman.profiles import profile
-from dragoman.turn.events import Event
+from dragoman.turn.events import Event, TextDelta
 from dragoman.turn.tools import ToolTable
 
 ROOT = Path(__file__).parent.parent / "corpus"
 SEALER = Sealer(b"the corpus key")
-_EVENTS = msgspec.json.Decoder(list[Event])
+_EVENT = msgspec.json.Decoder(Event)
+_FIELDS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+
+
+def _event(fields: dict[str, msgspec.Raw]) -> Event:
+    """Decode one event; msgspec cannot decode into `Raw | None` by itself."""
+    logprobs = fields.pop("logprobs", msgspec.Raw(b"null"))
+    event = _EVENT.decode(msgspec.json.encode(fields))
+    if isinstance(event, TextDelta) and bytes(logprobs) != b"null":
+        return TextDelta(event.index, event.text, logprobs)
+    return event
 
 
 class Setup(msgspec.Struct, forbid_unknown_fields=True):
@@ -58,7 +68,8 @@ class Case:
 
     @property
     def events(self) -> list[Event]:
-        return _EVENTS.decode((self.folder / "events.json").read_bytes())
+        fields = _FIELDS.decode((self.folder / "events.json").read_bytes())
+        return [_event(one) for one in fields]
 
     def exchange(self) -> Exchange:
         request = None
