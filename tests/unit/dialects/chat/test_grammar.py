@@ -348,3 +348,8 @@ def test_g1_error_beside_choices_is_a_failure():
 
     assert verdict.legal
     assert verdict.ended == Ending.FAILURE
+
+
+@pytest.mark.parametrize("path", ["choices.0", "choices.0.delta.tool_calls.0"])
+def test_choice_or_call_that_is_no_object_is_illegal(path):
+    assert outcome(D, changed(CALLS, 4, path, 1)) == "required-field"
