@@ -61,6 +61,7 @@ class _Call:
             self.arguments = RawInput(limits=limits) if raw_input else CustomInput(limits=limits)
         self.open = False  # its block has been opened
         self.ended = False  # its peer said that it ended
+        self.cut = False  # its peer said that it ended too early
         self.closed = False  # its block has been ended
         self.waiting: list[str] = []  # fragments that came before its block could open
         self.probe = JsonArguments(limits=limits)  # has seen the first `probed` of them
@@ -261,11 +262,13 @@ class Assembler:
         else:
             call.opaque.append((kind, data))
 
-    def end_call(self, key: Hashable) -> None:
-        """The peer says that a call has ended."""
+    def end_call(self, key: Hashable, *, cut: bool = False) -> None:
+        """Note that the peer ended a call; `cut` says that it is not whole."""
         call = self._calls[key]
         call.ended = True
-        if call is self._call and (call.arguments.whole or isinstance(call.arguments, RawInput)):
+        call.cut = cut
+        whole = call.arguments.whole or isinstance(call.arguments, RawInput)
+        if call is self._call and (cut or whole):
             self._close_call(cut=False)
             self._drain()
 
@@ -387,13 +390,14 @@ class Assembler:
         assert call is not None  # noqa: S101 -- callers check
         self._call = None
         call.closed = True
+        cut = cut or call.cut
         ending = call.arguments.end()
         if ending.text:
             self._delta(call, ending.text)
         for code in ending.losses:
             self.loss(code, f"call {call.call_id}")
         # Free text looks whole wherever it stops: only its peer knows.
-        half = cut and not call.ended and isinstance(call.arguments, RawInput)
+        half = cut and (call.cut or not call.ended) and isinstance(call.arguments, RawInput)
         if ending.whole and not half:
             self._whole_calls += 1
             self.out.append(BlockEnd(self._index))
@@ -429,7 +433,7 @@ class Assembler:
                 piece()
                 continue
             self._open(piece)
-            if piece.ended and piece.arguments.whole:
+            if piece.ended and (piece.cut or piece.arguments.whole):
                 self._close_call(cut=False)
         if not self._waiting:
             self._waiting_size = 0

@@ -30,6 +30,7 @@ class MessageWriter:
         self._template = b""  # of its text deltas
         self._texts: list[str] = []
         self._annotations: list[bytes] = []
+        self._waiting: list[Citation] = []  # for the end of the part
         self._logprobs: list[bytes] = []
 
     def open_part(self, kind: str) -> bytes:
@@ -43,7 +44,7 @@ class MessageWriter:
             out = output.added(self._item(b"in_progress"))
         self.part_open = True
         self._kind = kind
-        self._texts, self._annotations, self._logprobs = [], [], []
+        self._texts, self._annotations, self._waiting, self._logprobs = [], [], [], []
         where = (self._id.encode(), output.index, len(self._parts))
         self._template = _DELTA % where
         self._at = b'"item_id":"%b","output_index":%d,"content_index":%d' % where
@@ -69,22 +70,35 @@ class MessageWriter:
         return self._event("response.refusal.delta", b'"delta":%b' % encode(text))
 
     def cite(self, citation: Citation) -> bytes | None:
-        """Add a citation to the open part; None if it cannot be said here."""
-        note = annotation(citation, sum(map(len, self._texts)))
-        if note is None:
+        """Add a citation to the open part; None if it cannot be said here.
+
+        One without a place is about the whole part and waits for its end, and so do those after it.
+        """
+        if annotation(citation, 0) is None:
             return None
+        unplaced = citation.url and (citation.start is None or citation.end is None)
+        if unplaced or self._waiting:
+            self._waiting.append(citation)
+            return b""
+        return self._annotate(citation, 0)
+
+    def _annotate(self, citation: Citation, length: int) -> bytes:
+        note = annotation(citation, length)
+        assert note is not None  # noqa: S101 -- `cite` looked
         fields = b'"annotation_index":%d,"annotation":%b' % (len(self._annotations), note)
         self._annotations.append(note)
         return self._event("response.output_text.annotation.added", fields)
 
     def close_part(self) -> bytes:
         """End the open part; the message stays open for more."""
-        text, whole = encode("".join(self._texts)), self._part()
+        said = "".join(self._texts)
+        out = b"".join(self._annotate(citation, len(said)) for citation in self._waiting)
+        text, whole = encode(said), self._part()
         if self._kind == "refusal":
-            out = self._event("response.refusal.done", b'"refusal":%b' % text)
+            out += self._event("response.refusal.done", b'"refusal":%b' % text)
         else:
             fields = b'"text":%b,"logprobs":[%b]' % (text, b",".join(self._logprobs))
-            out = self._event("response.output_text.done", fields)
+            out += self._event("response.output_text.done", fields)
         out += self._event("response.content_part.done", b'"part":%b' % whole)
         self._parts.append(whole)
         self.part_open = False

@@ -99,9 +99,7 @@ class Pieces:
             text = msgspec.json.encode(text).decode()
         if isinstance(text, str):
             self.whole_args(item, text)
-        # A cut call has not ended: the end of the turn says how.
-        if out.status != "incomplete":
-            self.assembler.end_call(item.key)
+        self.assembler.end_call(item.key, cut=out.status == "incomplete")
 
     def _shell_call(self, item: Item, out: OutputItem, flavor: Flavor) -> None:
         self._refusing = False
@@ -114,8 +112,7 @@ class Pieces:
         item.opened = True
         content = out.operation if flavor is Flavor.APPLY_PATCH else out.action
         self.assembler.args(item.key, arguments_of(flavor, content))
-        if out.status != "incomplete":
-            self.assembler.end_call(item.key)
+        self.assembler.end_call(item.key, cut=out.status == "incomplete")
 
     def open_call(self, item: Item, out: OutputItem) -> None:
         """Open a call, if its name is known by now."""

@@ -158,6 +158,8 @@ class ResponsesWriter:
             call = self._call
             out = self._announce(call) + call.close(complete=complete)
             self._call = None
+            if self._opaque:
+                self._lose("opaque_dropped", "it came after the call's arguments")
             return out
         if self._reasoning.open:
             out, text = self._reasoning.end_text()
@@ -174,6 +176,7 @@ class ResponsesWriter:
             return b""
         out = b""
         sealed = self._seal("", call.call_id)
+        self._opaque = []
         if sealed is not None:
             out = self._output.whole(reasoning_item(self._output.new_id("rs_"), [], [], sealed))
         return out + call.announce()
