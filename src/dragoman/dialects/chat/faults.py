@@ -170,7 +170,7 @@ def _fault_of(value: Any, status: int, excerpt: str) -> Fault:
     inner = error if isinstance(error, dict) else {}
     message = _message(inner, outer, error) or excerpt
     status = status or _status(inner) or _status(outer)
-    code = _word(inner.get("code"))
+    code = _word(inner.get("code")) or _word(outer.get("code"))
     kind = _kind(status, (code, _word(inner.get("type")), _word(outer.get("type"))), message)
     return Fault(
         kind, message, status, code, _word(inner.get("param")), retry_after=_retry_after(message)
@@ -204,7 +204,12 @@ def _status(error: dict[str, Any]) -> int:
 
 
 def _word(value: Any) -> str:
-    return clean(value) if isinstance(value, str) and not value.isdecimal() else ""
+    """Return a vendor's code or type; one that is a status says nothing more than that."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or _status({"code": value}):
+        return ""
+    return clean(value)
 
 
 def _kind(status: int, words: tuple[str, ...], message: str) -> FaultKind:

@@ -245,7 +245,8 @@ class ChatWriter:
         else:
             self._args_head = self._head + head + b',"function":{"arguments":'
             call = b'"type":"function","function":{"name":%b,"arguments":""}' % name
-        self._extra_head = self._head + head + b',"extra_content":'
+        # Some clients demand the call's own object in every delta.
+        self._extra_head = self._args_head + b'""},"extra_content":'
         return self._chunk(b'%b,"id":%b,%b}]}' % (head, call_id, call))
 
     def _input(self, text: str) -> bytes:
