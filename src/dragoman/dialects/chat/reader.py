@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.dialects.chat.calls import Calls
+from dragoman.dialects.chat.channels import Channels
 from dragoman.dialects.chat.citations import read_addresses, read_annotations
-from dragoman.dialects.chat.details import Details
 from dragoman.dialects.chat.endings import FAILURES, REASONS, own_word, read_usage
 from dragoman.dialects.chat.faults import finish_fault, read_error
 from dragoman.dialects.chat.schema import (
@@ -20,17 +20,16 @@ from dragoman.dialects.chat.schema import (
     EMPTY,
     FIELDS,
     HEAD,
-    PARTS,
+    PLAIN,
     STRING,
     VENDOR_USAGE,
     Choice,
     Chunk,
-    ContentPart,
     Delta,
     Logprobs,
     is_given,
 )
-from dragoman.dialects.chat.surrogates import Halves, clean
+from dragoman.dialects.chat.surrogates import clean
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.stream import truncated
 from dragoman.errors import Malformed
@@ -41,12 +40,13 @@ from dragoman.turn.events import (
     Fault,
     FaultKind,
     FinishReason,
-    OpaqueKind,
 )
 from dragoman.wire.sse import Frame
 
+_decode_plain: Final = PLAIN.decode
+# A peer whose text chunks always say something more is not tried on the plain road for ever.
+_MAX_DETOURS: Final = 16
 _DONE: Final = b"[DONE]"
-_CHANNELS: Final = ("content", "reasoning", "refusal")
 # Numeric codes that are no error, where a peer wraps its answers.
 _SUCCESS: Final = frozenset({b"0", b"200", b'"0"', b'"200"', b"null"})
 
@@ -64,19 +64,15 @@ class ChatReader:
             seal_plain=True,
             limits=exchange.limits,
         )
-        self._halves = Halves(lambda: self.assembler.loss("surrogate_replaced"))
-        self._calls = Calls(exchange, self.assembler, self._halves.join)
-        self._details = Details()
+        self._channels = Channels(
+            self.assembler, self._lose_once, cumulative=exchange.profile.cumulative
+        )
+        self._calls = Calls(exchange, self.assembler, self._channels.halves.join)
         self._read_any = False  # a frame was read
         self._started = False  # the answer's head was told
-        # Text needs more than to be passed on: something waits before it, or it repeats itself.
-        self._careful = self._cumulative = exchange.profile.cumulative
-        self._seen: dict[
-            str, int
-        ] = {}  # characters so far, of a peer that repeats them, by channel
-        self._chars = 0  # of text so far
-        self._text_base = 0  # characters before the text block that is open or comes next
-        self._refused_at = -1  # `_chars` when a refusal was the last thing said
+        self._plain = False  # the last chunk was text and nothing else: so may be the next one
+        self._detours = 0  # how often that was wrong
+        self._tell_text = self.assembler.text
         self._ending: Choice | None = None  # the choice that brought the finish reason
         self._tail = False  # only the end is still to be told
         self._usage = EMPTY  # the last counts
@@ -86,7 +82,7 @@ class ChatReader:
     @property
     def pending(self) -> bool:
         """Something was read that has led to no event yet."""
-        return self._tail or bool(self._halves) or self._calls.pending
+        return self._tail or bool(self._channels.halves) or self._calls.pending
 
     def read(self, frame: Frame, /) -> None:
         """Tell the assembler what a frame says.
@@ -95,6 +91,17 @@ class ChatReader:
             Malformed: it is no chunk.
         """
         data = frame.data
+        if self._plain:
+            try:
+                content = _decode_plain(data).choices[0].delta.content
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                self._plain = False
+                self._detours += 1
+            else:
+                if content:
+                    self._channels.chars += len(content)
+                    self._tell_text(content)
+                return
         self._read_any = True
         if frame.event == "error":
             self._fail(read_error(data))
@@ -144,7 +151,7 @@ class ChatReader:
 
     def _decode_odd(self, data: bytes) -> Chunk:
         """Decode what the plain road does not take: cut characters, or an error of an odd shape."""
-        self._halves.active = self._careful = True
+        self._channels.halves.active = self._channels.careful = True
         try:
             return decode(CHUNK, data)
         except Malformed:
@@ -216,138 +223,33 @@ class ChatReader:
 
     def _delta(self, delta: Delta, logprobs: Logprobs | None) -> None:
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
-            self._reasoning(delta)
+            self._channels.reasoning(delta)
         content = delta.content
         if content:
-            if content.__class__ is str and logprobs is None and not self._careful:
-                self._chars += len(content)
+            if content.__class__ is str and logprobs is None and not self._channels.careful:
+                self._channels.chars += len(content)
                 self.assembler.text(content)
+                self._plain = self._detours < _MAX_DETOURS
             else:
-                self._content(content, logprobs)
+                self._channels.content(content, logprobs)
         elif logprobs is not None:
-            self._token_records(logprobs, has_text=False)
+            self._channels.token_records(logprobs, has_text=False)
         if delta.refusal:
-            self._refusal(delta.refusal)
+            self._channels.refusal(delta.refusal)
         if delta.tool_calls:
-            self._settle("calls")
+            self._channels.settle("calls")
             self._calls.read(delta.tool_calls)
         elif delta.function_call is not None:
-            self._settle("calls")
+            self._channels.settle("calls")
             self._calls.read_legacy(delta.function_call)
         if delta.annotations or delta.audio or delta.images:
             self._additions(delta)
-
-    def _content(self, content: str | list[ContentPart], logprobs: Logprobs | None) -> None:
-        """Tell content that is not plain text in a plain place."""
-        records = None if logprobs is None else self._token_records(logprobs, has_text=True)
-        if isinstance(content, str):
-            self._text(content, records)
-            return
-        for part in content:
-            if part.type == "thinking" and is_given(part.thinking):
-                self._thinking(part.thinking)
-            elif part.text is not None and part.type in ("text", "output_text", ""):
-                self._text(part.text, records)
-                records = None
-            elif part.refusal is not None:
-                self._refusal(part.refusal)
-            else:
-                self._lose_once("part_unknown", "", part.type)
-
-    def _text(self, text: str, logprobs: Raw | None = None) -> None:
-        self._settle("content")
-        text = self._fresh("content", text)
-        if text:
-            self._chars += len(text)
-            self.assembler.text(text, logprobs)
-
-    def _thinking(self, raw: Raw) -> None:
-        """Tell the reasoning of a content part: a string, or parts again."""
-        parts = decode(PARTS, bytes(raw))
-        texts = [parts] if isinstance(parts, str) else [part.text or "" for part in parts]
-        for text in texts:
-            self._think(text)
-
-    def _reasoning(self, delta: Delta) -> None:
-        """Tell the reasoning of a delta once, whatever the number of fields it stands in."""
-        readable = []
-        if is_given(delta.reasoning_details):
-            readable = self._details.add(delta.reasoning_details)
-            self._careful = True
-        if readable:
-            for text, channel, part in readable:
-                self._settle("reasoning")
-                text = self._fresh("reasoning", text)  # noqa: PLW2901 -- the same text, mended
-                if text:
-                    self.assembler.reasoning(text, channel, part)
-        else:
-            self._think(delta.reasoning_content or delta.reasoning or "")
-
-    def _think(self, text: str) -> None:
-        if not text:
-            return
-        self._settle("reasoning")
-        text = self._fresh("reasoning", text)
-        if text:
-            self.assembler.reasoning(text)
-
-    def _refusal(self, text: str) -> None:
-        self._settle("refusal")
-        text = self._fresh("refusal", text)
-        if text:
-            self.assembler.refusal(text)
-            self._refused_at = self._chars
-
-    def _settle(self, channel: str) -> None:
-        """Get ready for something said in `channel`."""
-        if channel != "content":
-            self._text_base = self._chars
-            self._refused_at = -1
-        if self._ending is not None:
-            self._lose_once("content_after_finish")
-        self._release(channel)
-
-    def _release(self, channel: str = "") -> None:
-        """Tell what waited in channels other than `channel`."""
-        if self._halves:
-            self._tell_halves(*(one for one in _CHANNELS if one != channel))
-        if self._details and channel != "reasoning":
-            self.assembler.opaque(OpaqueKind.DETAILS, self._details.take())
-
-    def _fresh(self, channel: str, text: str) -> str:
-        """Return what of `text` is new and whole."""
-        if self._cumulative:
-            seen = self._seen.get(channel, 0)
-            self._seen[channel] = max(seen, len(text))
-            text = text[seen:]
-        return self._halves.join(channel, text)
-
-    def _tell_halves(self, *channels: str) -> None:
-        for channel, text in self._halves.release(*channels):
-            match channel:
-                case "content":
-                    self.assembler.text(text)
-                case "reasoning":
-                    self.assembler.reasoning(text)
-                case "refusal":
-                    self.assembler.refusal(text)
-                case _ if self.assembler.knows_call(channel):
-                    self.assembler.args(channel, text)
-
-    def _token_records(self, logprobs: Logprobs, *, has_text: bool) -> Raw | None:
-        """Return the token records for a text delta."""
-        records = logprobs.content or ()
-        if is_given(logprobs.tokens) or logprobs.refusal or (records and not has_text):
-            self._lose_once("logprobs_dropped")
-        if not records or not has_text:
-            return None
-        return Raw(msgspec.json.encode(records))
 
     # --- what comes beside the text -----------------------------------------------------------------
 
     def _additions(self, delta: Delta) -> None:
         if is_given(delta.annotations):
-            for citation in read_annotations(delta.annotations, self._text_base):
+            for citation in read_annotations(delta.annotations, self._channels.text_base):
                 if citation is None:
                     self._lose_once("citations_dropped")
                 else:
@@ -367,7 +269,7 @@ class ChatReader:
         """Cite the addresses that were listed for the whole answer."""
         if not is_given(self._citations):
             return
-        if self.assembler.has_calls or not self._chars:
+        if self.assembler.has_calls or not self._channels.chars:
             self.assembler.loss("citations_dropped")
             return
         for citation in read_addresses(self._citations):
@@ -392,10 +294,12 @@ class ChatReader:
                 self._fail(finish_fault(failure))
         elif reason and self._ending is None:
             self._ending = choice
-            self._tail = self._careful = True
+            self._tail = True
+            self._plain = False
+            self._channels.finished = self._channels.careful = True
 
     def _fail(self, fault: Fault) -> None:
-        self._tell_halves()
+        self._channels.give_up()
         self.assembler.fault(fault)
 
     def _cut(self) -> None:
@@ -409,15 +313,14 @@ class ChatReader:
             self._finish()
         elif not self._started:
             self.assembler.fault(_empty())
-        elif not self._calls.whole or not (self._chars or self.assembler.has_calls):
+        elif not self._calls.whole or not (self._channels.chars or self.assembler.has_calls):
             self._cut()
         else:
             self._finish()
 
     def _finish(self) -> None:
         """Tell how the answer ended."""
-        self._release()
-        self._tell_halves()
+        self._channels.end()
         reason, raw = self._reason()
         if not self._calls.open_all():
             if reason not in CUT_REASONS:
@@ -447,7 +350,7 @@ class ChatReader:
         reason = REASONS.get(word.lower())
         if reason is None:
             self.assembler.loss("finish_reason_unknown", "", clean(word) or "none was given")
-        if reason is FinishReason.STOP and self._refused_at == self._chars:
+        if reason is FinishReason.STOP and self._channels.refused:
             reason = FinishReason.REFUSAL
         return reason, own_word(clean(word))
 

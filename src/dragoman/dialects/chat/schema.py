@@ -4,7 +4,7 @@ Fields that are not declared are passed over.  Shapes are wider than the vendor'
 call themselves compatible; what is rare stays `Raw` until somebody looks at it.
 """
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -87,6 +87,37 @@ class Chunk(Struct, gc=False):
     citations: Raw = EMPTY
 
 
+# --- the plain road: a chunk that adds text and says nothing else -----------------------------------
+# A field of type None refuses a value, so what decodes as `PlainChunk` can be passed on unseen.
+
+
+class PlainDelta(Struct, gc=False, forbid_unknown_fields=True):
+    content: str
+    role: str | None = None
+    reasoning_content: None = None
+    reasoning: None = None
+    tool_calls: None = None
+    refusal: None = None
+    function_call: None = None
+
+
+class PlainChoice(Struct, gc=False):
+    delta: PlainDelta
+    index: Literal[0] = 0
+    finish_reason: None = None
+    logprobs: None = None
+    native_finish_reason: None = None
+    usage: None = None
+    error: None = None
+
+
+class PlainChunk(Struct, gc=False):
+    choices: tuple[PlainChoice]
+    usage: None = None
+    error: None = None
+    citations: None = None
+
+
 class Head(Struct, gc=False):
     """What a chunk says of the whole answer: read until it has been told."""
 
@@ -136,6 +167,7 @@ class UrlCitation(Struct, gc=False):
 
 
 CHUNK: Final = msgspec.json.Decoder(Chunk)
+PLAIN: Final = msgspec.json.Decoder(PlainChunk)
 HEAD: Final = msgspec.json.Decoder(Head)
 USAGE: Final = msgspec.json.Decoder(UsageCounts)
 VENDOR_USAGE: Final = msgspec.json.Decoder(VendorUsage)
