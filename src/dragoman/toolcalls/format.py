@@ -23,6 +23,7 @@ class Where(StrEnum):
     TAIL = "tail"  # right after a call's arguments, before what closes the call
     AFTER = "after"  # blanks after a call or a section's opener
     LATER = "later"  # text again, after a call
+    MESSAGE = "message"  # text of a message that a marker opened and a marker will end
 
 
 ANYWHERE: Final = frozenset(Where)
@@ -38,6 +39,7 @@ class Do(Enum):
     NOISE = "nothing: it is dropped, and told"
     REASON = "what follows is reasoning"
     SAY = "what follows is text"
+    INVALID = "nothing: it is text, and told to be no call"
     UNTHINK = "a closer of reasoning that a call has already ended"
 
 
@@ -134,6 +136,13 @@ def call(
         )
         for one in pattern
     )
+
+
+def marks(
+    *patterns: Pattern, do: Do, at: Iterable[Where] = ANYWHERE, then: Where | None = None
+) -> tuple[Rule, ...]:
+    """Return rules for markers that all do the same."""
+    return tuple(Rule(pattern=one, do=do, at=frozenset(at), then=then) for one in patterns)
 
 
 def opens_section(*patterns: Pattern, noisy: bool = False) -> tuple[Rule, ...]:

@@ -8,7 +8,6 @@ from dragoman.toolcalls.format import CALLED, Do, Format, Rule, Where
 from dragoman.toolcalls.scanner import AHEAD, BLANKS, OneOf, Part, Pattern, Run, Scanner
 
 _OPENERS: Final = frozenset({Do.CALL, Do.SKIP})
-_ENDS: Final = frozenset({Do.CALL, Do.SKIP})
 
 
 class State:
@@ -34,7 +33,13 @@ class Grammar:
     @cached_property
     def ends(self) -> Scanner:
         """What may follow a call's arguments: where arguments end that are no JSON."""
-        return Scanner([rule.pattern for rule in self.states[Where.TAIL].rules if rule.do in _ENDS])
+        return Scanner(
+            [
+                rule.pattern
+                for rule in self.states[Where.TAIL].rules
+                if rule.do is Do.SKIP or (rule.do is Do.CALL and Where.AFTER in rule.at)
+            ]
+        )
 
     @cached_property
     def closers(self) -> Scanner:

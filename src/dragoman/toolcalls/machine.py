@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.toolcalls.bodies import Body, make_body
+from dragoman.toolcalls.arguments import Body, make_body
 from dragoman.toolcalls.format import Do, Rule, Where
 from dragoman.toolcalls.grammar import Grammar
 from dragoman.toolcalls.names import Declared
@@ -83,10 +83,15 @@ class Machine:
 
     def feed(self, text: str, /) -> None:
         """Take a piece of text."""
+        at, end = 0, len(text)
         if self.held:
             text = self.held + text
             self.held = ""
-        at, end = 0, len(text)
+            end = len(text)
+        elif self.body is not None:
+            at = self.body.feed(text, 0)
+            if at == end:
+                return
         while at < end:
             body = self.body
             if body is not None:
@@ -159,8 +164,11 @@ class Machine:
 
     def _last_prose(self, text: str, at: int) -> int:
         """As in `feed`, when no more text will come."""
-        found = self._state.scanner.find_last(text, at)
+        scanner = self._state.scanner
+        found = scanner.find_last(text, at)
         if found is not None:
+            if self._state.rules[found.which].do is Do.CALL and scanner.outgrown(text, found):
+                return self._refuse(text, found, at)  # the header of another call, cut off
             return self._obey(text, at, found)
         if self._where in (Where.TAIL, Where.AFTER):
             # A closer that was cut off is still no text.
@@ -181,7 +189,12 @@ class Machine:
         if rule.do is Do.CALL:
             return self._begin(rule, text, found)
         if rule.do is Do.UNTHINK and not self._thought:
-            return self._refuse(text, found)
+            return self._refuse(text, found, found.start)
+        if rule.do is Do.INVALID:
+            shown = text[found.start : found.end]
+            self.sink.problem("native_call_invalid", shown[:_EXCERPT_CHARS])
+            self._say(shown)
+            return found.end
         self._apply(rule, text, found)
         return found.end
 
@@ -214,15 +227,17 @@ class Machine:
         """Begin a call, or refuse it."""
         body = make_body(self, rule, found.groups, text[found.start : found.end])
         if body is None:
-            return self._refuse(text, found)
+            return self._refuse(text, found, found.start)
         self.body = body
         body.start()
         return found.end
 
-    def _refuse(self, text: str, found: Found) -> int:
+    def _refuse(self, text: str, found: Found, at: int) -> int:
         """Emit what looked like a marker as text, at least its first character."""
-        self._say(text[found.start])
-        return found.start + 1
+        to = found.start + 1
+        while at < to:
+            at = self._say_until(text, at, to)
+        return to
 
     def _say(self, text: str) -> None:
         """Emit text; where blanks may be dropped, they wait."""

@@ -67,7 +67,7 @@ class Scanner:
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self._patterns = tuple(patterns)
-        self._shorter: dict[int, re.Pattern[str] | None] = {}
+        self._rivals: dict[int, re.Pattern[str] | None] = {}
         # The longest text that is ever held back.
         self.reach = max((_length(pattern) for pattern in patterns), default=1) - 1
         # Characters that may begin a marker: text without any of them needs no look.
@@ -107,8 +107,8 @@ class Scanner:
         match = self._whole.search(text, at)
         if match is None:
             return None
-        found = _found(match)
-        if found.which and self._outgrown(text, found):
+        found = self._found(match)
+        if found.which and self.outgrown(text, found):
             return None
         return found
 
@@ -117,13 +117,13 @@ class Scanner:
         match = self._whole.match(text, at)
         if match is None:
             return None
-        found = _found(match)
-        return None if found.which and self._outgrown(text, found) else found
+        found = self._found(match)
+        return None if found.which and self.outgrown(text, found) else found
 
     def find_last(self, text: str, at: int) -> Found | None:
         """Return the first marker from `at` on, when no more text will come."""
         match = self._at_end.search(text, at)
-        return None if match is None else _found(match)
+        return None if match is None else self._found(match)
 
     def hold(self, text: str, at: int) -> int:
         """Return where the tail begins that may become a marker; the text's length if none does."""
@@ -137,11 +137,36 @@ class Scanner:
         """Say whether all of the text from `at` on may become a marker."""
         return self._begun is not None and self._begun.match(text, at) is not None
 
-    def _outgrown(self, text: str, found: Found) -> bool:
+    def _found(self, match: re.Match[str]) -> Found:
+        group = match.lastindex or 0
+        which, names = self._groups[group]
+        return Found(
+            which, match.start(), match.end(group), {name: match[at] for name, at in names}
+        )
+
+    @cached_property
+    def _groups(self) -> dict[int, tuple[int, list[tuple[str, int]]]]:
+        """By the group of a pattern: its place, and the names of the groups inside it."""
+        index = self._whole.groupindex
+        return {
+            index[f"p{which}"]: (
+                which,
+                [
+                    (name.removesuffix(f"_{which}"), at)
+                    for name, at in index.items()
+                    if name.endswith(f"_{which}")
+                ],
+            )
+            for which in range(len(self._patterns))
+        }
+
+    def outgrown(self, text: str, found: Found) -> bool:
         """Say whether a pattern that comes first may still match at the same place."""
-        if found.which not in self._shorter:
-            self._shorter[found.which] = _beginnings(self._patterns[: found.which])
-        begun = self._shorter[found.which]
+        which = found.which
+        if which not in self._rivals:
+            rivals = [one for one in self._patterns[:which] if _rival(one, self._patterns[which])]
+            self._rivals[which] = _beginnings(rivals)
+        begun = self._rivals[which]
         return (
             begun is not None
             and len(text) - found.start <= self.reach
@@ -149,20 +174,23 @@ class Scanner:
         )
 
 
-def _found(match: re.Match[str]) -> Found:
-    label = str(match.lastgroup)
-    which = int(label[1:])
-    suffix = f"_{which}"
-    groups = {
-        name.removesuffix(suffix): value
-        for name, value in match.groupdict().items()
-        if value is not None and name.endswith(suffix)
-    }
-    return Found(which, match.start(), match.end(label), groups)
+def _rival(one: Pattern, other: Pattern) -> bool:
+    """Say whether two patterns may begin alike."""
+    return any(
+        first.startswith(second) or second.startswith(first)
+        for first in map(_lead, _flat(one))
+        for second in map(_lead, _flat(other))
+    )
+
+
+def _lead(flat: Pattern) -> str:
+    """Return the string that a pattern begins with."""
+    return flat[0] if isinstance(flat[0], str) else ""
 
 
 def _flat(pattern: Pattern) -> Iterator[Pattern]:
     """Yield the sequences without choices that `pattern` stands for."""
+    pattern = tuple(part for part in pattern if part != "")
     for place, part in enumerate(pattern):
         if isinstance(part, OneOf):
             for choice in part.choices:
@@ -183,10 +211,10 @@ def _regex(pattern: Pattern, number: int, *, ended: bool = False) -> str:
                 run = f"{part.chars}{{{part.least},{part.most}}}{lazy}"
                 out.append(f"(?P<{part.name}_{number}>{run})" if part.name else run)
             case OneOf():
-                choices = "|".join(_regex(choice, number) for choice in part.choices)
+                choices = "|".join(_regex(choice, number, ended=ended) for choice in part.choices)
                 out.append(f"(?:{choices})")
             case Ahead():
-                rest = _regex(pattern[place + 1 :], number)
+                rest = _regex(pattern[place + 1 :], number, ended=ended)
                 ending = r"|\s*\Z" if ended and part.or_end else ""
                 # The group around the whole ends here: what is looked at is no part of it.
                 out.append(f"(?={rest}{ending})")

@@ -45,6 +45,7 @@ from dragoman.turn.tools import NO_TOOLS, ToolTable
 
 ThinkTagsMode: TypeAlias = Literal["off", "auto", "implicit_open"]
 
+_TEXTS: Final = frozenset({TextDelta, ReasoningDelta})
 _SCANNED: Final = frozenset({BlockKind.TEXT, BlockKind.REASONING})
 _NEVER: Final = "\0\uffff\0"  # stands in no text: nothing can begin a marker
 _PLAIN_ENDS: Final = frozenset(
@@ -78,6 +79,7 @@ class Splitter:
         # Deltas of this type pass as they are if they do not hold the character `_lead`.
         self._passing: type | None = None
         self._lead = _NEVER
+        self._calling: Machine | None = None  # the machine, if it is inside a call
 
     @property
     def pending(self) -> bool:
@@ -93,17 +95,25 @@ class Splitter:
         """Return the events that are ready."""
         append = self._sequencer.out.append
         for event in events:
-            if type(event) is self._passing and self._lead not in event.text:  # type: ignore[union-attr]
+            cls = type(event)
+            if cls is self._passing and self._lead not in event.text:  # type: ignore[union-attr]
                 append(event)
+            elif self._calling is not None and cls in _TEXTS:
+                # Inside a call: nothing but its end changes anything here.
+                machine = self._calling
+                machine.feed(event.text)  # type: ignore[union-attr]
+                if machine.body is None:
+                    self._look()
             else:
                 self._take(event)
                 self._look()
         return self._sequencer.take()
 
     def _look(self) -> None:
-        """See which deltas may pass without a look."""
+        """See what may be done with the next delta without much thought."""
         machine = self._machine
         self._passing = None
+        self._calling = machine if machine is not None and machine.body is not None else None
         if self._shift or self._ending:
             return
         if machine is None:

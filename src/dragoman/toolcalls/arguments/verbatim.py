@@ -1,16 +1,10 @@
-"""How a call's arguments are written: from text, cut anywhere, to JSON fragments.
+"""Arguments that are JSON already: passed on as they come."""
 
-A body takes the text after a call's header.  It says through the machine what it found, and returns how
-far it read; what it did not read comes again with the next piece.
-"""
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from dragoman.errors import TooLarge
-from dragoman.toolcalls.format import Json, Literals, Objects, Rule, Tags
 from dragoman.turn.arguments import JsonArguments
 
 if TYPE_CHECKING:
@@ -20,34 +14,15 @@ _EXCERPT_CHARS: Final = 200
 _SPACE: Final = " \t\n\r"
 
 
-class Body(Protocol):
-    """The open call."""
-
-    @property
-    def holding(self) -> bool:
-        """Something of the call has come and not left, apart from what the machine holds."""
-        ...
-
-    def start(self) -> None:
-        """Begin, after the machine knows this body."""
-        ...
-
-    def feed(self, text: str, at: int, /) -> int:
-        """Read on from `at`; return where reading stopped."""
-        ...
-
-    def close(self, text: str, at: int, /, *, cut: bool) -> int:
-        """Read the last of the text and end the call; `cut` says that the model was stopped."""
-        ...
-
-
 class JsonBody:
     """One JSON object, passed on as it comes.
 
     Without a name the call waits until its arguments are whole: they may tell which tool is meant.
     """
 
-    def __init__(self, machine: "Machine", call_id: str, name: str | None, raw: str) -> None:
+    def __init__(
+        self, machine: "Machine", call_id: str, name: str | None, raw: str, *, ended: bool = False
+    ) -> None:
         self._machine = machine
         self._sink = machine.sink
         self._call_id = call_id
@@ -55,6 +30,7 @@ class JsonBody:
         self._arguments = JsonArguments(limits=machine.limits)
         self._raw: list[str] | None = [raw] if name is None else None
         self._waiting: list[str] = []  # arguments of a call without a name
+        self._ended = ended  # the header was the whole call
         self._free = False  # no JSON: arguments end where a marker says so
         self._overfull = False  # a limit was passed: the rest is dropped
 
@@ -66,24 +42,36 @@ class JsonBody:
         if self._name is not None:
             self._machine.enter_call()
             self._sink.begin(self._call_id, self._name)
+            if self._ended:
+                self._end(cut=False)
 
     def feed(self, text: str, at: int, /) -> int:
         if self._free:
             return self._read_free(text, at)
+        if not at and self._raw is None and "}" not in text:
+            # The road of nearly every piece: it goes on, and cannot end the object.
+            self._take(text)
+            if not self._arguments.stalled and not self._overfull:
+                return len(text)
+            return self._leave_json(text, 0)
         arguments = self._arguments
-        self._take(text[at:] if at else text)
+        blanks = self._take(text[at:] if at else text)
         if arguments.whole:
-            to = len(text) - len(arguments.take_unread())
+            to = len(text) - len(arguments.take_unread()) - blanks
             self._keep(text[at:to])
             self._end(cut=False)
             return to
         if arguments.stalled or self._overfull:
-            self._free = True
-            to = len(text) - len(arguments.take_unread())
-            self._keep(text[at:to])
-            return self._read_free(text, to)
+            return self._leave_json(text, at)
         self._keep(text[at:])
         return len(text)
+
+    def _leave_json(self, text: str, at: int) -> int:
+        """Go on where the text is no JSON any more."""
+        self._free = True
+        to = len(text) - len(self._arguments.take_unread())
+        self._keep(text[at:to])
+        return self._read_free(text, to)
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
         at = self.feed(text, at)
@@ -106,23 +94,27 @@ class JsonBody:
             self._end(cut=False)
         return to
 
-    def _take(self, fragment: str) -> None:
+    def _take(self, fragment: str) -> int:
+        """Take a fragment; return how many blanks at its end belong to what follows the object."""
         if self._overfull:
-            return
+            return 0
         try:
             out = self._arguments.feed(fragment)
         except TooLarge as error:
             self._overfull = True
             self._sink.problem("native_call_invalid", str(error))
-            return
-        if self._arguments.whole:
-            out = out.rstrip(_SPACE)
+            return 0
         if not out:
-            return
+            return 0
+        blanks = 0
+        if out[-1] in _SPACE and self._arguments.whole:
+            blanks = len(out) - len(out.rstrip(_SPACE))
+            out = out.rstrip(_SPACE)
         if self._raw is None:
             self._sink.args(out)
         else:
             self._waiting.append(out)
+        return blanks
 
     def _keep(self, raw: str) -> None:
         if self._raw is not None:
@@ -181,23 +173,3 @@ def settle(arguments: JsonArguments, *, cut: bool) -> Outcome:
     if not cut and arguments.only_closers_missing:
         return Outcome(text + ending.repair, True, "", (*losses, "args_repaired"))
     return Outcome(text, False, ending.repair, (*losses, "call_cut"))
-
-
-def make_body(machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: str) -> Body | None:
-    """Return the body for a call that a rule begins, or None if it is no call after all."""
-    declared = machine.declared
-    call_id = groups.get("id", "")
-    name: str | None = None
-    if "name" in groups:
-        name = declared.plain(groups["name"])
-    elif "id" in groups:
-        name = declared.kimi(call_id)
-    if rule.declared and declared.known and name not in declared:
-        return None
-    match rule.body:
-        case Json():
-            return JsonBody(machine, call_id, name, raw)
-        case Tags() | Objects() | Literals() | None:
-            return None
-        case _:
-            assert_never(rule.body)

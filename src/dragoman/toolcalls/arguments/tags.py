@@ -1,0 +1,292 @@
+"""Arguments between tags: each parameter is converted to JSON while it comes.
+
+A string leaves escaped as it arrives.  Any other value waits for its closing tag, for only then is its
+type certain.  A closing tag inside a value is data unless a legal continuation follows it.
+"""
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from dragoman.toolcalls.format import Tags
+from dragoman.toolcalls.scanner import Found, Scanner
+from dragoman.toolcalls.schema import (
+    STRING_ONLY,
+    STRING_OR_NULL,
+    escaped,
+    json_or_string,
+    quoted,
+    to_json,
+)
+from dragoman.turn.arguments import JsonArguments
+
+if TYPE_CHECKING:
+    from dragoman.toolcalls.machine import Machine
+
+_SOLID: Final = re.compile(r"\S")
+_EXCERPT_CHARS: Final = 200
+
+
+class _Markers:
+    """What counts between parameters, and what inside a value."""
+
+    def __init__(self, spec: Tags) -> None:
+        self.between = Scanner([*spec.param, *spec.call_end, *spec.skip])
+        self.params = len(spec.param)
+        self.ends = self.params + len(spec.call_end)
+        self.closers = Scanner(spec.call_end)
+        self.openers = Scanner(spec.param)
+        self.value = Scanner([*spec.value_end, *spec.value_cut])
+
+
+_markers = cache(_Markers)
+
+
+class TagsBody:
+    """The parameters of one call."""
+
+    def __init__(
+        self, machine: "Machine", spec: Tags, call_id: str, name: str, *, ended: bool = False
+    ) -> None:
+        self._machine = machine
+        self._sink = machine.sink
+        self._spec = spec
+        self._markers = _markers(spec)
+        self._call_id = call_id
+        self._name = name
+        self._parameters = machine.declared.parameters(name)
+        self._ended = ended  # the header was the whole call
+        self._out: list[str] = []  # JSON that leaves with the next flush
+        self._keys: set[str] = set()
+        self._value: _Value | None = None  # of the parameter that is open
+        self._json: JsonArguments | None = None  # the body is one JSON object
+        self._size = 0
+
+    @property
+    def holding(self) -> bool:
+        return self._value is not None and self._value.holding
+
+    def start(self) -> None:
+        self._machine.enter_call()
+        self._sink.begin(self._call_id, self._name)
+        if self._ended:
+            self._end()
+
+    def feed(self, text: str, at: int, /) -> int:
+        """Read parameters; return where reading stopped."""
+        end = len(text)
+        while at < end and self._machine.body is self:
+            to = self._read(text, at)
+            if to == at:
+                break
+            at = to
+        self._flush()
+        return at
+
+    def close(self, text: str, at: int, /, *, cut: bool) -> int:
+        at = self.feed(text, at)
+        if self._machine.body is self and self._value is not None and not cut:
+            found = self._markers.value.find_last(text, at)
+            if found is not None:
+                self._value.add(text[at : found.start])
+                self._end_value()
+                at = self.feed(text, found.end)
+        if self._machine.body is not self:
+            return at
+        rest = text[at:].lstrip()
+        if self._value is not None:
+            # A closing tag that was cut off is no part of the value.
+            self._cut(self._value.repair)
+        elif (rest and not self._closing(rest)) or (cut and not rest):
+            self._cut("")
+        else:
+            self._sink.problem("native_closer_missing", self._name)
+            self._end()
+        return len(text)
+
+    def _closing(self, rest: str) -> bool:
+        """Say whether what is left can be nothing but the call's closer, cut off."""
+        markers = self._markers
+        return len(rest) > 1 and markers.closers.begins(rest) and not markers.openers.begins(rest)
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def _read(self, text: str, at: int) -> int:
+        if self._json is not None:
+            return self._read_json(text, at)
+        if self._value is None:
+            return self._read_between(text, at)
+        scanner = self._markers.value
+        found = scanner.find(text, at)
+        if found is None:
+            to = scanner.hold(text, at)
+            if to > at:
+                self._count(to - at)
+                self._value.add(text[at:to])
+            return to
+        self._count(found.start - at)
+        if "key" in found.groups and not self._may_follow(found.groups["key"]):
+            # It looks like the next parameter, but this tool has none of that name.
+            self._value.add(text[at : found.start + 1])
+            return found.start + 1
+        self._value.add(text[at : found.start])
+        self._end_value()
+        return max(found.end, at)
+
+    def _read_between(self, text: str, at: int) -> int:
+        solid = _SOLID.search(text, at)
+        if solid is None:
+            return len(text)
+        start = solid.start()
+        scanner = self._markers.between
+        found = scanner.find_at(text, start)
+        if found is not None:
+            self._obey(text, found)
+            return found.end
+        if scanner.begins(text, start):
+            return start
+        if self._spec.json and not self._keys and text[start] == "{":
+            self._json = JsonArguments(limits=self._machine.limits)
+            return start
+        # Something else begins: the call has ended without its closer.
+        self._sink.problem("native_closer_missing", self._name)
+        self._end(closed=False)
+        return start
+
+    def _obey(self, text: str, found: Found) -> None:
+        if found.which < self._markers.params:
+            self._begin_value(found.groups)
+        elif found.which < self._markers.ends:
+            self._end()
+        else:
+            noise = text[found.start : found.end]
+            self._sink.problem("native_noise_dropped", noise[:_EXCERPT_CHARS])
+
+    def _read_json(self, text: str, at: int) -> int:
+        arguments = self._json
+        assert arguments is not None  # noqa: S101 -- the caller looked
+        self._out.append(arguments.feed(text[at:]))
+        if arguments.whole or arguments.stalled:
+            at = len(text) - len(arguments.take_unread())
+            self._json = None
+            self._keys.add("")  # what follows is no second body
+            if not arguments.whole:
+                self._flush()
+                self._sink.problem("native_call_invalid", self._name)
+                self._sink.end(complete=False, repair=arguments.end().repair)
+                self._machine.leave_call()
+            else:
+                self._out[-1] = self._out[-1].rstrip()
+            return at
+        return len(text)
+
+    # --- values ------------------------------------------------------------------------------------
+
+    def _begin_value(self, groups: dict[str, str]) -> None:
+        key = groups["key"].strip()
+        self._out.append(f"{', ' if self._keys else '{'}{quoted(key)}: ")
+        self._keys.add(key)
+        flag = groups.get("string", groups.get("type"))
+        types = self._parameters.types(key)
+        if flag is not None:
+            types = STRING_ONLY if flag in ("true", "string") else frozenset()
+        self._value = _Value(self._out, types, self._spec.trim)
+
+    def _end_value(self) -> None:
+        assert self._value is not None  # noqa: S101 -- the caller looked
+        self._value.end()
+        self._value = None
+
+    def _may_follow(self, key: str) -> bool:
+        properties = self._parameters.properties
+        return key not in self._keys and (not properties or key in properties)
+
+    def _count(self, size: int) -> None:
+        self._size += size
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def _end(self, *, closed: bool = True) -> None:
+        if not self._keys:
+            self._out.append("{}")
+        elif "" not in self._keys:
+            self._out.append("}")
+        self._flush()
+        self._sink.end(complete=True)
+        if closed:
+            self._machine.leave_closed()
+        else:
+            self._machine.leave_call()
+
+    def _cut(self, repair: str) -> None:
+        self._flush()
+        self._sink.problem("call_cut", self._name)
+        self._sink.end(complete=False, repair=(repair + "}") if self._keys else "{}")
+        self._machine.leave_call()
+
+    def _flush(self) -> None:
+        if self._out:
+            json = "".join(self._out)
+            self._out.clear()
+            if json:
+                self._sink.args(json)
+
+
+class _Value:
+    """One value, as its types allow: streamed, or held until it ends."""
+
+    def __init__(self, out: list[str], types: frozenset[str], trim: str) -> None:
+        self._out = out
+        self._types = types
+        self._trim = trim
+        self._fresh = True  # nothing has come yet
+        self._held: list[str] | None = None  # text of a value that waits for its end
+        if types == STRING_ONLY:
+            self._out.append('"')
+        else:
+            self._held = []
+
+    @property
+    def holding(self) -> bool:
+        return bool(self._held)
+
+    @property
+    def repair(self) -> str:
+        """What would close the value."""
+        return "null" if self._held is not None else '"'
+
+    def add(self, text: str) -> None:
+        if self._fresh and text:
+            text = self._trimmed(text)
+        if not text:
+            return
+        if self._held is None:
+            self._out.append(escaped(text))
+            return
+        self._held.append(text)
+        if self._types == STRING_OR_NULL and not _may_be_null(self._held):
+            self._out.append('"' + escaped("".join(self._held)))
+            self._held = None
+
+    def end(self) -> None:
+        if self._held is None:
+            self._out.append('"')
+        else:
+            text = "".join(self._held)
+            self._out.append(to_json(text, self._types) if self._types else json_or_string(text))
+
+    def _trimmed(self, text: str) -> str:
+        """Leave out what the template puts before a value."""
+        if self._trim == "blank":
+            text = text.lstrip()
+            self._fresh = not text
+        else:
+            self._fresh = False
+            if self._trim == "line":
+                text = text.removeprefix("\n")
+        return text
+
+
+def _may_be_null(held: list[str]) -> bool:
+    text = "".join(held).strip().lower()
+    return "null".startswith(text)

@@ -1,0 +1,14 @@
+"""DeepSeek V3.2: DSML tags in a section called `function_calls`."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.grammars.deepseek import DSML_FIRST
+
+FORMAT: Final = Format(
+    key="deepseek_v32",
+    says="DeepSeek V3.2",
+    models=("deepseek-v3.2*",),
+    rules=DSML_FIRST,
+    starts_thinking=True,
+)

@@ -1,0 +1,14 @@
+"""FireFunction v2: an array of objects after a plain word."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.grammars.json_objects import functools_array
+
+FORMAT: Final = Format(
+    key="firefunction",
+    says="FireFunction v2",
+    models=("firefunction*",),
+    rules=functools_array(),
+    bare=True,
+)

@@ -1,0 +1,25 @@
+"""Functionary: JSON after a name in a tag, or after `>>>` and a name."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Do, Format, Json, Where, call, closes, marks
+from dragoman.toolcalls.scanner import AHEAD, BLANKS, Run
+
+_NAME: Final = Run(r"[A-Za-z0-9_.\-]", 1, 128, name="name")
+
+FORMAT: Final = Format(
+    key="functionary",
+    says="Functionary v3.1, v3.2",
+    models=("functionary*",),
+    rules=(
+        *call(("<function=", _NAME, ">", BLANKS, AHEAD, "{"), body=Json()),
+        *closes(("</function>",), stray=False),
+        *marks((">>>all\n",), do=Do.SAY, then=Where.MESSAGE),
+        *call((">>>", _NAME, "\n", BLANKS, AHEAD, "{"), body=Json()),
+        # The first `>>>` stands in the prompt.
+        *marks(("all\n",), do=Do.SAY, at={Where.START}, then=Where.MESSAGE),
+        *call((_NAME, "\n", BLANKS, AHEAD, "{"), body=Json(), at={Where.START}, declared=True),
+    ),
+    think=(),
+    bare=True,
+)

@@ -1,0 +1,54 @@
+"""gpt-oss: harmony messages; the recipient in a message's header makes it a call."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Do, Format, Json, Where, call, closes, marks
+from dragoman.toolcalls.scanner import Pattern, Run, one_of
+
+_WORD: Final = Run("[a-z]", 1, 32)
+_REST: Final = Run("[^<]", 0, 64)
+_TO: Final[Pattern] = (Run(" ", 1, 4), "to=", Run(r"[^<\s]", 1, 128, name="name"))
+_START: Final[Pattern] = (one_of("<|start|>assistant", ""),)
+_TYPE: Final[Pattern] = (one_of(("<|constrain|>", Run("[^<]", 0, 32)), ""),)
+_CHANNEL: Final[Pattern] = (one_of(("<|channel|>", Run("[^<]", 0, 64)), ""),)
+# A channel that the model took back.
+_TURNED: Final[Pattern] = (one_of(("<|channel|>", Run("[a-z]", 1, 32)), ""),)
+_END: Final[Pattern] = (one_of("<|end|>", "<|call|>", "<|return|>"),)
+
+FORMAT: Final = Format(
+    key="gpt_oss",
+    says="gpt-oss-20b, gpt-oss-120b",
+    models=("gpt-oss*",),
+    rules=(
+        *call(
+            (*_START, "<|channel|>", _WORD, *_TO, _REST, *_TYPE, "<|message|>"),
+            ("<|start|>assistant", *_TO, *_CHANNEL, *_TYPE, "<|message|>"),
+            # The name with another channel glued to it.
+            (*_START, "<|channel|>", _WORD, *_TO, "<|channel|>", _REST, *_TYPE, "<|message|>"),
+            body=Json(),
+        ),
+        *marks(
+            (*_START, *_TURNED, "<|channel|>analysis", _REST, "<|message|>"),
+            do=Do.REASON,
+            then=Where.THINK,
+        ),
+        *marks(
+            (
+                *_START,
+                *_TURNED,
+                "<|channel|>",
+                one_of("final", "commentary"),
+                _REST,
+                *_TYPE,
+                "<|message|>",
+            ),
+            ("<|start|>assistant<|message|>",),
+            do=Do.SAY,
+            then=Where.MESSAGE,
+        ),
+        *marks(_END, do=Do.SAY, at={Where.THINK}, then=Where.ANSWER),
+        *marks(_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *closes(_END),
+    ),
+    think=(),
+)

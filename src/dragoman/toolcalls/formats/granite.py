@@ -1,0 +1,26 @@
+"""Granite 3: an array of objects after a marker, or as the whole answer."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import AT_START, Format, Objects, call, closes
+from dragoman.toolcalls.grammars.json_objects import objects_after, tagged_objects
+from dragoman.toolcalls.scanner import AHEAD, BLANKS
+
+FORMAT: Final = Format(
+    key="granite",
+    says="Granite 3.x",
+    models=("granite-3*", "granite3.*"),
+    rules=(
+        *objects_after(("<|tool_call|>",)),
+        *tagged_objects("<tool_call>", "</tool_call>"),
+        # Without a marker only the answer's very beginning counts, and only declared tools.
+        *call((AHEAD, "[", BLANKS, "{"), body=Objects(declared=True), at=AT_START),
+        *closes(("<|end_of_text|>",)),
+    ),
+    think=(
+        ("Here is my thought process:", "Here is my response:"),
+        ("Here's my thought process:", "Here's my response:"),
+        ("<think>", "</think>"),
+    ),
+    bare=True,
+)

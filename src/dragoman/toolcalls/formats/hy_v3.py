@@ -1,0 +1,39 @@
+"""Hunyuan 3: keys and values in tags that may carry a suffix."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Format, closes, opens_section
+from dragoman.toolcalls.grammars.tool_call_tag import keyed_values
+from dragoman.toolcalls.scanner import AHEAD, BLANKS, Pattern, Run, one_of
+
+# Every tag may carry one common suffix, such as `:opensource`.
+_SUFFIX: Final = one_of((":", Run(r"[^<>\s]", 1, 32)), "")
+_HY_OPENER: Final[Pattern] = ("<tool_call", _SUFFIX, ">")
+_HY_CLOSER: Final[Pattern] = ("</tool_call", _SUFFIX, ">")
+_HY_SEPARATOR: Final[Pattern] = ("<tool_sep", _SUFFIX, ">")
+
+FORMAT: Final = Format(
+    key="hy_v3",
+    says="Hunyuan 3 (Hy3)",
+    models=("hy3*", "hunyuan-3*", "tencent/hy*"),
+    rules=(
+        *keyed_values(_HY_OPENER, _HY_CLOSER, suffix=_SUFFIX, separator=_HY_SEPARATOR),
+        *opens_section(
+            (
+                "<tool_calls",
+                _SUFFIX,
+                ">",
+                BLANKS,
+                AHEAD,
+                *_HY_OPENER,
+                BLANKS,
+                Run(r"[^<>\s]", 1, 128),
+                BLANKS,
+                *_HY_SEPARATOR,
+            )
+        ),
+        *closes(_HY_CLOSER, stray=False),
+        *closes(("</tool_calls", _SUFFIX, ">"), section=True, stray=False),
+    ),
+    think=(("<think>", "</think>"), ("<think:opensource>", "</think:opensource>")),
+)

@@ -1,0 +1,17 @@
+"""InternLM 2 to 3, Intern-S1: an object between special tokens."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Format, closes
+from dragoman.toolcalls.grammars.json_objects import objects_after
+from dragoman.toolcalls.scanner import BLANKS
+
+FORMAT: Final = Format(
+    key="internlm2",
+    says="InternLM2, 2.5, 3, Intern-S1",
+    models=("internlm*", "intern-s1*"),
+    rules=(
+        *objects_after(("<|action_start|>", BLANKS, "<|plugin|>")),
+        *closes(("<|action_end|>",)),
+    ),
+)

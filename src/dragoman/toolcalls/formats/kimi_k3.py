@@ -1,0 +1,53 @@
+"""Kimi K3 (XTML): channels and typed arguments between special tokens."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Do, Format, Tags, Where, call, closes, marks, opens_section
+from dragoman.toolcalls.scanner import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
+
+_CALL: Final = ('<|open|>call tool="',)
+_INDEX: Final = ('"', Run(r"[^<]", 0, 64), "<|sep|>")
+_ARGUMENT: Final = (
+    '<|open|>argument key="',
+    Run(r"[^\"<>]", 1, 256, name="key"),
+    '" type="',
+    Run("[a-z]", 1, 16, name="type"),
+    '"<|sep|>',
+)
+
+FORMAT: Final = Format(
+    key="kimi_k3",
+    says="Kimi K3",
+    models=("kimi-k3*", "kimi_k3*"),
+    rules=(
+        *call(
+            (*_CALL, Run(r"[^\"<>]", 1, 128, name="name"), *_INDEX),
+            body=Tags(
+                param=(_ARGUMENT,),
+                value_end=(
+                    (
+                        "<|close|>argument<|sep|>",
+                        BLANKS,
+                        AHEAD_OR_END,
+                        one_of("<|open|>argument", "<|close|>"),
+                    ),
+                ),
+                value_cut=((AHEAD, *_ARGUMENT), (AHEAD, "<|close|>call<|sep|>")),
+                call_end=(("<|close|>call<|sep|>",),),
+            ),
+        ),
+        *opens_section(("<|open|>tools<|sep|>", BLANKS, AHEAD, *_CALL)),
+        *marks(("<|open|>response<|sep|>",), do=Do.SAY, then=Where.MESSAGE),
+        *marks(("<|close|>response<|sep|>",), do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *marks(("<|open|>message<|sep|>",), do=Do.SKIP, at={Where.START, Where.ANSWER}),
+        *closes(("<|close|>tools<|sep|>",), section=True),
+        *closes((one_of("<|close|>message<|sep|>", "<|end_of_msg|>"),)),
+        *marks(
+            (one_of("<|close|>message<|sep|>", "<|end_of_msg|>"),),
+            do=Do.SKIP,
+            at={Where.MESSAGE, Where.ANSWER},
+        ),
+    ),
+    think=(("<|open|>think<|sep|>", "<|close|>think<|sep|>"),),
+    starts_thinking=True,
+)

@@ -1,0 +1,39 @@
+"""MiniCPM 5: functions and parameters in tags with names as attributes."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Format, Tags, call, closes
+from dragoman.toolcalls.scanner import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
+
+_PARAM_NAME: Final = Run(r"[^\"'<>\n]", 1, 256, name="key")
+_QUOTE: Final = Run(r"[\"']", 1, 1)
+FORMAT: Final = Format(
+    key="minicpm5",
+    says="MiniCPM 5",
+    models=("minicpm5*",),
+    rules=(
+        *call(
+            (
+                "<function",
+                Run(" ", 0, 2),
+                "name=",
+                _QUOTE,
+                Run(r"[^\"'<>\s]", 1, 128, name="name"),
+                _QUOTE,
+                ">",
+                BLANKS,
+                AHEAD,
+                one_of("<param", "</function>"),
+            ),
+            body=Tags(
+                param=(("<param", Run(" ", 0, 2), "name=", _QUOTE, _PARAM_NAME, _QUOTE, ">"),),
+                value_end=(
+                    (BLANKS, "</param>", BLANKS, AHEAD_OR_END, one_of("<param", "</function>")),
+                ),
+                call_end=(("</function>",),),
+                trim="blank",
+            ),
+        ),
+        *closes(("</function>",), stray=False),
+    ),
+)

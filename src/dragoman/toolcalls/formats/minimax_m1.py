@@ -1,0 +1,13 @@
+"""MiniMax-M1: one object on each line, in one section."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.grammars.json_objects import tagged_objects
+
+FORMAT: Final = Format(
+    key="minimax_m1",
+    says="MiniMax-M1",
+    models=("minimax-m1*",),
+    rules=tagged_objects("<tool_calls>", "</tool_calls>"),
+)

@@ -1,0 +1,47 @@
+"""Mistral and kin: an array after a marker, later a name and JSON after each marker."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Format, Json, Objects, call, closes
+from dragoman.toolcalls.grammars.json_objects import further_objects, objects_after
+from dragoman.toolcalls.scanner import AHEAD, BLANKS, Run, one_of
+
+_MARKER: Final = "[TOOL_CALLS]"
+_CLOSER: Final = "[/TOOL_CALLS]"
+_NAME: Final = Run(r"[^\[\]{}<>\s\"']", 1, 128, name="name")
+_ID: Final = Run("[A-Za-z0-9]", 1, 64, name="id")
+_OBJECTS: Final = Objects(id_keys=("id",))
+
+FORMAT: Final = Format(
+    key="mistral",
+    says="Mistral, Mixtral, Nemo, Codestral, Devstral, Magistral, Ministral, Pixtral",
+    models=(
+        "mistral*",
+        "mixtral*",
+        "ministral*",
+        "codestral*",
+        "devstral*",
+        "magistral*",
+        "pixtral*",
+    ),
+    rules=(
+        *objects_after((_MARKER,), body=_OBJECTS),
+        *call(
+            (_MARKER, BLANKS, _NAME, BLANKS, "[CALL_ID]", _ID, "[ARGS]"),
+            (_MARKER, BLANKS, _NAME, BLANKS, "[CALL_ID]", _ID, AHEAD, "{"),
+            (_MARKER, BLANKS, _NAME, BLANKS, "[ARGS]"),
+            (_MARKER, BLANKS, _NAME, BLANKS, AHEAD, "{"),
+            body=Json(),
+        ),
+        # A name and nothing else, before the next call or the end.
+        *call(
+            (_MARKER, BLANKS, _NAME, BLANKS, AHEAD, one_of(_MARKER, _CLOSER)),
+            body=Json(),
+            empty=True,
+        ),
+        *further_objects(body=_OBJECTS),
+        *closes((_CLOSER,)),
+        *closes(("</s>",)),
+    ),
+    think=(("[THINK]", "[/THINK]"), ("<think>", "</think>")),
+)

@@ -1,0 +1,30 @@
+"""Solar Open: id, name and arguments between special tokens."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Format, Json, call, closes, opens_section
+from dragoman.toolcalls.scanner import AHEAD, BLANKS, Run
+
+FORMAT: Final = Format(
+    key="solar_open",
+    says="Solar Open",
+    models=("solar-open*",),
+    rules=(
+        *call(
+            (
+                "<|tool_call:begin|>",
+                BLANKS,
+                Run(r"[^<\s]", 0, 128, name="id"),
+                BLANKS,
+                "<|tool_call:name|>",
+                BLANKS,
+                Run(r"[^<\s]", 1, 128, name="name"),
+                BLANKS,
+                "<|tool_call:args|>",
+            ),
+            body=Json(),
+        ),
+        *opens_section(("<|tool_calls|>", BLANKS, AHEAD, "<|tool_call:begin|>")),
+        *closes(("<|tool_call:end|>",)),
+    ),
+)

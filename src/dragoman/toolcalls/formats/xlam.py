@@ -1,0 +1,23 @@
+"""xLAM 2: an array of objects, bare, in a fence or between tags."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import AT_START, Do, Format, Objects, Where, call, marks
+from dragoman.toolcalls.grammars.json_objects import objects_after, tagged_objects
+from dragoman.toolcalls.scanner import AHEAD, BLANKS, one_of
+
+FORMAT: Final = Format(
+    key="xlam",
+    says="Salesforce xLAM 2",
+    models=("xlam*",),
+    rules=(
+        *tagged_objects("<tool_call>", "</tool_call>"),
+        *objects_after(("[TOOL_CALLS]",)),
+        *call(
+            (one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"), body=Objects(declared=True)
+        ),
+        *call((AHEAD, "[", BLANKS, "{"), body=Objects(declared=True), at=AT_START),
+        *marks(("```",), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+    ),
+    bare=True,
+)

@@ -1,0 +1,1 @@
+"""Grammars that several families share."""

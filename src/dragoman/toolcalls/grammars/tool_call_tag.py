@@ -1,0 +1,113 @@
+"""What stands between `<tool_call>` and `</tool_call>`: one grammar for all who share the tag.
+
+What follows the tag decides: `{` is a JSON object, `<function=` a function with parameters in tags, a
+name one with keys and values in tags.
+"""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Rule, Tags, call, closes, opens_section
+from dragoman.toolcalls.scanner import AHEAD, AHEAD_OR_END, BLANKS, Part, Pattern, Run, one_of
+
+NAME: Final = Run(r"[^<>{}\[\]()\"'=\s]", 1, 128, name="name")
+_ANY_NAME: Final = Run(r"[^<>{}\[\]()\"'=\s]", 1, 128)
+_LINE: Final = Run(r"\n", 0, 1)
+# Blanks inside a tag, as some quantised models write them.
+_GAP: Final = Run(" ", 0, 4)
+_KEY: Final = Run(r"[^<>\n]", 1, 256, name="key")
+
+
+def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
+    """Return the rules of functions in tags: `<function=f><parameter=k>v</parameter></function>`."""
+    body = Tags(
+        param=(
+            ("<", _GAP, "parameter", _GAP, "=", _GAP, _KEY, ">"),
+            ('<parameter name="', Run(r'[^<>\n"]', 1, 256, name="key"), '">'),
+        ),
+        value_end=(
+            (
+                _LINE,
+                one_of("</parameter>", "</content>"),
+                BLANKS,
+                AHEAD_OR_END,
+                one_of("<parameter", "< parameter", "</function>", closer, opener, "<function="),
+            ),
+        ),
+        value_cut=(
+            (_LINE, AHEAD, "<parameter=", _KEY, ">"),
+            (
+                _LINE,
+                AHEAD,
+                "</function>",
+                BLANKS,
+                AHEAD_OR_END,
+                one_of(closer, opener, "<function=", "</function>"),
+            ),
+            (_LINE, AHEAD, closer, BLANKS, one_of(opener, "<function=")),
+        ),
+        call_end=(("</function>",),),
+        skip=(("</parameter>",),),
+        trim="line",
+        json=True,
+    )
+    continues = one_of("<parameter", "< parameter", "</function>", "{")
+    headers: tuple[Pattern, ...] = (
+        ("<function=", NAME, _GAP, ">", BLANKS, AHEAD, continues),
+        ('<function name="', NAME, '">', BLANKS, AHEAD, continues),
+        ("<function ", NAME, ">", BLANKS, AHEAD, continues),
+        ("<function", NAME, ">", BLANKS, AHEAD, continues),
+        ("<function=", NAME, AHEAD, "</function>"),
+    )
+    ahead = one_of(
+        ("<function=", _ANY_NAME, _GAP, ">", BLANKS, continues),
+        ("<function=", _ANY_NAME, "</function>"),
+        ('<function name="', _ANY_NAME, '">', BLANKS, continues),
+        ("<function ", _ANY_NAME, ">", BLANKS, continues),
+        ("<function", _ANY_NAME, ">", BLANKS, continues),
+    )
+    return (
+        *opens_section(
+            (opener, BLANKS, AHEAD, ahead), (opener, BLANKS, opener, BLANKS, AHEAD, ahead)
+        ),
+        *call(*headers, body=body),
+        *closes((closer,), section=True, stray=False),
+        *closes(("</function>",), stray=False),
+    )
+
+
+def keyed_values(
+    opener: Pattern,
+    closer: Pattern,
+    *,
+    suffix: Part = "",
+    separator: Pattern = (),
+) -> tuple[Rule, ...]:
+    """Return the rules of keys and values in tags: `<arg_key>k</arg_key><arg_value>v</arg_value>`.
+
+    Each tag may end with `suffix`; `separator` stands between the name and the first key, if the
+    format has such a thing.
+    """
+    key: Pattern = ("<arg_key", suffix, ">")
+    key_end: Pattern = ("</arg_key", suffix, ">")
+    value: Pattern = ("<arg_value", suffix, ">")
+    value_end: Pattern = ("</arg_value", suffix, ">")
+    named: Pattern = (*key, BLANKS, Run(r"[^<>]", 1, 256, name="key"), *key_end)
+    body = Tags(
+        param=((*named, BLANKS, *value),),
+        value_end=((*value_end, BLANKS, AHEAD_OR_END, one_of(key, closer, opener)),),
+        value_cut=((AHEAD, *named, BLANKS, *value),),
+        call_end=(closer,),
+        # A key without its value, a value without its key.
+        skip=(
+            (*key, Run(r"[^<>]", 0, 256), *key_end, AHEAD, BLANKS, one_of(key, closer)),
+            (*value, Run(r"[^<]", 0, 256), *value_end),
+            value_end,
+        ),
+    )
+    if separator:
+        return call((*opener, BLANKS, NAME, BLANKS, *separator), body=body)
+    return (
+        *call((*opener, BLANKS, NAME, BLANKS, AHEAD, *key), body=body),
+        # Without arguments nothing but the name tells a call from prose.
+        *call((*opener, BLANKS, NAME, BLANKS, *closer), body=body, declared=True, empty=True),
+    )
