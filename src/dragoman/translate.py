@@ -226,6 +226,8 @@ class Translator:
                 out.append(send(event))
         except IllegalOrder as error:
             # Our own mistake: the client is told in its own dialect, and the stream ends.
+            if self.outcome is not None:
+                return b"".join(out)  # it has ended already
             fault = Fault(FaultKind.GATEWAY, f"gateway error: {error}", code="gateway_error")
             self.outcome = fault
             out.append(send(fault))

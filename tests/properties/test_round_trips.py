@@ -56,7 +56,14 @@ def test_what_a_writer_says_its_reader_understands(name: str, data: st.DataObjec
     written = b"".join(writer.send(event) for event in events)
     read = drive(StreamReader(dialect(name).frame_reader(exchange), exchange), [written])
 
-    assert told(events) == told(read)
+    expected, found = told(events), told(read)
+    if name == "chat" and isinstance(expected[-1], Fault):
+        # Chat does not say where a block ends: before a failure nobody can tell.
+        expected, found = (
+            [event for event in one if not isinstance(event, BlockEnd | Opaque)]
+            for one in (expected, found)
+        )
+    assert expected == found
 
 
 @pytest.mark.parametrize("name", DIALECT_NAMES)

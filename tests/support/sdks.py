@@ -1,10 +1,12 @@
 """The vendors' own SDKs as judges: they read our bytes as if a server had sent them."""
 
+from contextlib import suppress
 from typing import Any
 
 import anthropic
 import httpx2
 import openai
+from openai.lib.streaming.chat import ChatCompletionStreamState
 
 
 def _transport(body: bytes, *, stream: bool, status: int = 200) -> httpx2.MockTransport:
@@ -44,12 +46,7 @@ def accumulate(dialect: str, stream: bytes) -> dict[str, Any]:
                 pass
             return events.get_final_message().to_dict(mode="json")
     if dialect == "chat":
-        with _openai(stream, stream=True).chat.completions.stream(
-            model="m", messages=[{"role": "user", "content": "x"}]
-        ) as chunks:
-            for _ in chunks:
-                pass
-            return chunks.get_final_completion().to_dict(mode="json")
+        return _accumulate_chat(stream)
     with _openai(stream, stream=True).responses.stream(model="m", input="x") as events:
         for event in events:
             # The helper's own `get_final_response` knows `completed` only.
@@ -58,6 +55,21 @@ def accumulate(dialect: str, stream: bytes) -> dict[str, Any]:
         if final["status"] == "completed":
             events.get_final_response()
         return final
+
+
+def _accumulate_chat(stream: bytes) -> dict[str, Any]:
+    """Run the state that stands behind the vendor's stream helper.
+
+    The helper itself stops at a cut or filtered answer, to say that there is nothing to parse; the state
+    goes on to the token counts.
+    """
+    state = ChatCompletionStreamState()
+    for chunk in _openai(stream, stream=True).chat.completions.create(
+        model="m", messages=[{"role": "user", "content": "x"}], stream=True
+    ):
+        with suppress(openai.LengthFinishReasonError, openai.ContentFilterFinishReasonError):
+            state.handle_chunk(chunk)
+    return state.current_completion_snapshot.to_dict(mode="json")
 
 
 def parse_body(dialect: str, body: bytes) -> dict[str, Any]:

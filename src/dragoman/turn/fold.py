@@ -1,6 +1,6 @@
 """From events to a whole answer: the only way there is."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from msgspec import Raw, Struct
@@ -173,10 +173,12 @@ def unfold(answer: Answer) -> list[Event]:
                 block.raw,
             )
         )
+        is_call = block.kind in (BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL)
+        if is_call:  # state of a call is known from its start
+            events.extend(block.opaque)
         match block.kind:
             case BlockKind.TEXT if block.text:
-                logprobs = block.logprobs[0] if len(block.logprobs) == 1 else None
-                events.append(TextDelta(index, block.text, logprobs))
+                events.append(TextDelta(index, block.text, _joined(block.logprobs)))
             case BlockKind.TOOL_CALL:
                 events.append(ArgsDelta(index, block.text))
             case BlockKind.CUSTOM_CALL if block.text:
@@ -190,7 +192,8 @@ def unfold(answer: Answer) -> list[Event]:
             for part, segment in enumerate(block.segments)
         )
         events.extend(block.citations)
-        events.extend(block.opaque)
+        if not is_call:
+            events.extend(block.opaque)
         events.append(BlockEnd(index, block.complete, block.repair))
     if answer.usage is not None:
         events.append(answer.usage)
@@ -199,3 +202,11 @@ def unfold(answer: Answer) -> list[Event]:
     if answer.fault is not None:
         events.append(answer.fault)
     return events
+
+
+def _joined(lists: Sequence[Raw]) -> Raw | None:
+    """Return JSON lists as one."""
+    if len(lists) < 2:
+        return lists[0] if lists else None
+    bodies = [bytes(one).strip()[1:-1].strip() for one in lists]
+    return Raw(b"[" + b",".join(body for body in bodies if body) + b"]")
