@@ -28,7 +28,13 @@ MENDED: Final = frozenset(
 )
 # Faults that the peer did not tell itself.
 _OURS: Final = frozenset(
-    {"upstream_truncated", "upstream_empty", "upstream_malformed", "invalid_arguments"}
+    {
+        "upstream_truncated",
+        "upstream_empty",
+        "upstream_malformed",
+        "invalid_arguments",
+        "call_without_name",
+    }
 )
 _CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 

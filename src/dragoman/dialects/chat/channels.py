@@ -14,6 +14,7 @@ from dragoman.dialects.chat.details import Details
 from dragoman.dialects.chat.schema import PARTS, ContentPart, Delta, Logprobs, is_given
 from dragoman.dialects.chat.surrogates import Halves
 from dragoman.dialects.decoding import decode
+from dragoman.errors import Malformed
 from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import OpaqueKind
 
@@ -65,7 +66,10 @@ class Channels:
         """Tell the reasoning of a delta once, whatever the number of fields it stands in."""
         readable = []
         if is_given(delta.reasoning_details):
-            readable = self._details.add(delta.reasoning_details)
+            try:
+                readable = self._details.add(delta.reasoning_details)
+            except Malformed:
+                self._lose_once("part_unknown", "", "reasoning_details")
             self.careful = True
         for text, channel, part in readable:
             self.settle("reasoning")
@@ -118,7 +122,11 @@ class Channels:
 
     def _thinking(self, raw: Raw) -> None:
         """Tell the reasoning of a content part: a string, or parts again."""
-        parts = decode(PARTS, bytes(raw))
+        try:
+            parts = decode(PARTS, bytes(raw))
+        except Malformed:
+            self._lose_once("part_unknown", "", "thinking")
+            return
         for text in [parts] if isinstance(parts, str) else [part.text or "" for part in parts]:
             self._think(text)
 

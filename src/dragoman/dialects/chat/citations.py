@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.dialects.chat.schema import UrlCitation
+from dragoman.dialects.chat.schema import UrlCitation, is_given
 from dragoman.dialects.chat.surrogates import clean
 from dragoman.dialects.decoding import decode
 from dragoman.turn.events import Citation
@@ -34,7 +34,7 @@ def read_annotations(raw: Raw, base: int) -> list[Citation | None]:
         Malformed: they are no list of objects.
     """
     citations: list[Citation | None] = []
-    for one in decode(_LIST, bytes(raw)):
+    for one in decode(_LIST, bytes(raw)) if is_given(raw) else ():
         cited = decode(_ANNOTATION, bytes(one)).url_citation
         citations.append(None if cited is None else _citation(cited, base, one))
     return citations

@@ -22,7 +22,6 @@ from dragoman.dialects.chat.schema import (
     HEAD,
     PLAIN,
     STRING,
-    VENDOR_USAGE,
     Choice,
     Chunk,
     Delta,
@@ -248,20 +247,24 @@ class ChatReader:
     # --- what comes beside the text -----------------------------------------------------------------
 
     def _additions(self, delta: Delta) -> None:
-        if is_given(delta.annotations):
-            for citation in read_annotations(delta.annotations, self._channels.text_base):
-                if citation is None:
-                    self._lose_once("citations_dropped")
-                else:
-                    self.assembler.citation(citation)
+        try:
+            citations = read_annotations(delta.annotations, self._channels.text_base)
+        except Malformed:
+            citations = [None]
+        for citation in citations:
+            if citation is None:
+                self._lose_once("citations_dropped")
+            else:
+                self.assembler.citation(citation)
         for name, raw in (("audio", delta.audio), ("images", delta.images)):
             if is_given(raw):
                 self._lose_once("part_unknown", "", name)
 
     def _extras(self, chunk: Chunk) -> None:
         """Note what some vendors put beside the choices."""
-        if is_given(chunk.x_groq):
-            self._note_usage(decode(VENDOR_USAGE, bytes(chunk.x_groq)).usage)
+        usage = _fields(bytes(chunk.x_groq)).get("usage")
+        if usage is not None:
+            self._note_usage(usage)
         if is_given(chunk.citations):
             self._citations = chunk.citations
 

@@ -126,12 +126,6 @@ class Head(Struct, gc=False):
     created: Raw = EMPTY
 
 
-class VendorUsage(Struct, gc=False):
-    """`x_groq`."""
-
-    usage: Raw = EMPTY
-
-
 class PromptDetails(Struct, gc=False):
     cached_tokens: float | None = None
     cache_write_tokens: float | None = None
@@ -170,7 +164,6 @@ CHUNK: Final = msgspec.json.Decoder(Chunk)
 PLAIN: Final = msgspec.json.Decoder(PlainChunk)
 HEAD: Final = msgspec.json.Decoder(Head)
 USAGE: Final = msgspec.json.Decoder(UsageCounts)
-VENDOR_USAGE: Final = msgspec.json.Decoder(VendorUsage)
 PARTS: Final[msgspec.json.Decoder[str | list[ContentPart]]] = msgspec.json.Decoder(
     str | list[ContentPart]
 )
