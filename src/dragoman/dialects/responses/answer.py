@@ -100,10 +100,11 @@ class ResponseHead:
 def _echo(exchange: Exchange) -> bytes:
     request = exchange.request
     given = request.settings if isinstance(request, ResponsesRequest) else {}
-    return b"".join(
-        b',"%b":%b' % (name.encode(), one_line(given[name]) if name in given else default)
-        for name, default in _ECHOES
-    )
+    fields: list[bytes] = []
+    for name, default in _ECHOES:
+        value = given.get(name, NULL)
+        fields.append(b',"%b":%b' % (name.encode(), default if value == NULL else one_line(value)))
+    return b"".join(fields)
 
 
 def one_line(raw: Raw) -> bytes:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from dragoman.dialects.responses.events import ANNOTATION, OutputItem
+from dragoman.dialects.responses.events import ANNOTATION, OutputItem, TextDeltaEvent
 from dragoman.dialects.responses.outputs import Item, Items
 from dragoman.dialects.responses.schema import HOSTED_ITEMS, Part
 from dragoman.dialects.responses.shells import NAME_BY_CALL, SHELLS, arguments_of
@@ -37,6 +37,7 @@ class Pieces:
         self.items = Items()
         self.pairs: Pairs | None = None  # set once the peer cut a surrogate pair in two
         self._tools = tools
+        self.hot: TextDeltaEvent | None = None  # an event of the text part that is in focus
         self._focus: tuple[object, ...] = ()  # which part the open text or reasoning block holds
         self._spoke = False  # text was said
         self._refusing = False  # the last thing said was a refusal
@@ -156,6 +157,7 @@ class Pieces:
         if self.pairs and self.pairs.held:
             self._release_half()
         self._focus = ()
+        self.hot = None
         self.assembler.split()
 
     def text(self, item: Item, index: int, text: str, logprobs: list[Raw] | None = None) -> None:

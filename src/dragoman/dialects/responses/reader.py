@@ -93,6 +93,19 @@ class ResponsesReader:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._read_odd(frame)
             return
+        hot = self._pieces.hot
+        # The road of nearly every event: more text for the part that is open.
+        if (
+            hot is not None
+            and type(event) is TextDeltaEvent
+            and event.item_id == hot.item_id
+            and event.content_index == hot.content_index
+            and event.output_index == hot.output_index
+            and event.delta
+            and not event.logprobs
+        ):
+            self.assembler.text(event.delta)
+            return
         self._tell(event)
 
     def end(self) -> None:
@@ -166,6 +179,7 @@ class ResponsesReader:
                     event.delta,
                     event.logprobs,
                 )
+                self._pieces.hot = event if event.delta and not self._pieces.pairs else None
             case ArgumentsDelta():
                 self._pieces.args(self._items.of(event, "function_call"), event.delta)
             case InputDeltaEvent():

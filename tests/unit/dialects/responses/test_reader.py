@@ -1,0 +1,314 @@
+"""What the corpus does not show of the reader: complete bodies, odd peers, the end."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.dialects.responses import DIALECT
+from dragoman.dialects.stream import StreamReader, read_answer
+from dragoman.errors import Malformed
+from dragoman.exchange import Exchange
+from dragoman.profiles.profile import Profile
+from dragoman.turn.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Event,
+    Fault,
+    FaultKind,
+    Finish,
+    FinishReason,
+    TextDelta,
+)
+from dragoman.turn.fold import Answer, fold
+from dragoman.turn.merge import merged
+from tests.support.corpus import corpus, drive
+
+OPENAI = Profile(name="openai")
+MESSAGE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "Hi.", "annotations": []}],
+}
+CALL = {"id": "fc_1", "type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a":1}'}
+
+
+def read_body(value: Any, exchange: Exchange | None = None) -> Answer:
+    frames = DIALECT.frame_reader(exchange or Exchange(profile=OPENAI))
+    data = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    read_answer(frames, data)
+    return fold(frames.assembler.take())
+
+
+def read(*events: dict[str, Any], exchange: Exchange | None = None) -> list[Event]:
+    exchange = exchange or Exchange(profile=OPENAI)
+    stream = b"".join(b"data: " + msgspec.json.encode(event) + b"\n\n" for event in events)
+    return merged(drive(StreamReader(DIALECT.frame_reader(exchange), exchange), [stream]))
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        ("completed", None, FinishReason.TOOL_CALLS),
+        (None, None, FinishReason.TOOL_CALLS),
+        ("incomplete", "max_output_tokens", FinishReason.LENGTH),
+        ("incomplete", "content_filter", FinishReason.CONTENT_FILTER),
+        ("incomplete", None, FinishReason.LENGTH),
+    ],
+)
+def test_a_complete_body_is_read(
+    status: str | None, reason: str | None, expected: FinishReason
+) -> None:
+    details = {"reason": reason} if reason else None
+    body = {
+        "id": "r",
+        "model": "m",
+        "status": status,
+        "output": [MESSAGE, CALL],
+        "incomplete_details": details,
+    }
+
+    answer = read_body(body)
+
+    assert [BlockKind.TEXT, BlockKind.TOOL_CALL] == [block.kind for block in answer.blocks]
+    assert answer.finish is not None
+    assert expected == answer.finish.reason
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in corpus("responses") if b'"response.completed"' in case.stream],
+    ids=str,
+)
+def test_a_complete_body_tells_what_its_stream_tells(case: Any) -> None:
+    last = [
+        line
+        for line in case.stream.split(b"\n")
+        if b"response.completed" in line and b"data:" in line
+    ][-1]
+    body = msgspec.json.decode(last.removeprefix(b"data: ").removeprefix(b"data:"))["response"]
+    streamed = fold(drive(case.reader(), [case.stream]))
+    if not body.get("output") or "interleaved_messages" in case.name:
+        return  # the end does not repeat what was streamed, or the stream cut it differently
+
+    whole = read_body(msgspec.json.encode(body), case.exchange())
+
+    same = [(b.kind, b.text, b.segments, b.call_id, b.name, b.complete) for b in streamed.blocks]
+    assert sorted(same, key=str) == sorted(
+        ((b.kind, b.text, b.segments, b.call_id, b.name, b.complete) for b in whole.blocks), key=str
+    )
+    assert streamed.finish == whole.finish
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (
+            {
+                "status": "failed",
+                "output": [],
+                "error": {"code": "rate_limit_exceeded", "message": "m"},
+            },
+            FaultKind.RATE_LIMIT,
+        ),
+        ({"status": "failed", "output": [], "error": "just words"}, FaultKind.SERVER),
+        ({"status": "cancelled", "output": []}, FaultKind.SERVER),
+        ({"status": "in_progress", "output": []}, FaultKind.UPSTREAM_BAD),
+        ({"error": {"message": "m", "code": "invalid_api_key"}}, FaultKind.AUTH),
+        ([{"error": {"message": "m", "code": 503}}], FaultKind.OVERLOADED),
+        ({"hello": 1}, FaultKind.UPSTREAM_BAD),
+        (b"<html>", FaultKind.UPSTREAM_BAD),
+    ],
+)
+def test_a_body_that_is_no_answer_is_a_fault(body: Any, kind: FaultKind) -> None:
+    answer = read_body(body)
+
+    assert answer.fault is not None
+    assert kind == answer.fault.kind
+
+
+def test_p_9_arguments_that_are_not_json_are_a_fault() -> None:
+    events = read(
+        {
+            "type": "response.output_item.added",
+            "output_index": 0,
+            "item": {**CALL, "arguments": ""},
+        },
+        {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": '{"a": @@'},
+        {"type": "response.completed", "response": {"id": "r"}},
+    )
+
+    assert isinstance(events[-1], Fault)
+    assert "invalid_arguments" == events[-1].code
+
+
+def test_peers_that_change_the_id_with_each_event_are_understood_by_index() -> None:
+    events = read(
+        {
+            "type": "response.output_item.added",
+            "output_index": 0,
+            "item": {**CALL, "id": "x1", "arguments": ""},
+        },
+        {
+            "type": "response.function_call_arguments.delta",
+            "output_index": 0,
+            "item_id": "x2",
+            "delta": '{"a":1}',
+        },
+        {"type": "response.output_item.done", "output_index": 0, "item": {**CALL, "id": "x3"}},
+        {"type": "response.completed", "response": {"id": "r", "output": [{**CALL, "id": "x4"}]}},
+    )
+
+    assert 1 == sum(isinstance(event, BlockStart) for event in events)
+
+
+def test_peers_without_ids_and_indexes_are_not_read_twice() -> None:
+    message = {key: value for key, value in MESSAGE.items() if key != "id"}
+    events = read(
+        {"type": "response.output_text.delta", "delta": "Hi."},
+        {"type": "response.output_item.done", "item": message},
+        {"type": "response.completed", "response": {"id": "r", "output": [message]}},
+    )
+
+    assert ["Hi."] == [event.text for event in events if isinstance(event, TextDelta)]
+
+
+def test_an_empty_delta_says_nothing() -> None:
+    events = read(
+        {"type": "response.output_text.delta", "output_index": 0, "delta": ""},
+        {"type": "response.output_item.done", "output_index": 0, "item": MESSAGE},
+        {"type": "response.completed", "response": {"id": "r", "output": [MESSAGE]}},
+    )
+
+    assert ["Hi."] == [event.text for event in events if isinstance(event, TextDelta)]
+
+
+def test_annotations_that_were_not_streamed_are_taken_from_the_part() -> None:
+    note = {
+        "type": "url_citation",
+        "url": "https://example.com",
+        "title": "t",
+        "start_index": 0,
+        "end_index": 2,
+    }
+    part = {"type": "output_text", "text": "Hi.", "annotations": [note]}
+    events = read(
+        {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi."},
+        {"type": "response.content_part.done", "output_index": 0, "content_index": 0, "part": part},
+        {
+            "type": "response.output_item.done",
+            "output_index": 0,
+            "item": {**MESSAGE, "content": [part]},
+        },
+        {"type": "response.completed", "response": {"id": "r"}},
+    )
+
+    answer = fold(events)
+    assert ["https://example.com"] == [one.url for one in answer.blocks[0].citations]
+
+
+def test_a_shell_in_a_container_was_run_by_the_vendor() -> None:
+    item = {
+        "id": "sh_1",
+        "type": "shell_call",
+        "call_id": "c",
+        "action": {"commands": ["ls"]},
+        "environment": {"type": "container_reference", "container_id": "x"},
+    }
+
+    answer = read_body(
+        {"status": "completed", "output": [item, {"id": "o", "type": "shell_call_output"}]}
+    )
+
+    assert [BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT] == [
+        block.kind for block in answer.blocks
+    ]
+    assert answer.finish is not None
+    assert FinishReason.STOP == answer.finish.reason
+
+
+def test_one_bad_item_does_not_cost_the_turn() -> None:
+    answer = read_body({"status": "completed", "output": [{"type": 5}, MESSAGE]})
+
+    assert ["Hi."] == [block.text for block in answer.blocks]
+    assert ["chunk_malformed"] == [
+        loss.code for loss in answer.losses if loss.code != "usage_missing"
+    ]
+
+
+def test_a_strict_reader_refuses_a_malformed_event() -> None:
+    with pytest.raises(Malformed):
+        read(
+            {"type": "response.output_text.delta", "delta": 5},
+            exchange=Exchange(profile=OPENAI, strict=True),
+        )
+
+
+def test_calls_that_are_whole_may_end_the_stream_if_the_profile_says_so() -> None:
+    profile = Profile(name="cut", lenient_eof=True)
+    events = read(
+        {"type": "response.output_item.done", "output_index": 0, "item": CALL},
+        exchange=Exchange(profile=profile),
+    )
+
+    assert isinstance(events[-1], Finish)
+    assert FinishReason.TOOL_CALLS == events[-1].reason
+
+
+def test_done_marker_without_an_end_is_a_cut_stream() -> None:
+    exchange = Exchange(profile=OPENAI)
+    reader = StreamReader(DIALECT.frame_reader(exchange), exchange)
+
+    (event,) = reader.feed(b"data: [DONE]\n\n")
+
+    assert isinstance(event, Fault)
+    assert "upstream_truncated" == event.code
+
+
+def test_reasoning_counted_beside_the_output_is_added() -> None:
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "output_tokens_details": {"reasoning_tokens": 7},
+        "total_tokens": 22,
+    }
+
+    answer = read_body({"status": "completed", "output": [MESSAGE], "usage": usage})
+
+    assert answer.usage is not None
+    assert (12, 7) == (answer.usage.output, answer.usage.reasoning)
+
+
+def test_logprobs_stay_with_their_delta() -> None:
+    tokens = [{"token": "Hi", "logprob": -0.1, "bytes": [72], "top_logprobs": []}]
+    events = read(
+        {
+            "type": "response.output_text.delta",
+            "output_index": 0,
+            "delta": "Hi",
+            "logprobs": tokens,
+        },
+        {"type": "response.completed", "response": {"id": "r"}},
+    )
+
+    (delta,) = [event for event in events if isinstance(event, TextDelta)]
+    assert delta.logprobs is not None
+    assert tokens == msgspec.json.decode(delta.logprobs)
+
+
+def test_a_cut_call_ends_as_cut_at_once() -> None:
+    events = read(
+        {
+            "type": "response.output_item.done",
+            "output_index": 0,
+            "item": {**CALL, "arguments": '{"a', "status": "incomplete"},
+        },
+        {
+            "type": "response.failed",
+            "response": {"id": "r", "error": {"code": "server_error", "message": "m"}},
+        },
+    )
+
+    assert [False] == [event.complete for event in events if isinstance(event, BlockEnd)]
