@@ -6,6 +6,7 @@ dialect has its own in `grammar.py`; `dragoman.check` drives them.
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from hashlib import sha256
 from typing import Final, Protocol, TypeAlias
 
@@ -154,26 +155,30 @@ def check_fields(
     """Note each field of the table that is missing or has another shape, but nothing below such."""
     bad: list[str] = []
     for field in fields:
-        if any(field.path.startswith(f"{path}.") for path in bad):
-            continue
         value = _value_at(event, field.path)
-        path = f"{root}.{field.path}"
-        if value is _MISSING:
-            bad.append(field.path)
-            if not field.optional:
-                findings.add(field.rule, f"`{field.path}` is missing", path)
-        elif not field.shape.fits(value):
-            bad.append(field.path)
+        if value is not _MISSING and field.shape.fits(value):
+            continue
+        known = any(field.path.startswith(f"{path}.") for path in bad)
+        bad.append(field.path)
+        if known or (value is _MISSING and field.optional):
+            continue
+        reason = f"`{field.path}` is missing"
+        if value is not _MISSING:
             reason = f"`{field.path}` is {shown(value)} where {field.shape.says} is due"
-            findings.add(field.rule, reason, path)
+        findings.add(field.rule, reason, f"{root}.{field.path}")
 
 
 _MISSING: Final = object()
 
 
+@cache  # paths are literals of the tables
+def _keys(path: str) -> tuple[str, ...]:
+    return tuple(path.split("."))
+
+
 def _value_at(event: object, path: str) -> object:
     value: object = event
-    for key in path.split("."):
+    for key in _keys(path):
         if not isinstance(value, dict) or key not in value:
             return _MISSING
         value = value[key]
