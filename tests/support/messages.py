@@ -16,7 +16,11 @@ from dragoman.turn.request import Request, Role, TextPart, Turn
 
 SEALER = Sealer(b"a key for tests")
 USER = {"role": "user", "content": "Hi."}
-TOOL = {"name": "ls", "description": "List files.", "input_schema": {"type": "object", "properties": {}}}
+TOOL = {
+    "name": "ls",
+    "description": "List files.",
+    "input_schema": {"type": "object", "properties": {}},
+}
 
 
 def decode(*messages: dict[str, Any], **fields: Any) -> Request:
@@ -25,7 +29,9 @@ def decode(*messages: dict[str, Any], **fields: Any) -> Request:
     return DIALECT.decode_request(msgspec.json.encode(body), sealer=SEALER, limits=DEFAULT_LIMITS)
 
 
-def parts(*blocks: Any, role: str = "assistant", before: tuple[Any, ...] = (USER,)) -> tuple[Any, ...]:
+def parts(
+    *blocks: Any, role: str = "assistant", before: tuple[Any, ...] = (USER,)
+) -> tuple[Any, ...]:
     """Return the parts of one message's blocks."""
     return decode(*before, {"role": role, "content": list(blocks)}).turns[-1].parts
 
@@ -56,7 +62,12 @@ def codes(request: Request, profile: Profile | str = "anthropic", **target: Any)
 
 def exchange(**fields: Any) -> Exchange:
     """Return an exchange with an upstream of the vendor, unless said otherwise."""
-    given = {"profile": find_profile("anthropic"), "seed": "s", "sealer": SEALER, "input_estimate": 20}
+    given = {
+        "profile": find_profile("anthropic"),
+        "seed": "s",
+        "sealer": SEALER,
+        "input_estimate": 20,
+    }
     return Exchange(**given | fields)
 
 

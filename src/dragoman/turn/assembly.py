@@ -348,7 +348,7 @@ class Assembler:
                 return True
             self._close_call(cut=False)
             self._drain()
-        return False
+        return self.ended  # a call that could not be mended has ended the turn
 
     def _wait(self, action: _Action, size: int) -> None:
         self._waiting.append(action)
