@@ -29,6 +29,8 @@ _FOREIGN_WORDS: Final = {
     "False": "false",
 }
 _FOREIGN_WORD: Final = re.compile("|".join(_FOREIGN_WORDS))
+# How much is looked at in one step while mending, so that many mistakes cost no more than one.
+_PIECE_CHARS: Final = 1024
 # Beyond this, evaluating a Python literal costs more than the answer is worth.
 _MAX_LITERAL_CHARS: Final = 64 * 1024
 
@@ -41,6 +43,9 @@ class Ending(Struct, frozen=True, gc=False):
     repair: str = ""  # if not: what would close them
     losses: tuple[str, ...] = ()  # codes of what was mended
     broken: bool = False  # not JSON, and beyond mending
+    open_ended: bool = (
+        False  # nothing shows where they end: whole only if their peer was not cut off
+    )
 
 
 class ArgumentStream(Protocol):
@@ -62,6 +67,7 @@ class JsonArguments:
         self._begun = False  # something other than white space came
         self._comma = ""  # a comma, and white space, that wait for what follows
         self._held: list[str] | None = None  # what came since forwarding stopped
+        self._mended = False  # what was held could be mended
         self._trailing = False  # something followed the complete object
         self._unread = ""  # what followed it in the last fragment
         self._sent: list[str] | None = []  # what was forwarded, while it fits the window
@@ -98,7 +104,7 @@ class JsonArguments:
     def end(self) -> Ending:
         """Say how the arguments ended."""
         if not self._begun:
-            return Ending("{}")
+            return Ending("{}", open_ended=True)
         if self._held is not None:
             return self._end_held("".join(self._held))
         if self._trailing:
@@ -137,7 +143,8 @@ class JsonArguments:
     @property
     def only_closers_missing(self) -> bool:
         """Every value is there; only brackets are wanting, and adding them invents nothing."""
-        return self._held is None and (self._scanner.only_closers_missing or bool(self._comma))
+        readable = self._held is None or self._mended
+        return readable and (self._scanner.only_closers_missing or bool(self._comma))
 
     def _forward(self, fragment: str) -> str:
         scanner = self._scanner
@@ -151,11 +158,9 @@ class JsonArguments:
             fragment = fragment[taken:]
             if not fragment:
                 break
-            if scanner.in_string:
-                # A control character: models write line feeds into strings as they are.
-                out.append(f"\\u{ord(fragment[0]):04x}")
+            if scanner.in_string or scanner.place is Place.ESCAPE:
+                out.append(self._mend_string(fragment[0]))
                 fragment = fragment[1:]
-                self._note("args_repaired")
             elif scanner.done:
                 self._trailing = self._trailing or bool(fragment.strip(_SPACE))
                 self._unread = fragment
@@ -165,6 +170,18 @@ class JsonArguments:
                 break
             taken = scanner.feed(fragment)
         return self._release("".join(out))
+
+    def _mend_string(self, char: str) -> str:
+        """Return the spelling of a character that JSON does not allow where it stands in a string."""
+        self._note("args_repaired")
+        if self._scanner.in_string:
+            # A control character: models write line feeds into strings as they are.
+            return f"\\u{ord(char):04x}"
+        # An escape that JSON does not have.  The backslash is out already: `\'` can still become a
+        # quote, and `\d` a backslash and a letter, which is what a pattern or a path means.
+        spelled = f"u{ord(char):04x}" if char == "'" or char < " " else f"\\{char}"
+        self._scanner.feed(spelled)
+        return spelled
 
     def _release(self, text: str) -> str:
         """Add a comma that waited; hold back one that ends `text`."""
@@ -197,24 +214,65 @@ class JsonArguments:
 
     def _end_held(self, rest: str) -> Ending:
         """Make sense of arguments that are no JSON object as they came."""
-        sent = "" if self._sent is None else "".join(self._sent)
-        if self._sent is not None:
-            again = _rest_of_resend(sent, rest)
-            if again is not None:
-                return Ending(again, losses=(*self._losses, "args_repeated"))
-            if not sent:
-                return self._wrap(rest)
-            mended = _mend(sent, self._comma, rest, self._limits)
-            if mended is not None:
-                return Ending(mended, losses=(*self._losses, "args_repaired"))
-        return Ending(whole=False, repair=self._closing(), losses=tuple(self._losses), broken=True)
+        closing, comma, losses = self._closing(), self._comma, tuple(self._losses)
+        sent = None if self._sent is None else "".join(self._sent)
+        if sent == "":
+            return self._wrap(rest)
+        again = None if sent is None else _rest_of_resend(sent, rest)
+        if again is not None:
+            return Ending(again, losses=(*losses, "args_repeated"))
+        mended = self._mend(rest)
+        if mended is not None:
+            self._mended = True
+            self._note("args_repaired")
+            repair = "" if self.whole else self._closing()
+            return Ending(mended, self.whole, repair, tuple(self._losses))
+        literal = None if sent is None else _literal(sent, comma + rest)
+        if literal is not None:
+            return Ending(literal, losses=(*losses, "args_repaired"))
+        return Ending(whole=False, repair=closing, losses=losses, broken=True)
+
+    def _mend(self, rest: str) -> str | None:
+        """Go on where forwarding stopped, mending; None if nobody can tell what was meant."""
+        scanner = self._scanner
+        out = [self._comma]
+        at = 0
+        while at < len(rest):
+            piece = rest[at : at + _PIECE_CHARS]
+            taken = scanner.feed(piece)
+            out.append(piece[:taken])
+            at += taken
+            if taken == len(piece):
+                continue
+            word = _FOREIGN_WORD.match(rest, at)
+            if scanner.done:
+                if rest[at:].strip(_SPACE):
+                    self._note("args_trailing")
+                break
+            if scanner.in_string or scanner.place is Place.ESCAPE:
+                out.append(self._mend_string(rest[at]))
+                at += 1
+            elif word and scanner.place in _BEFORE_VALUE:
+                out.append(_FOREIGN_WORDS[word.group()])
+                scanner.feed(out[-1])
+                at = word.end()
+            elif rest[at] in "}]" and scanner.place in _AFTER_COMMA:
+                _drop_comma(out)
+                scanner.place = Place.AFTER
+            else:
+                return None
+        self._comma = ""
+        return self._release("".join(out))
 
     def _wrap(self, text: str) -> Ending:
         """Arguments of which nothing was forwarded: unwrap a string, or wrap what is no object."""
+        text = _without_surrogates(text)
+        open_ended = False
         try:
             value = msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             value = text
+            open_ended = True
         if value is None or value == "":
             return Ending("{}", losses=tuple(self._losses))
         if isinstance(value, str):
@@ -223,7 +281,8 @@ class JsonArguments:
             if inner.whole:
                 return Ending(out, losses=(*self._losses, "args_repaired"))
         wrapped = msgspec.json.encode({"_raw": text}).decode()
-        return Ending(wrapped, losses=(*self._losses, "args_not_object"))
+        losses = (*self._losses, "args_not_object")
+        return Ending(wrapped, losses=losses, open_ended=open_ended)
 
 
 class CustomInput:
@@ -235,10 +294,12 @@ class CustomInput:
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._json = JsonArguments(limits=limits)
-        self._head: str | None = ""  # what came before the string, until it is recognised
+        self._came: list[str] = []  # everything, while the shape is not known
+        self._read: list[str] = []  # the same, as JSON
+        self._head: str | None = ""  # its beginning, until it can be told what it is
         self._escape = ""  # an escape that is not complete
         self._streaming = False  # inside the string
-        self._all: list[str] = []  # everything, while the shape is not known
+        self._told = False  # the string has ended
 
     @property
     def whole(self) -> bool:
@@ -258,20 +319,20 @@ class CustomInput:
         text = self._json.feed(fragment)
         if self._streaming:
             return self._unescape(text)
+        if self._told:
+            return ""  # other properties are passed over
+        self._came.append(fragment)
+        self._read.append(text)
         if self._head is None:
-            if not self._all:
-                return ""  # the string has ended; other properties are passed over
-            self._all.append(text)
             return ""
         self._head += text
         match = _INPUT_HEAD.match(self._head)
         if match:
-            rest = self._head[match.end() :]
-            self._head = None
+            self._came.clear()
+            self._read.clear()
             self._streaming = True
-            return self._unescape(rest)
+            return self._unescape(self._head[match.end() :])
         if not _INPUT_HEAD_PREFIX.fullmatch(self._head):
-            self._all = [self._head]
             self._head = None
         return ""
 
@@ -281,44 +342,36 @@ class CustomInput:
         if self._streaming:
             tail = self._unescape(ending.text) if ending.text else ""
             return Ending(tail, ending.whole, "", ending.losses, ending.broken)
-        if self._head is None and not self._all:
-            return Ending("", ending.whole, "", ending.losses, ending.broken)
-        raw = (self._head or "") + "".join(self._all) + ending.text
-        return self._from_whole(raw, ending)
+        if self._told:
+            # The input is there; what came after it is of no interest.
+            losses = (*ending.losses, "args_trailing") if ending.broken else ending.losses
+            return Ending("", ending.whole or ending.broken, "", losses)
+        return self._from_whole("".join(self._came), ending)
 
-    def _from_whole(self, raw: str, ending: Ending) -> Ending:
-        try:
-            value = msgspec.json.decode(raw)
-        except msgspec.DecodeError:
-            value = None
-        if isinstance(value, dict):
-            text = value.get("input", value.get("_raw"))
-            if isinstance(text, str):
-                return Ending(text, ending.whole, "", ending.losses)
-            if not value:
-                return Ending("", ending.whole, "", ending.losses)
-        return Ending(raw, ending.whole, "", (*ending.losses, "args_repaired"))
+    def _from_whole(self, came: str, ending: Ending) -> Ending:
+        """Read an object of another shape, or take everything as the input."""
+        value = _decoded("".join(self._read) + ending.text)
+        text = value.get("input", value.get("_raw")) if value else None
+        if isinstance(text, str):
+            return Ending(text, ending.whole, "", ending.losses, False, ending.open_ended)
+        if not came.strip(_SPACE) or value == {}:
+            return Ending("", ending.whole, "", ending.losses, False, ending.open_ended)
+        losses = tuple(dict.fromkeys((*ending.losses, "args_repaired")))
+        return Ending(came, ending.whole or ending.broken, "", losses, False, ending.broken)
 
     def _unescape(self, text: str) -> str:
         text = self._escape + text
-        self._escape = ""
         end = _STRING_BODY.match(text).end()  # type: ignore[union-attr]  # matches always
-        body, rest = text[:end], text[end:]
-        if rest.startswith('"'):
+        body, self._escape = text[:end], text[end:]
+        if self._escape.startswith('"'):
             self._streaming = False
-        else:
-            self._escape = rest
-            # A high surrogate needs its other half.
-            half = _HIGH_SURROGATE.search(body)
-            if half:
-                self._escape = body[half.start() :] + rest
-                body = body[: half.start()]
-        if not body:
-            return ""
+            self._told = True
+        if "\\" not in body:
+            return body
         try:
             return msgspec.json.decode(f'"{body}"', type=str)
-        except msgspec.DecodeError:
-            return msgspec.json.decode(f'"{_LONE_SURROGATE.sub("�", body)}"', type=str)
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return _unescaped(body)
 
 
 class RawInput:
@@ -334,40 +387,81 @@ class RawInput:
 
     def feed(self, fragment: str, /) -> str:
         """Count and pass."""
-        self._size += len(fragment)
+        self._size += _size(fragment)
         if self._size > self._limits.max_tool_args_bytes:
             raise TooLarge("max_tool_args_bytes", self._limits.max_tool_args_bytes)
         return fragment
 
     def end(self) -> Ending:
         """Free text is whole wherever it ends."""
-        return Ending()
+        return Ending(open_ended=True)
 
 
 _AFTER_COMMA: Final = frozenset({Place.KEY, Place.ELEMENT})
+_BEFORE_VALUE: Final = frozenset({Place.VALUE, Place.ELEMENT, Place.FIRST_ELEMENT})
 _INPUT_HEAD: Final = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _INPUT_HEAD_PREFIX: Final = re.compile(
     r'\s*(?:\{\s*(?:"(?:i(?:n(?:p(?:u(?:t(?:"\s*(?::\s*)?)?)?)?)?)?)?)?)?'
 )
-_STRING_BODY: Final = re.compile(r'(?:[^"\\]|\\(?:[^u]|u[0-9a-fA-F]{4}))*')
-_HIGH_SURROGATE: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
-_LONE_SURROGATE: Final = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
-    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+# As much of a string's inside as can be read: whole escapes, and halves of surrogate pairs only with
+# their other half, or when it is certain that none comes.
+_STRING_BODY: Final = re.compile(
+    r"""(?:[^"\\]+
+        | \\[^u]
+        | \\u(?![dD][89abAB])[0-9a-fA-F]{4}
+        | \\u[dD][89abAB][0-9a-fA-F]{2}
+          (?: \\u[dD][c-fC-F][0-9a-fA-F]{2}
+            | (?= [^\\] | \\[^u] | \\u(?![dD][c-fC-F])[0-9a-fA-F]{4} ) )
+        )*""",
+    re.VERBOSE,
 )
+_ESCAPE: Final = re.compile(
+    r"(?:\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})+"
+    r"|\\u(?P<half>[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+
+
+def _unescaped(body: str) -> str:
+    """Read the inside of a string that holds halves of surrogate pairs: each becomes U+FFFD."""
+    mended = _ESCAPE.sub(lambda found: "�" if found["half"] else found.group(), body)
+    return msgspec.json.decode(f'"{_without_surrogates(mended)}"', type=str)
+
+
+def _decoded(text: str) -> dict[str, object] | None:
+    """Return the object that `text` is, or None."""
+    try:
+        value = msgspec.json.decode(_without_surrogates(text))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+def _without_surrogates(text: str) -> str:
+    """Replace halves of surrogate pairs, which no encoding can carry."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _drop_comma(out: list[str]) -> None:
+    """Take back the comma that the pieces end in, and the white space after it."""
+    while not out[-1].rstrip(_SPACE):
+        out.pop()
+    out[-1] = out[-1].rstrip(_SPACE)[:-1]
+
+
+def _is_object(text: str) -> bool:
+    scanner = JsonScanner()
+    return text.startswith("{") and scanner.feed(text) == len(text) and scanner.done
+
+
 def _rest_of_resend(sent: str, again: str) -> str | None:
     """If `again` is an object that begins as `sent` does, white space aside, return what is new."""
-    again = again.lstrip(_SPACE)
-    if not sent or not again.startswith("{"):
-        return None
-    scanner = JsonScanner()
-    if scanner.feed(again.rstrip(_SPACE)) < len(again.rstrip(_SPACE)) or not scanner.done:
+    again = again.strip(_SPACE)
+    if not _is_object(again):
         return None
     at = 0
     in_string = escaped = False
@@ -385,45 +479,14 @@ def _rest_of_resend(sent: str, again: str) -> str | None:
             escaped = True
         elif char == '"':
             in_string = not in_string
-    return again[at:]
+    rest = again[at:]
+    # A blank after a number that goes on in the copy would cut it in two.
+    return rest if _is_object(sent + rest) else None
 
 
-def _mend(sent: str, comma: str, rest: str, limits: Limits) -> str | None:
-    """Return what must follow `sent` to say what `sent + rest` meant, or None if nobody can tell."""
-    whole = sent + comma + rest
-    scanner = JsonScanner(limits=limits)
-    out: list[str] = []
-    text = whole
-    while text:
-        taken = scanner.feed(text)
-        out.append(text[:taken])
-        text = text[taken:]
-        if not text or scanner.done:
-            break
-        word = _FOREIGN_WORD.match(text)
-        if word and scanner.place in (Place.VALUE, Place.ELEMENT, Place.FIRST_ELEMENT):
-            text = _FOREIGN_WORDS[word.group()] + text[word.end() :]
-        elif text[0] in "}]" and scanner.place in _AFTER_COMMA:
-            return _literal(sent, whole) or _without_comma(sent, comma, rest)
-        else:
-            return _literal(sent, whole)
-    if not scanner.done and not scanner.only_closers_missing:
-        return None
-    result = "".join(out) + ("" if scanner.done else scanner.closing())
-    return result[len(sent) :] if result.startswith(sent) else None
-
-
-def _without_comma(sent: str, comma: str, rest: str) -> str | None:
-    """Leave out a comma before a closer, if it has not been forwarded."""
-    if not comma:
-        return None
-    scanner = JsonScanner()
-    text = (sent + rest).rstrip(_SPACE)
-    return rest if scanner.feed(text) == len(text) and scanner.done else None
-
-
-def _literal(sent: str, whole: str) -> str | None:
-    """Read `whole` as a Python literal and return its JSON after `sent`."""
+def _literal(sent: str, rest: str) -> str | None:
+    """Read all as a Python literal and return what its JSON has after `sent`."""
+    whole = sent + rest
     if len(whole) > _MAX_LITERAL_CHARS:
         return None
     try:
@@ -431,6 +494,4 @@ def _literal(sent: str, whole: str) -> str | None:
         text = msgspec.json.encode(value).decode()
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
-    if not isinstance(value, dict):
-        return None
-    return text[len(sent) :] if text.startswith(sent) else None
+    return _rest_of_resend(sent, text) if isinstance(value, dict) else None

@@ -1,0 +1,494 @@
+"""A call's arguments while they stream: every prefix valid, every mistake mended or told."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.errors import TooLarge
+from dragoman.limits import Limits
+from dragoman.turn.arguments import ArgumentStream, CustomInput, Ending, JsonArguments, RawInput
+from dragoman.wire.json_stream import JsonScanner
+
+
+def run(stream: ArgumentStream, *fragments: str) -> tuple[str, Ending]:
+    """Feed everything; return all that was forwarded, and the ending."""
+    out = "".join([stream.feed(fragment) for fragment in fragments])
+    ending = stream.end()
+    return out + ending.text, ending
+
+
+def arguments(*fragments: str) -> tuple[str, Ending]:
+    return run(JsonArguments(), *fragments)
+
+
+def in_every_way(text: str) -> list[list[str]]:
+    """Whole, character by character, and in two at every place."""
+    return [[text], list(text), *([text[:at], text[at:]] for at in range(1, len(text)))]
+
+
+def is_prefix(text: str) -> bool:
+    return JsonScanner().feed(text) == len(text)
+
+
+# --- good arguments ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"a":1}',
+        '{"a": [1, 2, {"b": null}], "c": "x,}]"}',
+        '{"a":"\\u00e9\\n\\"", "b" : -1.5e+3 }',
+        '{\n  "a" : "é😀",\n  "a" : true\n}',
+    ],
+)
+def test_a1_good_arguments_pass_byte_for_byte_however_they_are_cut(text: str) -> None:
+    for fragments in in_every_way(text):
+        assert arguments(*fragments) == (text, Ending())
+
+
+def test_b10_every_value_leaves_as_soon_as_it_is_there() -> None:
+    stream = JsonArguments()
+
+    assert stream.feed('{"a": "xy') == '{"a": "xy'
+    assert not stream.holding
+    assert stream.feed('z", ') == 'z"'
+    assert stream.holding
+    assert stream.feed('"b') == ', "b'
+    assert not stream.whole
+    assert stream.feed('":1}') == '":1}'
+    assert stream.whole
+
+
+objects = st.dictionaries(
+    st.text(max_size=5),
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False)
+        | st.text(max_size=9),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        ),
+        max_leaves=8,
+    ),
+    max_size=4,
+).filter(lambda value: "Infinity" not in json.dumps(value))
+
+
+@given(objects, st.sampled_from([None, 2]), st.sampled_from([True, False]), st.data())
+def test_any_object_cut_anywhere_comes_out_byte_for_byte_and_every_prefix_is_valid(
+    value: object, indent: int | None, ascii_only: object, data: st.DataObject
+) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=bool(ascii_only))
+    places = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
+    stream = JsonArguments()
+    out = ""
+
+    for a, b in zip([0, *places], [*places, len(text)], strict=True):
+        out += stream.feed(text[a:b])
+        assert text.startswith(out)
+        assert is_prefix(out)
+    assert stream.end() == Ending()
+    assert out == text
+
+
+@given(objects, st.data())
+def test_b10_any_object_that_stops_anywhere_is_not_whole_and_its_repair_closes_it(
+    value: object, data: st.DataObject
+) -> None:
+    text = json.dumps(value)
+    at = data.draw(st.integers(1, len(text) - 1))
+    out, ending = arguments(text[:at])
+
+    assert not ending.whole
+    assert not ending.broken
+    json.loads(out + ending.repair)
+
+
+# --- t9, t10, t11 -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fragments", [[], [""], ["", ""], [" "], ["\n", "\t"], ["null"], ['""']])
+def test_t9_b4_no_arguments_are_an_empty_object(fragments: list[str]) -> None:
+    out, ending = arguments(*fragments)
+
+    assert (out, ending.whole, ending.losses) == ("{}", True, ())
+
+
+def test_t9_nothing_at_all_is_whole_only_if_nobody_was_cut_off() -> None:
+    assert JsonArguments().end().open_ended
+    assert not arguments("null")[1].open_ended
+
+
+def test_white_space_before_the_arguments_goes() -> None:
+    assert arguments("\n ", ' {"a":1}') == ('{"a":1}', Ending())
+
+
+@pytest.mark.parametrize("inner", ['{"a":"b"}', '{"a": "\\n", "é": [1]}', "{}"])
+def test_t10_arguments_encoded_twice_are_unwrapped(inner: str) -> None:
+    for fragments in in_every_way(json.dumps(inner)):
+        assert arguments(*fragments) == (inner, Ending(inner, losses=("args_repaired",)))
+
+
+@pytest.mark.parametrize(
+    "text", ["[1,2]", "5", '"ls -l"', "true", "ls -l", "'x'", '"{\\"a\\":"', "-"]
+)
+def test_t10_what_is_no_object_is_wrapped(text: str) -> None:
+    out, ending = arguments(*text)
+
+    assert json.loads(out) == {"_raw": text}
+    assert ending.losses == ("args_not_object",)
+    assert ending.whole
+
+
+def test_b10_text_that_may_have_been_cut_off_says_so() -> None:
+    assert arguments('"{\\"a\\":1')[1].open_ended
+    assert arguments("ls -l")[1].open_ended
+    assert not arguments("[1]")[1].open_ended
+
+
+@pytest.mark.parametrize("tail", ["}", "}}", " x", "\n```", '{"b":2}', ","])
+def test_t11_what_follows_complete_arguments_goes_and_is_told(tail: str) -> None:
+    for fragments in in_every_way('{"a":1}' + tail):
+        out, ending = arguments(*fragments)
+        assert out.rstrip() == '{"a":1}'
+        assert ending.losses == ("args_trailing",)
+        assert ending.whole
+
+
+def test_t11_white_space_after_complete_arguments_is_no_loss() -> None:
+    assert arguments('{"a":1}', "\n", " ")[1].losses == ()
+
+
+# --- b3 ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "expected"),
+    [
+        ('{"command":"pwd"', '{"command": "pwd"}', '{"command":"pwd"}'),
+        ('{"command":"pwd","n":1', '{ "command" : "pwd" ,\n "n" : 1 }', '{"command":"pwd","n":1 }'),
+        ('{"a": "x, y",', '{"a":"x, y","b":[1,2]}', '{"a": "x, y","b":[1,2]}'),
+        ('{"a":1', '{"a":12}', '{"a":12}'),
+        ('{"a":"\\"', '{"a":"\\"x"}', None),  # still inside the string: it is more of it
+        ("{", '{"a":1}', '{"a":1}'),
+    ],
+)
+def test_b3_arguments_sent_again_in_full_are_recognised(
+    first: str, again: str, expected: str | None
+) -> None:
+    out, ending = arguments(first, again)
+
+    if expected is None:
+        assert "args_repeated" not in ending.losses
+    else:
+        assert (out, ending.whole, ending.losses) == (expected, True, ("args_repeated",))
+
+
+def test_b3_a_second_copy_of_complete_arguments_goes() -> None:
+    out, ending = arguments('{"command":"pwd"}', '{"command": "pwd"}')
+
+    assert out == '{"command":"pwd"}'
+    assert ending.whole
+
+
+def test_b3_a_copy_that_says_otherwise_is_no_copy() -> None:
+    assert arguments('{"a":1 ', '{"a":12}')[1].broken
+    assert arguments('{"a":1 ', '{"b":1}')[1].broken
+    assert arguments('{"a":1,"b":2 ', '{"a":1}')[1].broken
+
+
+def test_b3_a_copy_beyond_the_window_is_not_recognised_but_told() -> None:
+    stream = JsonArguments(limits=Limits(resend_window_bytes=4))
+    _, ending = run(stream, '{"command":"pwd"', '{"command":"pwd"}')
+
+    assert ending.broken
+
+
+# --- what models get wrong --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a":"x\ny\tz\x00"}', {"a": "x\ny\tz\x00"}),
+        ('{"a\n":1}', {"a\n": 1}),
+        ('{"a":"\\d+\\.\\s"}', {"a": "\\d+\\.\\s"}),
+        ('{"a":"it\\\'s"}', {"a": "it's"}),
+        ('{"a":"C:\\Program Files"}', {"a": "C:\\Program Files"}),
+        ('{"a":"x\\\ny"}', {"a": "x\ny"}),
+        ('{"a":"\\é"}', {"a": "\\é"}),
+        ('{"a":NaN}', {"a": None}),
+        ('{"a": [1, NaN, Infinity], "b": undefined}', {"a": [1, None, None], "b": None}),
+        ('{"a": True, "b": [False, None]}', {"a": True, "b": [False, None]}),
+        ('{"a":1,}', {"a": 1}),
+        ('{"a":[1,2,],"b":{"c":1 , } ,\n}', {"a": [1, 2], "b": {"c": 1}}),
+        ('{"a": None, "b": [1,],}', {"a": None, "b": [1]}),
+        ('{"a": None, "b": "x\ny\\d"}', {"a": None, "b": "x\ny\\d"}),
+        ("{'a': 'b', 'c': [1, None]}", {"a": "b", "c": [1, None]}),
+        ('{"a": \'it\', "b": (1, 2)}', {"a": "it", "b": [1, 2]}),
+        ('{"a": None} }', {"a": None}),
+    ],
+)
+def test_c9_what_can_be_mended_is_mended_and_told_however_it_is_cut(
+    text: str, value: object
+) -> None:
+    for fragments in in_every_way(text):
+        stream = JsonArguments()
+        out = ""
+        for fragment in fragments:
+            out += stream.feed(fragment)
+            assert is_prefix(out)
+        ending = stream.end()
+
+        assert value == json.loads(out + ending.text)
+        assert ending.whole
+        assert "args_repaired" in ending.losses
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": foo}',
+        "{a: 1}",
+        '{"a": "\\u12g4"}',
+        '{"a" "b"}',
+        '{"a": 1 2}',
+        '{"a": -Infinity}',
+        "{,}",
+        '{"a": Nonesuch}',
+    ],
+)
+def test_p_9_what_nobody_can_read_is_broken_and_its_repair_closes_what_was_forwarded(
+    text: str,
+) -> None:
+    for fragments in in_every_way(text):
+        out, ending = arguments(*fragments)
+        assert ending.broken
+        assert not ending.whole
+        json.loads(out + ending.repair)
+
+
+def test_b10_arguments_that_were_mended_and_then_stop_are_not_whole() -> None:
+    stream = JsonArguments()
+    out, ending = run(stream, '{"a": None, "b": "x')
+
+    assert not ending.whole
+    assert json.loads(out + ending.repair) == {"a": None, "b": "x"}
+    assert not stream.only_closers_missing
+
+
+def test_only_closers_are_missing_also_after_mending_and_after_a_comma() -> None:
+    for text in ('{"a": None', '{"a": None,', '{"a":[1,', '{"a":"x"', '{"a":[NaN, '):
+        stream = JsonArguments()
+        out, ending = run(stream, text)
+
+        assert stream.only_closers_missing
+        assert not ending.whole
+        json.loads(out + ending.repair)
+
+
+@pytest.mark.parametrize("text", ['{"a":1,', '{"a":1 , ', '{"a":[1,', '{"a":[{"b":2},\n'])
+def test_b10_a_comma_that_waits_is_not_part_of_the_repair(text: str) -> None:
+    for fragments in in_every_way(text):
+        out, ending = arguments(*fragments)
+        assert json.loads(out + ending.repair) == json.loads(
+            text.rstrip(", \n") + {"{": "}", "[": "]}"}["[" if "[" in text else "{"]
+        )
+
+
+def test_c3_mending_many_mistakes_in_a_large_text_takes_no_longer_than_reading_it() -> None:
+    text = '{"a":[' + "None," * 200_000 + "]}"
+    out, ending = arguments(text)
+
+    assert ending.whole
+    assert len(json.loads(out)["a"]) == 200_000
+
+
+def test_c3_a_comma_too_many_at_the_end_of_large_arguments_is_mended() -> None:
+    text = '{"a":"' + "x" * 200_000 + '",}'
+    out, ending = arguments(*[text[at : at + 1000] for at in range(0, len(text), 1000)])
+
+    assert json.loads(out) == {"a": "x" * 200_000}
+    assert ending.losses == ("args_repaired",)
+
+
+def test_halves_of_surrogate_pairs_raise_nothing() -> None:
+    assert arguments('{"a":"\ud800"}')[0] == '{"a":"\ud800"}'
+    assert json.loads(arguments("x\ud800\ude00\ud800")[0]) == {"_raw": "x\U00010200\ufffd"}
+
+
+@given(st.lists(st.text(st.sampled_from("{}[]\",:\\un0'NaTre \n\ud800x")), max_size=6))
+def test_any_text_gives_prefixes_and_an_ending(fragments: list[str]) -> None:
+    stream = JsonArguments()
+    out = ""
+    for fragment in fragments:
+        out += stream.feed(fragment)
+        assert is_prefix(out)
+    ending = stream.end()
+
+    json.loads(out + ending.text + ending.repair)
+    assert isinstance(json.loads(out + ending.text + ending.repair), dict)
+    assert not (ending.whole and ending.broken)
+
+
+# --- limits -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [JsonArguments, CustomInput, RawInput])
+def test_k2_7_arguments_past_their_limit_are_refused_by_name(
+    stream: type[JsonArguments] | type[CustomInput] | type[RawInput],
+) -> None:
+    machine = stream(limits=Limits(max_tool_args_bytes=20))
+    machine.feed('{"input":"é')
+
+    with pytest.raises(TooLarge) as caught:
+        machine.feed("12345678é")
+    assert caught.value.limit == "max_tool_args_bytes"
+
+
+def test_what_is_held_counts_too() -> None:
+    machine = JsonArguments(limits=Limits(max_tool_args_bytes=20))
+    machine.feed("no json " * 2)
+
+    with pytest.raises(TooLarge, match="max_tool_args_bytes"):
+        machine.feed("12345")
+
+
+def test_nesting_past_its_limit_is_refused_by_name() -> None:
+    with pytest.raises(TooLarge, match="max_json_depth"):
+        JsonArguments(limits=Limits(max_json_depth=2)).feed('{"a":[[')
+
+
+# --- custom input -----------------------------------------------------------------------------------
+
+
+def custom(*fragments: str) -> tuple[str, Ending]:
+    return run(CustomInput(), *fragments)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        '*** Begin Patch\n+\tx = "é"\n*** End Patch\n',
+        '\\ \\\\ \\" / \b\f\r',
+        "😀 \U0001f680",
+        "\\ud83d \\\\ud83d",  # no surrogates: a backslash and letters
+        '{"input":"x"}',
+    ],
+)
+def test_f7_the_input_is_unescaped_wherever_it_is_cut(value: str) -> None:
+    for text in (
+        json.dumps({"input": value}),
+        json.dumps({"input": value}, ensure_ascii=False),
+        json.dumps({"input": value}, indent=2),
+        json.dumps({"input": value, "other": [1, "x"]}),
+    ):
+        for fragments in in_every_way(text):
+            out, ending = custom(*fragments)
+            assert value == out
+            assert ending.whole
+            assert ending.losses == ()
+
+
+def test_f7_the_input_leaves_as_it_comes() -> None:
+    stream = CustomInput()
+
+    assert stream.feed('{"input":"ab') == "ab"
+    assert stream.feed("c\\") == "c"
+    assert stream.feed("n\\ud8") == "\n"
+    assert stream.feed("3d") == ""
+    assert stream.feed("\\ude0") == ""
+    assert stream.feed('0"') == "😀"
+    assert stream.feed(', "x": 1}') == ""
+    assert stream.whole
+
+
+@given(st.text(), st.sampled_from([True, False]), st.data())
+def test_f7_any_input_cut_anywhere_comes_out_the_same(
+    value: str, ascii_only: object, data: st.DataObject
+) -> None:
+    text = json.dumps({"input": value}, ensure_ascii=bool(ascii_only))
+    places = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
+    stream = CustomInput()
+    out = ""
+
+    for a, b in zip([0, *places], [*places, len(text)], strict=True):
+        out += stream.feed(text[a:b])
+        assert value.startswith(out)
+    ending = stream.end()
+    assert out + ending.text == value
+    assert ending.whole
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"input":"a\\ud83d"}', "a\ufffd"),
+        ('{"input":"\\ude00b"}', "\ufffdb"),
+        ('{"input":"\\ud83d\\ud83d\\ude00"}', "\ufffd😀"),
+        ('{"input":"\\ud83d\\n\\\\ud83d"}', "\ufffd\n\\ud83d"),
+        ('{"input":"\\ud83dx\\ud83d\\u0041"}', "\ufffdx\ufffdA"),
+    ],
+)
+def test_s16_half_a_surrogate_pair_is_replaced(text: str, value: str) -> None:
+    for fragments in in_every_way(text):
+        assert value == custom(*fragments)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "losses"),
+    [
+        ('{"x":1,"input":"a\\nb"}', "a\nb", ()),
+        ("{}", "", ()),
+        ("", "", ()),
+        ('{"patch":"a"}', '{"patch":"a"}', ("args_repaired",)),
+        ('{"input":5}', '{"input":5}', ("args_repaired",)),
+        ('{"input":null, "x": 1}', '{"input":null, "x": 1}', ("args_repaired",)),
+        ('"{\\"input\\":\\"x\\"}"', "x", ("args_repaired",)),
+        ("*** Begin Patch\n{", "*** Begin Patch\n{", ("args_not_object",)),
+        ("{ not json }", "{ not json }", ("args_repaired",)),
+        ('{"inputs": oh}', '{"inputs": oh}', ("args_repaired",)),
+        ('{"input": oh}', '{"input": oh}', ("args_repaired",)),
+        ("{'input': 'x'}", "x", ("args_repaired",)),
+        ('{"input":"a\nb"}', "a\nb", ("args_repaired",)),
+        ('{"input":"\\d"}', "\\d", ("args_repaired",)),
+        ('{"input":"x",}', "x", ("args_repaired",)),
+        ('{"input":"x" oh}', "x", ("args_trailing",)),
+        ('{"input":"x"}}', "x", ("args_trailing",)),
+    ],
+)
+def test_f7_another_shape_waits_for_the_end_and_is_read_or_given_as_it_is(
+    text: str, value: str, losses: tuple[str, ...]
+) -> None:
+    for fragments in in_every_way(text) if text else [[]]:
+        out, ending = custom(*fragments)
+        assert value == out
+        assert ending.whole
+        assert losses == ending.losses
+
+
+@pytest.mark.parametrize(
+    "text", ['{"input":"ab', '{"inp', '{"input":"ab\\u12', '{"x":1,"input":"ab"']
+)
+def test_b10_an_input_that_stops_is_not_whole(text: str) -> None:
+    _, ending = custom(text)
+
+    assert not ending.whole
+    assert not ending.broken
+
+
+def test_b10_text_that_is_no_json_is_whole_only_if_nobody_was_cut_off() -> None:
+    assert custom("*** Begin Patch")[1].open_ended
+    assert custom("{ not json")[1].open_ended
+    assert not custom('{"input":"x"}')[1].open_ended
+
+
+def test_raw_input_passes_as_it_comes() -> None:
+    assert run(RawInput(), "{", "\\n", "") == ("{\\n", Ending(open_ended=True))
