@@ -50,8 +50,9 @@ def settle(
             following.append(turns[at])
             at += 1
         results, rest = _collect(following, names, losses, repair=repair)
-        settled.append(Turn(Role.USER, _in_call_order(renamed, results, losses, strict=strict)))
-        settled.extend(turn for turn in rest if turn.parts)
+        ordered = _in_call_order(renamed, results, losses, strict=strict)
+        settled.append(Turn(Role.USER, ordered, path=following[0].path if following else turn.path))
+        settled += rest
     return _joined(settled)
 
 
@@ -59,6 +60,7 @@ def _rename(turn: Turn, used: dict[str, int], losses: list[Loss]) -> tuple[Turn,
     """Give each call an id of its own; return the new ids by the old ones."""
     names: dict[str, str] = {}
     parts: list[Part] = []
+    renamed = False
     for part in turn.parts:
         if isinstance(part, ToolCallPart):
             count = used.get(part.id, 0)
@@ -70,9 +72,11 @@ def _rename(turn: Turn, used: dict[str, int], losses: list[Loss]) -> tuple[Turn,
                 used[fresh] = used.get(fresh, 0) + 1
             # Within one turn the first result goes to the first call of that id.
             names.setdefault(part.id, fresh)
-            part = part if fresh == part.id else structs.replace(part, id=fresh)  # noqa: PLW2901
+            if fresh != part.id:
+                part = structs.replace(part, id=fresh)  # noqa: PLW2901
+                renamed = True
         parts.append(part)
-    return structs.replace(turn, parts=tuple(parts)), names
+    return structs.replace(turn, parts=tuple(parts)) if renamed else turn, names
 
 
 def _collect(
@@ -86,12 +90,13 @@ def _collect(
         for part in turn.parts:
             fresh = names.get(part.call_id) if isinstance(part, ToolResultPart) else None
             if isinstance(part, ToolResultPart) and fresh is not None and fresh not in results:
-                results[fresh] = structs.replace(part, call_id=fresh)
+                changed = fresh != part.call_id
+                results[fresh] = structs.replace(part, call_id=fresh) if changed else part
             else:
                 others.append(part)
-        rest.append(
-            _without_results(structs.replace(turn, parts=tuple(others)), losses, repair=repair)
-        )
+        if others:
+            left = structs.replace(turn, parts=tuple(others))
+            rest.append(_without_results(left, losses, repair=repair))
     return results, rest
 
 

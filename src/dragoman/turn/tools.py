@@ -6,6 +6,7 @@ The table is rebuilt from the declared tools of each request, so the way back ne
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -29,6 +30,7 @@ class ToolName(Struct, frozen=True, gc=False):
     flavor: Flavor = Flavor.FUNCTION
 
 
+@lru_cache(maxsize=4096)  # the same few names come with every request
 def wire_name(name: str, namespace: str = "") -> str:
     """Return the name that every target takes: `[A-Za-z0-9_-]{1,64}`, the same for the same tool."""
     full = f"{namespace}__{name}" if namespace else name

@@ -170,6 +170,8 @@ class Messages:
     # --- the user ---------------------------------------------------------------------------------
 
     def _message(self, role: str, turn: Turn, before: Sequence[OutPart] = ()) -> list[OutMessage]:
+        if not before and (not turn.parts or isinstance(turn.parts[-1], ToolResultPart)):
+            return []  # nothing but results, which are written before
         parts = list(before)
         for part in turn.parts:
             match part:
@@ -206,7 +208,7 @@ class Messages:
     # --- the assistant ------------------------------------------------------------------------------
 
     def _assistant(self, turn: Turn, replay: Replay, at: int) -> list[OutMessage]:
-        texts: list[OutPart] = []
+        texts: list[TextOut] = []
         apart = False  # a call stood between the last text and this place
         message = AssistantMessage("assistant", tool_calls=[])
         for part in turn.parts:
@@ -234,12 +236,11 @@ class Messages:
         message.content = self._content(texts)
         return [message]
 
-    def _content(self, texts: list[OutPart]) -> Content | UnsetType | None:
-        if any(part != TextOut(part.text) for part in texts if isinstance(part, TextOut)):
-            return texts  # marked
-        joined = "".join(part.text for part in texts if isinstance(part, TextOut))
-        if joined:
-            return joined
+    def _content(self, texts: list[TextOut]) -> Content | UnsetType | None:
+        if self._parts.marks.active and any(part != TextOut(part.text) for part in texts):
+            return list(texts)
+        if texts:
+            return "".join([part.text for part in texts])
         match self._profile.empty_assistant_content:
             case "null":
                 return None

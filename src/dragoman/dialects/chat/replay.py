@@ -122,10 +122,9 @@ class Replay:
 
 
 def _is_question(turn: Turn) -> bool:
-    """Say whether a turn begins anew: text beside the results of tools goes on with their chain."""
-    return turn.role is Role.USER and not any(
-        isinstance(part, ToolResultPart) for part in turn.parts
-    )
+    """Say whether a turn begins anew: results of tools, which stand first, go on with a chain."""
+    first = turn.parts[0] if turn.parts else None
+    return turn.role is Role.USER and not isinstance(first, ToolResultPart)
 
 
 def _is_signed(state: OpaqueState) -> bool:

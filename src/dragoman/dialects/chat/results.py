@@ -37,6 +37,7 @@ class Results:
         self._profile = profile
         self._parts = parts
         self._losses = losses
+        self._marks = parts.marks.active
         self._policy = profile.tool_images
         if self._policy == "follow_up" and profile.images == "none":
             self._policy = "placeholder"
@@ -49,6 +50,9 @@ class Results:
         Raises:
             Untranslatable: the upstream cannot take what is in the result.
         """
+        only = part.parts[0] if len(part.parts) == 1 else None
+        if isinstance(only, TextPart) and only.text and not part.is_error and not self._marks:
+            return ToolMessage("tool", call_id, only.text), []
         inside: list[OutPart] = []
         follow: list[OutPart] = []
         moved = 0

@@ -1,5 +1,6 @@
 """The tools of any client, and its tool choice, for a Chat Completions upstream."""
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -104,12 +105,15 @@ class Toolbox:
                 not there.
         """
         choice = self._request.tool_choice
-        tools = [tool for tool in self._request.tools if self._is_allowed(tool, choice)]
-        sent = {
-            wire_name(tool.name, tool.namespace): out
-            for tool in tools
-            if (out := self._tool(tool)) is not None
-        }
+        tools: Sequence[Tool] = self._request.tools
+        if choice is not None and choice.allowed:
+            tools = [tool for tool in tools if self._is_allowed(tool, choice)]
+        sent: dict[str, OutTool] = {}
+        for tool in tools:
+            name = wire_name(tool.name, tool.namespace)
+            out = self._tool(tool, name)
+            if out is not None:
+                sent[name] = out
         if choice is None:
             return list(sent.values()), None
         if choice.mode in ("tool", "required"):
@@ -121,8 +125,8 @@ class Toolbox:
 
     # --- definitions ------------------------------------------------------------------------------
 
-    def _is_allowed(self, tool: Tool, choice: ToolChoice | None) -> bool:
-        if choice is None or not choice.allowed or self._says_allowed(choice):
+    def _is_allowed(self, tool: Tool, choice: ToolChoice) -> bool:
+        if self._says_allowed(choice):
             return True
         return bool({tool.name, wire_name(tool.name, tool.namespace)} & set(choice.allowed))
 
@@ -130,16 +134,16 @@ class Toolbox:
         """Say whether the upstream itself can be told which of the tools may be used."""
         return bool(choice.allowed) and self._profile.supports_store
 
-    def _tool(self, tool: Tool) -> OutTool | None:
+    def _tool(self, tool: Tool, name: str) -> OutTool | None:
         if tool.server:
             return self._server_tool(tool)
         if tool.kind and tool.schema is None and tool.flavor is Flavor.FUNCTION:
             reason = f"the tool `{tool.kind}` is not available at the target"
             raise Untranslatable(reason, path=tool.path, code="unsupported_tool")
-        name = wire_name(tool.name, tool.namespace)
         if not tool.namespace and name != tool.name:
             self._losses.append(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
-        self._losses += [Loss("tool_option_dropped", tool.path, one) for one in tool.options]
+        if tool.options:
+            self._losses += [Loss("tool_option_dropped", tool.path, one) for one in tool.options]
         if tool.flavor is Flavor.CUSTOM:
             return self._custom(tool, name)
         function = _Function(name, self._description(tool), self._schema(tool), self._strict(tool))
@@ -170,6 +174,8 @@ class Toolbox:
         if tool.schema is None:
             return _NO_ARGUMENTS
         schema = tool.schema if self._native else without_meta(tool.schema)
+        if self._profile.schema_dialect == "any":
+            return schema
         rewritten = rewrite(schema, self._profile.schema_dialect, path=tool.path)
         if rewritten is not schema:
             self._losses.append(Loss("schema_rewritten", tool.path, tool.name))
