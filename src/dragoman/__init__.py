@@ -1,71 +1,83 @@
-"""Any LLM client, any model, and tool calls that do not break."""
+"""Any LLM client, any model, and tool calls that do not break.
 
-from dragoman._version import __version__
-from dragoman.check import Checker, Violation
-from dragoman.errors import (
-    ConfigError,
-    DragomanError,
-    IllegalOrder,
-    Malformed,
-    MisuseError,
-    PeerError,
-    ProtocolError,
-    TooLarge,
-    Truncated,
-    Untranslatable,
-)
-from dragoman.exchange import Rendering
-from dragoman.limits import Limits
-from dragoman.opaque import Sealer
-from dragoman.profiles import profile
-from dragoman.profiles.profile import Profile
-from dragoman.translate import (
-    TranslatedBody,
-    TranslatedRequest,
-    Translator,
-    decode_tools,
-    refuse,
-    translate_body,
-    translate_error,
-    translate_request,
-)
-from dragoman.turn.loss import Loss
+Names are loaded when they are first used, so that the command line starts fast.
+"""
 
-__all__ = [
-    # check
-    "Checker",
-    "Violation",
-    # errors
-    "ConfigError",
-    "DragomanError",
-    "IllegalOrder",
-    "Malformed",
-    "MisuseError",
-    "PeerError",
-    "ProtocolError",
-    "TooLarge",
-    "Truncated",
-    "Untranslatable",
-    # exchange
-    "Rendering",
-    # limits
-    "Limits",
-    # opaque
-    "Sealer",
-    # profiles
-    "Profile",
-    "profile",
-    # translate
-    "TranslatedBody",
-    "TranslatedRequest",
-    "Translator",
-    "decode_tools",
-    "refuse",
-    "translate_body",
-    "translate_error",
-    "translate_request",
-    # turn
-    "Loss",
-    # version
-    "__version__",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dragoman._version import __version__ as __version__
+    from dragoman.check import Checker as Checker
+    from dragoman.errors import ConfigError as ConfigError
+    from dragoman.errors import DragomanError as DragomanError
+    from dragoman.errors import IllegalOrder as IllegalOrder
+    from dragoman.errors import Malformed as Malformed
+    from dragoman.errors import MisuseError as MisuseError
+    from dragoman.errors import PeerError as PeerError
+    from dragoman.errors import ProtocolError as ProtocolError
+    from dragoman.errors import TooLarge as TooLarge
+    from dragoman.errors import Truncated as Truncated
+    from dragoman.errors import Untranslatable as Untranslatable
+    from dragoman.exchange import Rendering as Rendering
+    from dragoman.limits import Limits as Limits
+    from dragoman.opaque import Sealer as Sealer
+    from dragoman.profiles import profile as profile
+    from dragoman.profiles.profile import Profile as Profile
+    from dragoman.translate import TranslatedBody as TranslatedBody
+    from dragoman.translate import TranslatedRequest as TranslatedRequest
+    from dragoman.translate import Translator as Translator
+    from dragoman.translate import decode_tools as decode_tools
+    from dragoman.translate import refuse as refuse
+    from dragoman.translate import translate_body as translate_body
+    from dragoman.translate import translate_error as translate_error
+    from dragoman.translate import translate_request as translate_request
+    from dragoman.turn.loss import Loss as Loss
+
+# Where each public name lives.
+_HOMES = {
+    "dragoman._version": ("__version__",),
+    "dragoman.check": ("Checker",),
+    "dragoman.errors": (
+        "ConfigError",
+        "DragomanError",
+        "IllegalOrder",
+        "Malformed",
+        "MisuseError",
+        "PeerError",
+        "ProtocolError",
+        "TooLarge",
+        "Truncated",
+        "Untranslatable",
+    ),
+    "dragoman.exchange": ("Rendering",),
+    "dragoman.limits": ("Limits",),
+    "dragoman.opaque": ("Sealer",),
+    "dragoman.profiles": ("profile",),
+    "dragoman.profiles.profile": ("Profile",),
+    "dragoman.translate": (
+        "TranslatedBody",
+        "TranslatedRequest",
+        "Translator",
+        "decode_tools",
+        "refuse",
+        "translate_body",
+        "translate_error",
+        "translate_request",
+    ),
+    "dragoman.turn.loss": ("Loss",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_HOME_OF)  # noqa: PLE0605 -- the table above is the list
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

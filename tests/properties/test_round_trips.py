@@ -9,7 +9,7 @@ from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.stream import StreamReader, read_answer
 from dragoman.exchange import Exchange
 from dragoman.profiles import profile
-from dragoman.turn.events import Event, Fault, Opaque, Ping, Start
+from dragoman.turn.events import BlockEnd, Event, Fault, Opaque, Ping, Start
 from dragoman.turn.fold import Block, fold
 from dragoman.turn.loss import Loss
 from dragoman.turn.merge import merged

@@ -121,5 +121,10 @@ def _pump(translator: "Translator", out: IO[bytes]) -> None:  # type: ignore[nam
 def _tell(losses: "list[Loss] | tuple[Loss, ...]") -> None:
     """Write losses as JSON lines."""
     for loss in losses:
-        line = {"loss": loss.code, "path": loss.path, "detail": loss.detail, "says": CODES[loss.code]}
+        line = {
+            "loss": loss.code,
+            "path": loss.path,
+            "detail": loss.detail,
+            "says": CODES[loss.code],
+        }
         print(msgspec.json.encode(line).decode(), file=sys.stderr)

@@ -17,7 +17,7 @@ from msgspec import Raw
 from dragoman.errors import TooLarge
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.turn.arguments import CustomInput, Ending, JsonArguments, RawInput
+from dragoman.turn.arguments import Ending, JsonArguments
 from dragoman.turn.events import (
     CUT_REASONS,
     ArgsDelta,
@@ -41,9 +41,14 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
+from dragoman.turn.freeform import CustomInput, RawInput
 from dragoman.turn.loss import Loss
 from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 
+# Reasons that contradict a call that was cut.
+_UNCUT_REASONS: Final = frozenset(
+    {FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS}
+)
 _CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
 _Action: TypeAlias = Callable[[], None]
 
@@ -444,7 +449,7 @@ class Assembler:
         """Make the reason agree with what was said; cuts and filters are never masked."""
         if reason in CUT_REASONS:
             return reason
-        if self._cut_calls:
+        if self._cut_calls and (reason is None or reason in _UNCUT_REASONS):
             self.loss("finish_reason_fixed", detail=f"{reason or 'none'} although a call was cut")
             return FinishReason.LENGTH
         if self._whole_calls and reason in (None, FinishReason.STOP, FinishReason.STOP_SEQUENCE):

@@ -88,6 +88,7 @@ DELTAS: Final[dict[BlockKind, frozenset[type]]] = {
 
 _ALL_DELTAS: Final = frozenset().union(*DELTAS.values())
 _CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
+_PLAIN_STOPS: Final = frozenset({FinishReason.STOP, FinishReason.STOP_SEQUENCE})
 
 
 class Legality:
@@ -102,6 +103,7 @@ class Legality:
         self.index = -1  # of the block that is open, or of the last one
         self.kind: BlockKind | None = None  # of the block that is open
         self.calls = 0  # complete calls so far
+        self.cut_calls = 0  # calls that were cut
         self._allowed: frozenset[type] = frozenset()  # deltas that fit the open block
         self._final_usage = False
         self._broken = False
@@ -145,6 +147,7 @@ class Legality:
             self._refuse("BlockEnd", f"block {event.index} is not open")
         if self.kind in _CALLS:
             self.calls += event.complete
+            self.cut_calls += not event.complete
         elif not event.complete:
             self._refuse("BlockEnd", "only a call can be cut")
         self.kind = None
@@ -153,8 +156,12 @@ class Legality:
     def _finish(self, event: Finish) -> None:
         if event.reason is FinishReason.TOOL_CALLS and not self.calls:
             self._refuse("Finish", "reason tool_calls without a complete call")
-        if event.reason is FinishReason.STOP and self.calls:
-            self._refuse("Finish", "reason stop although calls were made")
+        if event.reason in _PLAIN_STOPS and self.calls:
+            self._refuse("Finish", f"reason {event.reason} although calls were made")
+        if self.cut_calls and (
+            event.reason in _PLAIN_STOPS or event.reason is FinishReason.TOOL_CALLS
+        ):
+            self._refuse("Finish", f"reason {event.reason} although a call was cut")
 
     def _refuse_delta(self, event: Event) -> None:
         index = event.index  # type: ignore[union-attr]

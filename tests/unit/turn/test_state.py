@@ -205,9 +205,11 @@ def test_b9_the_reason_agrees_with_the_calls(reason: FinishReason) -> None:
             with pytest.raises(IllegalOrder, match="without a complete call"):
                 legality(*stream)
         assert legality(*with_call).calls == 1
-    elif reason is FinishReason.STOP:
+    elif reason in (FinishReason.STOP, FinishReason.STOP_SEQUENCE):
         with pytest.raises(IllegalOrder, match="although calls were made"):
             legality(*with_call)
+        with pytest.raises(IllegalOrder, match="although a call was cut"):
+            legality(*with_cut)
         legality(*without)
     else:
         for stream in (without, with_call, with_cut):
