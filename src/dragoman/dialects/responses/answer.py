@@ -6,9 +6,9 @@ them; where it said nothing, the values are the dialect's own defaults.
 
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.encoding import encode
 from dragoman.dialects.responses.faults import stream_error
 from dragoman.dialects.responses.request import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
@@ -46,8 +46,6 @@ INCOMPLETE: Final[dict[FinishReason, bytes]] = {
     FinishReason.CONTENT_FILTER: b"content_filter",
     FinishReason.PAUSE: b"max_output_tokens",
 }
-
-encode: Final = msgspec.json.Encoder().encode
 
 
 class ResponseHead:

@@ -1,6 +1,6 @@
 """The items of tool calls: functions, custom tools, shells and patches."""
 
-from dragoman.dialects.responses.answer import encode
+from dragoman.dialects.encoding import encode
 from dragoman.dialects.responses.output import Output
 from dragoman.dialects.responses.shells import BY_FLAVOR, content_of
 from dragoman.turn.events import BlockKind, BlockStart, Flavor

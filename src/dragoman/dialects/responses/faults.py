@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from dragoman.dialects.encoding import mended
 from dragoman.turn.events import Fault, FaultKind
 
 # What codes and types say, wherever they stand.
@@ -215,10 +216,10 @@ def _fault(status: int, message: str, code: str, kind: str, param: str) -> Fault
         seconds = float(wait[1]) / (1000 if wait[2].lower() == "ms" else 1)
     return Fault(
         _kind(status, message, code, kind),
-        _clean(message),
+        mended(message),
         status,
-        _clean(code or ("" if kind in _KINDS else kind)),
-        _clean(param),
+        mended(code or ("" if kind in _KINDS else kind)),
+        mended(param),
         seconds,
     )
 
@@ -252,11 +253,6 @@ def _number(value: object) -> int:
 
 def _word(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
-
-
-def _clean(text: str) -> str:
-    """Replace halves of surrogate pairs, which cannot be written."""
-    return text.encode("utf-8", "replace").decode()
 
 
 # --- writing ------------------------------------------------------------------------------------

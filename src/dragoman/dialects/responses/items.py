@@ -7,9 +7,9 @@ is kept there that an id could name.
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.encoding import encode
 from dragoman.dialects.responses.report import Report
 from dragoman.dialects.responses.shells import BY_FLAVOR, content_of
 from dragoman.errors import Untranslatable
@@ -42,7 +42,6 @@ from dragoman.turn.tools import wire_name
 
 _Item: TypeAlias = dict[str, object] | Raw
 _VENDOR: Final = "openai"
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class ItemEncoder:
@@ -191,7 +190,7 @@ class ItemEncoder:
                 item["type"] = "custom_tool_call"
                 item["input"] = part.arguments
             elif custom:
-                item["arguments"] = _encode({"input": part.arguments}).decode()
+                item["arguments"] = encode({"input": part.arguments}).decode()
             else:
                 item["arguments"] = part.arguments or "{}"
         self._items.append(item)

@@ -4,7 +4,8 @@ from typing import Final
 
 from msgspec import Raw
 
-from dragoman.dialects.responses.answer import annotation, encode, one_line
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.responses.answer import annotation, one_line
 from dragoman.dialects.responses.output import Output
 from dragoman.turn.events import Citation
 

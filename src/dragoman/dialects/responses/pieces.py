@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.encoding import encode, mended
 from dragoman.dialects.responses.events import ANNOTATION, OutputItem, TextDeltaEvent
 from dragoman.dialects.responses.outputs import Item, Items
 from dragoman.dialects.responses.schema import HOSTED_ITEMS, Part
@@ -97,7 +98,7 @@ class Pieces:
             return
         text = out.input if item.type == "custom_tool_call" else out.arguments
         if isinstance(text, dict):
-            text = msgspec.json.encode(text).decode()
+            text = encode(text).decode()
         if isinstance(text, str):
             self.whole_args(item, text)
         self.assembler.end_call(item.key, cut=out.status == "incomplete")
@@ -120,8 +121,8 @@ class Pieces:
         if not out.name:
             return
         self._refusing = False
-        namespace = out.namespace or ""
-        wire = wire_name(out.name, namespace)
+        name, namespace = mended(out.name), mended(out.namespace or "")
+        wire = wire_name(name, namespace)
         known = wire in self._tools
         custom = item.type == "custom_tool_call"
         flavor = Flavor.CUSTOM if custom else None
@@ -130,7 +131,7 @@ class Pieces:
         self.assembler.open_call(
             item.key,
             call_id=out.call_id or out.id or item.id,
-            name=wire if known else out.name,
+            name=wire if known else name,
             namespace=namespace,
             flavor=flavor,
             raw_input=custom,

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from dragoman.dialects.responses.answer import encode
+from dragoman.dialects.encoding import encode
 from dragoman.dialects.responses.output import Output
 from dragoman.turn.events import Channel
 

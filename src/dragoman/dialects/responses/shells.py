@@ -81,7 +81,7 @@ def arguments_of(flavor: Flavor, content: Raw) -> str:
         return bytes(content).decode()
     try:
         action = _OBJECT.decode(content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError):
         return bytes(content).decode()
     renamed = {("workdir" if key == "working_directory" else key): action[key] for key in action}
     kept = {key: value for key, value in renamed.items() if key != "type" and value != NULL}
@@ -102,7 +102,7 @@ def content_of(flavor: Flavor, arguments: str) -> Raw | None:
         if operation is None:  # the operation itself, without the object around it
             operation = Raw(msgspec.json.encode(given))
         fields = _OBJECT.decode(operation)
-    except (msgspec.DecodeError, KeyError):
+    except (msgspec.DecodeError, UnicodeError, KeyError):
         return None
     return operation if {"type", "path"} <= fields.keys() else None
 

@@ -3,9 +3,9 @@
 import hashlib
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.responses.controls import (
     JSON_INSTRUCTION,
@@ -93,7 +93,7 @@ class _Encoding:
         self._extensions()
         if request.stop:
             self._report.note(Loss("stop_emulated", path_of(request, "stop")))
-        return EncodedRequest(msgspec.json.encode(body), tuple(self._report.losses), request.stop)
+        return EncodedRequest(encode(body), tuple(self._report.losses), request.stop)
 
     def _refuse(self) -> None:
         request = self._request
