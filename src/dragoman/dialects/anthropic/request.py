@@ -24,6 +24,7 @@ from dragoman.turn.loss import CODES, Loss
 from dragoman.turn.request import (
     OutputFormat,
     ReasoningPart,
+    ReasoningWish,
     Request,
     Role,
     Sampling,
@@ -42,6 +43,12 @@ _TIERS: Final = {"auto": "auto", "standard_only": "default"}
 _SERVICE_TIERS: Final = {tier: name for name, tier in _TIERS.items()}
 _SAMPLING_WITH_THINKING: Final = 0.95  # the least `top_p` that goes with thinking
 _JSON_ONLY: Final = "Respond with a single JSON object and nothing else."
+
+# Fields of other dialects that ask for nothing, and those whose wish has been understood.
+_NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""', b'["text"]'})
+_WISHES: Final = frozenset(
+    {"reasoning", "thinking", "chat_template_kwargs", "enable_thinking", "thinking_budget"}
+)
 
 # Losses that leave the meaning of a request as it was: a strict target takes them.
 _HARMLESS: Final = frozenset(
@@ -371,8 +378,14 @@ class _Encoder:
 
     def _extensions(self) -> dict[str, Raw]:
         """Fields of the client's own dialect: given back to this one, lost for the others."""
-        extensions = self._request.extensions
-        if self._request.dialect == "anthropic":
-            return {name: extensions[name] for name in sorted(extensions)}
-        self.losses.extend(Loss("field_dropped", f"$.{name}") for name in sorted(extensions))
+        request = self._request
+        if request.dialect == "anthropic":
+            return {name: request.extensions[name] for name in sorted(request.extensions)}
+        for name, raw in sorted(request.extensions.items()):
+            value = bytes(raw)
+            if value in _NOTHING or (name in _WISHES and request.reasoning != ReasoningWish()):
+                continue
+            if name == "audio" or (name == "modalities" and b"audio" in value):
+                raise Untranslatable("this model gives no audio", path=f"$.{name}")
+            self.losses.append(Loss("field_dropped", f"$.{name}"))
         return {}

@@ -9,7 +9,16 @@ from dragoman.dialects.anthropic import DIALECT
 from dragoman.errors import Malformed, TooLarge, Untranslatable
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles.profile import Profile
-from dragoman.turn.request import CacheHint, OutputFormat, Role, Sampling, TextPart, Tool, Turn
+from dragoman.turn.request import (
+    CacheHint,
+    OutputFormat,
+    ReasoningWish,
+    Role,
+    Sampling,
+    TextPart,
+    Tool,
+    Turn,
+)
 from tests.support.messages import USER, ask, codes, decode, encode, encoded
 
 GENERIC = Profile(name="clone")
@@ -256,7 +265,7 @@ def test_settings_without_a_counterpart_are_told() -> None:
         verbosity="low",
         cache_key="k",
         tier="flex",
-        extensions={"prediction": msgspec.Raw(b"{}")},
+        extensions={"prediction": msgspec.Raw(b'{"a":1}')},
     )
 
     assert [
@@ -266,6 +275,28 @@ def test_settings_without_a_counterpart_are_told() -> None:
         ("field_dropped", "$.service_tier"),
         ("field_dropped", "$.prediction"),
     ] == [(loss.code, loss.path) for loss in encoded(request).losses]
+
+
+def test_fields_of_others_that_ask_for_nothing_or_were_understood_are_not_told() -> None:
+    request = ask(
+        reasoning=ReasoningWish(mode="off"),
+        extensions={
+            "stream_extra": msgspec.Raw(b"null"),
+            "thinking": msgspec.Raw(b'{"type":"disabled"}'),
+        },
+    )
+
+    assert [] == codes(request)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("audio", b'{"voice":"x"}'), ("modalities", b'["text","audio"]')]
+)
+def test_audio_answers_are_refused(name: str, value: bytes) -> None:
+    with pytest.raises(Untranslatable) as raised:
+        encode(ask(extensions={name: msgspec.Raw(value)}))
+
+    assert f"$.{name}" == raised.value.path
 
 
 @pytest.mark.parametrize(
