@@ -184,8 +184,10 @@ class Calls:
 
     def _new(self, call_id: str = "") -> _Call:
         last = self._last
-        if last is not None and last.custom and last.opened:
-            self._assembler.end_call(last.key)  # free text does not tell where it ends
+        if last is not None and last.name:
+            self._open(last)
+            if last.custom:
+                self._assembler.end_call(last.key)  # free text does not tell where it ends
         call = _Call(len(self._calls), call_id)
         self._calls.append(call)
         self._unopened += 1
