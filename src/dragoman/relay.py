@@ -23,6 +23,7 @@ MENDED: Final = frozenset(
         "block_index_fixed",
         "block_unclosed",
         "finish_reason_fixed",
+        "stream_not_sse",
         "surrogate_replaced",
     }
 )
@@ -52,6 +53,11 @@ class Relay:
         self._written: list[bytes] = []
         self._before: list[Event] = []
         self._after: list[Event] = []
+
+    @property
+    def calm(self) -> bool:
+        """Nothing waits, and a delta of text that nobody changes passes as it came."""
+        return not self._raw and not self._in_call and (self._resumes or not self._mended)
 
     def choose(
         self,

@@ -8,7 +8,7 @@ Pure: ids, time and keys come in as arguments.  Every failure of a peer, and eve
 as an ending of the client's dialect, never as a broken stream.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.stream import StreamReader, read_answer
+from dragoman.dialects.stream import StreamReader, Unit, read_answer
 from dragoman.errors import DragomanError, IllegalOrder, Malformed, MisuseError, PeerError, TooLarge
 from dragoman.exchange import Exchange, Rendering, Target
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -28,7 +28,15 @@ from dragoman.relay import Relay
 from dragoman.toolcalls.selection import stages as native_stages
 from dragoman.toolcalls.stage import Stage
 from dragoman.turn.estimate import estimate_tokens
-from dragoman.turn.events import Event, Fault, FaultKind, Finish, Usage
+from dragoman.turn.events import (
+    Event,
+    Fault,
+    FaultKind,
+    Finish,
+    ReasoningDelta,
+    TextDelta,
+    Usage,
+)
 from dragoman.turn.fold import Answer, fold
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request, Tool
@@ -36,6 +44,7 @@ from dragoman.turn.stops import StopSequences
 from dragoman.turn.tools import ToolTable
 
 _NOTED: Final = frozenset({Finish, Fault, Usage, Loss})
+_TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _TOOLS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
 
@@ -160,11 +169,9 @@ class Translator:
             raise MisuseError("feed after close")
         if self.outcome is not None:
             return b""
+        if self._relay is not None:
+            return self._relay_units(self._relay, self._reader.feed_units(data))
         try:
-            if self._relay is not None:
-                return b"".join(
-                    self._pass(unit.raw, unit.events) for unit in self._reader.feed_units(data)
-                )
             events = self._reader.feed(data)
         except PeerError as error:
             return self.fail(fault_of(error))
@@ -177,11 +184,9 @@ class Translator:
         self._closed = True
         if self.outcome is not None:
             return b""
+        if self._relay is not None:
+            return self._relay_units(self._relay, self._reader.close_units())
         try:
-            if self._relay is not None:
-                return b"".join(
-                    self._pass(unit.raw, unit.events) for unit in self._reader.close_units()
-                )
             events = self._reader.close()
         except PeerError as error:
             return self.fail(fault_of(error))
@@ -195,18 +200,38 @@ class Translator:
         if self._relay is None:
             return self._write(events)
         self._relay.spoil()
-        return self._pass(b"", events)
+        return self._pass(self._relay, b"", events)
 
-    def _pass(self, raw: bytes, events: list[Event]) -> bytes:
+    def _relay_units(self, relay: Relay, units: Iterable[Unit]) -> bytes:
+        """Pass on what needs no change."""
+        out: list[bytes] = []
+        stages, send = self._stages, self._send
+        try:
+            for unit in units:
+                events = unit.events
+                if (
+                    len(events) == 1
+                    and type(event := events[0]) in _TEXT
+                    and relay.calm
+                    and all(stage.passes(event) for stage in stages)
+                ):
+                    send(event)  # the writer must know, should it take over
+                    out.append(unit.raw)
+                else:
+                    out.append(self._pass(relay, unit.raw, events))
+        except PeerError as error:
+            out.append(self.fail(fault_of(error)))
+        return b"".join(out)
+
+    def _pass(self, relay: Relay, raw: bytes, events: list[Event]) -> bytes:
         """Relay one unit of a same-dialect stream."""
         if self.outcome is not None:
             # `[DONE]` and whatever else follows the end passes; a mended stream has its own.
-            return b"" if self._relay is None else self._relay.after_end(raw)
-        assert self._relay is not None  # noqa: S101 -- the caller looked
+            return relay.after_end(raw)
         after = self._through_stages(events)
         written = self._render(after)
         pending = any(stage.pending for stage in self._stages) and self.outcome is None
-        return self._relay.choose(raw, events, after, written, pending=pending)
+        return relay.choose(raw, events, after, written, pending=pending)
 
     def _write(self, events: list[Event]) -> bytes:
         return self._render(self._through_stages(events))

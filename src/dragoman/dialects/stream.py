@@ -3,6 +3,7 @@
 A dialect brings a `FrameReader`, which knows what a frame means.
 """
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import msgspec
@@ -92,22 +93,20 @@ class StreamReader:
             raise
         return self._assembler.take()
 
-    def feed_units(self, data: bytes, /) -> list[Unit]:
-        """Return the same events, with the bytes that led to them.  Needs `keep_raw`."""
+    def feed_units(self, data: bytes, /) -> Iterator[Unit]:
+        """Give the same events, with the bytes that led to them.  Needs `keep_raw`."""
         if self._sniffing or self._body is not None:
             data = self._sniff(data)
-        units: list[Unit] = []
+        frames, assembler = self._frames, self._assembler
         try:
             for frame in self._sse.feed(data):
                 self._raw.append(frame.raw)
                 self._read(frame)
-                held = self._frames.pending or self._assembler.holding
-                if not held or self.ended:
-                    units.append(self._unit())
+                if assembler.ended or not (frames.pending or assembler.holding):
+                    yield self._unit()
         except PeerError:
             self._dead = True
             raise
-        return units
 
     def close(self) -> list[Event]:
         """End of input: return what was held back, and how the turn ended."""
@@ -125,9 +124,9 @@ class StreamReader:
         return self._assembler.take()
 
     def _unit(self) -> Unit:
-        unit = Unit(b"".join(self._raw), self._assembler.take())
-        self._raw.clear()
-        return unit
+        raw = self._raw
+        self._raw = []
+        return Unit(raw[0] if len(raw) == 1 else b"".join(raw), self._assembler.take())
 
     def _close(self) -> None:
         if self._body is not None:

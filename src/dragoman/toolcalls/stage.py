@@ -91,6 +91,10 @@ class Splitter:
             or (machine is not None and machine.holding)
         )
 
+    def passes(self, event: Event, /) -> bool:
+        """Say whether this event, fed now, would leave as it is and change nothing."""
+        return type(event) is self._passing and self._lead not in event.text  # type: ignore[union-attr]
+
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the events that are ready."""
         append = self._sequencer.out.append
@@ -337,6 +341,12 @@ class Stage(Protocol):
     """A step between reader and writer."""
 
     @property
-    def pending(self) -> bool: ...
+    def pending(self) -> bool:
+        """Something is held back."""
+        ...
+
+    def passes(self, event: Event, /) -> bool:
+        """Say whether this event, fed now, would leave as it is and change nothing."""
+        ...
 
     def feed(self, events: Sequence[Event], /) -> list[Event]: ...

@@ -39,6 +39,10 @@ class StopSequences:
         """Text is held back."""
         return bool(self._held)
 
+    def passes(self, event: Event, /) -> bool:
+        """Say whether this event would leave as it is: every text must be looked at."""
+        return False
+
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the events up to the first stop sequence."""
         out: list[Event] = []

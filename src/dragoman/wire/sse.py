@@ -122,12 +122,15 @@ class SSEReader:
 
     def _find_plain(self, data: bytes, end: int, frames: list[Frame]) -> bool:
         """Take the frames up to `end` at once, if each is one `data` line and nothing else."""
-        if self._keep_raw or end > self._limits.max_sse_event_bytes:
+        if end > self._limits.max_sse_event_bytes:
             return False
         found = _PLAIN_FRAME.findall(data, 0, end)
         if sum(map(len, found)) + _PLAIN_FRAME_MARKUP * len(found) != end:
             return False
-        frames.extend(map(Frame, found))
+        if self._keep_raw:
+            frames.extend([Frame(one, "", b"data: %b\n\n" % one) for one in found])
+        else:
+            frames.extend(map(Frame, found))
         return True
 
     def _find_any(self, data: bytes, frames: list[Frame]) -> int:
