@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.turn.arguments import CustomInput
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -24,6 +23,7 @@ from dragoman.turn.events import (
     ReasoningDelta,
     TextDelta,
 )
+from dragoman.turn.freeform import CustomInput
 from dragoman.turn.loss import Loss
 from dragoman.turn.tools import NO_TOOLS, ToolTable
 

@@ -85,7 +85,7 @@ class JsonArguments:
         Raises:
             TooLarge: the arguments pass `max_tool_args_bytes`.
         """
-        self._size += _size(fragment)
+        self._size += byte_size(fragment)
         if self._size > self._limits.max_tool_args_bytes:
             raise TooLarge("max_tool_args_bytes", self._limits.max_tool_args_bytes)
         if self._held is not None:
@@ -132,7 +132,7 @@ class JsonArguments:
             unread = self._unread
             self._trailing = False
         self._unread = ""
-        self._size -= _size(unread)
+        self._size -= byte_size(unread)
         return unread
 
     @property
@@ -266,7 +266,7 @@ class JsonArguments:
 
     def _wrap(self, text: str) -> Ending:
         """Arguments of which nothing was forwarded: unwrap a string, or wrap what is no object."""
-        text = _without_surrogates(text)
+        text = without_surrogates(text)
         open_ended = False
         try:
             value = msgspec.json.decode(text)
@@ -285,163 +285,16 @@ class JsonArguments:
         return Ending(wrapped, losses=losses, open_ended=open_ended)
 
 
-class CustomInput:
-    """The free-form input of a custom tool that the upstream writes as `{"input": "…"}`.
-
-    The string is unescaped as it comes.  Any other shape waits for the end; what then cannot be read
-    is given as it is.
-    """
-
-    def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._json = JsonArguments(limits=limits)
-        self._came: list[str] = []  # everything, while the shape is not known
-        self._read: list[str] = []  # the same, as JSON
-        self._head: str | None = ""  # its beginning, until it can be told what it is
-        self._escape = ""  # an escape that is not complete
-        self._streaming = False  # inside the string
-        self._told = False  # the string has ended
-
-    @property
-    def whole(self) -> bool:
-        """The object around the input is complete."""
-        return self._json.whole
-
-    @property
-    def only_closers_missing(self) -> bool:
-        return self._json.only_closers_missing
-
-    @property
-    def holding(self) -> bool:
-        return self._json.holding
-
-    def feed(self, fragment: str, /) -> str:
-        """Take a fragment of JSON and return free text."""
-        text = self._json.feed(fragment)
-        if self._streaming:
-            return self._unescape(text)
-        if self._told:
-            return ""  # other properties are passed over
-        self._came.append(fragment)
-        self._read.append(text)
-        if self._head is None:
-            return ""
-        self._head += text
-        match = _INPUT_HEAD.match(self._head)
-        if match:
-            self._came.clear()
-            self._read.clear()
-            self._streaming = True
-            return self._unescape(self._head[match.end() :])
-        if not _INPUT_HEAD_PREFIX.fullmatch(self._head):
-            self._head = None
-        return ""
-
-    def end(self) -> Ending:
-        """Say how the input ended."""
-        ending = self._json.end()
-        if self._streaming:
-            tail = self._unescape(ending.text) if ending.text else ""
-            return Ending(tail, ending.whole, "", ending.losses, ending.broken)
-        if self._told:
-            # The input is there; what came after it is of no interest.
-            losses = (*ending.losses, "args_trailing") if ending.broken else ending.losses
-            return Ending("", ending.whole or ending.broken, "", losses)
-        return self._from_whole("".join(self._came), ending)
-
-    def _from_whole(self, came: str, ending: Ending) -> Ending:
-        """Read an object of another shape, or take everything as the input."""
-        value = _decoded("".join(self._read) + ending.text)
-        text = value.get("input", value.get("_raw")) if value else None
-        if isinstance(text, str):
-            return Ending(text, ending.whole, "", ending.losses, False, ending.open_ended)
-        if not came.strip(_SPACE) or value == {}:
-            return Ending("", ending.whole, "", ending.losses, False, ending.open_ended)
-        losses = tuple(dict.fromkeys((*ending.losses, "args_repaired")))
-        return Ending(came, ending.whole or ending.broken, "", losses, False, ending.broken)
-
-    def _unescape(self, text: str) -> str:
-        text = self._escape + text
-        end = _STRING_BODY.match(text).end()  # type: ignore[union-attr]  # matches always
-        body, self._escape = text[:end], text[end:]
-        if self._escape.startswith('"'):
-            self._streaming = False
-            self._told = True
-        if "\\" not in body:
-            return body
-        try:
-            return msgspec.json.decode(f'"{body}"', type=str)
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            return _unescaped(body)
-
-
-class RawInput:
-    """The free-form input of a custom tool that the upstream knows as such: passed as it comes."""
-
-    whole: Final = False
-    only_closers_missing: Final = False
-    holding: Final = False
-
-    def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._limits = limits
-        self._size = 0
-
-    def feed(self, fragment: str, /) -> str:
-        """Count and pass."""
-        self._size += _size(fragment)
-        if self._size > self._limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", self._limits.max_tool_args_bytes)
-        return fragment
-
-    def end(self) -> Ending:
-        """Free text is whole wherever it ends."""
-        return Ending(open_ended=True)
-
-
 _AFTER_COMMA: Final = frozenset({Place.KEY, Place.ELEMENT})
 _BEFORE_VALUE: Final = frozenset({Place.VALUE, Place.ELEMENT, Place.FIRST_ELEMENT})
-_INPUT_HEAD: Final = re.compile(r'\s*\{\s*"input"\s*:\s*"')
-_INPUT_HEAD_PREFIX: Final = re.compile(
-    r'\s*(?:\{\s*(?:"(?:i(?:n(?:p(?:u(?:t(?:"\s*(?::\s*)?)?)?)?)?)?)?)?)?'
-)
-# As much of a string's inside as can be read: whole escapes, and halves of surrogate pairs only with
-# their other half, or when it is certain that none comes.
-_STRING_BODY: Final = re.compile(
-    r"""(?:[^"\\]+
-        | \\[^u]
-        | \\u(?![dD][89abAB])[0-9a-fA-F]{4}
-        | \\u[dD][89abAB][0-9a-fA-F]{2}
-          (?: \\u[dD][c-fC-F][0-9a-fA-F]{2}
-            | (?= [^\\] | \\[^u] | \\u(?![dD][c-fC-F])[0-9a-fA-F]{4} ) )
-        )*""",
-    re.VERBOSE,
-)
-_ESCAPE: Final = re.compile(
-    r"(?:\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})+"
-    r"|\\u(?P<half>[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
-    re.DOTALL,
-)
 
 
-def _unescaped(body: str) -> str:
-    """Read the inside of a string that holds halves of surrogate pairs: each becomes U+FFFD."""
-    mended = _ESCAPE.sub(lambda found: "�" if found["half"] else found.group(), body)
-    return msgspec.json.decode(f'"{_without_surrogates(mended)}"', type=str)
-
-
-def _decoded(text: str) -> dict[str, object] | None:
-    """Return the object that `text` is, or None."""
-    try:
-        value = msgspec.json.decode(_without_surrogates(text))
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _size(text: str) -> int:
+def byte_size(text: str) -> int:
+    """Return how many bytes `text` takes in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _without_surrogates(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Replace halves of surrogate pairs, which no encoding can carry."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

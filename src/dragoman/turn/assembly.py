@@ -397,13 +397,15 @@ class Assembler:
         call.closed = True
         cut = cut or call.cut
         ending = call.arguments.end()
+        # Free text looks whole wherever it stops, and so does nothing at all: only its peer knows, or
+        # whatever came after it.
+        if ending.open_ended and cut and (call.cut or not (call.ended or self._waiting)):
+            ending = _halved(ending, call.kind)
         if ending.text:
             self._delta(call, ending.text)
         for code in ending.losses:
             self.loss(code, f"call {call.call_id}")
-        # Free text looks whole wherever it stops: only its peer knows.
-        half = cut and (call.cut or not call.ended) and isinstance(call.arguments, RawInput)
-        if ending.whole and not half:
+        if ending.whole:
             self._whole_calls += 1
             self.out.append(BlockEnd(self._index))
         elif ending.broken and not cut:
@@ -479,3 +481,10 @@ class Assembler:
                 final=True,
             )
         )
+
+
+def _halved(ending: Ending, kind: BlockKind) -> Ending:
+    """Return the ending of a call of which nobody can say that it is whole."""
+    if kind is BlockKind.CUSTOM_CALL:
+        return Ending(ending.text, whole=False, losses=ending.losses)
+    return Ending(whole=False, repair=ending.text, losses=ending.losses)

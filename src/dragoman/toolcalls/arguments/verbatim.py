@@ -164,8 +164,8 @@ def settle(arguments: JsonArguments, *, cut: bool) -> Outcome:
         return Outcome("", False, "{}", ("call_cut",))
     ending = arguments.end()
     text, losses = ending.text, ending.losses
-    if cut and arguments.stalled:
-        return Outcome("", False, ending.repair, ("call_cut",))
+    if cut and ending.open_ended:
+        return Outcome("", False, text, ("call_cut",))
     if ending.whole:
         return Outcome(text, True, "", losses)
     if ending.broken:
