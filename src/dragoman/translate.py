@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.dialects import DIALECT_NAMES, dialect
+from dragoman.dialects import dialect
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.stream import StreamReader, Unit, read_answer
@@ -47,6 +47,20 @@ _NOTED: Final = frozenset({Finish, Fault, Usage, Loss})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _TOOLS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
+
+
+class _Outline(Struct):
+    """What must be known of a request that is passed on unread."""
+
+    model: str
+    stream: bool = False
+
+
+_OUTLINE: Final = msgspec.json.Decoder(_Outline)
+# Refusals that concern what a vendor may well understand, though nobody else does.
+_VENDORS_OWN: Final = frozenset(
+    {"unsupported_content_block", "unsupported_parameter", "item_not_found"}
+)
 
 
 class TranslatedRequest(Struct, frozen=True):
@@ -291,7 +305,7 @@ def translate_request(  # noqa: PLR0913 -- where from, where to, and how
     """
     if len(body) > limits.max_request_bytes:
         raise TooLarge("max_request_bytes", limits.max_request_bytes)
-    request = dialect(source).decode_request(body, sealer=sealer, limits=limits)
+    request = _decode(body, source, target, sealer, limits)
     to = Target(
         profile=find_profile(profile) if isinstance(profile, str) else profile,
         model=model or request.model,
@@ -308,13 +322,31 @@ def translate_request(  # noqa: PLR0913 -- where from, where to, and how
     return TranslatedRequest(encoded.body, request, losses, encoded.stop)
 
 
+def _decode(
+    body: bytes, source: str, target: str, sealer: Sealer | None, limits: Limits
+) -> Request:
+    """Read a request; what only the vendor of its dialect understands may pass to that dialect."""
+    from_dialect = dialect(source)
+    try:
+        return from_dialect.decode_request(body, sealer=sealer, limits=limits)
+    except Malformed as error:
+        if source != target or error.code not in _VENDORS_OWN or _has_minted(body):
+            raise
+        outline = decode(_OUTLINE, body)
+        return Request(dialect=from_dialect.name, model=outline.model, stream=outline.stream)
+
+
+def _has_minted(body: bytes) -> bool:
+    """Say whether a request may hold ids or envelopes that were made here."""
+    return PREFIX.encode() in body or b'"gx' in body or b'"gh-' in body
+
+
 def _forward(body: bytes, request: Request, to: Dialect, target: Target) -> TranslatedRequest:
     """Keep the client's bytes; only the model, and what means nothing upstream, is written anew."""
     fields = decode(_FIELDS, body)
     profile = target.profile
     rewritten: list[str] = []
-    minted = PREFIX.encode() in body or b'"gx' in body or b'"gh-' in body
-    if minted or profile.id_style in ("kimi", "mistral9") or profile.reasoning_filler:
+    if _has_minted(body) or profile.id_style in ("kimi", "mistral9") or profile.reasoning_filler:
         rewritten += to.history_fields
     if profile.schema_dialect != "any":
         rewritten.append("tools")
@@ -447,15 +479,20 @@ def decode_tools(body: bytes) -> tuple[Tool, ...]:
 
 
 def _decode_tool(raw: bytes, path: str) -> tuple[Tool, ...]:
-    errors: list[Malformed] = []
-    for name in DIALECT_NAMES:
-        empty = _EMPTY_REQUEST[name]
+    keys = decode(_FIELDS, raw).keys()
+    shapes: tuple[str, ...] = ("responses", "anthropic", "chat")
+    if "input_schema" in keys:
+        shapes = ("anthropic",)
+    elif "function" in keys or "custom" in keys:
+        shapes = ("chat",)
+    reasons: list[str] = []
+    for name in shapes:
+        body = b'%b,"tools":[%b]}' % (_EMPTY_REQUEST[name], raw)
         try:
-            body = b'%b,"tools":[%b]}' % (empty, raw)
             return dialect(name).decode_request(body, sealer=None, limits=DEFAULT_LIMITS).tools
         except Malformed as error:
-            errors.append(error)
-    raise Malformed(f"a tool definition that fits no dialect: {errors[0]}", path=path)
+            reasons.append(f"{name}: {error}")
+    raise Malformed(f"a tool definition that fits no dialect ({'; '.join(reasons)})", path=path)
 
 
 _EMPTY_REQUEST: Final = {
