@@ -137,8 +137,8 @@ class JsonArguments:
 
     @property
     def holding(self) -> bool:
-        """Something was received and not forwarded."""
-        return self._held is not None or bool(self._comma)
+        """Something was received and not forwarded, or was mended, which is told at the end."""
+        return self._held is not None or bool(self._comma or self._trailing or self._losses)
 
     @property
     def only_closers_missing(self) -> bool:

@@ -129,7 +129,8 @@ class Blocks:
             self._assembler.fault(fault)
             return
         self._assembler.open_call(block.number, call_id=wire.id or "", name=wire.name)
-        self.held = False
+        # A writer starts a call at its first argument: what wrote nothing yet must not pass alone.
+        self.held = True
         block.told = True
         if bytes(wire.input) not in _NO_INPUT:
             block.input = bytes(wire.input).decode()
@@ -300,7 +301,10 @@ class Blocks:
         block = self._open(index, "call")
         if block is not None and self._assembler.knows_call(block.number):
             block.input = ""
+            before = len(self._assembler.out)
             self._assembler.args(block.number, fragment)
+            if len(self._assembler.out) > before:
+                self.held = False
             return
         block = self._open(index, "held")
         if block is None:

@@ -169,26 +169,19 @@ def test_pending_holds_a_relay_until_a_block_is_told_and_from_the_reason_on() ->
         begin(2, type="server_tool_use", id="s1", name="web_search"),
         delta(2, "input_json_delta", partial_json="{}"),
         stop(2),
+        begin(3, type="tool_use", id="t1", name="ls", input={}),
+        delta(3, "input_json_delta", partial_json=""),
+        delta(3, "input_json_delta", partial_json="{"),
+        delta(3, "input_json_delta", partial_json="}"),
+        stop(3),
         *END,
     ):
         reader.read(Frame(msgspec.json.encode(data)))
         seen.append(reader.pending)
 
-    assert [
-        False,
-        True,
-        False,
-        False,
-        True,
-        False,
-        True,
-        False,
-        True,
-        True,
-        False,
-        True,
-        False,
-    ] == seen
+    text, thinking, server = [True, False, False], [True, False, True, False], [True, True, False]
+    call = [True, True, False, False, False]
+    assert [False, *text, *thinking, *server, *call, True, False] == seen
 
 
 # --- blocks -----------------------------------------------------------------------------------------
@@ -442,3 +435,47 @@ def test_arguments_beyond_mending_are_a_fault() -> None:
 
     assert isinstance(events[-1], Fault)
     assert "invalid_arguments" == events[-1].code
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [['{"a":"x\ny"}'], ["{", '"a":1,', "}"], [" ", '{"a":1}{"a":1}']],
+    ids=["control character", "comma", "twice"],
+)
+def test_a_relay_that_takes_over_inside_a_call_starts_it_once(arguments: list[str]) -> None:
+    from dragoman.check import Checker
+    from dragoman.translate import Translator
+
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+    data = [
+        {"type": "message_start", "message": message},
+        begin(0, type="tool_use", id="t1", name="ls", input={}),
+        *(delta(0, "input_json_delta", partial_json=one) for one in arguments),
+        stop(0),
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "tool_use", "stop_sequence": None},
+            "usage": {"output_tokens": 2},
+        },
+        {"type": "message_stop"},
+    ]
+    translator = Translator(source="anthropic", target="anthropic", profile="anthropic")
+    out = b""
+    for one in data:
+        out += translator.feed(
+            b"event: %b\ndata: %b\n\n" % (str(one["type"]).encode(), msgspec.json.encode(one))
+        )
+    out += translator.close()
+    checker = Checker("anthropic")
+
+    assert [] == checker.feed(out) + checker.close()
+    assert 1 == out.count(b'"type":"tool_use"')
