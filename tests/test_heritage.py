@@ -41,7 +41,9 @@ TOOL = [
 
 
 def kimi(target: str = "chat", **more: Any) -> Translator:
-    return Translator(source="chat", target=target, model=META["model"], tools=TOOLS, seed="s", **more)
+    return Translator(
+        source="chat", target=target, model=META["model"], tools=TOOLS, seed="s", **more
+    )
 
 
 def run(translator: Translator, pieces: list[bytes]) -> bytes:
@@ -150,7 +152,9 @@ def test_k1_12_identity_is_carried_on_every_chunk_and_the_finish_is_never_swallo
         "<|tool_call_end|><|tool_calls_section_end|>"
     )
 
-    chunks = payloads(run(kimi(), [ROLE, chunk({"content": leaked}), chunk({}, "stop"), USAGE, DONE]))
+    chunks = payloads(
+        run(kimi(), [ROLE, chunk({"content": leaked}), chunk({}, "stop"), USAGE, DONE])
+    )
 
     assert "[DONE]" == chunks[-1]
     for piece in chunks[:-1]:
@@ -286,7 +290,9 @@ def test_p_4_made_up_ids_differ_between_exchanges() -> None:
 def test_p_5_openai_format_passes_unchanged() -> None:
     data = b"".join(TOOL)
 
-    out = run(Translator(source="chat", target="chat", model="deepseek/deepseek-chat", tools=TOOLS), TOOL)
+    out = run(
+        Translator(source="chat", target="chat", model="deepseek/deepseek-chat", tools=TOOLS), TOOL
+    )
 
     assert data == out
 
@@ -303,7 +309,12 @@ def test_p_6_a_messages_request_becomes_a_chat_request_over_several_turns() -> N
                 "role": "assistant",
                 "content": [
                     {"type": "text", "text": "Looking."},
-                    {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "ls"}},
+                    {
+                        "type": "tool_use",
+                        "id": "toolu_1",
+                        "name": "bash",
+                        "input": {"command": "ls"},
+                    },
                 ],
             },
             {
@@ -316,7 +327,9 @@ def test_p_6_a_messages_request_becomes_a_chat_request_over_several_turns() -> N
         ],
     }
 
-    out = translate_request(msgspec.json.encode(body), source="anthropic", target="chat", model="up")
+    out = translate_request(
+        msgspec.json.encode(body), source="anthropic", target="chat", model="up"
+    )
 
     translated = msgspec.json.decode(out.body)
     roles = [message["role"] for message in translated["messages"]]
@@ -346,7 +359,10 @@ BAD_REQUESTS = [
         "anthropic",
         {
             "messages": [
-                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "y"}]}
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": "x", "content": "y"}],
+                }
             ]
         },
         "$.messages[0]",
@@ -379,7 +395,10 @@ BAD_REQUESTS = [
         id="unknown content block",
     ),
     pytest.param(
-        "responses", {"input": [{"role": "user", "content": [{"type": "hologram"}]}]}, "$.input[0]", id="unknown input part"
+        "responses",
+        {"input": [{"role": "user", "content": [{"type": "hologram"}]}]},
+        "$.input[0]",
+        id="unknown input part",
     ),
 ]
 MINIMAL: dict[str, dict[str, Any]] = {
@@ -474,7 +493,10 @@ ANTHROPIC_TEXT = (
     [
         pytest.param(b"<html>Bad gateway</html>", id="not JSON"),
         pytest.param(b"{}", id="no choices"),
-        pytest.param(b'{"choices":[{"message":{"tool_calls":[{"id":"x","function":{}}]}}]}', id="call without name"),
+        pytest.param(
+            b'{"choices":[{"message":{"tool_calls":[{"id":"x","function":{}}]}}]}',
+            id="call without name",
+        ),
         pytest.param(b"", id="nothing"),
         pytest.param(b'{"choices":[{"message":{"content":"x"', id="cut"),
     ],
@@ -490,16 +512,26 @@ def test_p_9_an_upstream_answer_that_cannot_be_read_is_a_502(body: bytes, target
 
 def test_p_9_arguments_that_can_be_mended_are_mended_and_announced() -> None:
     function = {"name": "bash", "arguments": '{"command": "ls",}'}
-    message = {"content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+    message = {
+        "content": None,
+        "tool_calls": [{"id": "c", "type": "function", "function": function}],
+    }
 
-    translated = translate_body(completion(message, "tool_calls"), source="chat", target="anthropic")
+    translated = translate_body(
+        completion(message, "tool_calls"), source="chat", target="anthropic"
+    )
 
     assert {"command": "ls"} == msgspec.json.decode(translated.body)["content"][0]["input"]
     assert "args_repaired" in [loss.code for loss in translated.losses]
 
 
 def test_p_9_arguments_beyond_mending_are_an_error_after_the_stream_began() -> None:
-    stream = [ROLE, chunk(call(0, '{"command": ls -la}', id="c", name="bash")), chunk({}, "tool_calls"), DONE]
+    stream = [
+        ROLE,
+        chunk(call(0, '{"command": ls -la}', id="c", name="bash")),
+        chunk({}, "tool_calls"),
+        DONE,
+    ]
     translator = kimi("anthropic")
 
     out = run(translator, stream)
@@ -522,7 +554,10 @@ def test_p_10_a_stream_error_is_an_error_event_and_a_graceful_end(tail: Any) -> 
     found = types(out)
     ending = ["content_block_stop", "error"] + (["message_stop"] if tail == "message_stop" else [])
     assert ending == found[-len(ending) :]
-    assert "overloaded_error" == next(p for p in payloads(out) if p["type"] == "error")["error"]["type"]
+    assert (
+        "overloaded_error"
+        == next(p for p in payloads(out) if p["type"] == "error")["error"]["type"]
+    )
 
 
 # --- S: the strict client's demands on the core -----------------------------------------------------
@@ -559,7 +594,9 @@ def test_s_5_calls_keep_stream_order_fragments_are_verbatim_and_checked_when_com
 
     starts = [p["content_block"]["id"] for p in out if p["type"] == "content_block_start"]
     joined = "".join(
-        p["delta"]["partial_json"] for p in out if p["type"] == "content_block_delta" and p["index"] == 0
+        p["delta"]["partial_json"]
+        for p in out
+        if p["type"] == "content_block_delta" and p["index"] == 0
     )
     assert ["c0", "c1"] == starts
     assert "".join(fragments) == joined
@@ -599,16 +636,26 @@ def test_g_3_tool_only() -> None:
     out = payloads(run(Translator(source="chat", target="anthropic"), TOOL))
 
     start = next(p for p in out if p["type"] == "content_block_start")
-    assert {"type": "tool_use", "id": "call_1", "name": "bash", "input": {}} == start["content_block"]
+    assert {"type": "tool_use", "id": "call_1", "name": "bash", "input": {}} == start[
+        "content_block"
+    ]
     assert "tool_use" == out[-2]["delta"]["stop_reason"]
 
 
 def test_g_3_text_then_tools() -> None:
-    stream = [ROLE, chunk({"content": "Looking."}), *TOOL[1:4], chunk(call(1, "{}", id="c2", name="bash")), *TOOL[4:]]
+    stream = [
+        ROLE,
+        chunk({"content": "Looking."}),
+        *TOOL[1:4],
+        chunk(call(1, "{}", id="c2", name="bash")),
+        *TOOL[4:],
+    ]
 
     out = payloads(run(Translator(source="chat", target="anthropic"), stream))
 
-    starts = [(p["index"], p["content_block"]["type"]) for p in out if p["type"] == "content_block_start"]
+    starts = [
+        (p["index"], p["content_block"]["type"]) for p in out if p["type"] == "content_block_start"
+    ]
     assert [(0, "text"), (1, "tool_use"), (2, "tool_use")] == starts
     stops = [p["index"] for p in out if p["type"] == "content_block_stop"]
     assert [0, 1, 2] == stops
@@ -639,7 +686,7 @@ def test_g_6_an_interruption_is_told_and_a_half_call_is_never_closed(target: str
 
     assert isinstance(translator.outcome, Fault)
     assert b"upstream stream ended unexpectedly" in out
-    for word in (b"content_block_stop", b"tool_use\"}", b"arguments.done", b"output_item.done"):
+    for word in (b"content_block_stop", b'tool_use"}', b"arguments.done", b"output_item.done"):
         assert word not in out
 
 

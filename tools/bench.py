@@ -30,7 +30,9 @@ class Row(msgspec.Struct):
     detail: str
 
 
-def ratio_of(work: Callable[[], None], floor: Callable[[], None], rounds: int) -> tuple[float, float, float]:
+def ratio_of(
+    work: Callable[[], None], floor: Callable[[], None], rounds: int
+) -> tuple[float, float, float]:
     """Return the median ratio of two timings taken in turns, and the median seconds of each."""
     ratios, works, floors = [], [], []
     work()
@@ -118,8 +120,12 @@ def bench_chunk(rounds: int, count: int = 20_000) -> list[Row]:
 
     rows = []
     for target, budget in (("anthropic", 6.0), ("responses", None), ("chat", None)):
-        ratio, seconds, floor_seconds = ratio_of(lambda t=target: translate(pieces, t), floor, rounds)
-        detail = f"{seconds / count * 1e6:.2f} µs a chunk, floor {floor_seconds / count * 1e6:.2f} µs"
+        ratio, seconds, floor_seconds = ratio_of(
+            lambda t=target: translate(pieces, t), floor, rounds
+        )
+        detail = (
+            f"{seconds / count * 1e6:.2f} µs a chunk, floor {floor_seconds / count * 1e6:.2f} µs"
+        )
         rows.append(
             Row(
                 f"text chunk, chat to {target}",
@@ -136,7 +142,13 @@ def bench_chunk(rounds: int, count: int = 20_000) -> list[Row]:
 
     growth, _, _ = ratio_of(lambda: translate(pieces), ten_times_a_tenth, rounds)
     rows.append(
-        Row("10 x the chunks, time over 10", growth, "0.9 … 1.1", 0.9 <= growth <= 1.1, f"{count} chunks")
+        Row(
+            "10 x the chunks, time over 10",
+            growth,
+            "0.9 … 1.1",
+            0.9 <= growth <= 1.1,
+            f"{count} chunks",
+        )
     )
     return rows
 
@@ -149,14 +161,21 @@ def agent_request() -> bytes:
     schema = {
         "type": "object",
         "properties": {
-            f"parameter_{at}": {"type": "string", "description": "What this parameter is for, at some length."}
+            f"parameter_{at}": {
+                "type": "string",
+                "description": "What this parameter is for, at some length.",
+            }
             for at in range(5)
         },
         "required": ["parameter_0"],
         "additionalProperties": False,
     }
     tools = [
-        {"name": f"tool_{at}", "description": "Do one thing and do it well. " * 6, "input_schema": schema}
+        {
+            "name": f"tool_{at}",
+            "description": "Do one thing and do it well. " * 6,
+            "input_schema": schema,
+        }
         for at in range(20)
     ]
     messages: list[object] = [{"role": "user", "content": "Please fix the failing test. " * 10}]
@@ -166,17 +185,35 @@ def agent_request() -> bytes:
                 "role": "assistant",
                 "content": [
                     {"type": "text", "text": "I will look at the file first."},
-                    {"type": "tool_use", "id": f"toolu_{at}", "name": "tool_1", "input": {"path": f"src/{at}.py"}},
+                    {
+                        "type": "tool_use",
+                        "id": f"toolu_{at}",
+                        "name": "tool_1",
+                        "input": {"path": f"src/{at}.py"},
+                    },
                 ],
             }
         )
         messages.append(
             {
                 "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": f"toolu_{at}", "content": "def f():\n    return 1\n" * 10}],
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": f"toolu_{at}",
+                        "content": "def f():\n    return 1\n" * 10,
+                    }
+                ],
             }
         )
-    body = {"model": "claude", "max_tokens": 32000, "system": "You are a careful engineer. " * 40, "tools": tools, "messages": messages, "stream": True}
+    body = {
+        "model": "claude",
+        "max_tokens": 32000,
+        "system": "You are a careful engineer. " * 40,
+        "tools": tools,
+        "messages": messages,
+        "stream": True,
+    }
     return msgspec.json.encode(body)
 
 
@@ -201,7 +238,9 @@ def bench_request(rounds: int, count: int = 300) -> list[Row]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     rounds = 3 if parser.parse_args().quick else ROUNDS
     rows: list[Row] = []
@@ -209,7 +248,10 @@ def main() -> int:
         for row in bench(rounds):
             rows.append(row)
             mark = "ok  " if row.holds else "OVER"
-            print(f"{mark} {row.name:42} {row.ratio:6.2f}   budget {row.budget:18} {row.detail}", flush=True)
+            print(
+                f"{mark} {row.name:42} {row.ratio:6.2f}   budget {row.budget:18} {row.detail}",
+                flush=True,
+            )
     return 0 if all(row.holds for row in rows) else 1
 
 

@@ -1,6 +1,6 @@
 """Show a Kimi stream whose tool call leaked into the reasoning, and what a client of each dialect gets.
 
-    python tools/demo.py [--bytes]
+python tools/demo.py [--bytes]
 """
 
 import argparse
@@ -36,15 +36,19 @@ REASONING = (
 
 def chunk(delta: dict[str, object], finish: str | None = None) -> bytes:
     """Return one event of the upstream."""
-    return b"data: " + msgspec.json.encode(
-        {
-            "id": "chatcmpl-demo",
-            "object": "chat.completion.chunk",
-            "created": 1700000000,
-            "model": "moonshotai/kimi-k2-thinking",
-            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
-        }
-    ) + b"\n\n"
+    return (
+        b"data: "
+        + msgspec.json.encode(
+            {
+                "id": "chatcmpl-demo",
+                "object": "chat.completion.chunk",
+                "created": 1700000000,
+                "model": "moonshotai/kimi-k2-thinking",
+                "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+            }
+        )
+        + b"\n\n"
+    )
 
 
 def stream() -> list[bytes]:
@@ -79,20 +83,34 @@ def cell(data: bytes) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bytes", action="store_true", help="print the three streams one after another, as they are")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--bytes",
+        action="store_true",
+        help="print the three streams one after another, as they are",
+    )
     console = Console(width=None if sys.stdout.isatty() else 180)
     outputs = {target: translated(target) for target in ("chat", "anthropic", "responses")}
     if parser.parse_args().bytes:
         for out, _ in outputs.values():
             sys.stdout.write(out.decode())
         return
-    console.rule("[bold]in: a Kimi server, Chat Completions, the tool call leaked into the reasoning")
+    console.rule(
+        "[bold]in: a Kimi server, Chat Completions, the tool call leaked into the reasoning"
+    )
     for piece in stream():
-        console.print(escape(piece.decode().strip()), style="yellow", overflow="fold", highlight=False)
+        console.print(
+            escape(piece.decode().strip()), style="yellow", overflow="fold", highlight=False
+        )
     console.rule("[bold]out: the same turn for a client of each dialect")
     table = Table(show_lines=False, expand=True)
-    titles = {"chat": "Chat Completions", "anthropic": "Anthropic Messages", "responses": "OpenAI Responses"}
+    titles = {
+        "chat": "Chat Completions",
+        "anthropic": "Anthropic Messages",
+        "responses": "OpenAI Responses",
+    }
     for target in outputs:
         table.add_column(titles[target], ratio=1, overflow="fold")
     table.add_row(*(cell(out) for out, _ in outputs.values()))

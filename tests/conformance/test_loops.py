@@ -24,8 +24,18 @@ UPSTREAMS: dict[str, tuple[str, dict[str, Any]]] = {
             "content": [
                 {"type": "thinking", "thinking": "Both, then.", "signature": "EqQBsignature"},
                 {"type": "text", "text": "Looking."},
-                {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}},
-                {"type": "tool_use", "id": "toolu_2", "name": "get_weather", "input": {"city": "Rome"}},
+                {
+                    "type": "tool_use",
+                    "id": "toolu_1",
+                    "name": "get_weather",
+                    "input": {"city": "Oslo"},
+                },
+                {
+                    "type": "tool_use",
+                    "id": "toolu_2",
+                    "name": "get_weather",
+                    "input": {"city": "Rome"},
+                },
             ],
             "stop_reason": "tool_use",
             "stop_sequence": None,
@@ -51,7 +61,10 @@ UPSTREAMS: dict[str, tuple[str, dict[str, Any]]] = {
                             {
                                 "id": f"functions.get_weather:{at}",
                                 "type": "function",
-                                "function": {"name": "get_weather", "arguments": f'{{"city":"{city}"}}'},
+                                "function": {
+                                    "name": "get_weather",
+                                    "arguments": f'{{"city":"{city}"}}',
+                                },
                             }
                             for at, city in enumerate(["Oslo", "Rome"])
                         ],
@@ -111,7 +124,11 @@ def second_turn(client: str, upstream: str) -> dict[str, Any]:
     """Let a client answer the upstream's calls; return the request that reaches the upstream."""
     profile, answer = UPSTREAMS[upstream]
     first = translate_request(
-        msgspec.json.encode(request(client, [])), source=client, target=upstream, profile=profile, sealer=SEALER
+        msgspec.json.encode(request(client, [])),
+        source=client,
+        target=upstream,
+        profile=profile,
+        sealer=SEALER,
     )
     told = translate_body(
         msgspec.json.encode(answer),
@@ -161,7 +178,11 @@ def test_e5_claude_gets_its_signed_thinking_back(client: str) -> None:
     body = second_turn(client, "anthropic")
 
     assistant = next(message for message in body["messages"] if message["role"] == "assistant")
-    assert {"type": "thinking", "thinking": "Both, then.", "signature": "EqQBsignature"} == assistant["content"][0]
+    assert {
+        "type": "thinking",
+        "thinking": "Both, then.",
+        "signature": "EqQBsignature",
+    } == assistant["content"][0]
     assert ["toolu_1", "toolu_2"] == [
         block["id"] for block in assistant["content"] if block["type"] == "tool_use"
     ]

@@ -10,7 +10,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = [
     pytest.param(block, id=f"{page.name} {number}")
     for page in PAGES
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
+    for number, block in enumerate(
+        re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    )
 ]
 
 

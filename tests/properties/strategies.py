@@ -124,7 +124,9 @@ def streams(draw: st.DrawFn, dialect: str) -> list[Event]:
         return events
     usage = draw(st.builds(Usage, input=counts, output=counts, cache_read=counts))
     events.append(
-        Usage(usage.input, usage.output + 1, usage.cache_read, reasoning=usage.output // 2, final=True)
+        Usage(
+            usage.input, usage.output + 1, usage.cache_read, reasoning=usage.output // 2, final=True
+        )
     )
     events.append(Finish(_reason(draw, last, calls, cut=cut)))
     return events
@@ -143,7 +145,24 @@ def _reason(draw: st.DrawFn, last: str, calls: int, *, cut: bool) -> FinishReaso
 # --- Chat deltas in any order -----------------------------------------------------------------------
 
 _fragments = st.sampled_from(
-    ["", "{", "}", '{"a":', '"b"', "1", '{"a":1}', "{}", ",", " ", '{"a":"', "x", '"', "null", "\\", "["]
+    [
+        "",
+        "{",
+        "}",
+        '{"a":',
+        '"b"',
+        "1",
+        '{"a":1}',
+        "{}",
+        ",",
+        " ",
+        '{"a":"',
+        "x",
+        '"',
+        "null",
+        "\\",
+        "[",
+    ]
 )
 _tool_delta = st.fixed_dictionaries(
     {},
@@ -164,7 +183,9 @@ _delta = st.fixed_dictionaries(
         "reasoning": st.none() | st.sampled_from(["", "hm"]),
         "refusal": st.none() | st.sampled_from(["", "no"]),
         "tool_calls": st.none() | st.lists(_tool_delta, max_size=2),
-        "function_call": st.fixed_dictionaries({}, optional={"name": st.just("f"), "arguments": _fragments}),
+        "function_call": st.fixed_dictionaries(
+            {}, optional={"name": st.just("f"), "arguments": _fragments}
+        ),
     },
 )
 _chunk = st.fixed_dictionaries(
@@ -174,7 +195,9 @@ _chunk = st.fixed_dictionaries(
                 {"index": st.just(0), "delta": _delta},
                 optional={
                     "finish_reason": st.none()
-                    | st.sampled_from(["stop", "tool_calls", "length", "content_filter", "weird", ""])
+                    | st.sampled_from(
+                        ["stop", "tool_calls", "length", "content_filter", "weird", ""]
+                    )
                 },
             ),
             max_size=1,
@@ -192,7 +215,9 @@ _chunk = st.fixed_dictionaries(
 @st.composite
 def chat_streams(draw: st.DrawFn) -> bytes:
     """Draw Chat chunks in any order, ended or not."""
-    lines = [b"data: " + msgspec.json.encode(chunk) for chunk in draw(st.lists(_chunk, max_size=12))]
+    lines = [
+        b"data: " + msgspec.json.encode(chunk) for chunk in draw(st.lists(_chunk, max_size=12))
+    ]
     if draw(st.booleans()):
         lines.append(b"data: [DONE]")
     return b"".join(line + b"\n\n" for line in lines)

@@ -21,7 +21,11 @@ PROFILES = {"chat": "generic", "anthropic": "anthropic", "responses": "openai"}
 
 def exchange_for(name: str) -> Exchange:
     return Exchange(
-        profile=profile(PROFILES[name]), seed="s", created=1700000000, sealer=SEALER, keep_identity=True
+        profile=profile(PROFILES[name]),
+        seed="s",
+        created=1700000000,
+        sealer=SEALER,
+        keep_identity=True,
     )
 
 

@@ -24,7 +24,9 @@ def mutated(draw: st.DrawFn, data: bytes) -> bytes:
         at = draw(st.integers(0, max(0, len(data) - 1)))
         end = min(len(data), at + draw(st.integers(0, 30)))
         middle = draw(
-            st.sampled_from([b"", data[at:end] * 2, b"\n\n", b"null", b'"', b"{}", b"[]", b"-1", b"\xff", b"\r"])
+            st.sampled_from(
+                [b"", data[at:end] * 2, b"\n\n", b"null", b'"', b"{}", b"[]", b"-1", b"\xff", b"\r"]
+            )
         )
         data = data[:at] + middle + data[end:]
     return data
@@ -72,7 +74,9 @@ def test_spoiled_streams_give_a_legal_turn_or_a_named_error(name: str, data: st.
 @each_dialect
 @each_target
 @given(data=st.data())
-def test_spoiled_streams_leave_as_legal_streams(name: str, target: str, data: st.DataObject) -> None:
+def test_spoiled_streams_leave_as_legal_streams(
+    name: str, target: str, data: st.DataObject
+) -> None:
     if name == target:
         return  # a relay passes what it is given
     _, stream = data.draw(spoiled(name))
@@ -97,8 +101,16 @@ def test_a4_chat_deltas_in_any_order_leave_as_legal_streams(target: str, stream:
 
 @each_dialect
 @each_target
-@given(value=json_values | st.dictionaries(st.sampled_from(["model", "messages", "input", "tools", "max_tokens", "system", "stream"]), json_values))
-def test_any_json_as_request_is_translated_or_refused(name: str, target: str, value: object) -> None:
+@given(
+    value=json_values
+    | st.dictionaries(
+        st.sampled_from(["model", "messages", "input", "tools", "max_tokens", "system", "stream"]),
+        json_values,
+    )
+)
+def test_any_json_as_request_is_translated_or_refused(
+    name: str, target: str, value: object
+) -> None:
     import msgspec
 
     try:
@@ -109,8 +121,12 @@ def test_any_json_as_request_is_translated_or_refused(name: str, target: str, va
 
 @each_dialect
 @each_target
-@given(body=st.binary(max_size=200) | json_values.map(lambda v: __import__("msgspec").json.encode(v)))
-def test_any_bytes_as_answer_give_an_answer_or_an_error(name: str, target: str, body: bytes) -> None:
+@given(
+    body=st.binary(max_size=200) | json_values.map(lambda v: __import__("msgspec").json.encode(v))
+)
+def test_any_bytes_as_answer_give_an_answer_or_an_error(
+    name: str, target: str, body: bytes
+) -> None:
     translated = translate_body(body, source=name, target=target)
 
     assert (translated.answer.fault is None) == (translated.status == 200)

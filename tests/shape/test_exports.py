@@ -28,8 +28,12 @@ def test_type_checkers_see_the_same_names() -> None:
 
 
 def test_importing_the_package_loads_none_of_its_parts() -> None:
-    program = "import sys, dragoman; print(sorted(m for m in sys.modules if m.startswith('dragoman.')))"
+    program = (
+        "import sys, dragoman; print(sorted(m for m in sys.modules if m.startswith('dragoman.')))"
+    )
 
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
 
     assert "[]" == out.stdout.strip()

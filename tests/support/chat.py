@@ -28,9 +28,17 @@ def call(index: int, fragment: str, **header: str) -> dict[str, Any]:
     return {"tool_calls": [delta]}
 
 
-USAGE = b"data: " + msgspec.json.encode(
-    {**META, "choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}}
-) + b"\n\n"
+USAGE = (
+    b"data: "
+    + msgspec.json.encode(
+        {
+            **META,
+            "choices": [],
+            "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
+        }
+    )
+    + b"\n\n"
+)
 DONE = b"data: [DONE]\n\n"
 
 

@@ -48,7 +48,9 @@ def test_e6_only_the_model_is_written_anew() -> None:
         {"input": [{"role": "user", "content": [{"type": "hologram", "data": "x"}]}]},
     ],
 )
-def test_what_only_the_vendor_understands_passes_to_its_own_dialect(change: dict[str, object]) -> None:
+def test_what_only_the_vendor_understands_passes_to_its_own_dialect(
+    change: dict[str, object],
+) -> None:
     body = msgspec.json.encode({"model": "m", "input": "x", **change})
 
     assert body == translate_request(body, source="responses", target="responses").body
@@ -118,7 +120,9 @@ def test_tools_of_no_shape_are_refused(body: bytes) -> None:
 
 def test_a_request_past_its_limit_is_refused_with_413() -> None:
     with pytest.raises(TooLarge) as caught:
-        translate_request(b"x" * 11, source="chat", target="chat", limits=Limits(max_request_bytes=10))
+        translate_request(
+            b"x" * 11, source="chat", target="chat", limits=Limits(max_request_bytes=10)
+        )
 
     status, body = refuse(caught.value, target="anthropic")
     assert 413 == status
@@ -182,20 +186,26 @@ def test_stop_sequences_that_the_upstream_cannot_match_cut_the_answer() -> None:
     translator = Translator(source="chat", target="anthropic", stop=["END", "never"])
 
     out = b"".join(
-        translator.feed(chunk({"content": text})) for text in ("one E", "N", "OUGH two EN", "D three")
+        translator.feed(chunk({"content": text}))
+        for text in ("one E", "N", "OUGH two EN", "D three")
     )
 
     text = "".join(p["delta"]["text"] for p in payloads(out) if p["type"] == "content_block_delta")
     assert "one ENOUGH two " == text
     assert translator.done
     ending = next(p for p in payloads(out) if p["type"] == "message_delta")
-    assert ("stop_sequence", "END") == (ending["delta"]["stop_reason"], ending["delta"]["stop_sequence"])
+    assert ("stop_sequence", "END") == (
+        ending["delta"]["stop_reason"],
+        ending["delta"]["stop_sequence"],
+    )
 
 
 def test_stop_sequences_hold_nothing_back_at_the_end() -> None:
     translator = Translator(source="chat", target="anthropic", stop=["END"])
 
-    out = translator.feed(chunk({"content": "the E"}) + chunk({}, "stop") + DONE) + translator.close()
+    out = (
+        translator.feed(chunk({"content": "the E"}) + chunk({}, "stop") + DONE) + translator.close()
+    )
 
     assert b'"E"' in out or b"the E" in out
     assert "message_stop" == types(out)[-1]
@@ -203,11 +213,15 @@ def test_stop_sequences_hold_nothing_back_at_the_end() -> None:
 
 def test_a_relay_that_matches_stop_sequences_writes_the_end_itself() -> None:
     translator = Translator(source="chat", target="chat", stop=["END"])
-    stream = chunk({"content": "a"}) + chunk({"content": "b END c"}) + chunk({}, "stop") + USAGE + DONE
+    stream = (
+        chunk({"content": "a"}) + chunk({"content": "b END c"}) + chunk({}, "stop") + USAGE + DONE
+    )
 
     out = payloads(translator.feed(stream) + translator.close())
 
-    assert "ab " == "".join(p["choices"][0]["delta"].get("content", "") for p in out[:-1] if p["choices"])
+    assert "ab " == "".join(
+        p["choices"][0]["delta"].get("content", "") for p in out[:-1] if p["choices"]
+    )
     assert "[DONE]" == out[-1]
     assert 1 == out.count("[DONE]")
 
@@ -237,7 +251,11 @@ def test_d6_a_relay_tells_apart_ids_that_the_history_used() -> None:
                 "role": "assistant",
                 "content": None,
                 "tool_calls": [
-                    {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+                    {
+                        "id": "call_0",
+                        "type": "function",
+                        "function": {"name": "f", "arguments": "{}"},
+                    }
                 ],
             },
             {"role": "tool", "tool_call_id": "call_0", "content": "y"},
