@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from dragoman.dialects.anthropic import schema
 from dragoman.translate import Translator, translate_request
 
 ROUNDS = 9
@@ -70,7 +71,7 @@ class _Chunk(msgspec.Struct, gc=False):
 
 def chunk_payloads(count: int) -> list[bytes]:
     """Return text chunks as a Chat server sends them, about 265 bytes each."""
-    words = "the quick brown fox jumps over the lazy dog and then some more of it".split()
+    words = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "more"]
     return [
         msgspec.json.encode(
             {
@@ -218,8 +219,6 @@ def agent_request() -> bytes:
 
 
 def bench_request(rounds: int, count: int = 300) -> list[Row]:
-    from dragoman.dialects.anthropic import schema
-
     body = agent_request()
     decoder = msgspec.json.Decoder(schema.Request)
     encoder = msgspec.json.Encoder()

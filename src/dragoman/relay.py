@@ -82,7 +82,7 @@ class Relay:
         return out
 
     def spoil(self) -> None:
-        """What comes next is a failure found here: the peer's bytes do not tell it."""
+        """Expect a failure found here next: the peer's bytes do not tell it."""
         self._spoiled = True
 
     def after_end(self, raw: bytes) -> bytes:

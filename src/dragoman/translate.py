@@ -425,7 +425,7 @@ def _read_whole(body: bytes, source: Dialect, exchange: Exchange) -> list[Event]
     frames = source.frame_reader(exchange)
     try:
         if len(body) > exchange.limits.max_response_bytes:
-            raise TooLarge("max_response_bytes", exchange.limits.max_response_bytes)  # noqa: TRY301
+            raise TooLarge("max_response_bytes", exchange.limits.max_response_bytes)
         if body.lstrip()[:1] in (b"{", b"["):
             read_answer(frames, body)
             return frames.assembler.take()

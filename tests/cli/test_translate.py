@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.chat import DONE, USAGE, call, chunk, payloads, types
+from tests.support.chat import DONE, USAGE, call, chunk, types
 
 DRAGOMAN = [sys.executable, "-m", "dragoman.cli.main"]
 TEXT = (

@@ -57,7 +57,7 @@ def command(  # noqa: PLR0913 -- one parameter for each option
     tools: Path | None,
     strict: bool,
 ) -> None:
-    """Translate a response stream (SSE) on standard input, event by event as it arrives.
+    r"""Translate a response stream (SSE) on standard input, event by event as it arrives.
 
     What could not be carried, or had to be mended, is told on standard error, one JSON object a line.
 

@@ -36,7 +36,7 @@ class FrameReader(Protocol):
         ...
 
     def end(self) -> None:
-        """The stream is over: end the turn, or say that it was cut."""
+        """End the turn, or say that it was cut: the stream is over."""
         ...
 
     def read_body(self, body: bytes, /) -> None:

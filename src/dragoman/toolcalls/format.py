@@ -40,6 +40,7 @@ class Do(Enum):
     REASON = "what follows is reasoning"
     SAY = "what follows is text"
     INVALID = "nothing: it is text, and told to be no call"
+    ADOPT = "the family shows itself"
     UNTHINK = "a closer of reasoning that a call has already ended"
 
 
@@ -83,9 +84,16 @@ class Literals(Struct, frozen=True, kw_only=True):
     style: Literal["python", "gemma"]
     closer: str  # ends the arguments
     quote: str = ""  # a quotation mark of the format's own
+    typed: bool = False  # strings are typed by the schema
 
 
-Body: TypeAlias = Json | Tags | Objects | Literals
+class Elements(Struct, frozen=True, gc=False):
+    """Nested elements, each tag after a mark of the format's own."""
+
+    mark: str
+
+
+Body: TypeAlias = Json | Tags | Objects | Literals | Elements
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -102,6 +110,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     body: Body | None = None  # calls: how the arguments are written
     declared: bool = False  # calls: only if the name is that of a declared tool
     empty: bool = False  # calls: the marker is the whole call, without arguments
+    adopt: tuple["Format", ...] = ()  # the families that may have written the marker
 
 
 class Format(Struct, frozen=True, kw_only=True):

@@ -24,11 +24,11 @@ class State:
 class Grammar:
     """A format's rules by place.  Built once and shared: it holds no state of any answer."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], *, think: bool = False) -> None:
+        self.think = think  # reasoning tags count
         self.states = {
             where: State([rule for rule in rules if where in rule.at]) for where in Where
         }
-        self._rules = tuple(rules)
 
     @cached_property
     def ends(self) -> Scanner:
@@ -47,9 +47,6 @@ class Grammar:
         return Scanner(
             [rule.pattern for rule in self.states[Where.AFTER].rules if rule.do is Do.SKIP]
         )
-
-    def leads(self, where: Where) -> str | None:
-        return self.states[where].scanner.leads
 
 
 def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
@@ -103,4 +100,4 @@ def grammar(format_: Format, *, calls: bool = True, think: bool = True) -> Gramm
         rules += think_rules(format_, calls=calls)
     if calls:
         rules += format_.rules + leak_rules(format_)
-    return Grammar(rules)
+    return Grammar(rules, think=think)

@@ -12,8 +12,9 @@ from typing import Final
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.arguments import Body, make_body
-from dragoman.toolcalls.format import Do, Rule, Where
+from dragoman.toolcalls.format import Do, Format, Rule, Where
 from dragoman.toolcalls.grammar import Grammar
+from dragoman.toolcalls.grammar import grammar as make_grammar
 from dragoman.toolcalls.names import Declared
 from dragoman.toolcalls.scanner import Found
 from dragoman.toolcalls.sink import Sink
@@ -54,6 +55,8 @@ class Machine:
         self._where = Where.THINK if thinking else Where.START
         self._state = grammar.states[self._where]
         self.body: Body | None = None  # of the call that is open
+        self._base = grammar  # to go back to, if a family turns out not to be the one
+        self._candidates: tuple[Format, ...] = ()  # families that are being tried at this place
 
     # --- what callers ask --------------------------------------------------------------------------
 
@@ -70,7 +73,7 @@ class Machine:
     @property
     def quiet_leads(self) -> str | None:
         """Characters without which a piece of text passes untouched; None: every piece needs a look."""
-        if self.body is not None or self.held or self._blanks or self._where in _BLANK_PLACES:
+        if self.body is not None or self.held or self._where in _BLANK_PLACES:
             return None
         return self._state.scanner.leads
 
@@ -97,6 +100,12 @@ class Machine:
             if body is not None:
                 to = body.feed(text, at)
                 if to == at and self.body is body:
+                    break
+                at = to
+                continue
+            if self._candidates:
+                to = self._try(text, at)
+                if to < 0:
                     break
                 at = to
                 continue
@@ -144,6 +153,8 @@ class Machine:
     def give_back(self, raw: str) -> None:
         """Take back what looked like a call and is none: it is text."""
         self.body = None
+        if not self.sink.calls and self.grammar is not self._base:
+            self._switch(self._base)
         raw = self._opener + raw
         self._opener = ""
         self._section = False
@@ -164,6 +175,9 @@ class Machine:
 
     def _last_prose(self, text: str, at: int) -> int:
         """As in `feed`, when no more text will come."""
+        if self._candidates:
+            to = self._try(text, at, last=True)
+            return at if to < 0 else to
         scanner = self._state.scanner
         found = scanner.find_last(text, at)
         if found is not None:
@@ -188,6 +202,10 @@ class Machine:
         rule = self._state.rules[found.which]
         if rule.do is Do.CALL:
             return self._begin(rule, text, found)
+        if rule.do is Do.ADOPT:
+            self._candidates = rule.adopt
+            self._adopt(rule.adopt[0])
+            return found.end
         if rule.do is Do.UNTHINK and not self._thought:
             return self._refuse(text, found, found.start)
         if rule.do is Do.INVALID:
@@ -206,6 +224,33 @@ class Machine:
                 to = solid.end()
         self._say(text[at:to])
         return to
+
+    def _try(self, text: str, at: int, *, last: bool = False) -> int:
+        """See whether the family that is being tried has a marker at `at`.
+
+        Returns how far that led: on to the marker's end, nowhere if another family must be tried, past
+        one character if none is left, or below 0 if more text must come.
+        """
+        scanner = self._state.scanner
+        found = scanner.find_at(text, at)
+        if found is not None:
+            self._candidates = ()
+            return self._obey(text, at, found)
+        if not last and scanner.begins(text, at):
+            return -1
+        self._candidates = self._candidates[1:]
+        if self._candidates:
+            self._adopt(self._candidates[0])
+            return at
+        self._switch(self._base)
+        return self._say_until(text, at, at + 1)
+
+    def _adopt(self, format_: Format) -> None:
+        self._switch(make_grammar(format_, think=self._base.think))
+
+    def _switch(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self._state = grammar.states[self._where]
 
     def _apply(self, rule: Rule, text: str, found: Found) -> None:
         self._drop_blanks()

@@ -66,7 +66,9 @@ class Declared:
         found = self.find(name)
         if found is not None:
             return found
-        return name.removeprefix("functions.")
+        name = name.removeprefix("functions.")
+        first, _, second = name.partition(".")
+        return first if first == second else name  # some write the name twice
 
     def kimi(self, call_id: str) -> str | None:
         """Return the name in an id such as `functions.bash:15`, or None if only arguments can tell."""

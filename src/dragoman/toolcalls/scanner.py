@@ -104,11 +104,14 @@ class Scanner:
 
     def find(self, text: str, at: int) -> Found | None:
         """Return the first marker from `at` on that is whole, and that no other can outgrow."""
-        match = self._whole.search(text, at)
+        match = self._search(self._whole, text, at)
         if match is None:
             return None
         found = self._found(match)
         if found.which and self.outgrown(text, found):
+            return None
+        # A marker that begins before this one may still be on its way.
+        if found.start > at and self.hold(text, at) < found.start:
             return None
         return found
 
@@ -122,7 +125,7 @@ class Scanner:
 
     def find_last(self, text: str, at: int) -> Found | None:
         """Return the first marker from `at` on, when no more text will come."""
-        match = self._at_end.search(text, at)
+        match = self._search(self._at_end, text, at)
         return None if match is None else self._found(match)
 
     def hold(self, text: str, at: int) -> int:
@@ -130,12 +133,35 @@ class Scanner:
         begun = self._begun
         if begun is None:
             return len(text)
-        match = begun.search(text, max(at, len(text) - self.reach))
+        match = self._search(begun, text, max(at, len(text) - self.reach))
         return len(text) if match is None else match.start()
 
     def begins(self, text: str, at: int = 0) -> bool:
         """Say whether all of the text from `at` on may become a marker."""
         return self._begun is not None and self._begun.match(text, at) is not None
+
+    def _search(self, regex: re.Pattern[str], text: str, at: int) -> re.Match[str] | None:
+        """Search, trying only places where a marker can begin: many times faster than `search`."""
+        leads = self.leads
+        if leads is None:
+            return regex.search(text, at)
+        if len(leads) == 1:
+            at = text.find(leads, at)
+            while at >= 0:
+                match = regex.match(text, at)
+                if match is not None:
+                    return match
+                at = text.find(leads, at + 1)
+            return None
+        for lead in self._any_lead.finditer(text, at):
+            match = regex.match(text, lead.start())
+            if match is not None:
+                return match
+        return None
+
+    @cached_property
+    def _any_lead(self) -> re.Pattern[str]:
+        return re.compile(f"[{re.escape(self.leads or '')}]" if self.leads else r"(?!)")
 
     def _found(self, match: re.Match[str]) -> Found:
         group = match.lastindex or 0

@@ -84,6 +84,26 @@ def types_of(declared: Any, root: dict[str, Any]) -> frozenset[str]:
     return frozenset(_collect(declared, root, _MAX_REFS)) or STRING_ONLY
 
 
+def resolved(declared: Any, root: dict[str, Any]) -> Any:
+    """Follow local references to the schema they mean."""
+    for _ in range(_MAX_REFS):
+        if not isinstance(declared, dict) or not isinstance(declared.get("$ref"), str):
+            break
+        declared = _follow(declared["$ref"], root)
+    return declared
+
+
+def element_schema(declared: Any, key: str, root: dict[str, Any], *, array: bool) -> Any:
+    """Return the schema of a property, or of an array's elements; None if there is none."""
+    declared = resolved(declared, root)
+    if not isinstance(declared, dict):
+        return None
+    if array:
+        return declared.get("items")
+    properties = declared.get("properties")
+    return properties.get(key) if isinstance(properties, dict) else None
+
+
 def _collect(declared: Any, root: dict[str, Any], hops: int) -> set[str]:
     if not isinstance(declared, dict):
         return set()
@@ -175,6 +195,11 @@ def json_or_string(text: str) -> str:
     """Return a value that its format calls JSON, or the text as a string if it is none."""
     bare = text.strip()
     return quoted(text) if _decoded(bare) is None and bare != "null" else bare
+
+
+def loose_number(text: str) -> str | None:
+    """Return the JSON for a number as people and programs write them, or None."""
+    return _integer(text) or _number(text)
 
 
 def quoted(text: str) -> str:

@@ -250,6 +250,9 @@ class Assembler:
             text = call.arguments.feed(fragment)
             if text:
                 self._delta(call, text)
+            if self._waiting and call.arguments.whole:
+                self._close_call(cut=False)
+                self._drain()
         elif call.closed:
             if fragment.strip():
                 self.loss("late_delta_dropped", f"call {call.call_id}")
@@ -272,8 +275,7 @@ class Assembler:
         call = self._calls[key]
         call.ended = True
         call.cut = cut
-        whole = call.arguments.whole or isinstance(call.arguments, RawInput)
-        if call is self._call and (cut or whole):
+        if call is self._call and self._is_settled(call):
             self._close_call(cut=False)
             self._drain()
 
@@ -432,6 +434,12 @@ class Assembler:
         message = f"the arguments of tool call `{name}` are not JSON and cannot be mended"
         self.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="invalid_arguments"))
 
+    def _is_settled(self, call: _Call) -> bool:
+        """Say whether nothing more can come for a call: its peer ended it, or went on after it."""
+        if call.arguments.whole:
+            return call.ended or bool(self._waiting)
+        return call.ended and (call.cut or isinstance(call.arguments, RawInput))
+
     def _drain(self) -> None:
         """Let what waited go on, up to the next call that is not settled."""
         while self._waiting and self._call is None and not self.ended:
@@ -440,7 +448,7 @@ class Assembler:
                 piece()
                 continue
             self._open(piece)
-            if piece.ended and (piece.cut or piece.arguments.whole):
+            if self._is_settled(piece):
                 self._close_call(cut=False)
         if not self._waiting:
             self._waiting_size = 0

@@ -7,10 +7,12 @@ far it read; what it did not read comes again with the next piece.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, assert_never
 
+from dragoman.toolcalls.arguments.elements import ElementsBody
+from dragoman.toolcalls.arguments.literals import LiteralsBody
 from dragoman.toolcalls.arguments.objects import ObjectsBody
 from dragoman.toolcalls.arguments.tags import TagsBody
 from dragoman.toolcalls.arguments.verbatim import JsonBody
-from dragoman.toolcalls.format import Json, Literals, Objects, Rule, Tags
+from dragoman.toolcalls.format import Elements, Json, Literals, Objects, Rule, Tags
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
@@ -55,7 +57,11 @@ def make_body(machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: st
             return TagsBody(machine, spec, call_id, name, ended=rule.empty)
         case Objects() as spec:
             return ObjectsBody(machine, spec, raw)
-        case Tags() | Literals() | None:
+        case Literals() as spec if name:
+            return LiteralsBody(machine, spec, call_id, name)
+        case Elements() as spec if name:
+            return ElementsBody(machine, spec, call_id, name)
+        case Tags() | Literals() | Elements() | None:
             return None
         case _:
             assert_never(rule.body)

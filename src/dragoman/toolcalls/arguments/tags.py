@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SOLID: Final = re.compile(r"\S")
 _EXCERPT_CHARS: Final = 200
+_MAX_NULL_CHARS: Final = 64  # of a null with blanks around it
 
 
 class _Markers:
@@ -58,7 +59,7 @@ class TagsBody:
         self._ended = ended  # the header was the whole call
         self._out: list[str] = []  # JSON that leaves with the next flush
         self._keys: set[str] = set()
-        self._value: _Value | None = None  # of the parameter that is open
+        self._value: Value | None = None  # of the parameter that is open
         self._json: JsonArguments | None = None  # the body is one JSON object
         self._size = 0
 
@@ -190,7 +191,7 @@ class TagsBody:
         types = self._parameters.types(key)
         if flag is not None:
             types = STRING_ONLY if flag in ("true", "string") else frozenset()
-        self._value = _Value(self._out, types, self._spec.trim)
+        self._value = Value(self._out, types, self._spec.trim)
 
     def _end_value(self) -> None:
         assert self._value is not None  # noqa: S101 -- the caller looked
@@ -232,7 +233,7 @@ class TagsBody:
                 self._sink.args(json)
 
 
-class _Value:
+class Value:
     """One value, as its types allow: streamed, or held until it ends."""
 
     def __init__(self, out: list[str], types: frozenset[str], trim: str) -> None:
@@ -288,5 +289,5 @@ class _Value:
 
 
 def _may_be_null(held: list[str]) -> bool:
-    text = "".join(held).strip().lower()
-    return "null".startswith(text)
+    text = "".join(held)
+    return len(text) < _MAX_NULL_CHARS and "null".startswith(text.strip().lower())

@@ -1,9 +1,12 @@
 """The families of native tool calls, by key."""
 
+# ruff: noqa: RUF001 -- full-width characters are what the models write
+
+from types import ModuleType
 from typing import Final
 
 from dragoman.errors import ConfigError
-from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format import Do, Format, Rule
 from dragoman.toolcalls.formats import (
     apertus,
     apriel,
@@ -16,6 +19,8 @@ from dragoman.toolcalls.formats import (
     ernie45,
     firefunction,
     functionary,
+    functiongemma,
+    gemma4,
     gigachat3,
     glm45,
     glm47,
@@ -30,15 +35,20 @@ from dragoman.toolcalls.formats import (
     jamba,
     kimi_k2,
     kimi_k3,
+    lfm2,
     llama3_json,
     longcat,
     minicpm5,
     minimax_m1,
     minimax_m2,
+    minimax_m3,
     mistral,
+    muse_glimmer,
     nemotron_deci,
+    olmo3,
     phi4_mini,
     poolside_v1,
+    pythonic,
     qwen3_coder,
     sarashina,
     seed_oss,
@@ -46,8 +56,9 @@ from dragoman.toolcalls.formats import (
     step3,
     xlam,
 )
+from dragoman.toolcalls.scanner import AHEAD, Pattern, Run, one_of
 
-# In the order of the families' table; where markers are shared, the first that fits is taken.
+# In the order of the families' table.
 _ALL: Final = (
     kimi_k2.FORMAT,
     kimi_k3.FORMAT,
@@ -65,8 +76,12 @@ _ALL: Final = (
     poolside_v1.FORMAT,
     minimax_m1.FORMAT,
     minimax_m2.FORMAT,
+    minimax_m3.FORMAT,
     mistral.FORMAT,
     llama3_json.FORMAT,
+    pythonic.FORMAT,
+    olmo3.FORMAT,
+    lfm2.FORMAT,
     gpt_oss.FORMAT,
     granite.FORMAT,
     granite_20b_fc.FORMAT,
@@ -76,6 +91,8 @@ _ALL: Final = (
     ernie45.FORMAT,
     step3.FORMAT,
     xlam.FORMAT,
+    functiongemma.FORMAT,
+    gemma4.FORMAT,
     longcat.FORMAT,
     nemotron_deci.FORMAT,
     cohere_command.FORMAT,
@@ -84,6 +101,7 @@ _ALL: Final = (
     minicpm5.FORMAT,
     dots.FORMAT,
     inkling.FORMAT,
+    muse_glimmer.FORMAT,
     sarashina.FORMAT,
     solar_open.FORMAT,
     apriel.FORMAT,
@@ -93,12 +111,61 @@ _ALL: Final = (
 
 FORMATS: Final[dict[str, Format]] = {one.key: one for one in _ALL}
 
-# Whatever marks itself beyond doubt: for models of which nothing is known.
+# What shows beyond doubt which family writes, for models of which nothing is known.  Where several share
+# a marker, what follows it decides: they are tried in this order.
+_BAR: Final = Run("[｜|]", 1, 2)
+_LOW: Final = Run("[▁_]", 1, 1)
+_SIGNS: Final[tuple[tuple[Pattern, tuple[ModuleType, ...]], ...]] = (
+    (
+        (
+            "<|tool_call",
+            one_of("s_section_begin|>", "_section_begin|>", "_begin|>", "s_begin|>"),
+        ),
+        (kimi_k2, step3, deepseek_v3),
+    ),
+    (("<｜tool", _LOW, "call"), (step3, deepseek_v3)),
+    (("<", _BAR, "DSML", _BAR), (deepseek_v32,)),
+    (("<tool_call>",), (hermes, glm47)),
+    (("<tool_calls",), (jamba, hy_v3)),
+    (("<function=",), (hermes, functionary)),
+    (("<function name=",), (minicpm5, hermes)),
+    (("<function_calls>",), (olmo3,)),
+    (("<function_call>",), (granite_20b_fc,)),
+    (("<minimax:tool_call>",), (minimax_m2,)),
+    (("<invoke name=",), (minimax_m2,)),
+    (("]<]minimax[>[",), (minimax_m3,)),
+    (("[TOOL_CALLS]",), (mistral,)),
+    ((one_of("<|channel|>", "<|start|>assistant"),), (gpt_oss, muse_glimmer)),
+    (("<|START_",), (cohere_command,)),
+    (("<|tool_call>call:",), (gemma4,)),
+    (("<start_function_call>call:",), (functiongemma,)),
+    (("<|open|>",), (kimi_k3,)),
+    (("<seed:tool_call>",), (seed_oss,)),
+    (("<TOOLCALL>",), (nemotron_deci,)),
+    (("<longcat_tool_call>",), (longcat,)),
+    (("<|tools_prefix|>",), (apertus,)),
+    (("<|action_start|>",), (internlm2,)),
+    (("<|tool_call_start|>",), (lfm2,)),
+    (("<|tool_call|>",), (granite,)),
+    (("<|function_call|>",), (gigachat3,)),
+    ((one_of("<|message_model|>", "<|content_invoke_tool_json|>"),), (inkling,)),
+    (("<|tool_call:begin|>",), (solar_open,)),
+    (("<|tool_calls|>",), (solar_open, sarashina)),
+    (("<dots_function_call>",), (dots,)),
+)
+
 AUTO: Final = Format(
     key="auto",
     says="any family whose markers cannot be mistaken",
     models=(),
-    rules=tuple(dict.fromkeys(rule for one in _ALL if not one.bare for rule in one.rules)),
+    rules=tuple(
+        Rule(
+            pattern=(AHEAD, *pattern),
+            do=Do.ADOPT,
+            adopt=tuple(module.FORMAT for module in modules),
+        )
+        for pattern, modules in _SIGNS
+    ),
 )
 
 

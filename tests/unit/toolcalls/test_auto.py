@@ -1,0 +1,55 @@
+"""What the stream itself shows, for models of which nothing is known."""
+
+import pytest
+
+from dragoman.toolcalls.formats import AUTO, FORMATS
+from dragoman.toolcalls.parser import Parsed, ToolCallParser
+from tests.support.toolcalls import Case, corpus, declared
+
+# Their calls have no marker of their own, or one that plain text may begin with.
+SILENT = {"muse_glimmer"}
+SHOWN = ("one_call", "several_calls", "text_around", "literal_end_marker", "prose_about_markers")
+CASES = [
+    case
+    for family, form in FORMATS.items()
+    if not form.bare and family not in SILENT
+    for case in corpus(family)
+    if case.name in SHOWN
+]
+
+
+def parse(case: Case, family: str, pieces: list[str]) -> Parsed:
+    form = AUTO if family == "auto" else FORMATS[family]
+    parser = ToolCallParser(format=form, tools=declared(case.tools), seed="s")
+    for piece in pieces:
+        parser.feed(piece)
+    parser.close()
+    return parser.result
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_family_shows_itself_by_its_markers(case: Case) -> None:
+    known = parse(case, case.family, [case.whole])
+
+    for pieces in ([case.whole], list(case.whole)):
+        shown = parse(case, "auto", pieces)
+        assert (known.content, known.calls) == (shown.content, shown.calls)
+
+
+def test_markerless_forms_are_never_taken_for_calls() -> None:
+    parser = ToolCallParser(format="auto")
+    text = '{"name": "f", "parameters": {}} [f(a=1)] functools[{"name": "f", "arguments": {}}]'
+    parser.feed(text)
+    parser.close()
+
+    assert text == parser.result.content
+    assert parser.result.calls == ()
+
+
+def test_a_family_that_did_not_show_after_all_leaves_others_their_chance() -> None:
+    parser = ToolCallParser(format="auto")
+    parser.feed("a <tool_call>{} b <|tool_call_begin|> c [TOOL_CALLS]f{}")
+    parser.close()
+
+    assert parser.result.content == "a <tool_call>{} b <|tool_call_begin|> c "
+    assert [call.name for call in parser.result.calls] == ["f"]
