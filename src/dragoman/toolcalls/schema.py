@@ -5,6 +5,7 @@ ever lost for it.
 """
 
 import ast
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -232,12 +233,12 @@ def _integer(text: str) -> str | None:
 
 
 def _number(text: str) -> str | None:
-    if _NUMBER.fullmatch(text):
-        return text
     if not _LOOSE_NUMBER.fullmatch(text):
         return None
     value = float(text)
-    return None if value in (float("inf"), float("-inf")) else repr(value)
+    if not math.isfinite(value):
+        return None
+    return text if _NUMBER.fullmatch(text) else repr(value)
 
 
 def _boolean(text: str) -> str | None:

@@ -1,0 +1,180 @@
+"""Arguments as nested elements, each tag after a mark of the format's own: converted while they come.
+
+An element is an object or an array if the schema says so or if another element begins inside it; else it
+is a value, typed by the schema, and a string leaves escaped as it arrives.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.toolcalls.arguments.tags import Value
+from dragoman.toolcalls.format import Elements
+from dragoman.toolcalls.scanner import BLANKS, Run, Scanner
+from dragoman.toolcalls.schema import element_schema, quoted, types_of
+
+if TYPE_CHECKING:
+    from dragoman.toolcalls.machine import Machine
+
+_ITEM: Final = "item"  # the name of an array's elements
+_OPEN, _CLOSE = 0, 1  # places of the patterns in the scanner
+
+
+@cache
+def _scanner(mark: str) -> Scanner:
+    name = Run(r"[^<>\s/]", 1, 256, name="key")
+    return Scanner(
+        [
+            (mark, BLANKS, "<", name, ">"),
+            (mark, BLANKS, "</", name, ">"),
+        ]
+    )
+
+
+class _Element:
+    """An element that is open."""
+
+    def __init__(self, schema: Any) -> None:
+        self.schema = schema
+        self.closer = ""  # of the container in JSON; empty: not known to be one
+        self.empty = True  # the container has no child yet
+        self.blanks = ""  # before what decides
+        self.value: Value | None = None  # of an element that is no container
+
+
+class ElementsBody:
+    """The elements of one call."""
+
+    def __init__(self, machine: "Machine", spec: Elements, call_id: str, name: str) -> None:
+        self._machine = machine
+        self._sink = machine.sink
+        self._spec = spec
+        self._scanner = _scanner(spec.mark)
+        self._call_id = call_id
+        self._name = name
+        self._root = machine.declared.parameters(name).schema
+        self._out: list[str] = ["{"]
+        top = _Element(self._root)
+        top.closer = "}"
+        self._stack = [top]
+
+    @property
+    def holding(self) -> bool:
+        value = self._stack[-1].value
+        return value is not None and value.holding
+
+    def start(self) -> None:
+        self._machine.enter_call()
+        self._sink.begin(self._call_id, self._name)
+
+    def feed(self, text: str, at: int, /) -> int:
+        end = len(text)
+        while at < end and self._machine.body is self:
+            found = self._scanner.find(text, at)
+            to = self._scanner.hold(text, at) if found is None else found.start
+            if to > at:
+                self._text(text[at:to])
+            if found is None:
+                at = to
+                break
+            if found.which == _OPEN:
+                self._open(found.groups["key"])
+            elif found.which == _CLOSE:
+                self._close(found.groups["key"])
+            at = found.end
+        self._flush()
+        return at
+
+    def close(self, text: str, at: int, /, *, cut: bool) -> int:
+        at = self.feed(text, at)
+        if self._machine.body is not self:
+            return at
+        if len(self._stack) == 1 and not cut and at == len(text):
+            self._sink.problem("native_closer_missing", self._name)
+            self._end()
+        else:
+            self._sink.problem("call_cut", self._name)
+            self._sink.end(complete=False, repair=self._repair())
+            self._machine.leave_call()
+        return len(text)
+
+    # --- elements ----------------------------------------------------------------------------------
+
+    def _open(self, key: str) -> None:
+        element = self._stack[-1]
+        self._contain(element, key)
+        if not element.empty:
+            self._out.append(", ")
+        element.empty = False
+        if element.closer == "}":
+            self._out.append(f"{quoted(key)}: ")
+        schema = element_schema(element.schema, key, self._root, array=element.closer == "]")
+        child = _Element(schema)
+        types = types_of(schema, self._root)
+        if types == {"object"}:
+            self._begin_container(child, "{")
+        elif types == {"array"}:
+            self._begin_container(child, "[")
+        self._stack.append(child)
+
+    def _contain(self, element: _Element, key: str) -> None:
+        """Make an element the container that its first child shows it to be."""
+        if element.closer:
+            return
+        element.value = None
+        self._begin_container(element, "[" if key == _ITEM else "{")
+
+    def _begin_container(self, element: _Element, opener: str) -> None:
+        element.closer = "}" if opener == "{" else "]"
+        self._out.append(opener)
+
+    def _text(self, text: str) -> None:
+        element = self._stack[-1]
+        if element.closer:
+            if text.strip():
+                self._sink.problem("native_noise_dropped", text.strip()[:200])
+            return
+        if element.value is None:
+            element.blanks += text
+            if not text.isspace():
+                # Blanks may stand before a child as well as before a value.
+                self._begin_value(element)
+            return
+        element.value.add(text)
+
+    def _begin_value(self, element: _Element) -> Value:
+        element.value = Value(self._out, types_of(element.schema, self._root), "none")
+        element.value.add(element.blanks)
+        return element.value
+
+    def _close(self, key: str) -> None:
+        if len(self._stack) == 1:
+            self._end()
+            return
+        element = self._stack.pop()
+        if element.closer:
+            self._out.append(element.closer)
+        else:
+            (element.value or self._begin_value(element)).end()
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        self._out.append("}")
+        self._flush()
+        self._sink.end(complete=True)
+        self._machine.leave_closed()
+
+    def _repair(self) -> str:
+        closers: list[str] = []
+        for element in reversed(self._stack):
+            if element.closer:
+                closers.append(element.closer)
+            else:
+                closers.append("null" if element.value is None else element.value.repair)
+        return "".join(closers)
+
+    def _flush(self) -> None:
+        json = "".join(self._out)
+        self._out.clear()
+        if json:
+            self._sink.args(json)

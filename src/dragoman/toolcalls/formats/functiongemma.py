@@ -1,0 +1,20 @@
+"""FunctionGemma: bare keys, values between escapes."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Format, Literals, call, closes
+from dragoman.toolcalls.scanner import Run
+
+FORMAT: Final = Format(
+    key="functiongemma",
+    says="FunctionGemma",
+    models=("functiongemma*",),
+    rules=(
+        *call(
+            ("<start_function_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), "{"),
+            body=Literals(style="gemma", closer="}", quote="<escape>", typed=True),
+        ),
+        *closes(("<end_function_call>",)),
+    ),
+    think=(),
+)

@@ -1,0 +1,22 @@
+"""Gemma 4: bare keys, strings between marks of their own."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Do, Format, Literals, Where, call, closes, marks
+from dragoman.toolcalls.scanner import Run
+
+FORMAT: Final = Format(
+    key="gemma4",
+    says="Gemma 4",
+    models=("gemma-4*", "gemma4*"),
+    rules=(
+        *call(
+            ("<|tool_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), "{"),
+            body=Literals(style="gemma", closer="}", quote='<|"|>'),
+        ),
+        *closes(("<tool_call|>",)),
+        # The opener of the reasoning channel may have been stripped.
+        *marks(("thought\n",), do=Do.REASON, at={Where.START}, then=Where.THINK),
+    ),
+    think=(("<|channel>thought\n", "<channel|>"),),
+)

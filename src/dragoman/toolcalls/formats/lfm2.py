@@ -1,0 +1,25 @@
+"""Liquid LFM2: calls in the syntax of Python, or objects, between special tokens."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import Do, Format, Objects, Where, call, closes, marks
+from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_calls
+from dragoman.toolcalls.scanner import AHEAD, BLANKS, one_of
+
+_OPENER: Final = "<|tool_call_start|>"
+
+FORMAT: Final = Format(
+    key="lfm2",
+    says="Liquid LFM2, LFM2.5",
+    models=("lfm2*", "liquid/*"),
+    rules=(
+        *call(
+            (_OPENER, BLANKS, AHEAD, one_of(("[", BLANKS, "{"), "{")),
+            body=Objects(),
+        ),
+        *python_calls((_OPENER, BLANKS, one_of("[", ""))),
+        *further_python_calls(),
+        *marks(("]",), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *closes(("<|tool_call_end|>",)),
+    ),
+)

@@ -1,0 +1,23 @@
+"""Llama 4, Llama 3.2 and ToolACE: a list of calls in the syntax of Python."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import AT_START, Do, Format, Where, closes, marks
+from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_calls
+from dragoman.toolcalls.scanner import BLANKS, one_of
+
+FORMAT: Final = Format(
+    key="pythonic",
+    says="Llama 4, Llama 3.2 (small), ToolACE",
+    models=("llama-4*", "toolace*"),
+    rules=(
+        *python_calls(("<|python_start|>", BLANKS, one_of("[", ""))),
+        *python_calls(("[",), at=AT_START),
+        # One call without brackets: only a declared tool tells it from code.
+        *python_calls((), at={Where.START, Where.ANSWER}, declared=True),
+        *further_python_calls(",;"),
+        *marks(("]",), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *closes((one_of("<|python_end|>", "<|eom_id|>", "<|eot_id|>", "<|eot|>"),)),
+    ),
+    bare=True,
+)
