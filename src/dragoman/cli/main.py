@@ -21,6 +21,8 @@ class Entry(NamedTuple):
 
 COMMANDS: Final[dict[str, Entry]] = {
     "check": Entry("dragoman.cli.check:command", "Judge whether a stream is legal in its dialect."),
+    "formats": Entry("dragoman.cli.formats:command", "List the families of native tool calls."),
+    "parse": Entry("dragoman.cli.parse:command", "Find the tool calls that a model wrote as text."),
     "translate": Entry(
         "dragoman.cli.translate:command", "Turn a stream, body or request into another dialect."
     ),
