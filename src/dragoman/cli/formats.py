@@ -1,5 +1,7 @@
 """`dragoman formats`: the families of tool calls that models write as text."""
 
+import sys
+
 import click
 import msgspec
 
@@ -24,10 +26,13 @@ def command(*, as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("key", "models", "opens with", "model ids", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for title in ("key", "models", "opens with", "model ids"):
+        table.add_column(title, overflow="fold", no_wrap=title == "key")
     for one, markers in rows:
         table.add_row(one.key, one.says, "\n".join(markers), ", ".join(one.models))
-    Console(markup=False, highlight=False).print(table)
+    width = None if sys.stdout.isatty() else 140
+    Console(markup=False, highlight=False, width=width).print(table)
 
 
 def openers(family: Format) -> list[str]:

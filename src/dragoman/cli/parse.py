@@ -9,7 +9,7 @@ import click
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.errors import ConfigError, Malformed
+from dragoman.errors import DragomanError, Malformed
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.toolcalls.selection import choose_format
@@ -17,7 +17,7 @@ from dragoman.translate import decode_tools
 from dragoman.turn.request import Tool
 
 
-class Line(Struct, forbid_unknown_fields=True):
+class Line(Struct):
     """One line of `--jsonl` input."""
 
     id: Raw = Raw(b"null")
@@ -35,7 +35,7 @@ _LINE = msgspec.json.Decoder(Line)
 
 @click.command(
     name="parse",
-    epilog="Exit codes: 0 parsed (any text is); 1 a line of --jsonl is no such object; 2 wrong usage.",
+    epilog="Exit codes: 0 parsed (any text is); 1 a line of --jsonl could not be read (it is named, the others are parsed); 2 wrong usage.",
 )
 @click.option(
     "--format", "family", default="auto", show_default=True, help="a family's key, or `auto`"
@@ -71,14 +71,20 @@ def command(*, family: str, model: str, tools: Path | None, split: int | None, j
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
         print(_render(_parse(default_format, _cut([text], split), declared)))
         return
+    bad = False
     for number, raw in enumerate(sys.stdin.buffer, 1):
-        if raw.strip():
-            print(_parse_line(raw, number, default_format, declared, split), flush=True)
+        if not raw.strip():
+            continue
+        try:
+            print(_parse_line(raw, default_format, declared, split), flush=True)
+        except DragomanError as error:
+            bad = True
+            print(f"dragoman: line {number}: {error}", file=sys.stderr)
+    sys.exit(bad)
 
 
 def _parse_line(
     raw: bytes,
-    number: int,
     default_format: Format | None,
     declared: Sequence[Tool] | None,
     split: int | None,
@@ -86,13 +92,10 @@ def _parse_line(
     try:
         line = _LINE.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(f"line {number}: {error}") from None
+        raise Malformed(str(error)) from None
     family = default_format
     if line.format is not None or line.model is not None:
-        try:
-            family = choose_format(line.model or "", line.format or "auto")
-        except ConfigError as error:
-            raise ConfigError(f"line {number}: {error}") from None
+        family = choose_format(line.model or "", line.format or "auto")
     if bytes(line.tools) != b"null":
         declared = decode_tools(bytes(line.tools))
     chunks = line.chunks if line.chunks is not None else [line.text or ""]
