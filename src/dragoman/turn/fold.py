@@ -179,7 +179,7 @@ def unfold(answer: Answer) -> list[Event]:
         match block.kind:
             case BlockKind.TEXT if block.text:
                 events.append(TextDelta(index, block.text, _joined(block.logprobs)))
-            case BlockKind.TOOL_CALL:
+            case BlockKind.TOOL_CALL if block.text:
                 events.append(ArgsDelta(index, block.text))
             case BlockKind.CUSTOM_CALL if block.text:
                 events.append(InputDelta(index, block.text))

@@ -32,7 +32,7 @@ def settle(
         Malformed: a result answers no call (unless `repair`), or a call has no result (if `strict`).
     """
     settled: list[Turn] = []
-    used: dict[str, int] = {}  # how often each id was given to a call
+    used: dict[str, int] = {}  # ids that calls have, and how often each was asked for again
     at = 0
     while at < len(turns):
         turn = turns[at]
@@ -56,23 +56,23 @@ def settle(
     return _joined(settled)
 
 
-def _rename(turn: Turn, used: dict[str, int], losses: list[Loss]) -> tuple[Turn, dict[str, str]]:
-    """Give each call an id of its own; return the new ids by the old ones."""
-    names: dict[str, str] = {}
+def _rename(
+    turn: Turn, used: dict[str, int], losses: list[Loss]
+) -> tuple[Turn, dict[str, list[str]]]:
+    """Give each call an id of its own; return the new ids, in call order, by the old ones."""
+    names: dict[str, list[str]] = {}
     parts: list[Part] = []
     renamed = False
     for part in turn.parts:
         if isinstance(part, ToolCallPart):
-            count = used.get(part.id, 0)
-            used[part.id] = count + 1
             fresh = part.id
-            if count:
-                fresh = f"{part.id}_{count}"
-                losses.append(Loss("call_id_renumbered", turn.path, f"{part.id} became {fresh}"))
-                used[fresh] = used.get(fresh, 0) + 1
-            # Within one turn the first result goes to the first call of that id.
-            names.setdefault(part.id, fresh)
+            while fresh in used:
+                used[part.id] += 1
+                fresh = f"{part.id}_{used[part.id]}"
+            used[fresh] = 0
+            names.setdefault(part.id, []).append(fresh)
             if fresh != part.id:
+                losses.append(Loss("call_id_renumbered", turn.path, f"{part.id} became {fresh}"))
                 part = structs.replace(part, id=fresh)  # noqa: PLW2901
                 renamed = True
         parts.append(part)
@@ -80,16 +80,19 @@ def _rename(turn: Turn, used: dict[str, int], losses: list[Loss]) -> tuple[Turn,
 
 
 def _collect(
-    following: Sequence[Turn], names: dict[str, str], losses: list[Loss], *, repair: bool
+    following: Sequence[Turn], names: dict[str, list[str]], losses: list[Loss], *, repair: bool
 ) -> tuple[dict[str, ToolResultPart], list[Turn]]:
-    """Take the results of one assistant turn out of the turns that follow it."""
+    """Take the results of one assistant turn out of the turns that follow it.
+
+    Where calls share an id, the first result goes to the first of them.
+    """
     results: dict[str, ToolResultPart] = {}
     rest: list[Turn] = []
     for turn in following:
         others: list[Part] = []
         for part in turn.parts:
-            fresh = names.get(part.call_id) if isinstance(part, ToolResultPart) else None
-            if isinstance(part, ToolResultPart) and fresh is not None and fresh not in results:
+            if isinstance(part, ToolResultPart) and names.get(part.call_id):
+                fresh = names[part.call_id].pop(0)
                 changed = fresh != part.call_id
                 results[fresh] = structs.replace(part, call_id=fresh) if changed else part
             else:

@@ -36,7 +36,7 @@ def wire_name(name: str, namespace: str = "") -> str:
     full = f"{namespace}__{name}" if namespace else name
     if _LEGAL.fullmatch(full):
         return full
-    digest = hashlib.sha256(full.encode()).hexdigest()[:8]
+    digest = hashlib.sha256(full.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{_ILLEGAL_CHAR.sub('_', full)[:_KEPT_CHARS]}_{digest}"
 
 
