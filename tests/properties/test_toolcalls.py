@@ -84,7 +84,7 @@ def run(parser: ToolCallParser, text: str, cuts: list[int]) -> Parsed:
 
 
 @each_family
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_calls_in_a_family_s_own_grammar_parse_to_the_same_calls_and_text(
     family: str, data: st.DataObject
@@ -127,7 +127,7 @@ def fragments(family: Format) -> st.SearchStrategy[str]:
 
 
 @each_family
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_text_strewn_with_markers_comes_back_unless_it_holds_a_call(
     family: str, data: st.DataObject

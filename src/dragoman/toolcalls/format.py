@@ -55,7 +55,7 @@ class Tags(Struct, frozen=True, kw_only=True):
     """Parameters between tags: converted to JSON while they come.
 
     `param` names the key as group `key`; group `type` or `string`, if the format has one, says how the
-    value is written.  A closer counts only before a legal continuation, so that a value may hold one.
+    value is written, and group `verbatim` that nothing is trimmed.  A closer counts only before a legal continuation, so that a value may hold one.
     """
 
     param: tuple[Pattern, ...]
@@ -65,6 +65,7 @@ class Tags(Struct, frozen=True, kw_only=True):
     skip: tuple[Pattern, ...] = ()  # stray markup between parameters: dropped, and told
     trim: Literal["none", "line", "blank"] = "none"  # of a string: one line feed, or all blanks
     json: bool = False  # the body may be one JSON object instead
+    entities: bool = False  # keys escape quotation marks as `&quot;`
 
 
 class Objects(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,9 @@ from typing import Final
 from dragoman.toolcalls.format import CALLED, Do, Format, Rule, Where
 from dragoman.toolcalls.scanner import AHEAD, BLANKS, OneOf, Part, Pattern, Run, Scanner
 
+_WIDE_BAR: Final = "\uff5c"
+# How special tokens begin: no text that people write or quote has them.
+_SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
 _OPENERS: Final = frozenset({Do.CALL, Do.SKIP})
 
 
@@ -15,10 +18,39 @@ class State:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
+        # By rule: whether its marker is plain text, which an answer may quote in a code fence.
+        self.quotable = tuple(_quotable(rule) for rule in self.rules)
+        # Code fences matter, here or once a family has shown itself.
+        self.fences = any(self.quotable) or any(rule.adopt for rule in self.rules)
+
+    @cached_property
+    def leads(self) -> str | None:
+        """Characters without which a piece of text needs no look; None: every piece needs one."""
+        leads = self.scanner.leads
+        return leads + "`" if self.fences and leads is not None and "`" not in leads else leads
 
     @cached_property
     def scanner(self) -> Scanner:
         return Scanner([rule.pattern for rule in self.rules])
+
+
+def _quotable(rule: Rule) -> bool:
+    if rule.do is not Do.CALL and not rule.section:
+        return False
+    parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]
+    match parts:
+        case ["<", Run(chars=chars), *_] if _WIDE_BAR in chars:
+            return False
+        case [str(first), *_]:
+            return not first.startswith(_SPECIAL)
+        case [OneOf(choices=choices), *_]:
+            return not all(_is_special(choice) for choice in choices)
+        case _:
+            return True
+
+
+def _is_special(choice: Pattern) -> bool:
+    return bool(choice) and isinstance(choice[0], str) and choice[0].startswith(_SPECIAL)
 
 
 class Grammar:

@@ -25,6 +25,8 @@ _TOLD_BLANKS: Final = frozenset({Where.START, Where.AFTER})
 # Blanks beyond this are text, whatever follows.
 _MAX_BLANKS: Final = 1024
 _SOLID: Final = re.compile(r"\S")
+_FENCE_TICKS: Final = 3
+_FENCE: Final = re.compile("`{3,}")
 _EXCERPT_CHARS: Final = 200  # of dropped text, shown in the problem
 
 
@@ -52,6 +54,8 @@ class Machine:
         self._blanks = ""  # blanks that wait for what follows them
         self._section = False  # inside a section of calls
         self._opener = ""  # of a section that has no call yet
+        self._fenced = False  # inside a code fence
+        self._ticks = 0  # backticks at the end of the text so far, which may become a fence
         self._where = Where.THINK if thinking else Where.START
         self._state = grammar.states[self._where]
         self.body: Body | None = None  # of the call that is open
@@ -73,9 +77,9 @@ class Machine:
     @property
     def quiet_leads(self) -> str | None:
         """Characters without which a piece of text passes untouched; None: every piece needs a look."""
-        if self.body is not None or self.held or self._where in _BLANK_PLACES:
+        if self.body is not None or self.held or self._ticks or self._where in _BLANK_PLACES:
             return None
-        return self._state.scanner.leads
+        return self._state.leads
 
     @property
     def reasoning(self) -> bool:
@@ -200,6 +204,8 @@ class Machine:
             if self._where is not where:
                 return at  # other markers count now
         rule = self._state.rules[found.which]
+        if self._fenced and self._state.quotable[found.which]:
+            return self._refuse(text, found, found.start)  # an example, not a call
         if rule.do is Do.CALL:
             return self._begin(rule, text, found)
         if rule.do is Do.ADOPT:
@@ -258,10 +264,10 @@ class Machine:
             noise = found.groups.get("noise", text[found.start : found.end])
             if noise.strip():
                 self._noise(noise)
-        elif rule.do is Do.REASON:
-            self._reasoning = self._thinking = True
-        elif rule.do is Do.SAY:
-            self._reasoning = self._thinking = False
+        elif rule.do is Do.REASON or rule.do is Do.SAY:
+            self._reasoning = self._thinking = rule.do is Do.REASON
+            self._fenced = False
+            self._ticks = 0
         if rule.section is not None:
             self._section = rule.section
             self._opener = text[found.start : found.end] if rule.section else ""
@@ -279,6 +285,8 @@ class Machine:
 
     def _refuse(self, text: str, found: Found, at: int) -> int:
         """Emit what looked like a marker as text, at least its first character."""
+        if not self.sink.calls and self.grammar is not self._base:
+            self._switch(self._base)
         to = found.start + 1
         while at < to:
             at = self._say_until(text, at, to)
@@ -300,10 +308,22 @@ class Machine:
     def _emit(self, text: str) -> None:
         if not text:
             return
+        if self._ticks or "`" in text:
+            self._follow_fences(text)
         if self._reasoning:
             self.sink.reasoning(text)
         else:
             self.sink.text(text)
+
+    def _follow_fences(self, text: str) -> None:
+        """Follow code fences: runs of three backticks or more."""
+        before = self._ticks
+        joined = "`" * before + text
+        for run in _FENCE.finditer(joined):
+            # A run that was long enough before has been counted.
+            if run.start() or before < _FENCE_TICKS:
+                self._fenced = not self._fenced
+        self._ticks = min(len(joined) - len(joined.rstrip("`")), _FENCE_TICKS)
 
     def _drop_blanks(self) -> None:
         if self._blanks:

@@ -33,8 +33,12 @@ def stages(
     model: str = "",
     native_format: str = "auto",
     tools: Sequence[Tool] | None = None,
+    seal_plain: bool = False,
 ) -> list[Stage]:
     """Return the stages for an exchange; `tools` are the declared ones if there is no request.
+
+    `seal_plain` says that the upstream's reader marks unsigned reasoning to be given back; reasoning
+    that is found here is then marked as well.
 
     Raises:
         ConfigError: there is no family of that name.
@@ -46,7 +50,6 @@ def stages(
         if request.tool_choice is not None and request.tool_choice.mode == "none":
             tools = ()
     family = choose_format(model, native_format)
-    seal_plain = profile.replay_reasoning != "never"
     if tools and family is not None:
         return [
             NativeCalls(

@@ -63,6 +63,8 @@ class Sequencer:
         self._custom: CustomInput | None = None  # reads the open call's input, if it is free text
         self._waiting: list[str] | None = None  # arguments of a call that must be whole first
         self._call: BlockStart | None = None  # the call that waits
+        self._size = 0  # of the open call's arguments
+        self._overfull = False  # they passed their limit: the rest is dropped
         self._told: set[str] = set()
         self._last: TextDelta | ReasoningDelta | None = None  # made here: more may be added to it
 
@@ -103,6 +105,9 @@ class Sequencer:
         tool = self._table.resolve(name)
         call_id = call_id or derived_id("call_", self.seed, f"native call {self.calls}")
         self.calls += 1
+        self.start = None  # the upstream's block, if it goes on, is another one
+        self._size = 0
+        self._overfull = False
         custom = tool.flavor is Flavor.CUSTOM
         kind = BlockKind.CUSTOM_CALL if custom else BlockKind.TOOL_CALL
         self._custom = CustomInput(limits=self._limits) if custom else None
@@ -115,7 +120,12 @@ class Sequencer:
             self._begin(start)
 
     def args(self, json: str, /) -> None:
-        if self._waiting is not None:
+        self._size += len(json)
+        if self._size > self._limits.max_tool_args_bytes:
+            if not self._overfull:
+                self._overfull = True
+                self.problem("native_call_invalid", "limit `max_tool_args_bytes` passed")
+        elif self._waiting is not None:
             self._waiting.append(json)
         elif self._custom is None:
             self.out.append(ArgsDelta(self.index, json))
@@ -133,6 +143,7 @@ class Sequencer:
             self._input(self._custom.end().text)
             self._custom = None
             repair = ""
+        complete = complete and not self._overfull
         if complete:
             self.whole_calls += 1
         else:

@@ -47,6 +47,7 @@ ThinkTagsMode: TypeAlias = Literal["off", "auto", "implicit_open"]
 
 _TEXTS: Final = frozenset({TextDelta, ReasoningDelta})
 _SCANNED: Final = frozenset({BlockKind.TEXT, BlockKind.REASONING})
+_FAST_LEADS: Final = 2  # characters that are looked for on the fast road
 _NEVER: Final = "\0\uffff\0"  # stands in no text: nothing can begin a marker
 _PLAIN_ENDS: Final = frozenset(
     {FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS}
@@ -76,9 +77,9 @@ class Splitter:
         self._ending = False  # the upstream's block has ended, and a call in it has not
         self._shift = 0  # from the upstream's index of a block to ours
         self._kept: list[TextDelta | ReasoningDelta] = []  # deltas of which all is held back
-        # Deltas of this type pass as they are if they do not hold the character `_lead`.
+        # Deltas of this type pass as they are if they hold neither of two characters.
         self._passing: type | None = None
-        self._lead = _NEVER
+        self._lead = self._other_lead = _NEVER
         self._calling: Machine | None = None  # the machine, if it is inside a call
 
     @property
@@ -100,7 +101,11 @@ class Splitter:
         append = self._sequencer.out.append
         for event in events:
             cls = type(event)
-            if cls is self._passing and self._lead not in event.text:  # type: ignore[union-attr]
+            if (
+                cls is self._passing
+                and self._lead not in event.text  # type: ignore[union-attr]
+                and self._other_lead not in event.text  # type: ignore[union-attr]
+            ):
                 append(event)
             elif self._calling is not None and cls in _TEXTS:
                 # Inside a call: nothing but its end changes anything here.
@@ -122,15 +127,16 @@ class Splitter:
             return
         if machine is None:
             if self._kind in _SCANNED:
-                self._pass(_NEVER)
+                self._pass("")
             return
         leads = machine.quiet_leads
-        if leads is not None and len(leads) <= 1 and self._sequencer.kind is self._kind:
-            self._pass(leads or _NEVER)
+        if leads is not None and len(leads) <= _FAST_LEADS and self._sequencer.kind is self._kind:
+            self._pass(leads)
 
-    def _pass(self, lead: str) -> None:
+    def _pass(self, leads: str) -> None:
         self._passing = TextDelta if self._kind is BlockKind.TEXT else ReasoningDelta
-        self._lead = lead
+        self._lead = leads[:1] or _NEVER
+        self._other_lead = leads[1:] or self._lead
 
     # --- events ------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from msgspec import Raw
 
+from dragoman.limits import Limits
 from dragoman.toolcalls.formats import find_format
 from dragoman.toolcalls.stage import NativeCalls
 from dragoman.turn.events import (
@@ -43,10 +44,10 @@ USAGE = Usage(7, 9, final=True)
 STOP = Finish(FinishReason.STOP)
 
 
-def stage(**options) -> NativeCalls:
+def stage(family: str = "kimi_k2", **options) -> NativeCalls:
     options.setdefault("tools", TOOLS)
     return NativeCalls(
-        format=find_format("kimi_k2"), table=ToolTable(options["tools"]), seed="seed", **options
+        format=find_format(family), table=ToolTable(options["tools"]), seed="seed", **options
     )
 
 
@@ -307,3 +308,57 @@ def test_a_quiet_delta_costs_next_to_nothing_more_than_its_check() -> None:
 
     assert all(one is other for one, other in zip(deltas, out, strict=True))
     assert not any(one is other for one, other in pairwise(out))
+
+
+UNCLOSED = "<tool_call>\n<function=bash>\n<parameter=command>\nls\n</parameter>\n"
+
+
+def test_a_call_without_its_closer_is_whole_if_the_model_stopped_by_itself() -> None:
+    answer = fold(run(turn(text(0, UNCLOSED)), stage("qwen3_coder")))
+
+    assert [("tool_call", "bash", '{"command": "ls"}')] == shape(answer)
+    assert answer.blocks[0].complete
+    assert "native_closer_missing" in [loss.code for loss in answer.losses]
+
+
+def test_a_call_without_its_closer_is_cut_if_the_model_was_stopped() -> None:
+    end = Finish(FinishReason.LENGTH)
+    answer = fold(run(turn(text(0, UNCLOSED), end=end), stage("qwen3_coder")))
+
+    assert not answer.blocks[0].complete
+    assert answer.finish == end
+    assert answer.blocks[0].text + answer.blocks[0].repair == '{"command": "ls"}'
+
+
+def test_c13_a_string_parameter_streams_while_it_comes() -> None:
+    one = stage("qwen3_coder")
+    one.feed([START, BlockStart(0, BlockKind.TEXT)])
+    one.feed([TextDelta(0, "<tool_call>\n<function=bash>\n<parameter=command>\n")])
+
+    assert one.feed([TextDelta(0, 'echo "a')]) == [ArgsDelta(0, 'echo \\"a')]
+    assert one.feed([TextDelta(0, "\nb")]) == [ArgsDelta(0, "\\nb")]
+    assert not one.pending
+
+
+def test_c17_an_example_in_a_code_fence_is_no_call_however_quietly_the_fence_came() -> None:
+    example = '<tool_call>{"name": "bash", "arguments": {}}</tool_call>'
+    events = turn(text(0, "So:\n", "``", "`xml\n", "like ", example, "\n``", "`\n", example))
+
+    answer = fold(run(events, stage("hermes")))
+
+    assert [
+        ("text", "", f"So:\n```xml\nlike {example}\n```\n"),
+        ("tool_call", "bash", "{}"),
+    ] == shape(answer)
+
+
+def test_arguments_beyond_their_limit_make_no_call() -> None:
+    limits = Limits(max_tool_args_bytes=100)
+    long = "x" * 200
+    for family, head, tail in (
+        ("qwen3_coder", "<function=bash><parameter=command>", "</parameter></function>"),
+        ("kimi_k2", CB + "functions.bash:0" + AB + '{"command": "', '"}' + CE),
+    ):
+        answer = fold(run(turn(text(0, head, *long, tail)), stage(family, limits=limits)))
+        assert not answer.blocks[0].complete
+        assert "native_call_invalid" in [loss.code for loss in answer.losses]

@@ -6,7 +6,9 @@ type certain.  A closing tag inside a value is data unless a legal continuation 
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from dragoman.toolcalls.format import Tags
 from dragoman.toolcalls.scanner import Found, Scanner
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
 
 _SOLID: Final = re.compile(r"\S")
+_WRAPPERS: Final = frozenset({"arguments", "input"})  # parameters that may hold all the others
 _EXCERPT_CHARS: Final = 200
 _MAX_NULL_CHARS: Final = 64  # of a null with blanks around it
 
@@ -61,11 +64,11 @@ class TagsBody:
         self._keys: set[str] = set()
         self._value: Value | None = None  # of the parameter that is open
         self._json: JsonArguments | None = None  # the body is one JSON object
-        self._size = 0
+        self._wrapped: list[str] | None = None  # a value that may be all the arguments
 
     @property
     def holding(self) -> bool:
-        return self._value is not None and self._value.holding
+        return self._wrapped is not None or (self._value is not None and self._value.holding)
 
     def start(self) -> None:
         self._machine.enter_call()
@@ -122,10 +125,8 @@ class TagsBody:
         if found is None:
             to = scanner.hold(text, at)
             if to > at:
-                self._count(to - at)
                 self._value.add(text[at:to])
             return to
-        self._count(found.start - at)
         if "key" in found.groups and not self._may_follow(found.groups["key"]):
             # It looks like the next parameter, but this tool has none of that name.
             self._value.add(text[at : found.start + 1])
@@ -185,13 +186,46 @@ class TagsBody:
 
     def _begin_value(self, groups: dict[str, str]) -> None:
         key = groups["key"].strip()
-        self._out.append(f"{', ' if self._keys else '{'}{quoted(key)}: ")
+        if self._spec.entities:
+            key = key.replace("&quot;", '"').replace("&amp;", "&")
+        if self._wrapped is not None:
+            self._unwrap_not()
+        out = self._out
+        if not self._keys and key in _WRAPPERS and self._may_wrap(key):
+            self._wrapped = out = []
+        else:
+            self._out.append(f"{', ' if self._keys else '{'}{quoted(key)}: ")
         self._keys.add(key)
         flag = groups.get("string", groups.get("type"))
         types = self._parameters.types(key)
         if flag is not None:
             types = STRING_ONLY if flag in ("true", "string") else frozenset()
-        self._value = Value(self._out, types, self._spec.trim)
+        self._value = Value(out, types, "none" if "verbatim" in groups else self._spec.trim)
+
+    def _may_wrap(self, key: str) -> bool:
+        """Say whether a parameter may hold all the arguments: the tool knows others, but not it."""
+        properties = self._parameters.properties
+        return bool(properties) and key not in properties
+
+    def _unwrap_not(self) -> None:
+        """Let a parameter that waited go on as the parameter that it is."""
+        json = "".join(self._wrapped or ())
+        self._wrapped = None
+        self._out.append(f"{{{quoted(next(iter(self._keys)))}: {json}")
+
+    def _unwrap(self) -> bool:
+        """Take the one parameter as all the arguments, if it is an object of the tool's own."""
+        json = "".join(self._wrapped or ())
+        try:
+            text: Any = msgspec.json.decode(json)
+            inner: Any = msgspec.json.decode(text) if isinstance(text, str) else text
+        except (msgspec.DecodeError, UnicodeError):
+            return False
+        if not isinstance(inner, dict) or not inner.keys() <= self._parameters.properties.keys():
+            return False
+        self._out.append(text.strip() if isinstance(text, str) else json)
+        self._wrapped = None
+        return True
 
     def _end_value(self) -> None:
         assert self._value is not None  # noqa: S101 -- the caller looked
@@ -202,13 +236,14 @@ class TagsBody:
         properties = self._parameters.properties
         return key not in self._keys and (not properties or key in properties)
 
-    def _count(self, size: int) -> None:
-        self._size += size
-
     # --- the end -----------------------------------------------------------------------------------
 
     def _end(self, *, closed: bool = True) -> None:
-        if not self._keys:
+        if self._wrapped is not None:
+            if not self._unwrap():
+                self._unwrap_not()
+                self._out.append("}")
+        elif not self._keys:
             self._out.append("{}")
         elif "" not in self._keys:
             self._out.append("}")
@@ -220,6 +255,10 @@ class TagsBody:
             self._machine.leave_call()
 
     def _cut(self, repair: str) -> None:
+        if self._wrapped is not None:
+            # Nothing of it has been sent.
+            self._wrapped = None
+            self._keys.clear()
         self._flush()
         self._sink.problem("call_cut", self._name)
         self._sink.end(complete=False, repair=(repair + "}") if self._keys else "{}")

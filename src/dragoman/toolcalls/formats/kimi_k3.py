@@ -34,6 +34,7 @@ FORMAT: Final = Format(
                 ),
                 value_cut=((AHEAD, *_ARGUMENT), (AHEAD, "<|close|>call<|sep|>")),
                 call_end=(("<|close|>call<|sep|>",),),
+                entities=True,
             ),
         ),
         *opens_section(("<|open|>tools<|sep|>", BLANKS, AHEAD, *_CALL)),

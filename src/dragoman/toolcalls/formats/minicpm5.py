@@ -7,6 +7,9 @@ from dragoman.toolcalls.scanner import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
 
 _PARAM_NAME: Final = Run(r"[^\"'<>\n]", 1, 256, name="key")
 _QUOTE: Final = Run(r"[\"']", 1, 1)
+_PARAM: Final = ("<param", Run(" ", 0, 2), "name=", _QUOTE, _PARAM_NAME, _QUOTE, ">")
+# What stands in such a section is taken as it is.
+_CDATA: Final = Run(r"\[", 1, 1, name="verbatim")
 FORMAT: Final = Format(
     key="minicpm5",
     says="MiniCPM 5",
@@ -26,9 +29,16 @@ FORMAT: Final = Format(
                 one_of("<param", "</function>"),
             ),
             body=Tags(
-                param=(("<param", Run(" ", 0, 2), "name=", _QUOTE, _PARAM_NAME, _QUOTE, ">"),),
+                param=((*_PARAM, BLANKS, "<![CDATA", _CDATA), _PARAM),
                 value_end=(
-                    (BLANKS, "</param>", BLANKS, AHEAD_OR_END, one_of("<param", "</function>")),
+                    (
+                        one_of("]]>", ""),
+                        BLANKS,
+                        "</param>",
+                        BLANKS,
+                        AHEAD_OR_END,
+                        one_of("<param", "</function>"),
+                    ),
                 ),
                 call_end=(("</function>",),),
                 trim="blank",

@@ -50,6 +50,7 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
         param=params,
         value_end=(
             (
+                *((BLANKS,) if trim == "blank" else ()),
                 *end,
                 one_of(*(f"{closer}>" for closer in closers)),
                 BLANKS,
