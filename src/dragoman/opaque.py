@@ -20,6 +20,8 @@ from dragoman.turn.events import OpaqueKind
 
 PREFIX: Final = "dgm1."
 _MAC_BYTES: Final = 12
+# Text packs well, but what unpacks to more than this many times the limit is no reasoning.
+_MAX_SWELL: Final = 16
 
 
 class Envelope(
@@ -70,8 +72,17 @@ class Sealer:
         self._decoder = msgspec.json.Decoder(Envelope)
 
     def seal(self, envelope: Envelope) -> str | None:
-        """Return the envelope as printable ASCII, or None if it would pass `max_envelope_bytes`."""
-        packed = zlib.compress(self._encoder.encode(envelope), 6)
+        """Return the envelope as printable ASCII, or None if it would pass `max_envelope_bytes`.
+
+        None also stands for text that no encoding can carry.
+        """
+        try:
+            plain = self._encoder.encode(envelope)
+        except UnicodeEncodeError:
+            return None  # half a surrogate pair
+        if len(plain) > self._limit * _MAX_SWELL:
+            return None
+        packed = zlib.compress(plain, 6)
         sealed = PREFIX + base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
         sealed = f"{sealed}.{self._mac(sealed)}"
         return sealed if len(sealed) <= self._limit else None
@@ -86,7 +97,9 @@ class Sealer:
         packed = body.removeprefix(PREFIX)
         try:
             raw = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
-            return self._decoder.decode(zlib.decompress(raw))
+            unpacker = zlib.decompressobj()
+            plain = unpacker.decompress(raw, self._limit * _MAX_SWELL)
+            return None if unpacker.unconsumed_tail else self._decoder.decode(plain)
         except (ValueError, zlib.error, msgspec.DecodeError):
             return None
 
