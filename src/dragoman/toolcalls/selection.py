@@ -33,7 +33,7 @@ def stages(
     model: str = "",
     native_format: str = "auto",
     tools: Sequence[Tool] | None = None,
-    seal_plain: bool = False,
+    seal_plain: bool = True,
 ) -> list[Stage]:
     """Return the stages for an exchange; `tools` are the declared ones if there is no request.
 
