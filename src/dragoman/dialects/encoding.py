@@ -5,6 +5,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, structs
 
+from dragoman.dialects.surrogates import mended
+
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -14,11 +16,6 @@ def encode(value: object) -> bytes:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
         return _ENCODER.encode(cleaned(value))
-
-
-def mended(text: str) -> str:
-    """Join surrogate pairs that stand as two halves, and replace the halves that stand alone."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def cleaned(value: Any) -> Any:

@@ -13,8 +13,8 @@ from msgspec import Raw, Struct
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.files import Files
 from dragoman.dialects.anthropic.marks import CacheMarks
-from dragoman.dialects.anthropic.paths import path_of
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.paths import path_of
 from dragoman.errors import Untranslatable
 from dragoman.exchange import Target
 from dragoman.ids import UpstreamIds

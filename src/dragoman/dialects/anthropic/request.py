@@ -10,12 +10,12 @@ from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.content import PartDecoder, cache_hint, text_part
 from dragoman.dialects.anthropic.history import History
 from dragoman.dialects.anthropic.marks import CacheMarks, mark_of
-from dragoman.dialects.anthropic.paths import path_of
 from dragoman.dialects.anthropic.thinking import Plan, decode_thinking, encode_thinking
 from dragoman.dialects.anthropic.toolbox import Toolbox
 from dragoman.dialects.anthropic.tools import decode_choice, decode_tools, without_deferred
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.paths import path_of
 from dragoman.errors import Malformed, TooLarge, Untranslatable
 from dragoman.exchange import EncodedRequest, Target
 from dragoman.limits import Limits

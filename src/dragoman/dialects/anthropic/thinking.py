@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import Struct
 
 from dragoman.dialects.anthropic import schema
-from dragoman.dialects.anthropic.paths import path_of
+from dragoman.dialects.paths import path_of
 from dragoman.errors import Malformed
 from dragoman.profiles.profile import Profile
 from dragoman.turn.loss import Loss

@@ -21,7 +21,8 @@ from dragoman.dialects.anthropic.answer import (
     usage_of,
 )
 from dragoman.dialects.anthropic.faults import error_event
-from dragoman.dialects.encoding import encode, mended
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.surrogates import mended
 from dragoman.exchange import Exchange
 from dragoman.ids import ClientIds
 from dragoman.turn.events import (

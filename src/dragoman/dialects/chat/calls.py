@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from dragoman.dialects.chat.schema import CallDelta, FunctionDelta, is_given
-from dragoman.dialects.chat.surrogates import clean
+from dragoman.dialects.surrogates import mended
 from dragoman.errors import TooLarge
 from dragoman.exchange import Exchange
 from dragoman.ids import derived_id
@@ -89,7 +89,7 @@ class Calls:
 
     def _take(self, delta: CallDelta, index: int | None) -> None:
         name, fragment = _name_and_input(delta)
-        call_id = "" if delta.id is None else clean(str(delta.id))
+        call_id = "" if delta.id is None else mended(str(delta.id))
         extra = bytes(delta.extra_content).decode() if is_given(delta.extra_content) else ""
         if not (name or fragment or call_id or extra):
             return
@@ -227,10 +227,10 @@ class Calls:
 def _name_and_input(delta: CallDelta) -> tuple[str, str]:
     """Return the name and the piece of input that a delta brings."""
     if delta.custom is not None:
-        return clean(delta.custom.name or ""), delta.custom.input or ""
+        return mended(delta.custom.name or ""), delta.custom.input or ""
     if delta.function is None:
         return "", ""
     arguments = delta.function.arguments
     if isinstance(arguments, dict):
         arguments = msgspec.json.encode(arguments).decode()
-    return clean(delta.function.name or ""), arguments or ""
+    return mended(delta.function.name or ""), arguments or ""

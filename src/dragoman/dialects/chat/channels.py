@@ -12,8 +12,8 @@ from msgspec import Raw
 
 from dragoman.dialects.chat.details import Details
 from dragoman.dialects.chat.schema import PARTS, ContentPart, Delta, Logprobs, is_given
-from dragoman.dialects.chat.surrogates import Halves
 from dragoman.dialects.decoding import decode
+from dragoman.dialects.surrogates import Halves
 from dragoman.errors import Malformed
 from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import OpaqueKind

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.chat.schema import UrlCitation, is_given
-from dragoman.dialects.chat.surrogates import clean
 from dragoman.dialects.decoding import decode
+from dragoman.dialects.surrogates import mended
 from dragoman.turn.events import Citation
 
 
@@ -49,7 +49,7 @@ def read_addresses(raw: Raw) -> list[Citation]:
     citations: list[Citation] = []
     for one in decode(_URLS, bytes(raw)):
         cited = UrlCitation(one) if isinstance(one, str) else UrlCitation(one.url, one.title)
-        url = {"type": "url_citation", "url_citation": {"url": clean(cited.url)}}
+        url = {"type": "url_citation", "url_citation": {"url": mended(cited.url)}}
         citations.append(_citation(cited, 0, Raw(msgspec.json.encode(url))))
     return citations
 
@@ -57,9 +57,9 @@ def read_addresses(raw: Raw) -> list[Citation]:
 def _citation(cited: UrlCitation, base: int, raw: Raw) -> Citation:
     return Citation(
         -1,
-        clean(cited.url),
-        clean(cited.title or ""),
-        clean(cited.content or ""),
+        mended(cited.url),
+        mended(cited.title or ""),
+        mended(cited.content or ""),
         None if cited.start_index is None else max(0, cited.start_index - base),
         None if cited.end_index is None else max(0, cited.end_index - base),
         "openai",

@@ -6,9 +6,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from dragoman.dialects.chat.surrogates import clean
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.sealing import seal
+from dragoman.dialects.surrogates import mended
 from dragoman.exchange import Exchange
 from dragoman.turn.events import Channel, OpaqueKind
 from dragoman.turn.fold import Block
@@ -58,7 +58,7 @@ class Details:
         try:
             text = msgspec.json.encode(self._entries).decode()
         except UnicodeEncodeError:  # halves of surrogate pairs
-            text = clean(json.dumps(self._entries, ensure_ascii=False))
+            text = mended(json.dumps(self._entries, ensure_ascii=False))
         self._entries = []
         self._by_place = {}
         self._summaries = 0

@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.dialects.chat.surrogates import clean
 from dragoman.dialects.decoding import decode
+from dragoman.dialects.surrogates import mended
 from dragoman.errors import Malformed
 from dragoman.turn.events import Fault, FaultKind
 
@@ -134,7 +134,7 @@ def encode_error(fault: Fault) -> bytes:
     answer = _ANSWERS[fault.kind]
     code = (fault.code if answer.own_code else "") or answer.code
     return msgspec.json.encode(
-        {"error": _Error(clean(fault.message), answer.type, fault.param or None, code)}
+        {"error": _Error(mended(fault.message), answer.type, fault.param or None, code)}
     )
 
 
@@ -182,8 +182,8 @@ def _message(inner: dict[str, Any], outer: dict[str, Any], error: Any) -> str:
         for name in ("message", "msg", "detail"):
             found = holder.get(name)
             if isinstance(found, str) and found:
-                return clean(found + _cause(inner))
-    return clean(error) if isinstance(error, str) else ""
+                return mended(found + _cause(inner))
+    return mended(error) if isinstance(error, str) else ""
 
 
 def _cause(error: dict[str, Any]) -> str:
@@ -209,7 +209,7 @@ def _word(value: Any) -> str:
         value = str(value)
     if not isinstance(value, str) or _status({"code": value}):
         return ""
-    return clean(value)
+    return mended(value)
 
 
 def _kind(status: int, words: tuple[str, ...], message: str) -> FaultKind:

@@ -28,9 +28,9 @@ from dragoman.dialects.chat.schema import (
     Logprobs,
     is_given,
 )
-from dragoman.dialects.chat.surrogates import clean
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.stream import truncated
+from dragoman.dialects.surrogates import mended
 from dragoman.errors import Malformed
 from dragoman.exchange import Exchange
 from dragoman.turn.assembly import Assembler
@@ -352,10 +352,10 @@ class ChatReader:
         word = "" if self._ending is None else (self._ending.finish_reason or "")
         reason = REASONS.get(word.lower())
         if reason is None:
-            self.assembler.loss("finish_reason_unknown", "", clean(word) or "none was given")
+            self.assembler.loss("finish_reason_unknown", "", mended(word) or "none was given")
         if reason is FinishReason.STOP and self._channels.refused:
             reason = FinishReason.REFUSAL
-        return reason, own_word(clean(word))
+        return reason, own_word(mended(word))
 
     def _stop_sequence(self) -> str | None:
         """Return the stop sequence that ended the answer, where the peer says."""
@@ -368,7 +368,7 @@ class ChatReader:
     def _lose_once(self, code: str, path: str = "", detail: str = "") -> None:
         if code + detail not in self._lost:
             self._lost.add(code + detail)
-            self.assembler.loss(code, path, clean(detail))
+            self.assembler.loss(code, path, mended(detail))
 
 
 def _empty() -> Fault:
@@ -387,4 +387,4 @@ def _string(raw: Raw) -> str:
     """Return a field that should be a string; another type counts as absent."""
     if bytes(raw)[:1] != b'"':
         return ""
-    return clean(decode(STRING, bytes(raw)))
+    return mended(decode(STRING, bytes(raw)))

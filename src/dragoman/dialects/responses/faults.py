@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.dialects.encoding import mended
+from dragoman.dialects.surrogates import mended
 from dragoman.turn.events import Fault, FaultKind
 
 # What codes and types say, wherever they stand.

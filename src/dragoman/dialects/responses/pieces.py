@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from dragoman.dialects.encoding import encode, mended
+from dragoman.dialects.encoding import encode
 from dragoman.dialects.responses.events import ANNOTATION, OutputItem, TextDeltaEvent
 from dragoman.dialects.responses.outputs import Item, Items
 from dragoman.dialects.responses.schema import HOSTED_ITEMS, Part
 from dragoman.dialects.responses.shells import NAME_BY_CALL, SHELLS, arguments_of
-from dragoman.dialects.responses.surrogates import Pairs
+from dragoman.dialects.surrogates import Halves, mended
 from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import (
     BlockKind,
@@ -36,7 +36,7 @@ class Pieces:
     def __init__(self, assembler: Assembler, tools: ToolTable) -> None:
         self.assembler = assembler
         self.items = Items()
-        self.pairs: Pairs | None = None  # set once the peer cut a surrogate pair in two
+        self.halves = Halves(lambda: assembler.loss("surrogate_replaced"))
         self._tools = tools
         self.hot: TextDeltaEvent | None = None  # an event of the text part that is in focus
         self._focus: tuple[object, ...] = ()  # which part the open text or reasoning block holds
@@ -155,7 +155,7 @@ class Pieces:
             self._focus = part
 
     def split(self) -> None:
-        if self.pairs and self.pairs.held:
+        if self.halves:
             self._release_half()
         self._focus = ()
         self.hot = None
@@ -169,10 +169,9 @@ class Pieces:
             item.given.add(("text", index))
             self._spoke = True
             self._refusing = False
-        if self.pairs:
-            text = self.pairs.join(text, self.assembler)
-            if not text:
-                return
+        text = self.halves.join("", text)
+        if not text:
+            return
         self.assembler.text(text, Raw(msgspec.json.encode(logprobs)) if logprobs else None)
 
     def refusal(self, item: Item, index: int, text: str) -> None:
@@ -181,8 +180,7 @@ class Pieces:
         self._turn_to("refusal", item.key, index)
         item.given.add(("refusal", index))
         self._refusing = True
-        if self.pairs:
-            text = self.pairs.join(text, self.assembler)
+        text = self.halves.join("", text)
         if text:
             self.assembler.refusal(text)
 
@@ -192,14 +190,12 @@ class Pieces:
         self._turn_to("reasoning", item.key)
         item.given.add((str(channel), part))
         self._refusing = False
-        if self.pairs:
-            text = self.pairs.join(text, self.assembler)
+        text = self.halves.join("", text)
         if text:
             self.assembler.reasoning(text, channel, part)
 
     def args(self, item: Item, fragment: str) -> None:
-        if self.pairs:
-            fragment = self.pairs.join(fragment, self.assembler)
+        fragment = self.halves.join("", fragment)
         if not fragment:
             return
         item.given.add(("args", 0))
@@ -210,8 +206,8 @@ class Pieces:
 
     def whole_args(self, item: Item, text: str) -> None:
         """Take arguments that come in one piece, unless they came already."""
-        if self.pairs and self.pairs.held:
-            self.args(item, self.pairs.give_up(self.assembler))
+        if self.halves:
+            self.args(item, self._replacement())
         if ("args", 0) not in item.given:
             self.args(item, text)
 
@@ -235,10 +231,13 @@ class Pieces:
             )
         )
 
+    def _replacement(self) -> str:
+        """Return what takes the place of the half that is held."""
+        return "".join(text for _, text in self.halves.release())
+
     def _release_half(self) -> None:
         """Let out, replaced, the half of a character whose other half never came."""
-        assert self.pairs is not None  # noqa: S101 -- callers check
-        text = self.pairs.give_up(self.assembler)
+        text = self._replacement()
         match self._focus[:1]:
             case ("text",):
                 self.assembler.text(text)

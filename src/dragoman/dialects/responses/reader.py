@@ -42,7 +42,6 @@ from dragoman.dialects.responses.faults import error_fault, find_fault
 from dragoman.dialects.responses.outputs import usage_of
 from dragoman.dialects.responses.pieces import Pieces
 from dragoman.dialects.responses.schema import HEAD, NULL
-from dragoman.dialects.responses.surrogates import Pairs
 from dragoman.dialects.stream import truncated
 from dragoman.errors import Malformed
 from dragoman.exchange import Exchange
@@ -82,9 +81,7 @@ class ResponsesReader:
     @property
     def pending(self) -> bool:
         """A call's name has not come yet, or half a character is held."""
-        return any(item.held for item in self._items) or bool(
-            self._pieces.pairs and self._pieces.pairs.held
-        )
+        return any(item.held for item in self._items) or bool(self._pieces.halves)
 
     def read(self, frame: Frame, /) -> None:
         """Tell what one frame says."""
@@ -163,8 +160,7 @@ class ResponsesReader:
         if decoder is not None:
             # Half a surrogate pair, or a peer that names the event on its own line only.
             event = decode(decoder, frame.data)
-            if self._pieces.pairs is None:
-                self._pieces.pairs = Pairs()
+            self._pieces.halves.active = True
             self._tell(event)
         elif name == "error" or head.error != NULL:
             fault = _fault_in(frame.data) or Fault(FaultKind.SERVER, "the upstream gave no reason")
@@ -179,7 +175,7 @@ class ResponsesReader:
                     event.delta,
                     event.logprobs,
                 )
-                self._pieces.hot = event if event.delta and not self._pieces.pairs else None
+                self._pieces.hot = event if event.delta and not self._pieces.halves.active else None
             case ArgumentsDelta():
                 self._pieces.args(self._items.of(event, "function_call"), event.delta)
             case InputDeltaEvent():

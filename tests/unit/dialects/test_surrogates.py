@@ -1,14 +1,14 @@
 """Characters that were cut in two."""
 
-from dragoman.dialects.chat.surrogates import Halves, clean
+from dragoman.dialects.surrogates import Halves, mended
 
 HIGH, LOW = "\ud83d", "\ude00"
 
 
 def test_s16_clean_joins_pairs_and_replaces_what_stands_alone() -> None:
-    assert "a" == clean("a")
-    assert "😀é" == clean(HIGH + LOW + "é")
-    assert "�x�" == clean(LOW + "x" + HIGH)
+    assert "a" == mended("a")
+    assert "😀é" == mended(HIGH + LOW + "é")
+    assert "�x�" == mended(LOW + "x" + HIGH)
 
 
 def test_s16_halves_wait_in_their_channel() -> None:

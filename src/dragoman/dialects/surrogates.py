@@ -8,12 +8,11 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
-def clean(text: str) -> str:
+def mended(text: str) -> str:
     """Join the halves of surrogate pairs; what is left alone becomes U+FFFD."""
     if text.isascii() or not _HALF.search(text):
         return text
-    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    return _HALF.sub(_REPLACEMENT, joined)
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class Halves:
@@ -38,10 +37,10 @@ class Halves:
         if text and "\ud800" <= text[-1] <= "\udbff":
             self._held[channel] = text[-1]
             text = text[:-1]
-        cleaned = clean(text)
-        if cleaned.count(_REPLACEMENT) > text.count(_REPLACEMENT):
+        whole = mended(text)
+        if whole.count(_REPLACEMENT) > text.count(_REPLACEMENT):
             self._replaced()
-        return cleaned
+        return whole
 
     def release(self, *channels: Hashable) -> list[tuple[Hashable, str]]:
         """Give up waiting in `channels`, or in all: return what takes the place of the halves."""
