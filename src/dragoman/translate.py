@@ -9,7 +9,7 @@ as an ending of the client's dialect, never as a broken stream.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 import msgspec
 from msgspec import Raw, Struct
@@ -81,81 +81,67 @@ class TranslatedBody(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-def make_exchange(  # noqa: PLR0913 -- what a shell may know of an exchange, one keyword each
-    *,
-    profile: Profile | str = "generic",
-    request: Request | None = None,
-    tools: Sequence[Tool] = (),
-    seed: str = "",
-    created: int = 0,
-    sealer: Sealer | None = None,
-    input_estimate: int | None = None,
-    strict: bool = False,
-    rendering: Rendering | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    keep_identity: bool = False,
-) -> Exchange:
+class ExchangeOptions(TypedDict, total=False):
+    """What a caller may know of an exchange; each has a sensible default."""
+
+    profile: Profile | str  # of the upstream; a name or a `Profile`; default `generic`
+    request: (
+        Request | None
+    )  # the client's: tells custom tools, renamed tools and ids of the history
+    tools: Sequence[Tool]  # its tools, if the request is not at hand
+    seed: str  # what ids are derived from; without one the upstream's id is used
+    created: int  # Unix seconds; without it what the upstream said
+    sealer: Sealer | None  # without one foreign reasoning state is not carried
+    input_estimate: int | None  # tokens of the request; without it estimated from the request
+    strict: bool  # a malformed event is a failure instead of a loss
+    rendering: Rendering | None
+    limits: Limits
+
+
+def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOptions]) -> Exchange:
     """Put together what is known of an exchange; what is not given follows from the request."""
+    profile = options.get("profile", "generic")
+    request = options.get("request")
+    tools = options.get("tools", ()) if request is None else request.tools
+    input_estimate = options.get("input_estimate")
     if input_estimate is None:
         input_estimate = 0 if request is None else estimate_tokens(request)
     return Exchange(
         profile=find_profile(profile) if isinstance(profile, str) else profile,
         request=request,
-        tools=ToolTable(request.tools if request is not None else tools),
+        tools=ToolTable(tools),
         model="" if request is None else request.model,
         keep_identity=keep_identity,
-        seed=seed,
-        created=created,
-        sealer=sealer,
+        seed=options.get("seed", ""),
+        created=options.get("created", 0),
+        sealer=options.get("sealer"),
         input_estimate=input_estimate,
-        strict=strict,
-        rendering=rendering or Rendering(),
-        limits=limits,
+        strict=options.get("strict", False),
+        rendering=options.get("rendering") or Rendering(),
+        limits=options.get("limits", DEFAULT_LIMITS),
     )
 
 
 class Translator:
     """Translate one streamed answer.
 
-    `request` is the client's request (or `tools` its tools): without them, custom tools, renamed tools
-    and ids of the history cannot be told apart.  `seed` is what ids are derived from; a gateway gives
-    its request id, and without one the upstream's id is used.  `stop` are stop sequences to match here.
-    `native_format` names the family of tool calls that the model writes as text: a family's key, `auto`
-    for what the upstream's `model` is known to write, or `none`.
+    `model` is the upstream's id of the model, and `native_format` the family of tool calls that it may
+    write as text: a family's key, `auto` for what the model is known to write, or `none`.  `stop` are stop
+    sequences to match here.  For the rest see `ExchangeOptions`.
     """
 
-    def __init__(  # noqa: PLR0913 -- see `make_exchange`
+    def __init__(
         self,
         *,
         source: str,
         target: str,
-        profile: Profile | str = "generic",
-        request: Request | None = None,
-        tools: Sequence[Tool] = (),
         model: str = "",
         native_format: str = "auto",
         stop: Sequence[str] = (),
-        seed: str = "",
-        created: int = 0,
-        sealer: Sealer | None = None,
-        input_estimate: int | None = None,
-        strict: bool = False,
-        rendering: Rendering | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        **options: Unpack[ExchangeOptions],
     ) -> None:
-        exchange = make_exchange(
-            profile=profile,
-            request=request,
-            tools=tools,
-            seed=seed,
-            created=created,
-            sealer=sealer,
-            input_estimate=input_estimate,
-            strict=strict,
-            rendering=rendering,
-            limits=limits,
-            keep_identity=source == target,
-        )
+        exchange = make_exchange(keep_identity=source == target, **options)
+        request, tools = exchange.request, options.get("tools", ())
         from_dialect, to_dialect = dialect(source), dialect(target)
         self.losses: list[Loss] = []  # what was not carried, or mended, so far
         self.outcome: Finish | Fault | None = None  # how the answer ended
@@ -371,42 +357,24 @@ def _concerns(loss: Loss, fields: Sequence[str]) -> bool:
     return any(loss.path.startswith(f"$.{name}") for name in fields)
 
 
-def translate_body(  # noqa: PLR0913 -- see `make_exchange`
+def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     body: bytes,
     *,
     source: str,
     target: str,
-    profile: Profile | str = "generic",
-    request: Request | None = None,
-    tools: Sequence[Tool] = (),
     model: str = "",
     native_format: str = "auto",
     stop: Sequence[str] = (),
-    seed: str = "",
-    created: int = 0,
-    sealer: Sealer | None = None,
-    strict: bool = False,
-    rendering: Rendering | None = None,
-    limits: Limits = DEFAULT_LIMITS,
     request_id: str = "",
+    **options: Unpack[ExchangeOptions],
 ) -> TranslatedBody:
     """Turn an upstream's complete answer into one for a client.
 
     An answer that came as a stream although none was asked for is read as one.  An error in the answer
     gives the client's error body and its status.
     """
-    exchange = make_exchange(
-        profile=profile,
-        request=request,
-        tools=tools,
-        seed=seed,
-        created=created,
-        sealer=sealer,
-        strict=strict,
-        rendering=rendering,
-        limits=limits,
-        keep_identity=source == target,
-    )
+    exchange = make_exchange(keep_identity=source == target, **options)
+    tools = options.get("tools", ())
     to = dialect(target)
     before = _read_whole(body, dialect(source), exchange)
     events = before
