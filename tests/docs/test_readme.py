@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.turn.loss import CODES
+
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCKS = [
@@ -31,3 +33,10 @@ def test_every_make_verb_of_the_readme_exists() -> None:
 
     for verb in re.findall(r"`make ([a-z-]+)`", (ROOT / "README.md").read_text("utf-8")):
         assert re.search(rf"^{verb}:", makefile, re.MULTILINE)
+
+
+def test_the_table_of_losses_is_complete() -> None:
+    page = (ROOT / "docs" / "library.md").read_text("utf-8")
+
+    for code, says in CODES.items():
+        assert f"| `{code}` | {says} |" in page
