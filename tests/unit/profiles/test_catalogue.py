@@ -1,9 +1,11 @@
 """The catalogue of upstreams: complete, consistent, and true to the facts that scenarios rest on."""
 
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
+import dragoman
 from dragoman.errors import ConfigError
 from dragoman.profiles import profile
 from dragoman.profiles.catalogue import ALIASES, PROFILES
@@ -31,7 +33,31 @@ WANTED = [
     "litellm",
     "generic",
 ]
+# Facts that depend on the model or the deployment, which only its operator knows.
+FOR_OPERATORS = {
+    "content_parts",
+    "cumulative",
+    "default_max_output",
+    "lenient_eof",
+    "max_output_tokens",
+    "tool_calls",
+}
 each_profile = pytest.mark.parametrize("one", PROFILES.values(), ids=PROFILES)
+
+
+@pytest.mark.parametrize("field", Profile.__struct_fields__)
+def test_every_fact_of_a_profile_is_asked_for_by_some_code(field: str) -> None:
+    source = Path(dragoman.__file__).parent
+    asking = [path for path in source.rglob("*.py") if path.name != "catalogue.py"]
+
+    assert any(f".{field}" in path.read_text(encoding="utf-8") for path in asking)
+
+
+@pytest.mark.parametrize("field", Profile.__struct_fields__)
+def test_every_fact_of_a_profile_differs_somewhere_or_is_for_the_operator(field: str) -> None:
+    differing = {str(getattr(one, field)) for one in PROFILES.values()}
+
+    assert len(differing) > 1 or field in FOR_OPERATORS
 
 
 @pytest.mark.parametrize("name", WANTED)
