@@ -44,7 +44,8 @@ Pattern: TypeAlias = tuple[Part, ...]
 
 AHEAD: Final = Ahead()
 AHEAD_OR_END: Final = Ahead(or_end=True)
-BLANKS: Final = Run(r"\s")
+_BLANK_CHARS: Final = " \t\r\n"
+BLANKS: Final = Run(f"[{_BLANK_CHARS}]")
 ANYTHING: Final = r"[\s\S]"
 
 
@@ -314,6 +315,8 @@ def _leads(patterns: Sequence[Pattern]) -> str | None:
                     break
                 if atom.chars == r"\n":
                     leads.add("\n")
+                elif atom.chars == BLANKS.chars:
+                    leads.update(_BLANK_CHARS)
                 else:
                     return None
                 if atom.least:

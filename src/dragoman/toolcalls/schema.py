@@ -35,6 +35,8 @@ _LOOSE_INTEGER: Final = re.compile(r"([+-]?)0*([0-9]+)")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LOOSE_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BOOLEANS: Final[Mapping[str, str]] = {"true": "true", "1": "true", "false": "false", "0": "false"}
+# Text that stands in a JSON string as it is.
+PLAIN: Final = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*').fullmatch
 # Python literals longer than this are not worth evaluating.
 _MAX_LITERAL_CHARS: Final = 64 * 1024
 _MAX_REFS: Final = 16  # hops from `$ref` to `$ref`: more is a circle
@@ -210,6 +212,8 @@ def quoted(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Return the inside of a JSON string; half of a surrogate pair is written as an escape."""
+    if PLAIN(text):
+        return text
     try:
         return msgspec.json.encode(text)[1:-1].decode()
     except UnicodeEncodeError:

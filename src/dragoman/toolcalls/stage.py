@@ -12,7 +12,9 @@ Text and reasoning blocks are scanned, each by a machine of its own; a call beco
 What is not touched leaves as the same object, so that a same-dialect relay can pass bytes unchanged.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec.structs import replace
@@ -47,11 +49,16 @@ ThinkTagsMode: TypeAlias = Literal["off", "auto", "implicit_open"]
 
 _TEXTS: Final = frozenset({TextDelta, ReasoningDelta})
 _SCANNED: Final = frozenset({BlockKind.TEXT, BlockKind.REASONING})
-_FAST_LEADS: Final = 2  # characters that are looked for on the fast road
 _NEVER: Final = "\0\uffff\0"  # stands in no text: nothing can begin a marker
 _PLAIN_ENDS: Final = frozenset(
     {FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS}
 )
+
+
+@cache
+def _finder(leads: str) -> Callable[[str], object]:
+    """Return what finds any of some characters."""
+    return re.compile(f"[{re.escape(leads)}]").search
 
 
 class Splitter:
@@ -77,9 +84,10 @@ class Splitter:
         self._ending = False  # the upstream's block has ended, and a call in it has not
         self._shift = 0  # from the upstream's index of a block to ours
         self._kept: list[TextDelta | ReasoningDelta] = []  # deltas of which all is held back
-        # Deltas of this type pass as they are if they hold neither of two characters.
+        # Deltas of this type pass as they are if they hold neither of two characters,
         self._passing: type | None = None
         self._lead = self._other_lead = _NEVER
+        self._find_lead: Callable[[str], object] | None = None  # or any of some more
         self._calling: Machine | None = None  # the machine, if it is inside a call
 
     @property
@@ -105,6 +113,7 @@ class Splitter:
                 cls is self._passing
                 and self._lead not in event.text  # type: ignore[union-attr]
                 and self._other_lead not in event.text  # type: ignore[union-attr]
+                and (self._find_lead is None or not self._find_lead(event.text))  # type: ignore[union-attr]
             ):
                 append(event)
             elif self._calling is not None and cls in _TEXTS:
@@ -130,13 +139,14 @@ class Splitter:
                 self._pass("")
             return
         leads = machine.quiet_leads
-        if leads is not None and len(leads) <= _FAST_LEADS and self._sequencer.kind is self._kind:
+        if leads is not None and self._sequencer.kind is self._kind:
             self._pass(leads)
 
     def _pass(self, leads: str) -> None:
         self._passing = TextDelta if self._kind is BlockKind.TEXT else ReasoningDelta
         self._lead = leads[:1] or _NEVER
-        self._other_lead = leads[1:] or self._lead
+        self._other_lead = leads[1:2] or self._lead
+        self._find_lead = _finder(leads[2:]) if len(leads) > 2 else None
 
     # --- events ------------------------------------------------------------------------------------
 

@@ -114,6 +114,19 @@ class JsonArguments:
         return Ending(whole=False, repair=self._closing(), losses=tuple(self._losses))
 
     @property
+    def in_string(self) -> bool:
+        """The next character belongs to a string of the object, and nothing waits."""
+        return self._held is None and not self._comma and self._scanner.in_string
+
+    def pass_string(self, fragment: str, /) -> None:
+        """Take a fragment that the caller knows to go on inside a string and has forwarded itself."""
+        self._size += byte_size(fragment)
+        if self._size > self._limits.max_tool_args_bytes:
+            raise TooLarge("max_tool_args_bytes", self._limits.max_tool_args_bytes)
+        if self._sent is not None:
+            self._remember(fragment)
+
+    @property
     def begun(self) -> bool:
         """Something other than white space has come."""
         return self._begun

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.toolcalls.arguments.tags import Value
 from dragoman.toolcalls.format import Elements
 from dragoman.toolcalls.scanner import BLANKS, Run, Scanner
-from dragoman.toolcalls.schema import element_schema, quoted, types_of
+from dragoman.toolcalls.schema import element_schema, escaped, quoted, types_of
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
@@ -67,6 +67,11 @@ class ElementsBody:
         self._sink.begin(self._call_id, self._name)
 
     def feed(self, text: str, at: int, /) -> int:
+        value = self._stack[-1].value
+        if value is not None and value.streams and not at and self._spec.mark[0] not in text:
+            # The road of nearly every piece: it goes on inside a string.
+            self._sink.args(escaped(text))
+            return len(text)
         end = len(text)
         while at < end and self._machine.body is self:
             found = self._scanner.find(text, at)

@@ -90,6 +90,16 @@ class LiteralsBody:
         self._sink.begin(self._call_id, self._name)
 
     def feed(self, text: str, at: int, /) -> int:
+        if (
+            self._at is _At.STRING
+            and not at
+            and self._typed is None
+            and self._quote[0] not in text
+            and "\\" not in text
+        ):
+            # The road of nearly every piece: it goes on inside a string.
+            self._sink.args(escaped(text))
+            return len(text)
         end = len(text)
         while at < end and self._machine.body is self:
             to = self._read(text, at)

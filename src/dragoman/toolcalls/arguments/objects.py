@@ -15,6 +15,7 @@ import msgspec
 from dragoman.errors import TooLarge
 from dragoman.toolcalls.arguments.verbatim import settle
 from dragoman.toolcalls.format import Objects
+from dragoman.toolcalls.schema import PLAIN
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_stream import JsonScanner
 
@@ -68,6 +69,7 @@ class ObjectsBody:
         self._gathered: list[str] = []
         self._is_key = False  # what is gathered is a key
         self._arguments: JsonArguments | None = None
+        self._in_string = False  # the next piece begins inside a string of the arguments
         self._from = 0  # where the present step began in the text
         self._literal_size = 0
 
@@ -81,6 +83,16 @@ class ObjectsBody:
     # --- text in -----------------------------------------------------------------------------------
 
     def feed(self, text: str, at: int, /) -> int:
+        if self._in_string and not at and PLAIN(text) and self._arguments is not None:
+            # The road of nearly every piece: it goes on inside a string of the arguments.
+            try:
+                self._arguments.pass_string(text)
+            except TooLarge:
+                self._in_string = False
+                return self.feed(text, at)
+            self._sink.args(text)
+            return len(text)
+        self._in_string = False
         end = len(text)
         while at < end and self._machine.body is self:
             self._from = at
@@ -313,6 +325,7 @@ class ObjectsBody:
             self._at = _At.FREE
             self._gathered = []
             return self._read_until_end(text, len(text) - len(arguments.take_unread()))
+        self._in_string = arguments.in_string
         return len(text)
 
     def _end_arguments(self, *, cut: bool) -> None:

@@ -41,6 +41,9 @@ class _Markers:
         self.closers = Scanner(spec.call_end)
         self.openers = Scanner(spec.param)
         self.value = Scanner([*spec.value_end, *spec.value_cut])
+        # Says whether a piece of a value may hold a marker or the beginning of one.
+        leads = self.value.leads
+        self.may_hold = re.compile(r"[\s\S]" if leads is None else f"[{re.escape(leads)}]").search
 
 
 _markers = cache(_Markers)
@@ -78,6 +81,17 @@ class TagsBody:
 
     def feed(self, text: str, at: int, /) -> int:
         """Read parameters; return where reading stopped."""
+        value = self._value
+        if (
+            value is not None
+            and not at
+            and value.streams
+            and self._wrapped is None
+            and not self._markers.may_hold(text)
+        ):
+            # The road of nearly every piece: it goes on inside a string.
+            self._sink.args(escaped(text))
+            return len(text)
         end = len(text)
         while at < end and self._machine.body is self:
             to = self._read(text, at)
@@ -289,6 +303,11 @@ class Value:
     @property
     def holding(self) -> bool:
         return bool(self._held)
+
+    @property
+    def streams(self) -> bool:
+        """What is added leaves at once, as it is."""
+        return self._held is None and not self._fresh
 
     @property
     def repair(self) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from dragoman.errors import TooLarge
+from dragoman.toolcalls.schema import PLAIN
 from dragoman.turn.arguments import JsonArguments
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class JsonBody:
         self._waiting: list[str] = []  # arguments of a call without a name
         self._ended = ended  # the header was the whole call
         self._free = False  # no JSON: arguments end where a marker says so
+        self._in_string = False  # the next piece begins inside a string
         self._overfull = False  # a limit was passed: the rest is dropped
 
     @property
@@ -48,12 +50,15 @@ class JsonBody:
     def feed(self, text: str, at: int, /) -> int:
         if self._free:
             return self._read_free(text, at)
-        if not at and self._raw is None and "}" not in text:
-            # The road of nearly every piece: it goes on, and cannot end the object.
-            self._take(text)
-            if not self._arguments.stalled and not self._overfull:
-                return len(text)
-            return self._leave_json(text, 0)
+        if self._in_string and not at and PLAIN(text):
+            # The road of nearly every piece: it goes on inside a string.
+            try:
+                self._arguments.pass_string(text)
+            except TooLarge:
+                self._in_string = False
+                return self.feed(text, at)
+            self._sink.args(text)
+            return len(text)
         arguments = self._arguments
         blanks = self._take(text[at:] if at else text)
         if arguments.whole:
@@ -64,11 +69,13 @@ class JsonBody:
         if arguments.stalled or self._overfull:
             return self._leave_json(text, at)
         self._keep(text[at:])
+        self._in_string = self._raw is None and arguments.in_string
         return len(text)
 
     def _leave_json(self, text: str, at: int) -> int:
         """Go on where the text is no JSON any more."""
         self._free = True
+        self._in_string = False
         to = len(text) - len(self._arguments.take_unread())
         self._keep(text[at:to])
         return self._read_free(text, to)
