@@ -102,14 +102,14 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
     """Put together what is known of an exchange; what is not given follows from the request."""
     profile = options.get("profile", "generic")
     request = options.get("request")
-    tools = options.get("tools", ()) if request is None else request.tools
+    tools = tuple(options.get("tools", ())) if request is None else request.tools
     input_estimate = options.get("input_estimate")
     if input_estimate is None:
         input_estimate = 0 if request is None else estimate_tokens(request)
     return Exchange(
         profile=find_profile(profile) if isinstance(profile, str) else profile,
         request=request,
-        tools=ToolTable(tools),
+        tools=ToolTable.of(tools),
         model="" if request is None else request.model,
         keep_identity=keep_identity,
         seed=options.get("seed", ""),

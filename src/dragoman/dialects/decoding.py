@@ -6,7 +6,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from dragoman.errors import Malformed
+from dragoman.errors import Malformed, TooLarge
+from dragoman.limits import Limits
 
 T = TypeVar("T")
 
@@ -47,6 +48,29 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
         raise Malformed(f"not valid JSON: {error}") from None
     except RecursionError:
         raise Malformed("the JSON nests too deeply") from None
+
+
+def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, path: str) -> T:
+    """Decode JSON that stands at `path` of something larger.
+
+    Raises:
+        Malformed: with the whole path of what is wrong.
+    """
+    try:
+        return decode(decoder, bytes(raw))
+    except Malformed as error:
+        inner = error.path.removeprefix("$")
+        raise Malformed(error.reason, path=path + inner, code=error.code) from None
+
+
+def check_size(body: bytes, limits: Limits) -> None:
+    """Refuse a request that is too large to be read.
+
+    Raises:
+        TooLarge: it passes `max_request_bytes`.
+    """
+    if len(body) > limits.max_request_bytes:
+        raise TooLarge("max_request_bytes", limits.max_request_bytes)
 
 
 def _stand_in(escape: re.Match[bytes]) -> bytes:

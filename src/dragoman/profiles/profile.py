@@ -11,7 +11,7 @@ from msgspec import Struct
 from dragoman.ids import IdStyle
 
 
-class Profile(Struct, frozen=True, kw_only=True):
+class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Facts about one upstream.  The defaults are those of a careful unknown Chat server."""
 
     name: str

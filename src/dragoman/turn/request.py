@@ -265,6 +265,11 @@ class Request(Struct, frozen=True, kw_only=True):
             part.id for turn in self.turns for part in turn.parts if isinstance(part, ToolCallPart)
         )
 
+    @property
+    def has_calls(self) -> bool:
+        """The history holds calls of tools."""
+        return any(isinstance(part, ToolCallPart) for turn in self.turns for part in turn.parts)
+
 
 def joined_text(parts: Sequence[Part], separator: str = "\n\n") -> str:
     """Return the text parts of `parts` as one string."""

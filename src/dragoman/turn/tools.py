@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from dragoman.errors import Untranslatable
 from dragoman.turn.events import Flavor
+from dragoman.turn.known import made_once
 from dragoman.turn.request import Tool
 
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -59,6 +60,15 @@ class ToolTable:
                 reason = f"two tools are called `{wire}` once namespaces are flattened"
                 raise Untranslatable(reason, path=tool.path, code="tool_name_collision")
 
+    @staticmethod
+    def of(tools: tuple[Tool, ...]) -> "ToolTable":
+        """Return the table of a request's tools: the same one for tools that are known.
+
+        Raises:
+            Untranslatable: two tools have the same name on the wire.
+        """
+        return _table(tools, None)
+
     def __contains__(self, wire: str) -> bool:
         return wire in self._by_wire
 
@@ -83,6 +93,11 @@ class ToolTable:
                 if known is not None:
                     return known
         return ToolName(wire)
+
+
+@made_once
+def _table(tools: tuple[Tool, ...], _target: None) -> ToolTable:
+    return ToolTable(tools)
 
 
 NO_TOOLS: Final = ToolTable()

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, structs
 
 from dragoman.dialects.anthropic import schema
-from dragoman.dialects.decoding import decode
+from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.sealing import unseal
 from dragoman.errors import Malformed
 from dragoman.opaque import Sealer
@@ -286,13 +286,12 @@ def _file_source(
 def _at(path: str, decoder: msgspec.json.Decoder[T], raw: Raw) -> T:
     """Decode a block; errors name its place in the whole request."""
     try:
-        return decode(decoder, bytes(raw))
+        return decode_at(decoder, raw, path)
     except Malformed as error:
-        inner = error.path.removeprefix("$")
-        code = error.code
-        if inner.endswith(".type") and error.reason.startswith("invalid value"):
+        if error.path.endswith(".type") and error.reason.startswith("invalid value"):
             code = "unsupported_content_block"
-        raise Malformed(error.reason, path=path + inner, code=code) from None
+            raise Malformed(error.reason, path=error.path, code=code) from None
+        raise
 
 
 def _summary(head: schema.BlockHead) -> str:

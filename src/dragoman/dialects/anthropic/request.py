@@ -13,10 +13,10 @@ from dragoman.dialects.anthropic.marks import CacheMarks, mark_of
 from dragoman.dialects.anthropic.thinking import Plan, decode_thinking, encode_thinking
 from dragoman.dialects.anthropic.toolbox import Toolbox
 from dragoman.dialects.anthropic.tools import decode_choice, decode_tools, without_deferred
-from dragoman.dialects.decoding import decode
+from dragoman.dialects.decoding import check_size, decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
-from dragoman.errors import Malformed, TooLarge, Untranslatable
+from dragoman.errors import Malformed, Untranslatable
 from dragoman.exchange import EncodedRequest, Target
 from dragoman.limits import Limits
 from dragoman.opaque import Sealer
@@ -74,8 +74,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         Malformed: it is not of the dialect; carries the path.
         TooLarge: it passes `max_request_bytes`.
     """
-    if len(body) > limits.max_request_bytes:
-        raise TooLarge("max_request_bytes", limits.max_request_bytes)
+    check_size(body, limits)
     losses: list[Loss] = []
     wire, messages = _decode_body(body)
     decoder = PartDecoder(sealer=sealer, losses=losses)
@@ -87,7 +86,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         )
         for at, message in enumerate(messages)
     )
-    declared = decode_tools(wire.tools or (), body)
+    declared = decode_tools(wire.tools) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
     config = wire.output_config or schema.OutputConfig()
     return Request(
@@ -96,7 +95,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         stream=bool(wire.stream),
         system=_decode_system(wire.system),
         turns=turns,
-        tools=without_deferred(declared, decoder.references),
+        tools=without_deferred(declared, tuple(decoder.references)),
         tool_choice=choice,
         parallel=_parallel(wire.tool_choice),
         max_output=wire.max_tokens,

@@ -203,7 +203,7 @@ class Request(Struct, frozen=True, kw_only=True):
     system: str | list[TextBlock] | None = None
     stream: bool | None = None
     stop_sequences: list[str] | None = None
-    tools: list[ToolDefinition] | None = None
+    tools: Raw = NO_RAW
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
@@ -249,12 +249,6 @@ class RawMessages(Struct, frozen=True):
     """The conversation of a request, blocks unread."""
 
     messages: list[RawMessage]
-
-
-class RawTools(Struct, frozen=True):
-    """The tools of a request, definitions unread."""
-
-    tools: list[Raw]
 
 
 # --- answers ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from dragoman.errors import Untranslatable
 from dragoman.exchange import Target
 from dragoman.turn.events import Flavor
 from dragoman.turn.loss import Loss
-from dragoman.turn.request import Request, Tool, ToolCallPart
+from dragoman.turn.request import Request, Tool
 from dragoman.turn.tools import wire_name
 
 OutTool: TypeAlias = schema.ToolDefinition | Raw
@@ -229,9 +229,7 @@ class Toolbox:
         self, definitions: list[OutTool]
     ) -> tuple[list[OutTool], schema.ToolChoice | None]:
         """Say `none` to an upstream that has no word for it: by leaving the tools out, if it can be."""
-        if any(
-            isinstance(part, ToolCallPart) for turn in self._request.turns for part in turn.parts
-        ):
+        if self._request.has_calls:
             path = path_of(self._request, "tool_choice")
             self._losses.append(Loss("tool_choice_adjusted", path, "none became auto"))
             return definitions, None

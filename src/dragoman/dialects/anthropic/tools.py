@@ -5,7 +5,7 @@ client runs (a shell, an editor, a memory), and tools that the vendor runs.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -13,11 +13,15 @@ from msgspec import Raw
 
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.content import cache_hint
-from dragoman.dialects.decoding import decode
+from dragoman.dialects.decoding import decode, decode_at
 from dragoman.errors import Malformed
+from dragoman.turn.known import made_once, read_once
 from dragoman.turn.request import Tool, ToolChoice
 
-_RAW_TOOLS: Final = msgspec.json.Decoder(schema.RawTools)
+_TOOLS: Final[msgspec.json.Decoder[list[schema.ToolDefinition] | None]] = msgspec.json.Decoder(
+    list[schema.ToolDefinition] | None
+)
+_RAW_TOOLS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
 _DATED: Final = re.compile(r"(?P<kind>[a-z][a-z0-9_]*?)_(?P<date>\d{8})")
 
 # Kinds of the vendor's tools that a client runs itself and that no other vendor knows by themselves.
@@ -76,23 +80,23 @@ BUILT_IN: Final[dict[str, tuple[str, Raw]]] = {
 }
 
 
-def decode_tools(definitions: Sequence[schema.ToolDefinition], body: bytes) -> tuple[Tool, ...]:
-    """Return the declared tools.
-
-    `body` is the whole request: definitions of the vendor's own tools keep their bytes.
+@read_once
+def decode_tools(definitions: bytes) -> tuple[Tool, ...]:
+    """Return the declared tools; definitions of the vendor's own tools keep their bytes.
 
     Raises:
         Malformed: a definition is not one.
     """
+    listed = decode_at(_TOOLS, definitions, "$.tools")
     raws: list[Raw] | None = None
     tools: list[Tool] = []
-    for at, definition in enumerate(definitions):
+    for at, definition in enumerate(listed or ()):
         path = f"$.tools[{at}]"
         if definition.type is None or definition.type == "custom":
             tools.append(_function(definition, path))
         else:
             if raws is None:
-                raws = decode(_RAW_TOOLS, body).tools
+                raws = decode(_RAW_TOOLS, definitions)
             tools.append(_vendor_tool(definition, raws[at], path))
     return tuple(tools)
 
@@ -148,13 +152,14 @@ def _vendor_tool(definition: schema.ToolDefinition, raw: Raw, path: str) -> Tool
     )
 
 
-def without_deferred(tools: Sequence[Tool], references: Collection[str]) -> tuple[Tool, ...]:
+@made_once
+def without_deferred(tools: tuple[Tool, ...], references: tuple[str, ...]) -> tuple[Tool, ...]:
     """Leave out tools that the client holds back until a search of its own has found them.
 
     Where the vendor is to search, nobody else can, and all tools stay.
     """
     if not any(tool.options for tool in tools) or any(tool.kind == "tool_search" for tool in tools):
-        return tuple(tools)
+        return tools
     return tuple(
         tool for tool in tools if "defer_loading" not in tool.options or tool.name in references
     )

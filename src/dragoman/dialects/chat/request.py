@@ -15,10 +15,10 @@ from dragoman.dialects.chat.request_schema import REQUEST, RequestIn, ResponseFo
 from dragoman.dialects.chat.schema import EMPTY, FIELDS, is_given
 from dragoman.dialects.chat.toolbox import OutChoice, Toolbox
 from dragoman.dialects.chat.tools import decode_choice, decode_tools
-from dragoman.dialects.decoding import decode
+from dragoman.dialects.decoding import check_size, decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
-from dragoman.errors import Malformed, TooLarge, Untranslatable
+from dragoman.errors import Malformed, Untranslatable
 from dragoman.exchange import EncodedRequest, Target
 from dragoman.limits import Limits
 from dragoman.opaque import Sealer
@@ -64,14 +64,13 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         Malformed: it is not of the dialect; carries the path.
         TooLarge: it passes `max_request_bytes`.
     """
-    if len(body) > limits.max_request_bytes:
-        raise TooLarge("max_request_bytes", limits.max_request_bytes)
+    check_size(body, limits)
     given = decode(REQUEST, body)
     fields = decode(FIELDS, body)
     losses: list[Loss] = []
     history = History(sealer, losses)
     history.read(given.messages)
-    tools = decode_tools(given, fields.get("tools", EMPTY))
+    tools = decode_tools(given)
     extensions = {name: raw for name, raw in fields.items() if name not in _PLACED}
     output = OutputFormat()
     if given.response_format is not None:
@@ -192,9 +191,9 @@ class _Encoder:
         fields: dict[str, object] = {
             "model": self._target.model or request.model,
             "messages": messages,
-            "tools": tools or None,
+            "tools": tools,
             "tool_choice": choice,
-            "parallel_tool_calls": self._parallel(has_tools=bool(tools)),
+            "parallel_tool_calls": self._parallel(has_tools=tools is not None),
             "web_search_options": toolbox.search,
             "response_format": output_format,
             self._profile.max_tokens_field: self._max_tokens(),
@@ -216,7 +215,7 @@ class _Encoder:
 
     def _refuse(self) -> None:
         request = self._request
-        ToolTable(request.tools)  # refuses two tools of the same name on the wire
+        ToolTable.of(request.tools)  # refuses two tools of the same name on the wire
         if request.count > 1 and not self._native:
             raise Untranslatable("one answer at a time", path=path_of(request, "count"))
         if request.previous_id:

@@ -15,41 +15,35 @@ from dragoman.dialects.chat.request_schema import (
     RequestIn,
     ToolDefinition,
 )
-from dragoman.dialects.decoding import decode
+from dragoman.dialects.decoding import decode, decode_at
 from dragoman.errors import Malformed
 from dragoman.turn.events import Flavor
+from dragoman.turn.known import read_once
 from dragoman.turn.request import Tool, ToolChoice
 
 VENDOR: Final = "openai"
+_TOOLS: Final[msgspec.json.Decoder[list[ToolDefinition] | None]] = msgspec.json.Decoder(
+    list[ToolDefinition] | None
+)
 _RAW_TOOLS: Final[msgspec.json.Decoder[list[dict[str, Raw]]]] = msgspec.json.Decoder(
     list[dict[str, Raw]]
 )
 _MODES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
 
-def decode_tools(given: RequestIn, raw: Raw) -> tuple[Tool, ...]:
-    """Return the declared tools; `raw` is their list as the client wrote it.
+def decode_tools(given: RequestIn) -> tuple[Tool, ...]:
+    """Return the declared tools.
 
     Raises:
         Malformed: a definition is not one.
     """
-    tools: list[Tool] = []
-    raws: list[dict[str, Raw]] = []
-    for at, definition in enumerate(given.tools or ()):
-        path = f"$.tools[{at}]"
-        if definition.type == "function" and definition.function is not None:
-            tools.append(_function(definition.function, f"{path}.function"))
-        elif definition.type == "custom" and definition.custom is not None:
-            tools.append(_custom(definition.custom, path))
-        else:
-            raws = raws or decode(_RAW_TOOLS, bytes(raw))
-            tools.append(_vendor_tool(definition, raws[at], path))
-    tools += [
+    tools = _listed(given.tools) if given.tools else ()
+    others = [
         _function(function, f"$.functions[{at}]")
         for at, function in enumerate(given.functions or ())
     ]
     if bytes(given.web_search_options) not in (b"", b"null"):
-        tools.append(
+        others.append(
             Tool(
                 name="web_search",
                 server=True,
@@ -59,6 +53,23 @@ def decode_tools(given: RequestIn, raw: Raw) -> tuple[Tool, ...]:
                 path="$.web_search_options",
             )
         )
+    return (*tools, *others) if others else tools
+
+
+@read_once
+def _listed(definitions: bytes) -> tuple[Tool, ...]:
+    listed = decode_at(_TOOLS, definitions, "$.tools")
+    tools: list[Tool] = []
+    raws: list[dict[str, Raw]] = []
+    for at, definition in enumerate(listed or ()):
+        path = f"$.tools[{at}]"
+        if definition.type == "function" and definition.function is not None:
+            tools.append(_function(definition.function, f"{path}.function"))
+        elif definition.type == "custom" and definition.custom is not None:
+            tools.append(_custom(definition.custom, path))
+        else:
+            raws = raws or decode(_RAW_TOOLS, definitions)
+            tools.append(_vendor_tool(definition, raws[at], path))
     return tuple(tools)
 
 

@@ -10,6 +10,7 @@ from typing import Final, assert_never
 import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.responses.content import (
     content_parts,
     instructions,
@@ -40,7 +41,6 @@ from dragoman.dialects.responses.schema import (
     ShellCallItem,
     ShellOutput,
     ShellOutputItem,
-    decode_at,
 )
 from dragoman.dialects.responses.shells import arguments_of
 from dragoman.dialects.responses.tools import decode_tools

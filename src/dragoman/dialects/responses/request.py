@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from dragoman.dialects.decoding import decode
+from dragoman.dialects.decoding import check_size, decode
 from dragoman.dialects.responses.history import History
 from dragoman.dialects.responses.schema import (
     FIELDS,
@@ -15,8 +15,8 @@ from dragoman.dialects.responses.schema import (
     RequestBody,
     TextConfig,
 )
-from dragoman.dialects.responses.tools import decode_choice, decode_tools
-from dragoman.errors import Malformed, TooLarge
+from dragoman.dialects.responses.tools import declared_tools, decode_choice
+from dragoman.errors import Malformed
 from dragoman.limits import Limits
 from dragoman.opaque import Sealer
 from dragoman.turn.loss import Loss
@@ -45,16 +45,16 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         Malformed: it is not of the dialect, or needs state that is not kept here; carries the path.
         TooLarge: it passes `max_request_bytes`.
     """
-    if len(body) > limits.max_request_bytes:
-        raise TooLarge("max_request_bytes", limits.max_request_bytes)
+    check_size(body, limits)
     given = decode(REQUEST_BODY, body)
     settings = {name: raw for name, raw in decode(FIELDS, body).items() if name != "input"}
     _refuse_state(given)
     losses: list[Loss] = []
     history = History(sealer, losses)
     history.read(given.input)
-    tools = decode_tools(given.tools or (), "$.tools")
-    tools += history.tools
+    tools = declared_tools(given.tools)
+    if history.tools:
+        tools += history.tools
     system = history.system
     if given.instructions:
         system = (TextPart(given.instructions), *system)

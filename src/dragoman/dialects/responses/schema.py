@@ -4,15 +4,10 @@ Only fields that mean something to the turn are declared, each as lenient as pee
 passed on stays `Raw`.
 """
 
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
-
-from dragoman.dialects.decoding import decode
-from dragoman.errors import Malformed
-
-T = TypeVar("T")
 
 NULL: Final = Raw(b"null")
 
@@ -210,7 +205,7 @@ class RequestBody(Struct, frozen=True):
     temperature: float | None = None
     top_p: float | None = None
     top_logprobs: int | None = None
-    tools: list[Raw] | None = None
+    tools: Raw = NULL
     tool_choice: Raw = NULL
     parallel_tool_calls: bool | None = None
     reasoning: ReasoningConfig | None = None
@@ -284,18 +279,6 @@ HEAD: Final = msgspec.json.Decoder(Head)
 REQUEST_BODY: Final = msgspec.json.Decoder(RequestBody)
 FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 ITEM_LIST: Final = msgspec.json.Decoder(str | list[Raw])
+TOOLS: Final[msgspec.json.Decoder[list[Raw] | None]] = msgspec.json.Decoder(list[Raw] | None)
 TOOL: Final = msgspec.json.Decoder(ToolDefinition)
 CHOICE: Final = msgspec.json.Decoder(str | ChoiceObject)
-
-
-def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw, path: str) -> T:
-    """Decode JSON that stands at `path`.
-
-    Raises:
-        Malformed: with the whole path of what is wrong.
-    """
-    try:
-        return decode(decoder, bytes(raw))
-    except Malformed as error:
-        inner = error.path.removeprefix("$")
-        raise Malformed(error.reason, path=path + inner, code=error.code) from None

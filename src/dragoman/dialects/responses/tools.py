@@ -7,10 +7,12 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from dragoman.dialects.responses.schema import CHOICE, NULL, TOOL, ToolDefinition, decode_at
+from dragoman.dialects.decoding import decode_at
+from dragoman.dialects.responses.schema import CHOICE, NULL, TOOL, TOOLS, ToolDefinition
 from dragoman.dialects.responses.shells import SHELLS
 from dragoman.errors import Malformed
 from dragoman.turn.events import Flavor
+from dragoman.turn.known import read_once
 from dragoman.turn.request import Tool, ToolChoice
 
 _VENDOR: Final = "openai"
@@ -21,6 +23,17 @@ _VARIANT: Final = re.compile(r"_preview(_\d{4}_\d{2}_\d{2})?\Z|_\d{4}_\d{2}_\d{2
 def base_kind(kind: str) -> str:
     """Return a vendor-run tool's kind without the date or stage of its version."""
     return _VARIANT.sub("", kind)
+
+
+@read_once
+def declared_tools(definitions: bytes) -> tuple[Tool, ...]:
+    """Read the `tools` of a request.
+
+    Raises:
+        Malformed: a definition is not valid; carries its path.
+    """
+    raws = decode_at(TOOLS, definitions, "$.tools")
+    return decode_tools(raws or (), "$.tools")
 
 
 def decode_tools(raws: Sequence[Raw], path: str, namespace: str = "") -> tuple[Tool, ...]:

@@ -16,7 +16,7 @@ from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.loss import Loss
-from dragoman.turn.request import Request, Tool, ToolCallPart, ToolChoice
+from dragoman.turn.request import Request, Tool, ToolChoice
 from dragoman.turn.tools import ToolTable, wire_name
 
 _Definition: TypeAlias = dict[str, object] | Raw
@@ -50,7 +50,7 @@ class Toolset:
         self._report = report
         self._native = native
         if not native:
-            ToolTable(request.tools)  # refuses two tools that have one name once flattened
+            ToolTable.of(request.tools)  # refuses two tools that have one name once flattened
         self.tools: list[_Definition] = []
         self._namespaces: dict[str, list[_Definition]] = {}
         self._descriptions: dict[str, str] = {}  # of namespaces
@@ -214,10 +214,7 @@ class Toolset:
     def _none(self, path: str) -> object:
         if self._profile.tool_choice_none:
             return "none"
-        called = any(
-            isinstance(part, ToolCallPart) for turn in self._request.turns for part in turn.parts
-        )
-        if not called:
+        if not self._request.has_calls:
             self.tools = []
             return None
         self._report.lose(Loss("tool_choice_adjusted", path, "none is not known"))

@@ -1,0 +1,205 @@
+"""Tool definitions of any client, for a Chat Completions upstream."""
+
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.chat.schema import EMPTY
+from dragoman.dialects.chat.tools import VENDOR
+from dragoman.dialects.encoding import encode
+from dragoman.errors import Untranslatable
+from dragoman.profiles.profile import Profile
+from dragoman.profiles.schema import rewrite, without_meta
+from dragoman.turn.events import Flavor
+from dragoman.turn.known import made_once
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import Tool
+from dragoman.turn.tools import wire_name
+
+_NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')
+_FREE_INPUT: Final = Raw(
+    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
+    b'"additionalProperties":false}'
+)
+
+
+class _Function(Struct, omit_defaults=True):
+    name: str
+    description: str = ""
+    parameters: Raw = EMPTY
+    strict: bool | None = None
+
+
+class _FunctionTool(Struct):
+    type: str
+    function: _Function
+
+
+class _Grammar(Struct):
+    definition: str
+    syntax: str
+
+
+class _Format(Struct):
+    type: str
+    grammar: _Grammar
+
+
+class _Custom(Struct, omit_defaults=True):
+    name: str
+    description: str = ""
+    format: _Format | None = None
+
+
+class CustomTool(Struct):
+    type: str
+    custom: _Custom
+
+
+class _Place(Struct, omit_defaults=True):
+    city: str | None = None
+    country: str | None = None
+    region: str | None = None
+    timezone: str | None = None
+
+
+class _Location(Struct):
+    type: str
+    approximate: _Place
+
+
+class SearchOptions(Struct, omit_defaults=True):
+    search_context_size: str | None = None
+    user_location: _Location | None = None
+
+
+class _ForeignSearch(Struct):
+    """What a web search of another dialect may ask for and this one can say."""
+
+    search_context_size: str | None = None
+    user_location: _Place | None = None
+
+
+OutTool: TypeAlias = _FunctionTool | CustomTool | Raw
+_FOREIGN_SEARCH: Final = msgspec.json.Decoder(_ForeignSearch)
+
+
+class Definitions(Struct, frozen=True):
+    """The tools of a request as an upstream is told them."""
+
+    by_name: dict[str, OutTool]  # by the name on the wire
+    json: Raw  # all of them, as a list
+    search: Raw | SearchOptions | None  # for `web_search_options`
+    losses: tuple[Loss, ...]
+
+
+class Audience(Struct, frozen=True, gc=False):
+    """Whom tools are defined for."""
+
+    profile: Profile
+    native: bool  # the client speaks this dialect too
+
+
+@made_once
+def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
+    """Return the definitions.
+
+    Raises:
+        Untranslatable: a tool has no form that the upstream takes.
+    """
+    definer = _Definer(audience)
+    by_name: dict[str, OutTool] = {}
+    for tool in tools:
+        name = wire_name(tool.name, tool.namespace)
+        out = definer.define(tool, name)
+        if out is not None:
+            by_name[name] = out
+    json = Raw(encode(list(by_name.values())))
+    return Definitions(by_name, json, definer.search, tuple(definer.losses))
+
+
+class _Definer:
+    """Define one tool after the other."""
+
+    def __init__(self, audience: Audience) -> None:
+        self.search: Raw | SearchOptions | None = None
+        self.losses: list[Loss] = []
+        self._profile = audience.profile
+        self._native = audience.native
+
+    def define(self, tool: Tool, name: str) -> OutTool | None:
+        if tool.server:
+            return self._server_tool(tool)
+        if tool.kind and tool.schema is None and tool.flavor is Flavor.FUNCTION:
+            reason = f"the tool `{tool.kind}` is not available at the target"
+            raise Untranslatable(reason, path=tool.path, code="unsupported_tool")
+        if not tool.namespace and name != tool.name:
+            self.losses.append(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
+        if tool.options:
+            self.losses += [Loss("tool_option_dropped", tool.path, one) for one in tool.options]
+        if tool.flavor is Flavor.CUSTOM:
+            return self._custom(tool, name)
+        function = _Function(name, self._description(tool), self._schema(tool), self._strict(tool))
+        return _FunctionTool("function", function)
+
+    def _custom(self, tool: Tool, name: str) -> OutTool:
+        if self._profile.supports_custom_tools:
+            form = None
+            if tool.grammar is not None:
+                form = _Format("grammar", _Grammar(tool.grammar[1], tool.grammar[0]))
+            return CustomTool("custom", _Custom(name, tool.description, form))
+        description = tool.description
+        if tool.grammar is not None:
+            self.losses.append(Loss("grammar_not_enforced", tool.path, tool.name))
+            syntax, definition = tool.grammar
+            rule = f"The input must match this {syntax} grammar:\n{definition}"
+            description = f"{description}\n\n{rule}" if description else rule
+        return _FunctionTool("function", _Function(name, description, _FREE_INPUT))
+
+    def _description(self, tool: Tool) -> str:
+        if not tool.examples:
+            return tool.description
+        examples = "\n".join(bytes(example).decode() for example in tool.examples)
+        head = f"{tool.description}\n\n" if tool.description else ""
+        return f"{head}Examples of input:\n{examples}"
+
+    def _schema(self, tool: Tool) -> Raw:
+        if tool.schema is None:
+            return _NO_ARGUMENTS
+        schema = tool.schema if self._native else without_meta(tool.schema)
+        if self._profile.schema_dialect == "any":
+            return schema
+        rewritten = rewrite(schema, self._profile.schema_dialect, path=tool.path)
+        if rewritten is not schema:
+            self.losses.append(Loss("schema_rewritten", tool.path, tool.name))
+        return rewritten
+
+    def _strict(self, tool: Tool) -> bool | None:
+        if self._profile.supports_strict:
+            return tool.strict
+        if tool.strict:
+            self.losses.append(Loss("tool_option_dropped", tool.path, "strict"))
+        return None
+
+    def _server_tool(self, tool: Tool) -> OutTool | None:
+        own = self._native and tool.vendor == VENDOR
+        if tool.path == "$.web_search_options" and own:
+            self.search = tool.raw
+        elif own:
+            return tool.raw
+        elif tool.kind.startswith("web_search") and "web_search" in self._profile.server_tools:
+            self.search = self._search_options(tool)
+        else:
+            self.losses.append(Loss("server_tool_dropped", tool.path, tool.kind or tool.name))
+        return None
+
+    def _search_options(self, tool: Tool) -> SearchOptions:
+        try:
+            asked = _FOREIGN_SEARCH.decode(tool.raw if tool.raw is not None else b"{}")
+        except msgspec.DecodeError:
+            self.losses.append(Loss("tool_option_dropped", tool.path, tool.kind))
+            asked = _ForeignSearch()
+        place = asked.user_location
+        location = None if place is None else _Location("approximate", place)
+        return SearchOptions(asked.search_context_size, location)
