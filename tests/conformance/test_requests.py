@@ -1,0 +1,339 @@
+"""A rich request of each dialect reaches an upstream of each dialect, nothing lost in silence.
+
+What arrives must be a request that the upstream vendor's own SDK would let a caller send.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.dialects import DIALECT_NAMES
+from dragoman.errors import Untranslatable
+from dragoman.profiles.catalogue import PROFILES as PROFILES_BY_NAME
+from dragoman.translate import translate_request
+from tests.support.params import validate
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PDF = "JVBERi0xLjQKJcOkw7zDtsOf"
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+
+ANTHROPIC = {
+    "model": "claude",
+    "max_tokens": 8000,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "temperature": 1,
+    "stop_sequences": ["END"],
+    "metadata": {"user_id": "u1"},
+    "output_config": {
+        "format": {"type": "json_schema", "schema": {**SCHEMA, "additionalProperties": False}}
+    },
+    "tools": [
+        {"name": "read", "description": "Read", "input_schema": SCHEMA},
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "web_search_20250305", "name": "web_search"},
+    ],
+    "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+    "messages": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is this?"},
+                {
+                    "type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
+                },
+                {
+                    "type": "document",
+                    "title": "a.pdf",
+                    "source": {"type": "base64", "media_type": "application/pdf", "data": PDF},
+                },
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Look first.", "signature": "EqQB"},
+                {"type": "text", "text": "Looking."},
+                {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}},
+                {"type": "tool_use", "id": "toolu_2", "name": "bash", "input": {"command": "ls"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "toolu_1",
+                    "content": [
+                        {"type": "text", "text": "a picture"},
+                        {
+                            "type": "image",
+                            "source": {
+                                "type": "base64",
+                                "media_type": "image/png",
+                                "data": PIXEL[::-1],
+                            },
+                        },
+                    ],
+                },
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "toolu_2",
+                    "content": "no such file",
+                    "is_error": True,
+                },
+                {"type": "text", "text": "And now?"},
+            ],
+        },
+        {"role": "system", "content": "Answer in French."},
+    ],
+}
+CHAT = {
+    "model": "gpt",
+    "max_completion_tokens": 8000,
+    "temperature": 0.5,
+    "stop": ["END"],
+    "seed": 7,
+    "logprobs": True,
+    "top_logprobs": 2,
+    "user": "u1",
+    "reasoning_effort": "high",
+    "parallel_tool_calls": False,
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "out", "schema": SCHEMA, "strict": False},
+    },
+    "tools": [
+        {
+            "type": "function",
+            "function": {"name": "read", "description": "Read", "parameters": SCHEMA},
+        },
+        {
+            "type": "custom",
+            "custom": {"name": "patch", "description": "Patch", "format": {"type": "text"}},
+        },
+    ],
+    "tool_choice": {"type": "function", "function": {"name": "read"}},
+    "messages": [
+        {"role": "developer", "content": "Be brief."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is this?"},
+                {
+                    "type": "image_url",
+                    "image_url": {"url": f"data:image/png;base64,{PIXEL}", "detail": "low"},
+                },
+                {
+                    "type": "file",
+                    "file": {
+                        "filename": "a.pdf",
+                        "file_data": f"data:application/pdf;base64,{PDF}",
+                    },
+                },
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": "Looking.",
+            "reasoning_content": "Look first.",
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "read", "arguments": '{"path":"a"}'},
+                },
+                {
+                    "id": "call_2",
+                    "type": "custom",
+                    "custom": {"name": "patch", "input": "*** Begin"},
+                },
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "a picture"},
+        {"role": "tool", "tool_call_id": "call_2", "content": "done"},
+        {"role": "user", "content": "And now?"},
+        {"role": "system", "content": "Answer in French."},
+        {"role": "user", "content": "Go on."},
+    ],
+}
+RESPONSES = {
+    "model": "gpt",
+    "instructions": "Be brief.",
+    "max_output_tokens": 8000,
+    "temperature": 0.5,
+    "store": False,
+    "include": ["reasoning.encrypted_content"],
+    "reasoning": {"effort": "high", "summary": "auto"},
+    "parallel_tool_calls": False,
+    "user": "u1",
+    "text": {
+        "format": {"type": "json_schema", "name": "out", "schema": SCHEMA, "strict": False},
+        "verbosity": "low",
+    },
+    "tools": [
+        {
+            "type": "function",
+            "name": "read",
+            "description": "Read",
+            "parameters": SCHEMA,
+            "strict": False,
+        },
+        {
+            "type": "custom",
+            "name": "patch",
+            "description": "Patch",
+            "format": {"type": "grammar", "syntax": "lark", "definition": "start: /x/"},
+        },
+        {
+            "type": "namespace",
+            "name": "agents",
+            "description": "Sub-agents",
+            "tools": [{"type": "function", "name": "spawn", "parameters": SCHEMA, "strict": False}],
+        },
+        {"type": "web_search"},
+        {"type": "local_shell"},
+    ],
+    "tool_choice": "auto",
+    "input": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "What is this?"},
+                {
+                    "type": "input_image",
+                    "image_url": f"data:image/png;base64,{PIXEL}",
+                    "detail": "auto",
+                },
+                {
+                    "type": "input_file",
+                    "filename": "a.pdf",
+                    "file_data": f"data:application/pdf;base64,{PDF}",
+                },
+            ],
+        },
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": "Look first."}],
+            "encrypted_content": "gAAA",
+        },
+        {
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Looking.", "annotations": []}],
+        },
+        {"type": "function_call", "call_id": "call_1", "name": "read", "arguments": '{"path":"a"}'},
+        {"type": "custom_tool_call", "call_id": "call_2", "name": "patch", "input": "*** Begin"},
+        {
+            "type": "function_call",
+            "call_id": "call_3",
+            "name": "spawn",
+            "namespace": "agents",
+            "arguments": '{"path":"b"}',
+        },
+        {
+            "type": "function_call_output",
+            "call_id": "call_1",
+            "output": [
+                {"type": "input_text", "text": "a picture"},
+                {
+                    "type": "input_image",
+                    "image_url": f"data:image/png;base64,{PIXEL[::-1]}",
+                    "detail": "auto",
+                },
+            ],
+        },
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "done"},
+        {"type": "function_call_output", "call_id": "call_3", "output": "spawned"},
+        {"role": "user", "content": "And now?"},
+        {"role": "developer", "content": "Answer in French."},
+        {"role": "user", "content": "Go on."},
+    ],
+}
+REQUESTS: dict[str, dict[str, Any]] = {"anthropic": ANTHROPIC, "chat": CHAT, "responses": RESPONSES}
+PROFILES = {"anthropic": "anthropic", "chat": "openai", "responses": "openai"}
+
+# What each direction cannot carry.  A change here is a change of behaviour.
+LOSSES: dict[tuple[str, str], set[str]] = {
+    ("chat", "anthropic"): {
+        "field_dropped",
+        "logprobs_dropped",
+        "reasoning_dropped",
+        "sampling_dropped",
+        "system_midturn_emulated",
+        "thinking_disabled_by_tool_choice",
+    },
+    ("chat", "responses"): {"reasoning_dropped", "sampling_dropped", "stop_emulated"},
+    ("anthropic", "chat"): {"reasoning_dropped", "tool_image_moved"},
+    ("anthropic", "responses"): {"opaque_dropped", "stop_emulated"},
+    ("responses", "chat"): {"reasoning_dropped", "tool_image_moved"},
+    ("responses", "anthropic"): {
+        "field_dropped",
+        "grammar_not_enforced",
+        "opaque_dropped",
+        "sampling_dropped",
+        "system_midturn_emulated",
+        "thinking_disabled_missing_blocks",
+    },
+}
+
+
+def sent(client: str, upstream: str, profile: str = "") -> tuple[dict[str, Any], set[str]]:
+    out = translate_request(
+        msgspec.json.encode(REQUESTS[client]),
+        source=client,
+        target=upstream,
+        profile=profile or PROFILES[upstream],
+        model="up",
+    )
+    return msgspec.json.decode(out.body), {loss.code for loss in out.losses}
+
+
+@pytest.mark.parametrize("client", DIALECT_NAMES)
+@pytest.mark.parametrize("upstream", DIALECT_NAMES)
+def test_a_rich_request_is_one_the_vendors_sdk_would_send(client: str, upstream: str) -> None:
+    body, losses = sent(client, upstream)
+
+    validate(upstream, body)
+    assert "up" == body["model"]
+    if client != upstream:
+        assert LOSSES[client, upstream] == losses
+
+
+@pytest.mark.parametrize("client", DIALECT_NAMES)
+@pytest.mark.parametrize("upstream", DIALECT_NAMES)
+def test_f8_no_picture_document_text_or_argument_is_lost(client: str, upstream: str) -> None:
+    text = msgspec.json.encode(sent(client, upstream)[0]).decode()
+
+    for needed in (
+        "Be brief.",
+        "What is this?",
+        PIXEL,
+        PDF,
+        "Looking.",
+        "a picture",
+        "And now?",
+        "Answer in French.",
+    ):
+        assert needed in text
+    if client != "chat":
+        assert PIXEL[::-1] in text
+    arguments = '{\\"path\\":\\"a\\"}' if upstream != "anthropic" else '"input":{"path":"a"}'
+    assert arguments in text
+
+
+@pytest.mark.parametrize("client", DIALECT_NAMES)
+@pytest.mark.parametrize("upstream", DIALECT_NAMES)
+@pytest.mark.parametrize("profile", sorted(PROFILES_BY_NAME))
+def test_every_kind_of_upstream_takes_a_rich_request_or_says_what_it_cannot_see(
+    client: str, upstream: str, profile: str
+) -> None:
+    try:
+        body, _ = sent(client, upstream, profile)
+    except Untranslatable as error:
+        assert re.search("takes no (images|documents|files)", error.reason)
+        assert error.path.startswith("$.")
+    else:
+        assert "up" == body["model"]
