@@ -8,13 +8,12 @@ from typing import Protocol
 
 import msgspec
 
+from dragoman.dialects.failures import excerpt
 from dragoman.errors import Malformed, MisuseError, PeerError, TooLarge
 from dragoman.exchange import Exchange
 from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import Event, Fault, FaultKind
 from dragoman.wire.sse import Frame, SSEReader
-
-_EXCERPT_CHARS = 500  # of an unreadable answer, shown in the fault
 
 
 class FrameReader(Protocol):
@@ -177,8 +176,7 @@ def read_answer(frames: FrameReader, body: bytes) -> None:
     try:
         frames.read_body(body)
     except Malformed as error:
-        excerpt = body[:_EXCERPT_CHARS].decode("utf-8", "replace")
-        message = f"upstream answer cannot be read: {error}: {excerpt}"
+        message = f"upstream answer cannot be read: {error}: {excerpt(body)}"
         frames.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed"))
 
 

@@ -1,15 +1,13 @@
 """Failures, both ways: error bodies and error events."""
 
-import re
 from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.failures import is_context_length, kind_of_status, retry_after, text_of
 from dragoman.turn.events import Fault, FaultKind
-
-_EXCERPT_CHARS: Final = 500  # of an answer that is no error body of anybody's
 
 # What is told to a client: HTTP status and error type, by kind.
 TOLD: Final[dict[FaultKind, tuple[int, str]]] = {
@@ -30,7 +28,7 @@ TOLD: Final[dict[FaultKind, tuple[int, str]]] = {
     FaultKind.GATEWAY: (500, "api_error"),
 }
 
-# What an upstream means, by error type and, where it names none, by status.
+# What an upstream means by its error types; without one, the status decides.
 _BY_TYPE: Final[dict[str, FaultKind]] = {
     "invalid_request_error": FaultKind.BAD_REQUEST,
     "authentication_error": FaultKind.AUTH,
@@ -44,27 +42,8 @@ _BY_TYPE: Final[dict[str, FaultKind]] = {
     "timeout_error": FaultKind.TIMEOUT,
     "overloaded_error": FaultKind.OVERLOADED,
 }
-_BY_STATUS: Final[dict[int, FaultKind]] = {
-    401: FaultKind.AUTH,
-    402: FaultKind.BILLING,
-    403: FaultKind.PERMISSION,
-    404: FaultKind.NOT_FOUND,
-    408: FaultKind.TIMEOUT,
-    409: FaultKind.CONFLICT,
-    413: FaultKind.TOO_LARGE,
-    429: FaultKind.RATE_LIMIT,
-    502: FaultKind.UPSTREAM_BAD,
-    503: FaultKind.OVERLOADED,
-    504: FaultKind.TIMEOUT,
-    529: FaultKind.OVERLOADED,
-}
 # Kinds that say no more than that something was wrong: the words of the message may say more.
 _VAGUE: Final = frozenset({FaultKind.BAD_REQUEST, FaultKind.TOO_LARGE, FaultKind.SERVER})
-_TOO_LONG: Final = re.compile(
-    r"context_length_exceeded|maximum context length|prompt is too long|context window"
-    r"|exceeds the available context size|input is too long",
-    re.IGNORECASE,
-)
 _PROMPT_TOO_LONG: Final = "prompt is too long: "  # clients look for the vendor's own words
 
 
@@ -96,11 +75,8 @@ def decode_fault(status: int, body: bytes) -> Fault:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         wire = _ErrorBody()
     error = wire.error
-    if error is None and (wire.message or wire.detail):
-        error = wire.message or wire.detail
     if error is None:
-        excerpt = body[:_EXCERPT_CHARS].decode("utf-8", "replace").strip()
-        error = excerpt or f"upstream answered with status {status} and no body"
+        error = wire.message or wire.detail or text_of(status, body)
     return _fault(status, error)
 
 
@@ -110,7 +86,7 @@ def event_fault(raw: Raw) -> Fault:
         error = _ERROR.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         error = None
-    return _fault(0, error if error is not None else bytes(raw).decode("utf-8", "replace"))
+    return _fault(0, text_of(0, bytes(raw)) if error is None else error)
 
 
 def _fault(status: int, error: _Error | str) -> Fault:
@@ -118,16 +94,16 @@ def _fault(status: int, error: _Error | str) -> Fault:
         error = _Error(message=error)
     number = error.code if isinstance(error.code, int) else 0
     status = status if status >= 400 else number
-    kind = _BY_TYPE.get(error.type or "") or _BY_STATUS.get(status)
+    kind = _BY_TYPE.get(error.type or "")
     if kind is None:
-        kind = FaultKind.BAD_REQUEST if 400 <= status < 500 else FaultKind.SERVER
+        kind = kind_of_status(status) if status >= 400 else FaultKind.SERVER
     message = error.message or error.type or "upstream reported an error without a message"
-    if kind in _VAGUE and _TOO_LONG.search(f"{error.code} {message}"):
+    if kind in _VAGUE and is_context_length(f"{error.code} {message}"):
         kind = FaultKind.CONTEXT_LENGTH
     code = error.code if isinstance(error.code, str) else ""
     if not code and error.details is not None:
         code = error.details.error_code or ""
-    return Fault(kind, message, status, code)
+    return Fault(kind, message, status, code, retry_after=retry_after(message))
 
 
 class _WireError(Struct, frozen=True, gc=False):

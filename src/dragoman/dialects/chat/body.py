@@ -6,8 +6,8 @@ from msgspec import Raw, Struct
 from dragoman.dialects.chat.citations import AnnotationOut, write_annotation
 from dragoman.dialects.chat.details import joined, write_details
 from dragoman.dialects.chat.endings import UsageOut, finish_word, write_usage
-from dragoman.dialects.chat.faults import encode_error
 from dragoman.dialects.chat.writer import CallNames, Identity, escaped, reasoning_fields
+from dragoman.dialects.openai_errors import encode_error
 from dragoman.exchange import Exchange
 from dragoman.turn.events import BlockKind, OpaqueKind
 from dragoman.turn.fold import Answer, Block

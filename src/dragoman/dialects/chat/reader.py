@@ -14,7 +14,7 @@ from dragoman.dialects.chat.calls import Calls
 from dragoman.dialects.chat.channels import Channels
 from dragoman.dialects.chat.citations import read_addresses, read_annotations
 from dragoman.dialects.chat.endings import FAILURES, REASONS, own_word, read_usage
-from dragoman.dialects.chat.faults import finish_fault, read_error
+from dragoman.dialects.chat.faults import finish_fault
 from dragoman.dialects.chat.schema import (
     CHUNK,
     EMPTY,
@@ -29,6 +29,7 @@ from dragoman.dialects.chat.schema import (
     is_given,
 )
 from dragoman.dialects.decoding import decode
+from dragoman.dialects.openai_errors import decode_fault, error_fault
 from dragoman.dialects.stream import truncated
 from dragoman.dialects.surrogates import mended
 from dragoman.errors import Malformed
@@ -103,7 +104,7 @@ class ChatReader:
                 return
         self._read_any = True
         if frame.event == "error":
-            self._fail(read_error(data))
+            self._fail(decode_fault(0, data))
             return
         try:
             chunk = CHUNK.decode(data)
@@ -133,7 +134,7 @@ class ChatReader:
         """
         start = body.lstrip()[:1]
         if start in (b"", b"["):
-            self.assembler.fault(read_error(body) if start else _empty())
+            self.assembler.fault(decode_fault(0, body) if start else _empty())
             return
         try:
             chunk = CHUNK.decode(body)
@@ -216,7 +217,7 @@ class ChatReader:
         if _string(fields.get("object", EMPTY)) == "error" or (
             told and bytes(fields.get("code", Raw(b"-"))) not in _SUCCESS
         ):
-            self._fail(read_error(data))
+            self._fail(decode_fault(0, data))
 
     # --- what a delta says ------------------------------------------------------------------------
 
@@ -286,7 +287,7 @@ class ChatReader:
 
     def _note_error(self, error: Raw) -> None:
         if is_given(error) and not self.assembler.ended:
-            self._fail(read_error(b'{"error":%b}' % bytes(error)))
+            self._fail(error_fault(bytes(error)))
 
     def _note_ending(self, choice: Choice, chunk: Chunk) -> None:
         reason = (choice.finish_reason or "").lower()

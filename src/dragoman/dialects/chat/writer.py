@@ -11,7 +11,7 @@ import msgspec
 from dragoman.dialects.chat.citations import AnnotationOut, write_annotation
 from dragoman.dialects.chat.details import write_details
 from dragoman.dialects.chat.endings import finish_word, write_usage
-from dragoman.dialects.chat.faults import encode_error
+from dragoman.dialects.openai_errors import encode_error
 from dragoman.exchange import Exchange
 from dragoman.ids import ClientIds, derived_id
 from dragoman.turn.events import (

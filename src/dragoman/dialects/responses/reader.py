@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.dialects.decoding import decode
+from dragoman.dialects.openai_errors import decode_fault, error_fault, find_fault
 from dragoman.dialects.responses.events import (
     OUTPUT_ITEM,
     RESPONSE,
@@ -38,7 +39,6 @@ from dragoman.dialects.responses.events import (
     TextDeltaEvent,
     TextDone,
 )
-from dragoman.dialects.responses.faults import error_fault, find_fault
 from dragoman.dialects.responses.outputs import usage_of
 from dragoman.dialects.responses.pieces import Pieces
 from dragoman.dialects.responses.schema import HEAD, NULL
@@ -59,6 +59,8 @@ _INCOMPLETE: Final = {
     "max_tokens": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
 }
+# What stands in place of an error where a peer gives none.
+_NO_ERROR: Final = frozenset({b"null", b"{}", b'""'})
 
 
 class ResponsesReader:
@@ -122,13 +124,13 @@ class ResponsesReader:
         try:
             response = decode(RESPONSE, body)
         except Malformed:
-            fault = _fault_in(body)
+            fault = find_fault(body)
             if fault is None:
                 raise
             self.assembler.fault(fault)
             return
         if response.output is None and response.status is None:
-            fault = _fault_in(body)
+            fault = find_fault(body)
             if fault is None:
                 raise Malformed("neither an answer nor an error", path="$")
             self.assembler.fault(fault)
@@ -163,8 +165,7 @@ class ResponsesReader:
             self._pieces.halves.active = True
             self._tell(event)
         elif name == "error" or head.error != NULL:
-            fault = _fault_in(frame.data) or Fault(FaultKind.SERVER, "the upstream gave no reason")
-            self.assembler.fault(fault)
+            self.assembler.fault(decode_fault(0, frame.data))
 
     def _tell(self, event: StreamEvent) -> None:
         match event:
@@ -305,15 +306,10 @@ class ResponsesReader:
 
     def _fail(self, response: ResponseObject) -> None:
         self._start(response)
-        try:
-            error = msgspec.json.decode(response.error)
-        except msgspec.DecodeError:  # half a surrogate pair
-            error = None
-        if isinstance(error, dict):
-            fault = error_fault(error)
+        if bytes(response.error) in _NO_ERROR:
+            fault = Fault(FaultKind.SERVER, f"the response {response.status or 'failed'}")
         else:
-            text = error if isinstance(error, str) and error else ""
-            fault = Fault(FaultKind.SERVER, text or f"the response {response.status or 'failed'}")
+            fault = error_fault(bytes(response.error))
         self.assembler.fault(fault)
 
     def _added(self, event: ItemAdded) -> None:
@@ -321,10 +317,3 @@ class ResponsesReader:
         item = self._items.added(out, event.output_index)
         if item.type in ("function_call", "custom_tool_call") and not item.opened:
             self._pieces.open_call(item, out)
-
-
-def _fault_in(data: bytes) -> Fault | None:
-    try:
-        return find_fault(msgspec.json.decode(data))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None

@@ -106,6 +106,11 @@ def test_fault_that_was_told_is_understood(kind: FaultKind) -> None:
             error("rate_limit_error", details={"error_code": "tokens_per_minute"}),
             Fault(FaultKind.RATE_LIMIT, "why", 429, "tokens_per_minute"),
         ),
+        (
+            429,
+            error("rate_limit_error", "try again in 30 seconds"),
+            Fault(FaultKind.RATE_LIMIT, "try again in 30 seconds", 429, retry_after=30),
+        ),
         (404, b'{"detail":"Not Found"}', Fault(FaultKind.NOT_FOUND, "Not Found", 404)),
         (401, b'{"message":"no key"}', Fault(FaultKind.AUTH, "no key", 401)),
         (

@@ -113,7 +113,7 @@ def test_a_complete_body_tells_what_its_stream_tells(case: Any) -> None:
             },
             FaultKind.RATE_LIMIT,
         ),
-        ({"status": "failed", "output": [], "error": "just words"}, FaultKind.SERVER),
+        ({"status": "failed", "output": [], "error": "just words"}, FaultKind.UPSTREAM_BAD),
         ({"status": "cancelled", "output": []}, FaultKind.SERVER),
         ({"status": "in_progress", "output": []}, FaultKind.UPSTREAM_BAD),
         ({"error": {"message": "m", "code": "invalid_api_key"}}, FaultKind.AUTH),

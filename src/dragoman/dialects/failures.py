@@ -1,0 +1,71 @@
+"""What failures say in any dialect: their status, and the words that servers use for want of a code."""
+
+import re
+from typing import Final
+
+from dragoman.turn.events import FaultKind
+
+# What an HTTP status says where it says more than who was at fault.
+KIND_OF_STATUS: Final[dict[int, FaultKind]] = {
+    401: FaultKind.AUTH,
+    402: FaultKind.BILLING,
+    403: FaultKind.PERMISSION,
+    404: FaultKind.NOT_FOUND,
+    408: FaultKind.TIMEOUT,
+    409: FaultKind.CONFLICT,
+    413: FaultKind.TOO_LARGE,
+    429: FaultKind.RATE_LIMIT,
+    502: FaultKind.UPSTREAM_BAD,
+    503: FaultKind.OVERLOADED,
+    504: FaultKind.TIMEOUT,
+    529: FaultKind.OVERLOADED,
+}
+# Servers have no common code for a prompt that does not fit.
+_CONTEXT: Final = re.compile(
+    r"context_length_exceeded|maximum context length|prompt is too long|context window"
+    r"|exceeds the available context size|input is too long",
+    re.IGNORECASE,
+)
+_DELAY: Final = re.compile(
+    r"(?:try again|retry)(?: after| in)? (?:(?P<minutes>[0-9]{1,9})m)?"
+    r"(?P<number>[0-9]{1,9}(?:\.[0-9]+)?) ?(?:(?P<unit>ms|s|m)|(?P<long>milli|sec|min)[a-z]*)\b",
+    re.IGNORECASE,
+)
+_SECONDS: Final = {"ms": 0.001, "milli": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0}
+_EXCERPT_CHARS: Final = 500  # of what is no error of anybody's, shown in the message
+_EXCERPT_BYTES: Final = 8000  # that are looked at: pages of proxies are indented
+
+
+def kind_of_status(status: int) -> FaultKind:
+    """Return what an HTTP status says; one that is no failure does not fit what came with it."""
+    kind = KIND_OF_STATUS.get(status)
+    if kind is not None:
+        return kind
+    if status >= 500:
+        return FaultKind.SERVER
+    return FaultKind.BAD_REQUEST if status >= 400 else FaultKind.UPSTREAM_BAD
+
+
+def is_context_length(message: str) -> bool:
+    """Say whether a message tells of a prompt that does not fit."""
+    return _CONTEXT.search(message) is not None
+
+
+def retry_after(message: str) -> float | None:
+    """Return the seconds after which a message asks to try again, None if it does not say."""
+    found = _DELAY.search(message)
+    if found is None:
+        return None
+    unit = _SECONDS[(found["unit"] or found["long"]).lower()]
+    return int(found["minutes"] or 0) * 60 + float(found["number"]) * unit
+
+
+def excerpt(body: bytes) -> str:
+    """Return the beginning of an answer that cannot be read, on one line."""
+    return " ".join(body[:_EXCERPT_BYTES].decode("utf-8", "replace").split())[:_EXCERPT_CHARS]
+
+
+def text_of(status: int, body: bytes) -> str:
+    """Return the message of a failure whose body has none that can be read."""
+    nothing = f"with status {status} and no body" if status else "with an error and no message"
+    return excerpt(body) or f"upstream answered {nothing}"

@@ -1,0 +1,258 @@
+"""The error body of Chat Completions and Responses, which is the same: status and body to a fault, and back.
+
+Compatible servers write errors in many shapes; all of them are read here, whether they come as the body
+of an error status or inside an answer that began well.
+"""
+
+import re
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.failures import (
+    excerpt,
+    is_context_length,
+    kind_of_status,
+    retry_after,
+    text_of,
+)
+from dragoman.dialects.surrogates import mended
+from dragoman.errors import Malformed
+from dragoman.turn.events import Fault, FaultKind
+
+_ANY: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Any)
+_MAX_CAUSE_CHARS: Final = 500
+
+# The vendors' own words for what went wrong, as code or type, where they say more than a status.
+_WORDS: Final[dict[str, FaultKind]] = {
+    "invalid_prompt": FaultKind.BAD_REQUEST,
+    "invalid_value": FaultKind.BAD_REQUEST,
+    "previous_response_not_found": FaultKind.BAD_REQUEST,
+    "string_above_max_length": FaultKind.BAD_REQUEST,
+    "unsupported_parameter": FaultKind.BAD_REQUEST,
+    "unsupported_value": FaultKind.BAD_REQUEST,
+    "context_length_exceeded": FaultKind.CONTEXT_LENGTH,
+    "exceed_context_size_error": FaultKind.CONTEXT_LENGTH,
+    "bio_policy": FaultKind.CONTENT_POLICY,
+    "content_filter": FaultKind.CONTENT_POLICY,
+    "content_policy_violation": FaultKind.CONTENT_POLICY,
+    "cyber_policy": FaultKind.CONTENT_POLICY,
+    "misalignment_policy_violation": FaultKind.CONTENT_POLICY,
+    "authentication_error": FaultKind.AUTH,
+    "invalid_api_key": FaultKind.AUTH,
+    "billing_error": FaultKind.BILLING,
+    "exceeded_current_quota_error": FaultKind.BILLING,
+    "insufficient_quota": FaultKind.BILLING,
+    "usage_not_included": FaultKind.BILLING,
+    "data_residency_mismatch": FaultKind.PERMISSION,
+    "permission_denied": FaultKind.PERMISSION,
+    "permission_error": FaultKind.PERMISSION,
+    "unsupported_country_region_territory": FaultKind.PERMISSION,
+    "model_not_found": FaultKind.NOT_FOUND,
+    "not_found_error": FaultKind.NOT_FOUND,
+    "conflict": FaultKind.CONFLICT,
+    "request_too_large": FaultKind.TOO_LARGE,
+    "rate_limit_error": FaultKind.RATE_LIMIT,
+    "rate_limit_exceeded": FaultKind.RATE_LIMIT,
+    "rate_limit_reached_error": FaultKind.RATE_LIMIT,
+    "engine_overloaded_error": FaultKind.OVERLOADED,
+    "overloaded_error": FaultKind.OVERLOADED,
+    "server_is_overloaded": FaultKind.OVERLOADED,
+    "slow_down": FaultKind.OVERLOADED,
+    "timeout": FaultKind.TIMEOUT,
+    "timeout_error": FaultKind.TIMEOUT,
+    "vector_store_timeout": FaultKind.TIMEOUT,
+    "upstream_empty": FaultKind.UPSTREAM_BAD,
+    "upstream_error": FaultKind.UPSTREAM_BAD,
+    "upstream_malformed": FaultKind.UPSTREAM_BAD,
+    "upstream_truncated": FaultKind.UPSTREAM_BAD,
+    "gateway_error": FaultKind.GATEWAY,
+}
+# Words that say no more than a status does: they count where there is none.
+_WEAK_WORDS: Final[dict[str, FaultKind]] = {
+    "badrequesterror": FaultKind.BAD_REQUEST,
+    "invalid_request_error": FaultKind.BAD_REQUEST,
+    "api_error": FaultKind.SERVER,
+    "internal_server_error": FaultKind.SERVER,
+    "internalservererror": FaultKind.SERVER,
+    "server_error": FaultKind.SERVER,
+}
+# Codes about an image that the model was to look at; there are many.
+_IMAGE_CODE: Final = re.compile(r"\w*image\w*")
+
+# What may turn out to be about a prompt that does not fit, once the message is read.
+_VAGUE_KINDS: Final = frozenset(
+    {FaultKind.BAD_REQUEST, FaultKind.TOO_LARGE, FaultKind.SERVER, FaultKind.UPSTREAM_BAD}
+)
+_VAGUE_STATUSES: Final = frozenset({0, 400, 413, 422, 500})
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def decode_fault(status: int, body: bytes) -> Fault:
+    """Read the answer to a failed request, or with a status that is none an error inside an answer."""
+    return _fault(_decoded(body), status, text_of(status, body))
+
+
+def error_fault(raw: bytes) -> Fault:
+    """Read the value of an answer's `error`: an object or a string."""
+    return _fault({"error": _decoded(raw)}, 0, text_of(0, raw))
+
+
+def find_fault(body: bytes) -> Fault | None:
+    """Return the failure that an answer tells, None if it tells none."""
+    value = _first(_decoded(body))
+    if not isinstance(value, dict) or not any(map(value.get, ("error", "detail", "message"))):
+        return None
+    return _fault(value, 0, excerpt(body))
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return decode(_ANY, data)
+    except Malformed:
+        return None
+
+
+def _first(value: Any) -> Any:
+    while isinstance(value, list) and value:
+        value = value[0]
+    return value
+
+
+def _fault(value: Any, status: int, otherwise: str) -> Fault:
+    """Return the fault that a decoded error tells, with the message `otherwise` if it has none."""
+    value = _first(value)
+    outer = value if isinstance(value, dict) else {}
+    told = outer.get("error") or outer.get("detail") or value
+    error = _first(told)
+    inner = error if isinstance(error, dict) else {}
+    message = _complaints(told) or _message(inner, outer, error) or otherwise
+    if status < 400:
+        status = _status(inner) or _status(outer)
+    code = _word(inner.get("code")) or _word(outer.get("code"))
+    kind = _kind(status, (code, _word(inner.get("type")), _word(outer.get("type"))), message)
+    param = _word(inner.get("param"))
+    return Fault(kind, message, status, code, param, retry_after(message))
+
+
+def _message(inner: dict[str, Any], outer: dict[str, Any], error: Any) -> str:
+    for holder in (inner, outer):
+        for name in ("message", "msg", "detail"):
+            found = holder.get(name)
+            if isinstance(found, str) and found:
+                return mended(found + _cause(inner))
+    return mended(error) if isinstance(error, str) else ""
+
+
+def _complaints(told: Any) -> str:
+    """Return what a FastAPI server finds wrong with each field of a request."""
+    complaints = []
+    for one in told if isinstance(told, list) else ():
+        if isinstance(one, dict) and isinstance(one.get("msg"), str):
+            place = one.get("loc")
+            field = ".".join(map(str, place)) if isinstance(place, list) else ""
+            complaints.append(f"{field}: {one['msg']}" if field else one["msg"])
+    return mended("; ".join(complaints))
+
+
+def _cause(error: dict[str, Any]) -> str:
+    """Return what a vendor in the middle was told by the one behind it."""
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    return f": {raw[:_MAX_CAUSE_CHARS]}" if isinstance(raw, str) and raw else ""
+
+
+def _status(error: dict[str, Any]) -> int:
+    for name in ("code", "status", "status_code"):
+        found = error.get(name)
+        if isinstance(found, str) and found.isascii() and found.isdecimal():
+            found = int(found[:4])
+        if isinstance(found, int) and 400 <= found <= 599:
+            return found
+    return 0
+
+
+def _word(value: Any) -> str:
+    """Return a vendor's code or type; one that is a status says nothing more than that."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or _status({"code": value}):
+        return ""
+    return mended(value)
+
+
+def _kind(status: int, words: tuple[str, ...], message: str) -> FaultKind:
+    """Say what happened: by the words (a code first), by the status, by words that say little."""
+    words = tuple(word.lower() for word in words)
+    kind = next((_WORDS[word] for word in words if word in _WORDS), None)
+    if kind is None and _IMAGE_CODE.fullmatch(words[0]):
+        kind = FaultKind.BAD_REQUEST
+    if kind is None and not status:
+        kind = next((_WEAK_WORDS[word] for word in words if word in _WEAK_WORDS), None)
+    if kind is None:
+        kind = kind_of_status(status)
+    vague = kind in _VAGUE_KINDS and status in _VAGUE_STATUSES
+    return FaultKind.CONTEXT_LENGTH if vague and is_context_length(message) else kind
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+class _Answer(Struct, frozen=True):
+    """How a kind is told to a client."""
+
+    status: int
+    type: str
+    code: str | None
+    own_code: bool = False  # the fault's own code, if it has one, says more
+
+
+_ANSWERS: Final[dict[FaultKind, _Answer]] = {
+    FaultKind.BAD_REQUEST: _Answer(400, "invalid_request_error", None, own_code=True),
+    FaultKind.CONTEXT_LENGTH: _Answer(400, "invalid_request_error", "context_length_exceeded"),
+    FaultKind.CONTENT_POLICY: _Answer(
+        400, "invalid_request_error", "content_policy_violation", own_code=True
+    ),
+    FaultKind.AUTH: _Answer(401, "authentication_error", "invalid_api_key"),
+    FaultKind.BILLING: _Answer(429, "insufficient_quota", "insufficient_quota"),
+    FaultKind.PERMISSION: _Answer(403, "permission_error", None),
+    FaultKind.NOT_FOUND: _Answer(404, "invalid_request_error", "model_not_found"),
+    FaultKind.CONFLICT: _Answer(409, "conflict", None),
+    FaultKind.TOO_LARGE: _Answer(413, "invalid_request_error", "request_too_large"),
+    FaultKind.RATE_LIMIT: _Answer(429, "rate_limit_exceeded", "rate_limit_exceeded"),
+    FaultKind.SERVER: _Answer(500, "server_error", None),
+    FaultKind.UPSTREAM_BAD: _Answer(502, "server_error", "upstream_error", own_code=True),
+    FaultKind.OVERLOADED: _Answer(503, "server_error", "server_is_overloaded"),
+    FaultKind.TIMEOUT: _Answer(504, "server_error", "timeout"),
+    FaultKind.GATEWAY: _Answer(500, "server_error", "gateway_error"),
+}
+
+
+class _Error(Struct, frozen=True):
+    """An error, in the order the vendor writes it."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class _Body(Struct, frozen=True):
+    error: _Error
+
+
+def encode_fault(fault: Fault, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 -- goes into a header
+    """Return the HTTP status and body that tell a client of a failure."""
+    return _ANSWERS[fault.kind].status, encode_error(fault)
+
+
+def encode_error(fault: Fault) -> bytes:
+    """Return the error body, which also stands in streams of Chat Completions."""
+    answer = _ANSWERS[fault.kind]
+    code = (fault.code if answer.own_code else "") or answer.code
+    return encode(_Body(_Error(fault.message, answer.type, fault.param or None, code)))

@@ -1,0 +1,108 @@
+"""What failures say in any dialect."""
+
+import pytest
+
+from dragoman.dialects.failures import (
+    excerpt,
+    is_context_length,
+    kind_of_status,
+    retry_after,
+    text_of,
+)
+from dragoman.turn.events import FaultKind
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, FaultKind.BAD_REQUEST),
+        (401, FaultKind.AUTH),
+        (402, FaultKind.BILLING),
+        (403, FaultKind.PERMISSION),
+        (404, FaultKind.NOT_FOUND),
+        (408, FaultKind.TIMEOUT),
+        (409, FaultKind.CONFLICT),
+        (413, FaultKind.TOO_LARGE),
+        (418, FaultKind.BAD_REQUEST),
+        (422, FaultKind.BAD_REQUEST),
+        (429, FaultKind.RATE_LIMIT),
+        (500, FaultKind.SERVER),
+        (502, FaultKind.UPSTREAM_BAD),
+        (503, FaultKind.OVERLOADED),
+        (504, FaultKind.TIMEOUT),
+        (529, FaultKind.OVERLOADED),
+        (599, FaultKind.SERVER),
+        (200, FaultKind.UPSTREAM_BAD),
+        (0, FaultKind.UPSTREAM_BAD),
+    ],
+)
+def test_status_says_what_happened(status: int, kind: FaultKind) -> None:
+    assert kind is kind_of_status(status)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "litellm.BadRequestError: context_length_exceeded",
+        "This model's maximum context length is 8192 tokens",
+        "Prompt is too long: 9 > 8",
+        "Your input exceeds the context window of this model.",
+        "request (9000 tokens) exceeds the available context size (4096 tokens)",
+        "Input is too long for requested model.",
+    ],
+)
+def test_prompt_that_does_not_fit_is_known_by_the_words(message: str) -> None:
+    assert is_context_length(message)
+
+
+def test_other_words_are_about_something_else() -> None:
+    assert not is_context_length("max_tokens is too large")
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Please try again in 20s.", 20),
+        ("Please try again in 1.5s.", 1.5),
+        ("Please try again in 6m0s.", 360),
+        ("Please try again in 7m12.5s.", 432.5),
+        ("try again in 500ms", 0.5),
+        ("try again in 250 milliseconds", 0.25),
+        ("Retry after 30 seconds", 30),
+        ("retry after 1 second", 1),
+        ("retry in 2m", 120),
+        ("Please retry in 3 minutes.", 180),
+        ("try again later", None),
+        ("we will retry 3 more times", None),
+        ("retry 2 servers", None),
+        ("try again in " + "9" * 5000 + "s", None),
+    ],
+)
+def test_delay_is_read_from_the_words(message: str, seconds: float | None) -> None:
+    assert seconds == retry_after(message)
+
+
+def test_s13_excerpt_is_short_and_on_one_line() -> None:
+    page = b"\n".join([b"<html>", b"  <p>busy</p>", *[b" x"] * 2000])
+
+    shown = excerpt(page)
+
+    assert shown.startswith("<html> <p>busy</p> x x")
+    assert 500 == len(shown)
+
+
+def test_s13_excerpt_counts_characters_and_shows_bytes_that_are_none() -> None:
+    assert 500 == len(excerpt("é".encode() * 1000))
+    assert "a\ufffd" == excerpt(b"a\xff")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (502, b" bad\ngateway ", "bad gateway"),
+        (504, b" \n", "upstream answered with status 504 and no body"),
+        (0, b"", "upstream answered with an error and no message"),
+    ],
+)
+def test_failure_without_a_message_gets_one(status: int, body: bytes, message: str) -> None:
+    assert message == text_of(status, body)
