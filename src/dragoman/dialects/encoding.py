@@ -18,6 +18,11 @@ def encode(value: object) -> bytes:
         return _ENCODER.encode(cleaned(value))
 
 
+def escaped(text: str) -> str:
+    """Return text as it stands inside a JSON string."""
+    return encode(text)[1:-1].decode()
+
+
 def cleaned(value: Any) -> Any:
     """Return a value of declared types with all of its texts mended; raw JSON is left alone."""
     match value:

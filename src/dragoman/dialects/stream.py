@@ -171,6 +171,18 @@ class StreamReader:
         return data
 
 
+def assembler_for(exchange: Exchange, *, seal_plain: bool = False) -> Assembler:
+    """Return the assembler of an exchange's answer; `seal_plain` marks its unsigned reasoning."""
+    return Assembler(
+        tools=exchange.tools,
+        seed=exchange.seed,
+        origin=exchange.profile.origin,
+        input_estimate=exchange.input_estimate,
+        seal_plain=seal_plain,
+        limits=exchange.limits,
+    )
+
+
 def read_answer(frames: FrameReader, body: bytes) -> None:
     """Tell the assembler what a complete answer says; what cannot be read becomes a fault."""
     try:

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import Raw, Struct
 
-from dragoman.dialects.encoding import cleaned, encode, mended
+from dragoman.dialects.encoding import cleaned, encode, escaped, mended
 
 
 class Leaf(Struct, frozen=True):
@@ -28,3 +28,7 @@ def test_values_are_cleaned_at_any_depth() -> None:
 
     assert {"k\ufffd": [Leaf("a\ufffd", Raw(b'"x"')), ["\ufffd", 5, None]]} == cleaned(value)
     assert '{"k\ufffd":[{"text":"a\ufffd","raw":"x"},["\ufffd",5,null]]}'.encode() == encode(value)
+
+
+def test_escaped_text_stands_inside_a_string() -> None:
+    assert 'a\\"b\\n' == escaped('a"b\n')

@@ -12,9 +12,10 @@ from msgspec import Raw, Struct
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.faults import encode_fault
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.identity import Identity, client_ids, identity_of
 from dragoman.dialects.sealing import seal
 from dragoman.exchange import Exchange
-from dragoman.ids import ClientIds, derived_id
+from dragoman.ids import ClientIds
 from dragoman.turn.events import (
     BlockKind,
     Finish,
@@ -83,13 +84,9 @@ def usage_of(usage: Usage | None, exchange: Exchange) -> schema.WireUsage:
     )
 
 
-def identity_of(start: Start, exchange: Exchange) -> tuple[str, str]:
-    """Return the id of the message and the name of the model."""
-    if exchange.keep_identity and start.id:
-        return start.id, start.model or exchange.model
-    model = (start.model or exchange.model) if exchange.keep_identity else exchange.model
-    message_id = derived_id("msg_", exchange.seed or start.id, "message")
-    return message_id, model or start.model
+def message_identity(start: Start, exchange: Exchange) -> Identity:
+    """Return what a message says of itself."""
+    return identity_of(start, exchange, prefix="msg_", what="message")
 
 
 class Sealing:
@@ -158,17 +155,16 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
     if answer.finish is None:
         assert answer.fault is not None  # noqa: S101 -- one of the two is set
         return encode_fault(answer.fault, "")[1]
-    used = exchange.request.call_ids if exchange.request is not None else frozenset()
-    content = _Content(exchange, ClientIds(used))
+    content = _Content(exchange, client_ids(exchange))
     for block in answer.blocks:
         content.add(block)
-    message_id, model = identity_of(answer.start, exchange)
+    who = message_identity(answer.start, exchange)
     refused = any(block.kind is BlockKind.REFUSAL for block in answer.blocks)
     ending = ending_of(answer.finish, refused=refused)
     return encode(
         schema.MessageBody(
-            id=message_id,
-            model=model,
+            id=who.id,
+            model=who.model,
             content=content.blocks,
             stop_reason=ending.stop_reason,
             stop_sequence=ending.stop_sequence,

@@ -12,10 +12,9 @@ from msgspec import Raw, structs
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.blocks import Blocks, decode_cleanly
 from dragoman.dialects.anthropic.faults import decode_fault, event_fault
-from dragoman.dialects.stream import truncated
+from dragoman.dialects.stream import assembler_for, truncated
 from dragoman.errors import Malformed
 from dragoman.exchange import Exchange
-from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import Fault, FaultKind, FinishReason, Ping, Usage
 from dragoman.wire.sse import Frame
 
@@ -38,13 +37,7 @@ class MessagesReader:
     """Know what each event of a Messages stream means."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self.assembler = Assembler(
-            tools=exchange.tools,
-            seed=exchange.seed,
-            origin=exchange.profile.origin,
-            input_estimate=exchange.input_estimate,
-            limits=exchange.limits,
-        )
+        self.assembler = assembler_for(exchange)
         self._lenient_eof = exchange.profile.lenient_eof
         self._blocks = Blocks(self.assembler, exchange.limits)
         self._usage: schema.WireUsage | None = None

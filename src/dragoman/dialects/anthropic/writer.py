@@ -15,16 +15,15 @@ from dragoman.dialects.anthropic.answer import (
     Sealing,
     compact,
     ending_of,
-    identity_of,
     is_unshown,
+    message_identity,
     split_input,
     usage_of,
 )
 from dragoman.dialects.anthropic.faults import error_event
-from dragoman.dialects.encoding import encode
-from dragoman.dialects.surrogates import mended
+from dragoman.dialects.encoding import encode, escaped
+from dragoman.dialects.identity import client_ids
 from dragoman.exchange import Exchange
-from dragoman.ids import ClientIds
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -83,13 +82,6 @@ _CUSTOM_TAIL: Final = '"}'
 _encode_text: Final = msgspec.json.Encoder().encode
 
 
-def _json(text: str) -> bytes:
-    try:
-        return _encode_text(text)
-    except UnicodeEncodeError:
-        return _encode_text(mended(text))
-
-
 class MessagesWriter:
     """Write one answer."""
 
@@ -99,8 +91,7 @@ class MessagesWriter:
         self._legality = Legality()
         self._check = self._legality.check
         self._sealing = Sealing(exchange, self.losses)
-        used = exchange.request.call_ids if exchange.request is not None else frozenset()
-        self._ids = ClientIds(used)
+        self._ids = client_ids(exchange)
         self._next = 0  # index of the next block here
         self._index: int | None = None  # of the block that is open here
         self._delta = b""  # template for the deltas of the open block
@@ -125,9 +116,9 @@ class MessagesWriter:
             try:
                 return self._delta % _encode_text(event.text)  # type: ignore[union-attr]  # see cls
             except UnicodeEncodeError:
-                return self._delta % _json(event.text)  # type: ignore[union-attr]  # see cls
+                return self._delta % encode(event.text)  # type: ignore[union-attr]  # see cls
         if cls is ArgsDelta and self._opening is None:
-            return self._delta % _json(event.json)  # type: ignore[union-attr]  # see cls
+            return self._delta % encode(event.json)  # type: ignore[union-attr]  # see cls
         return self._write(event)
 
     def _write(self, event: Event) -> bytes:
@@ -135,12 +126,12 @@ class MessagesWriter:
             case ReasoningDelta():
                 return self._reasoning(event)
             case ArgsDelta(json=text):
-                return self._open_call() + self._delta % _json(text)
+                return self._open_call() + self._delta % encode(text)
             case InputDelta(text=text):
                 head = b"" if self._opening is None else self._open_call()
-                return head + self._delta % _json(_escaped(text))
+                return head + self._delta % encode(escaped(text))
             case TextDelta(text=text) | RefusalDelta(text=text):
-                return self._delta % _json(text)
+                return self._delta % encode(text)
             case BlockStart():
                 return self._start_block(event)
             case BlockEnd():
@@ -153,9 +144,9 @@ class MessagesWriter:
             case Ping():
                 return _PING
             case Start():
-                message_id, model = identity_of(event, self._exchange)
+                who = message_identity(event, self._exchange)
                 estimate = self._exchange.input_estimate
-                return _START % (_json(message_id), _json(model), estimate)
+                return _START % (encode(who.id), encode(who.model), estimate)
             case Usage():
                 self._usage = event
                 return b""
@@ -213,7 +204,7 @@ class MessagesWriter:
             return self._open(compact(event.raw))
         block, given = split_input(event.raw)
         start = self._open(block, b"input_json_delta", b"partial_json")
-        return start + self._delta % _json(given.decode()) if given else start
+        return start + self._delta % encode(given.decode()) if given else start
 
     def _end_block(self, event: BlockEnd) -> bytes:
         opening = self._opening
@@ -224,10 +215,10 @@ class MessagesWriter:
         head = b"" if opening is None else self._open_call()
         tail = b""
         if self._custom:
-            tail = self._delta % _json(_CUSTOM_TAIL)
+            tail = self._delta % encode(_CUSTOM_TAIL)
         elif event.repair:
             # Clients parse the input when its block stops.
-            tail = self._delta % _json(event.repair)
+            tail = self._delta % encode(event.repair)
         self._custom = False
         return head + tail + self._close() + self._sign_call()
 
@@ -243,13 +234,13 @@ class MessagesWriter:
             text = PART_BREAK + text
         self._part = part
         self._thoughts.append(text)
-        return start + self._delta % _json(text)
+        return start + self._delta % encode(text)
 
     def _sign(self) -> bytes:
         """Write the signature of the open thinking block: its field must be there, even empty."""
         signature = self._sealing.signature(self._opaque, "".join(self._thoughts))
         self._thoughts.clear()
-        return _DELTA % (self._index, b"signature_delta", b"signature") % _json(signature)
+        return _DELTA % (self._index, b"signature_delta", b"signature") % encode(signature)
 
     def _end_unshown(self) -> bytes:
         """Write a reasoning block that had no text."""
@@ -260,7 +251,7 @@ class MessagesWriter:
         return self._redacted(data)
 
     def _redacted(self, data: str) -> bytes:
-        return self._open(_REDACTED % _json(data)) + self._close() if data else b""
+        return self._open(_REDACTED % encode(data)) + self._close() if data else b""
 
     # --- calls --------------------------------------------------------------------------------------
 
@@ -272,9 +263,9 @@ class MessagesWriter:
         self._call_id = self._ids.render(call.call_id)
         signed = self._sign_call()
         name = wire_name(call.name, call.namespace) if call.namespace else call.name
-        block = _EMPTY_CALL % (_json(self._call_id), _json(name))
+        block = _EMPTY_CALL % (encode(self._call_id), encode(name))
         start = signed + self._open(block, b"input_json_delta", b"partial_json")
-        return start + self._delta % _json(_CUSTOM_HEAD) if self._custom else start
+        return start + self._delta % encode(_CUSTOM_HEAD) if self._custom else start
 
     def _sign_call(self) -> bytes:
         """Write the signature of a call in a block of its own: before the call, or, if late, after."""
@@ -312,8 +303,3 @@ class MessagesWriter:
         if self._exchange.rendering.stream_error_tail == "message_stop":
             tail = _MESSAGE_STOP
         return closed + _ERROR % error_event(event) + tail
-
-
-def _escaped(text: str) -> str:
-    """Return text as it stands inside a JSON string."""
-    return _json(text)[1:-1].decode()

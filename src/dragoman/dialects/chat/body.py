@@ -6,7 +6,8 @@ from msgspec import Raw, Struct
 from dragoman.dialects.chat.citations import AnnotationOut, write_annotation
 from dragoman.dialects.chat.details import joined, write_details
 from dragoman.dialects.chat.endings import UsageOut, finish_word, write_usage
-from dragoman.dialects.chat.writer import CallNames, Identity, escaped, reasoning_fields
+from dragoman.dialects.chat.writer import CallNames, completion_identity, reasoning_fields
+from dragoman.dialects.encoding import escaped
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.exchange import Exchange
 from dragoman.turn.events import BlockKind, OpaqueKind
@@ -67,7 +68,7 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
     """Return a whole answer; one that failed is its error."""
     if answer.fault is not None:
         return encode_error(answer.fault)
-    who = Identity(exchange, answer.start)
+    who = completion_identity(answer.start, exchange)
     message, records = _message(answer.blocks, exchange)
     choice = _Choice(
         0,

@@ -30,11 +30,10 @@ from dragoman.dialects.chat.schema import (
 )
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.openai_errors import decode_fault, error_fault
-from dragoman.dialects.stream import truncated
+from dragoman.dialects.stream import assembler_for, truncated
 from dragoman.dialects.surrogates import mended
 from dragoman.errors import Malformed
 from dragoman.exchange import Exchange
-from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import (
     CUT_REASONS,
     Fault,
@@ -56,14 +55,7 @@ class ChatReader:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self.assembler = Assembler(
-            tools=exchange.tools,
-            seed=exchange.seed,
-            origin=exchange.profile.origin,
-            input_estimate=exchange.input_estimate,
-            seal_plain=True,
-            limits=exchange.limits,
-        )
+        self.assembler = assembler_for(exchange, seal_plain=True)
         self._channels = Channels(
             self.assembler, self._lose_once, cumulative=exchange.profile.cumulative
         )

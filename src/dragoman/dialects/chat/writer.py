@@ -7,13 +7,15 @@ accumulator makes of the stream is what `encode_body` gives for the same answer.
 from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
+from msgspec import structs
 
 from dragoman.dialects.chat.citations import AnnotationOut, write_annotation
 from dragoman.dialects.chat.details import write_details
 from dragoman.dialects.chat.endings import finish_word, write_usage
+from dragoman.dialects.encoding import escaped
+from dragoman.dialects.identity import Identity, client_ids, identity_of
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.exchange import Exchange
-from dragoman.ids import ClientIds, derived_id
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -57,16 +59,11 @@ _REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-class Identity:
-    """What every chunk says of its answer."""
-
-    def __init__(self, exchange: Exchange, start: Start) -> None:
-        keep = exchange.keep_identity
-        self.model = (start.model if keep else "") or exchange.model or start.model
-        self.created = (start.created if keep else 0) or exchange.created or start.created
-        self.id = start.id
-        if not (keep and start.id) and (exchange.seed or not start.id.startswith("chatcmpl-")):
-            self.id = derived_id("chatcmpl-", exchange.seed or start.id, "answer")
+def completion_identity(start: Start, exchange: Exchange) -> Identity:
+    """Return what every chunk says of its answer; an id of this dialect stays if no seed replaces it."""
+    who = identity_of(start, exchange, prefix="chatcmpl-", what="answer")
+    own = start.id.startswith("chatcmpl-") and not exchange.seed
+    return structs.replace(who, id=start.id) if own else who
 
 
 class CallNames:
@@ -75,7 +72,7 @@ class CallNames:
     def __init__(self, exchange: Exchange) -> None:
         request = exchange.request
         self._own = request is not None and request.dialect == "chat"
-        self._ids = ClientIds(request.call_ids if request is not None else ())
+        self._ids = client_ids(exchange)
         self._declared = {
             ToolName(tool.name, tool.namespace, tool.flavor)
             for tool in (request.tools if request is not None and self._own else ())
@@ -101,11 +98,6 @@ class CallNames:
 def reasoning_fields(exchange: Exchange) -> tuple[str, ...]:
     """Return the fields that carry reasoning text for this client."""
     return _REASONING_FIELDS[exchange.rendering.chat_reasoning]
-
-
-def escaped(text: str) -> str:
-    """Return text as it stands inside a JSON string."""
-    return _encode(text)[1:-1].decode()
 
 
 class ChatWriter:
@@ -188,7 +180,7 @@ class ChatWriter:
         return self._head + delta + _TAIL
 
     def _start(self, event: Start) -> bytes:
-        who = Identity(self._exchange, event)
+        who = completion_identity(event, self._exchange)
         self._whole_head = (
             b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":['
             % (_encode(who.id), who.created, _encode(who.model))

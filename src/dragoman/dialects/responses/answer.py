@@ -9,6 +9,7 @@ from typing import Final
 from msgspec import Raw
 
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.identity import identity_of
 from dragoman.dialects.responses.faults import stream_error
 from dragoman.dialects.responses.request import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
@@ -52,18 +53,12 @@ class ResponseHead:
     """What all response objects of one answer have in common."""
 
     def __init__(self, exchange: Exchange, start: Start) -> None:
-        seed = exchange.seed or start.id
-        keep = exchange.keep_identity
-        self.seed = seed
-        self._id = start.id if keep and start.id else derived_id("resp_", seed, "response")
-        model = (start.model or exchange.model) if keep else (exchange.model or start.model)
-        created = (
-            (start.created or exchange.created) if keep else (exchange.created or start.created)
-        )
+        self.seed = exchange.seed or start.id
+        who = identity_of(start, exchange, prefix="resp_", what="response")
         self._head = b'{"id":%b,"object":"response","created_at":%d,"model":%b' % (
-            encode(self._id),
-            created,
-            encode(model),
+            encode(who.id),
+            who.created,
+            encode(who.model),
         )
         self._echo = _echo(exchange)
 

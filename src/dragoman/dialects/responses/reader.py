@@ -42,10 +42,9 @@ from dragoman.dialects.responses.events import (
 from dragoman.dialects.responses.outputs import usage_of
 from dragoman.dialects.responses.pieces import Pieces
 from dragoman.dialects.responses.schema import HEAD, NULL
-from dragoman.dialects.stream import truncated
+from dragoman.dialects.stream import assembler_for, truncated
 from dragoman.errors import Malformed
 from dragoman.exchange import Exchange
-from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import (
     Channel,
     Fault,
@@ -67,14 +66,7 @@ class ResponsesReader:
     """Read one answer."""
 
     def __init__(self, exchange: Exchange) -> None:
-        self.assembler = Assembler(
-            tools=exchange.tools,
-            seed=exchange.seed,
-            origin=exchange.profile.origin,
-            input_estimate=exchange.input_estimate,
-            seal_plain=False,
-            limits=exchange.limits,
-        )
+        self.assembler = assembler_for(exchange)
         self._pieces = Pieces(self.assembler, exchange.tools)
         self._items = self._pieces.items
         self._strict = exchange.strict

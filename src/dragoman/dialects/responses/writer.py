@@ -6,6 +6,7 @@ something else begins or the turn ends.  Every other block is an item of its own
 
 from typing import Final
 
+from dragoman.dialects.identity import client_ids
 from dragoman.dialects.responses.answer import INCOMPLETE, ResponseHead, one_line
 from dragoman.dialects.responses.call_item import CallWriter
 from dragoman.dialects.responses.message_item import MessageWriter
@@ -14,7 +15,6 @@ from dragoman.dialects.responses.reasoning_item import ReasoningWriter, reasonin
 from dragoman.dialects.responses.request import ResponsesRequest
 from dragoman.dialects.sealing import seal
 from dragoman.exchange import Exchange
-from dragoman.ids import ClientIds
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -57,8 +57,7 @@ class ResponsesWriter:
         self._call: CallWriter | None = None  # the one that is open
         self._opaque: list[Opaque] = []  # of the open block
         self._usage: Usage | None = None
-        request = exchange.request
-        self._ids = ClientIds(request.call_ids if request is not None else ())
+        self._ids = client_ids(exchange)
         self._encrypted = _wants_encrypted(exchange)
 
     def send(self, event: Event, /) -> bytes:
