@@ -4,6 +4,7 @@ A reader mends what it can; a grammar mends nothing and says what a client could
 dialect has its own in `grammar.py`; `dragoman.check` drives them.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
@@ -19,6 +20,7 @@ from dragoman.wire.json_stream import JsonScanner
 Json: TypeAlias = Mapping[str, object]
 
 MAX_VIOLATIONS: Final = 100  # that are kept; a stream with more has been understood by then
+_CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _SHOWN_CHARS: Final = 60  # of a foreign value, in a reason
 
 # Rules that hold for every dialect: the framing, and that a stream has an end.
@@ -254,6 +256,22 @@ class Arguments:
             findings.add("partial-json-prefix", f"the arguments go on with {rest}, {where}", path)
 
 
+class UsedIds:
+    """Remember the ids of calls or items, of which no two may be alike."""
+
+    def __init__(self, rule: str, whose: str) -> None:
+        self._rule = rule
+        self._whose = whose
+        self._used: set[str] = set()
+
+    def add(self, used: str, findings: Findings, path: str) -> None:
+        """Note an id that was used before; a missing one is another rule's."""
+        if used and used in self._used:
+            reason = f"the id {shown(used)} was used by an earlier {self._whose}"
+            findings.add(self._rule, reason, path)
+        self._used.add(used)
+
+
 class Digest:
     """Remember a text in constant space, to compare it with another."""
 
@@ -270,6 +288,26 @@ class Digest:
     @property
     def value(self) -> bytes:
         return self._hash.digest()
+
+
+def kind_of_event(name: str, event: Json, findings: Findings) -> str:
+    """Return the type of an event, and note one that its name in the framing does not repeat."""
+    kind = text_at(event, "type") or name
+    if name != kind or "type" not in event:
+        reason = f"the event is named {shown(name)}, its type is {shown(event.get('type', ''))}"
+        findings.add("event-name-matches-type", reason, "$.type")
+    return kind
+
+
+def refuse_done(findings: Findings) -> None:
+    """Note the marker of another dialect."""
+    findings.add("done-marker", "`[DONE]` is no event of this dialect")
+
+
+def check_call_id(call_id: str, findings: Findings, path: str) -> None:
+    """Note an id with characters that clients do not take."""
+    if call_id and not _CALL_ID.match(call_id):
+        findings.add("call-id-characters", f"the id {shown(call_id)} is not legal", path)
 
 
 def count_block(blocks: int, limits: Limits) -> int:

@@ -5,7 +5,6 @@ of it.  An absent key in `ORDER` is the violation.  Beside the table: block inde
 deltas fit the open block, and arguments are JSON at every cut.
 """
 
-import re
 from enum import StrEnum
 from typing import Final
 
@@ -26,12 +25,16 @@ from dragoman.dialects.judging import (
     Findings,
     Json,
     Position,
+    UsedIds,
+    check_call_id,
     check_fields,
     count_block,
+    kind_of_event,
     nullable,
     number_at,
     object_at,
     one_of,
+    refuse_done,
     shown,
     text_at,
 )
@@ -201,8 +204,6 @@ DELTAS: Final[dict[str, tuple[frozenset[str], Field]]] = {
     "compaction_delta": (frozenset({"compaction"}), Field("content", nullable(TEXT))),
 }
 
-_CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-
 
 class MessagesGrammar:
     """Judge one Messages stream."""
@@ -218,17 +219,14 @@ class MessagesGrammar:
         self._kind = ""  # of the open block
         self._signed = False  # the open block has its signature
         self._arguments = Arguments(limits)  # of the open block
-        self._call_ids: set[str] = set()
+        self._call_ids = UsedIds("call-id-once", "call")
         self._cut: list[tuple[int, Position]] = []  # calls that stopped half: block number, where
         self._stop_reason = ""
         self._output_tokens = 0
 
     def read(self, name: str, event: Json, /) -> None:
         """Judge one event."""
-        kind = text_at(event, "type") or name
-        if name != kind or "type" not in event:
-            reason = f"the event is named {shown(name)}, its type is {shown(event.get('type', ''))}"
-            self._findings.add("event-name-matches-type", reason, "$.type")
+        kind = kind_of_event(name, event, self._findings)
         if kind not in FIELDS:
             self._findings.add("event-known", f"there is no event {shown(kind)}", "$.type")
             return
@@ -252,7 +250,7 @@ class MessagesGrammar:
 
     def read_done(self) -> None:
         """Judge the marker of another dialect."""
-        self._findings.add("done-marker", "`[DONE]` is no event of this dialect")
+        refuse_done(self._findings)
 
     def end(self) -> Ending:
         """Judge the end of the input."""
@@ -298,13 +296,8 @@ class MessagesGrammar:
 
     def _start_call(self, call_id: str) -> None:
         self.calls += 1
-        if call_id and not _CALL_ID.match(call_id):
-            reason = f"the id {shown(call_id)} is not legal"
-            self._findings.add("call-id-characters", reason, "$.content_block.id")
-        if call_id and call_id in self._call_ids:
-            reason = f"the id {shown(call_id)} was used by an earlier call"
-            self._findings.add("call-id-once", reason, "$.content_block.id")
-        self._call_ids.add(call_id)
+        check_call_id(call_id, self._findings, "$.content_block.id")
+        self._call_ids.add(call_id, self._findings, "$.content_block.id")
 
     def _read_delta(self, event: Json) -> None:
         self._check_open(event)

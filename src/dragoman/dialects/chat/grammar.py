@@ -21,6 +21,7 @@ from dragoman.dialects.judging import (
     Field,
     Findings,
     Json,
+    UsedIds,
     check_fields,
     count_block,
     list_at,
@@ -190,7 +191,7 @@ class ChatGrammar:
         self._state = State.OPEN
         self._choices: dict[int, Choice] = {}
         self._head: dict[str, object] | None = None  # what all chunks have in common
-        self._call_ids: set[str] = set()
+        self._call_ids = UsedIds("call-id-unique", "call")
         self._failed = False
 
     def read(self, name: str, event: Json, /) -> None:
@@ -340,11 +341,7 @@ class ChatGrammar:
             self._findings.add("call-head", reason, f"{path}.type")
             kind = "custom" if "custom" in value else "function"
         check_fields(CALL_HEADS[kind], value, self._findings, root=path)
-        call_id = text_at(value, "id")
-        if call_id and call_id in self._call_ids:
-            reason = f"the id {shown(call_id)} was used by an earlier call"
-            self._findings.add("call-id-unique", reason, f"{path}.id")
-        self._call_ids.add(call_id)
+        self._call_ids.add(text_at(value, "id"), self._findings, f"{path}.id")
         self.blocks = count_block(self.blocks, self._limits)
         self.calls += 1
         choice.calls[index] = Arguments(self._limits) if kind == "function" else None

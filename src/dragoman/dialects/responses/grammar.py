@@ -16,9 +16,11 @@ from dragoman.dialects.judging import (
     Findings,
     Json,
     check_fields,
+    kind_of_event,
     list_at,
     number_at,
     object_at,
+    refuse_done,
     shown,
     text_at,
 )
@@ -112,10 +114,7 @@ class ResponsesGrammar:
 
     def read(self, name: str, event: Json, /) -> None:
         """Judge one event."""
-        kind = text_at(event, "type") or name
-        if name != kind or "type" not in event:
-            reason = f"the event is named {shown(name)}, its type is {shown(event.get('type', ''))}"
-            self._findings.add("event-name-matches-type", reason, "$.type")
+        kind = kind_of_event(name, event, self._findings)
         if self._state in (State.ENDED, State.FAILED):
             reason = f"{shown(kind)} comes although {self._state}"
             self._findings.add("nothing-after-end", reason)
@@ -135,7 +134,7 @@ class ResponsesGrammar:
 
     def read_done(self) -> None:
         """Judge the marker of another dialect."""
-        self._findings.add("done-marker", "`[DONE]` is no event of this dialect")
+        refuse_done(self._findings)
 
     def end(self) -> Ending:
         """Judge the end of the input."""

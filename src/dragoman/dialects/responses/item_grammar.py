@@ -1,6 +1,5 @@
 """The items of a Responses stream, one open at a time: which event may stand where inside them."""
 
-import re
 from enum import StrEnum
 from typing import Final
 
@@ -12,6 +11,8 @@ from dragoman.dialects.judging import (
     Findings,
     Json,
     Position,
+    UsedIds,
+    check_call_id,
     check_fields,
     count_block,
     list_at,
@@ -137,8 +138,6 @@ DONE_TEXT: Final[dict[str, str]] = {
 }
 _PART_DONE: Final = frozenset({"content_part.done", "reasoning_summary_part.done"})
 
-_CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-
 
 class OpenItem:
     """The item that is open: what it was added as, and what its deltas said."""
@@ -172,8 +171,8 @@ class ItemGrammar:
         self._next_index = 0
         self._item: OpenItem | None = None
         self._done: list[bytes] = []  # what each done item says, as a digest
-        self._item_ids: set[str] = set()
-        self._call_ids: set[str] = set()
+        self._item_ids = UsedIds("item-id-once", "item")
+        self._call_ids = UsedIds("call-id-once", "call")
         self._cut: list[Cut] = []  # calls done half
 
     @property
@@ -267,29 +266,17 @@ class ItemGrammar:
         self._check_new_ids(item, kind)
 
     def _check_new_ids(self, item: Json, kind: str) -> None:
-        item_id = text_at(item, "id")
-        if item_id and item_id in self._item_ids:
-            reason = f"the id {shown(item_id)} was used by an earlier item"
-            self._findings.add("item-id-once", reason, "$.item.id")
-        self._item_ids.add(item_id)
+        self._item_ids.add(text_at(item, "id"), self._findings, "$.item.id")
         if kind not in CALLS:
             return
         self.calls += 1
         call_id = text_at(item, "call_id")
-        if call_id and not _CALL_ID.match(call_id):
-            reason = f"the call id {shown(call_id)} is not legal"
-            self._findings.add("call-id-characters", reason, "$.item.call_id")
-        if call_id and call_id in self._call_ids:
-            reason = f"the call id {shown(call_id)} was used by an earlier call"
-            self._findings.add("call-id-once", reason, "$.item.call_id")
-        self._call_ids.add(call_id)
+        check_call_id(call_id, self._findings, "$.item.call_id")
+        self._call_ids.add(call_id, self._findings, "$.item.call_id")
 
     def _check_open(self, item: OpenItem, symbol: str, kind: str, event: Json) -> None:
         """Note an event that names another item than the open one, by index or by id."""
-        index = number_at(event, "output_index")
-        if index is not None and item.index is not None and index != item.index:
-            reason = f"item {index} is not open, {item.index} is"
-            self._findings.add("item-open", reason, "$.output_index")
+        self._check_index(item, event)
         item_id = text_at(event, "item_id")
         if item_id and item_id != item.identity["id"]:
             reason = f"item {shown(item_id)} is not open, {shown(item.identity['id'])} is"
@@ -297,6 +284,12 @@ class ItemGrammar:
         if symbol == "hosted" and not kind.startswith(f"response.{item.identity['type']}"):
             reason = f"{shown(kind)} does not belong to a {shown(item.identity['type'])} item"
             self._findings.add("item-open", reason, "$.type")
+
+    def _check_index(self, item: OpenItem, event: Json) -> None:
+        index = number_at(event, "output_index")
+        if index is not None and item.index is not None and index != item.index:
+            reason = f"item {index} is not open, {item.index} is"
+            self._findings.add("item-open", reason, "$.output_index")
 
     def _open_part(self, item: OpenItem, event: Json) -> None:
         key = "summary" if self.inside is Inside.SUMMARY else "content"
@@ -340,10 +333,7 @@ class ItemGrammar:
     def _finish_item(self, item: OpenItem, event: Json) -> None:
         self._item = None
         done = object_at(event, "item")
-        index = number_at(event, "output_index")
-        if index is not None and item.index is not None and index != item.index:
-            reason = f"item {index} is not open, {item.index} is"
-            self._findings.add("item-open", reason, "$.output_index")
+        self._check_index(item, event)
         check_fields(DONE[item.kind], done, self._findings, root="$.item")
         for key, value in item.identity.items():
             if key in done and done[key] != value:
