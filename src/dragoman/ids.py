@@ -63,6 +63,8 @@ def decode_id(client_id: str, known: Mapping[str, str] | None = None) -> str:
     """
     if client_id.startswith("gh-"):
         return known.get(client_id, client_id) if known else client_id
+    if not client_id.startswith("gx"):
+        return client_id
     match = _ESCAPED.fullmatch(client_id)
     if not match:
         return client_id

@@ -1,5 +1,6 @@
 """The dialects, by name.  Each is loaded when it is first asked for."""
 
+from functools import cache
 from importlib import import_module
 from typing import Final, get_args
 
@@ -10,6 +11,7 @@ from dragoman.turn.request import DialectName
 DIALECT_NAMES: Final[tuple[DialectName, ...]] = get_args(DialectName)
 
 
+@cache
 def dialect(name: str) -> Dialect:
     """Return a dialect by its name.
 

@@ -4,15 +4,16 @@ After `settle`: each call id is used once; the results of an assistant turn stan
 directly after it, in call order, before that turn's other parts; no call is without a result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
 from dragoman.errors import Malformed
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
+    ASSISTANT,
+    USER,
     Part,
-    Role,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -33,27 +34,55 @@ def settle(
     """
     settled: list[Turn] = []
     used: dict[str, int] = {}  # ids that calls have, and how often each was asked for again
-    at = 0
-    while at < len(turns):
+    at, count = 0, len(turns)
+    while at < count:
         turn = turns[at]
         at += 1
-        if turn.role is not Role.ASSISTANT:
+        if turn.role is not ASSISTANT:
             settled.append(_without_results(turn, losses, repair=repair))
+            continue
+        calls = [part for part in turn.parts if type(part) is ToolCallPart]
+        if not calls:
+            settled.append(turn)
+            continue
+        if at < count and _is_settled(calls, turns[at], used):
+            for call in calls:
+                used[call.id] = 0
+            settled += (turn, turns[at])
+            at += 1
             continue
         renamed, names = _rename(turn, used, losses)
         settled.append(renamed)
-        if not names:
-            continue
         # Whatever stands between this turn and the next assistant turn may hold its results.
         following: list[Turn] = []
-        while at < len(turns) and turns[at].role is not Role.ASSISTANT:
+        while at < count and turns[at].role is not ASSISTANT:
             following.append(turns[at])
             at += 1
         results, rest = _collect(following, names, losses, repair=repair)
         ordered = _in_call_order(renamed, results, losses, strict=strict)
-        settled.append(Turn(Role.USER, ordered, path=following[0].path if following else turn.path))
+        settled.append(Turn(USER, ordered, path=following[0].path if following else turn.path))
         settled += rest
     return _joined(settled)
+
+
+def _is_settled(calls: Sequence[ToolCallPart], after: Turn, used: Mapping[str, int]) -> bool:
+    """Say whether nothing is to be done: ids of their own, and a turn that begins with the results."""
+    parts = after.parts
+    if after.role is not USER or after.name or len(parts) < len(calls):
+        return False
+    for at, call in enumerate(calls):
+        part = parts[at]
+        if type(part) is not ToolResultPart or part.call_id != call.id or call.id in used:
+            return False
+    apart = len(calls) == 1 or len({call.id for call in calls}) == len(calls)
+    return apart and not _has_results(parts[len(calls) :])
+
+
+def _has_results(parts: Iterable[Part]) -> bool:
+    for part in parts:  # noqa: SIM110 -- `any` costs a generator for every turn
+        if type(part) is ToolResultPart:
+            return True
+    return False
 
 
 def _rename(
@@ -122,7 +151,7 @@ def _in_call_order(
 
 def _without_results(turn: Turn, losses: list[Loss], *, repair: bool) -> Turn:
     """Refuse, or turn into text, results that answer no call."""
-    if not any(isinstance(part, ToolResultPart) for part in turn.parts):
+    if not _has_results(turn.parts):
         return turn
     parts: list[Part] = []
     for part in turn.parts:
@@ -141,16 +170,14 @@ def _without_results(turn: Turn, losses: list[Loss], *, repair: bool) -> Turn:
 def _joined(turns: Sequence[Turn]) -> list[Turn]:
     """Join a user turn to the results directly before it: they are one turn of the conversation."""
     joined: list[Turn] = []
+    last: Turn | None = None
     for turn in turns:
-        last = joined[-1] if joined else None
-        if (
-            last is not None
-            and turn.role is last.role is Role.USER
-            and isinstance(last.parts[0] if last.parts else None, ToolResultPart)
-        ):
-            joined[-1] = structs.replace(
+        if last is not None and turn.role is last.role is USER and _has_results(last.parts[:1]):
+            last = structs.replace(
                 last, parts=last.parts + turn.parts, name=turn.name, path=turn.path
             )
+            joined[-1] = last
         else:
+            last = turn
             joined.append(turn)
     return joined

@@ -6,7 +6,7 @@ client wrote it, so that key order, digits and blanks survive and prefix caches 
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -20,6 +20,12 @@ class Role(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     SYSTEM = "system"  # an instruction inside the conversation
+
+
+# The same under plain names: to look a member up in its class costs as much as to make a part.
+USER: Final = Role.USER
+ASSISTANT: Final = Role.ASSISTANT
+SYSTEM: Final = Role.SYSTEM
 
 
 class CacheHint(Struct, frozen=True, gc=False):
@@ -66,7 +72,7 @@ class ImagePart(Struct, frozen=True, gc=False, tag="image"):
     cache: CacheHint | None = None
 
 
-class DocumentPart(Struct, frozen=True, tag="document"):
+class DocumentPart(Struct, frozen=True, gc=False, tag="document"):
     source: Source | None  # None: the content is in `parts`
     title: str = ""
     context: str = ""
@@ -80,7 +86,7 @@ class AudioPart(Struct, frozen=True, gc=False, tag="audio"):
     format: str
 
 
-class SearchResultPart(Struct, frozen=True, tag="search_result"):
+class SearchResultPart(Struct, frozen=True, gc=False, tag="search_result"):
     source: str
     title: str
     parts: tuple[TextPart, ...]
@@ -101,7 +107,7 @@ class ReasoningSegment(Struct, frozen=True, gc=False):
     channel: Channel = Channel.FULL
 
 
-class ReasoningPart(Struct, frozen=True, tag="reasoning"):
+class ReasoningPart(Struct, frozen=True, gc=False, tag="reasoning"):
     segments: tuple[ReasoningSegment, ...] = ()
     opaque: tuple[OpaqueState, ...] = ()
 
@@ -111,7 +117,7 @@ class ReasoningPart(Struct, frozen=True, tag="reasoning"):
         return "\n\n".join(segment.text for segment in self.segments)
 
 
-class ToolCallPart(Struct, frozen=True, tag="tool_call"):
+class ToolCallPart(Struct, frozen=True, gc=False, tag="tool_call"):
     id: str  # as the client sent it; `ids.UpstreamIds` turns it into the upstream's own
     name: str
     arguments: str  # JSON text exactly as received; for custom calls the free-form input
@@ -120,7 +126,7 @@ class ToolCallPart(Struct, frozen=True, tag="tool_call"):
     opaque: tuple[OpaqueState, ...] = ()
 
 
-class ToolResultPart(Struct, frozen=True, tag="tool_result"):
+class ToolResultPart(Struct, frozen=True, gc=False, tag="tool_result"):
     call_id: str
     parts: tuple["TextPart | ImagePart | DocumentPart | SearchResultPart", ...] = ()
     is_error: bool = False
@@ -128,7 +134,7 @@ class ToolResultPart(Struct, frozen=True, tag="tool_result"):
     cache: CacheHint | None = None
 
 
-class ServerToolPart(Struct, frozen=True, tag="server_tool"):
+class ServerToolPart(Struct, frozen=True, gc=False, tag="server_tool"):
     """A vendor-run tool's call or result in the history."""
 
     vendor: str
@@ -140,7 +146,7 @@ class RefusalPart(Struct, frozen=True, gc=False, tag="refusal"):
     text: str
 
 
-class OpaquePart(Struct, frozen=True, tag="opaque"):
+class OpaquePart(Struct, frozen=True, gc=False, tag="opaque"):
     """A vendor's own block of the history (compaction and the like)."""
 
     vendor: str
@@ -164,7 +170,7 @@ Part: TypeAlias = (
 )
 
 
-class Turn(Struct, frozen=True):
+class Turn(Struct, frozen=True, gc=False):
     role: Role
     parts: tuple[Part, ...]
     name: str = ""
@@ -172,7 +178,7 @@ class Turn(Struct, frozen=True):
     path: str = ""  # where the turn stood in the client's request
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class Tool(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     description: str = ""
     schema: Raw | None = None  # JSON schema of the arguments
@@ -190,7 +196,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     path: str = ""
 
 
-class ToolChoice(Struct, frozen=True):
+class ToolChoice(Struct, frozen=True, gc=False):
     mode: Literal["auto", "required", "none", "tool"]
     name: str = ""  # with mode "tool"
     namespace: str = ""
@@ -216,7 +222,7 @@ class ReasoningWish(Struct, frozen=True, gc=False, kw_only=True):
     show: Literal["", "none", "summary", "full"] = ""  # empty: the client did not say
 
 
-class OutputFormat(Struct, frozen=True, kw_only=True):
+class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
     kind: Literal["text", "json_object", "json_schema"] = "text"
     name: str = ""
     description: str = ""

@@ -83,12 +83,16 @@ class PartDecoder:
         self._message = place
         parts: list[Part] = []
         for self._at, block in enumerate(content):
-            if isinstance(block, Raw):
+            if type(block) is schema.TextBlock:
+                parts.append(text_part(block))
+            elif type(block) is schema.ToolUseBlock:
+                parts.append(self._call(block))
+            elif type(block) is schema.ToolResultBlock:
+                parts.append(self._result(block))
+            elif isinstance(block, Raw):
                 parts += self._raw(block, self._path)
-            else:
-                part = self._block(block)
-                if part is not None:
-                    parts.append(part)
+            elif (part := self._block(block)) is not None:
+                parts.append(part)
         if self._signatures:
             self._sign(parts)
         return tuple(parts)

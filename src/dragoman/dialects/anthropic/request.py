@@ -78,14 +78,10 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     losses: list[Loss] = []
     wire, messages = _decode_body(body)
     decoder = PartDecoder(sealer=sealer, losses=losses)
-    turns = tuple(
-        Turn(
-            _ROLES[message.role],
-            decoder.decode(at, message.role, message.content),
-            path=f"$.messages[{at}]",
-        )
-        for at, message in enumerate(messages)
-    )
+    turns: list[Turn] = []
+    for at, message in enumerate(messages):
+        parts = decoder.decode(at, message.role, message.content)
+        turns.append(Turn(_ROLES[message.role], parts, path=f"$.messages[{at}]"))
     declared = decode_tools(wire.tools) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
     config = wire.output_config or schema.OutputConfig()
@@ -94,7 +90,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         model=wire.model,
         stream=bool(wire.stream),
         system=_decode_system(wire.system),
-        turns=turns,
+        turns=tuple(turns),
         tools=without_deferred(declared, tuple(decoder.references)),
         tool_choice=choice,
         parallel=_parallel(wire.tool_choice),
@@ -164,12 +160,11 @@ def _parallel(choice: schema.ToolChoice | None) -> bool | None:
 
 
 def _decode_extensions(wire: schema.Request) -> dict[str, Raw]:
-    given: dict[str, Raw] = {}
-    for name in schema.EXTENSIONS:
-        value: Raw = getattr(wire, name)
-        if value and bytes(value) != b"null":
-            given[name] = value
-    return given
+    return {
+        name: value
+        for name in schema.EXTENSIONS
+        if (value := getattr(wire, name)) and bytes(value) != b"null"
+    }
 
 
 # --- for an upstream -----------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class TextSource(Struct, frozen=True, gc=False, tag="text"):
     media_type: str = "text/plain"
 
 
-class TextBlock(Struct, frozen=True, tag="text", omit_defaults=True):
+class TextBlock(Struct, frozen=True, gc=False, tag="text", omit_defaults=True):
     text: str
     citations: list[Raw] | None = None
     cache_control: CacheControl | None = None
@@ -48,7 +48,7 @@ class ImageBlock(Struct, frozen=True, gc=False, tag="image", omit_defaults=True)
     cache_control: CacheControl | None = None
 
 
-class ContentSource(Struct, frozen=True, tag="content"):
+class ContentSource(Struct, frozen=True, gc=False, tag="content"):
     content: str | list[TextBlock | ImageBlock]
 
 
@@ -56,7 +56,7 @@ class CitationsFlag(Struct, frozen=True, gc=False):
     enabled: bool = False
 
 
-class DocumentBlock(Struct, frozen=True, tag="document", omit_defaults=True):
+class DocumentBlock(Struct, frozen=True, gc=False, tag="document", omit_defaults=True):
     source: Base64Source | UrlSource | FileSource | TextSource | ContentSource
     title: str | None = None
     context: str | None = None
@@ -64,7 +64,7 @@ class DocumentBlock(Struct, frozen=True, tag="document", omit_defaults=True):
     cache_control: CacheControl | None = None
 
 
-class SearchResultBlock(Struct, frozen=True, tag="search_result", omit_defaults=True):
+class SearchResultBlock(Struct, frozen=True, gc=False, tag="search_result", omit_defaults=True):
     source: str
     title: str
     content: list[TextBlock]
@@ -80,13 +80,13 @@ class ToolReference(Struct, frozen=True, gc=False, tag="tool_reference"):
 ResultBlock: TypeAlias = TextBlock | ImageBlock | DocumentBlock | SearchResultBlock | ToolReference
 
 
-class ToolUseBlock(Struct, frozen=True, tag="tool_use", omit_defaults=True):
+class ToolUseBlock(Struct, frozen=True, gc=False, tag="tool_use", omit_defaults=True):
     id: str
     name: str
     input: Raw = NO_RAW
 
 
-class ToolResultBlock(Struct, frozen=True, tag="tool_result", omit_defaults=True):
+class ToolResultBlock(Struct, frozen=True, gc=False, tag="tool_result", omit_defaults=True):
     tool_use_id: str
     content: str | list[ResultBlock] | None = None
     is_error: bool | None = None
@@ -129,12 +129,12 @@ BLOCK_TYPES: Final = frozenset(
 RoleName: TypeAlias = Literal["user", "assistant", "system"]
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     role: RoleName
     content: str | list[Block]
 
 
-class RawMessage(Struct, frozen=True):
+class RawMessage(Struct, frozen=True, gc=False):
     """A message some of whose blocks are not in `Block`."""
 
     role: RoleName
@@ -153,7 +153,7 @@ class BlockHead(Struct, frozen=True, gc=False):
 # --- requests ------------------------------------------------------------------------------------
 
 
-class ToolDefinition(Struct, frozen=True, omit_defaults=True):
+class ToolDefinition(Struct, frozen=True, gc=False, omit_defaults=True):
     """A tool, in any of the shapes a client may declare."""
 
     name: str = ""
@@ -180,12 +180,12 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
     display: str | None = None
 
 
-class Format(Struct, frozen=True):
+class Format(Struct, frozen=True, gc=False):
     type: Literal["json_schema"]
     schema: Raw
 
 
-class OutputConfig(Struct, frozen=True, omit_defaults=True):
+class OutputConfig(Struct, frozen=True, gc=False, omit_defaults=True):
     effort: str | None = None
     format: Format | None = None
 
@@ -194,7 +194,7 @@ class Metadata(Struct, frozen=True, gc=False):
     user_id: str | None = None
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class Request(Struct, frozen=True, gc=False, kw_only=True):
     """What a client sends.  `EXTENSIONS` names the fields that are kept as they are."""
 
     model: str
@@ -245,7 +245,7 @@ EXTENSIONS: Final = (
 )
 
 
-class RawMessages(Struct, frozen=True):
+class RawMessages(Struct, frozen=True, gc=False):
     """The conversation of a request, blocks unread."""
 
     messages: list[RawMessage]

@@ -24,57 +24,57 @@ _FREE_INPUT: Final = Raw(
 )
 
 
-class _Function(Struct, omit_defaults=True):
+class _Function(Struct, gc=False, omit_defaults=True):
     name: str
     description: str = ""
     parameters: Raw = EMPTY
     strict: bool | None = None
 
 
-class _FunctionTool(Struct):
+class _FunctionTool(Struct, gc=False):
     type: str
     function: _Function
 
 
-class _Grammar(Struct):
+class _Grammar(Struct, gc=False):
     definition: str
     syntax: str
 
 
-class _Format(Struct):
+class _Format(Struct, gc=False):
     type: str
     grammar: _Grammar
 
 
-class _Custom(Struct, omit_defaults=True):
+class _Custom(Struct, gc=False, omit_defaults=True):
     name: str
     description: str = ""
     format: _Format | None = None
 
 
-class CustomTool(Struct):
+class CustomTool(Struct, gc=False):
     type: str
     custom: _Custom
 
 
-class _Place(Struct, omit_defaults=True):
+class _Place(Struct, gc=False, omit_defaults=True):
     city: str | None = None
     country: str | None = None
     region: str | None = None
     timezone: str | None = None
 
 
-class _Location(Struct):
+class _Location(Struct, gc=False):
     type: str
     approximate: _Place
 
 
-class SearchOptions(Struct, omit_defaults=True):
+class SearchOptions(Struct, gc=False, omit_defaults=True):
     search_context_size: str | None = None
     user_location: _Location | None = None
 
 
-class _ForeignSearch(Struct):
+class _ForeignSearch(Struct, gc=False):
     """What a web search of another dialect may ask for and this one can say."""
 
     search_context_size: str | None = None
@@ -85,7 +85,7 @@ OutTool: TypeAlias = _FunctionTool | CustomTool | Raw
 _FOREIGN_SEARCH: Final = msgspec.json.Decoder(_ForeignSearch)
 
 
-class Definitions(Struct, frozen=True):
+class Definitions(Struct, gc=False, frozen=True):
     """The tools of a request as an upstream is told them."""
 
     by_name: dict[str, OutTool]  # by the name on the wire

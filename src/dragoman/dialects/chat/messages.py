@@ -19,14 +19,17 @@ from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.history import settle
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
     AudioPart,
     DocumentPart,
     ImagePart,
     OpaquePart,
+    Part,
     ReasoningPart,
     RefusalPart,
     Request,
-    Role,
     SearchResultPart,
     ServerToolPart,
     TextPart,
@@ -38,10 +41,11 @@ from dragoman.turn.tools import wire_name
 
 _GO_ON: Final = "Continue."
 _BETWEEN: Final = "(continued)"  # a turn that is there only because the upstream demands one
+_CUSTOM: Final = Flavor.CUSTOM
 _VALID: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
-class Message(Struct, omit_defaults=True):
+class Message(Struct, gc=False, omit_defaults=True):
     """A message of the user, or an instruction."""
 
     role: str
@@ -49,17 +53,17 @@ class Message(Struct, omit_defaults=True):
     name: str = ""
 
 
-class _Function(Struct):
+class _Function(Struct, gc=False):
     name: str
     arguments: str
 
 
-class _Custom(Struct):
+class _Custom(Struct, gc=False):
     name: str
     input: str
 
 
-class _Call(Struct, omit_defaults=True):
+class _Call(Struct, gc=False, omit_defaults=True):
     id: str
     type: str
     function: _Function | None = None
@@ -67,14 +71,14 @@ class _Call(Struct, omit_defaults=True):
     extra_content: Raw | None = None
 
 
-class AssistantMessage(Struct, omit_defaults=True):
+class AssistantMessage(Struct, gc=False, omit_defaults=True):
     role: str
     content: Content | UnsetType | None = UNSET
     reasoning_content: str = ""
     reasoning: str = ""
-    reasoning_details: list[Raw] = []
+    reasoning_details: list[Raw] | None = None
     refusal: str = ""
-    tool_calls: list[_Call] = []
+    tool_calls: list[_Call] | None = None
     prefix: bool = False
     partial: bool = False
 
@@ -112,15 +116,12 @@ class Messages:
         replay = Replay(turns, self._profile, self._losses, thinks=thinks)
         messages = self._system(instructions)
         for at, turn in enumerate(turns):
-            match turn.role:
-                case Role.SYSTEM:
-                    messages += self._message(self._instructor, turn)
-                case Role.USER:
-                    messages += self._user(turn)
-                case Role.ASSISTANT:
-                    messages += self._assistant(turn, replay, at)
-                case _:
-                    assert_never(turn.role)
+            if turn.role is ASSISTANT:
+                messages += self._assistant(turn, replay, at)
+            elif turn.role is USER:
+                messages += self._user(turn)
+            else:
+                messages += self._message(self._instructor, turn)
         messages = self._alternating(messages)
         self._prefill(messages)
         self._mark_end(messages)
@@ -148,18 +149,20 @@ class Messages:
         """Put instructions inside the conversation into user turns, where the upstream wants that."""
         if self._profile.midturn_system and not self._profile.merge_system:
             return turns
+        if all(turn.role is not SYSTEM for turn in turns):
+            return turns
         placed: list[Turn] = []
         waiting: list[Turn] = []  # reminders for the user's turn that comes next
         for turn in turns:
-            if turn.role is Role.SYSTEM:
+            if turn.role is SYSTEM:
                 self._losses.append(Loss("system_midturn_emulated", turn.path))
-                if placed and placed[-1].role is Role.USER and not waiting:
+                if placed and placed[-1].role is USER and not waiting:
                     placed[-1] = _appended(placed[-1], _reminder(turn))
                 else:
                     waiting.append(_reminder(turn))
                 continue
             for reminder in waiting:
-                if turn.role is Role.USER:
+                if turn.role is USER:
                     turn = structs.replace(turn, parts=reminder.parts + turn.parts)  # noqa: PLW2901
                 else:
                     placed.append(reminder)
@@ -170,35 +173,43 @@ class Messages:
     # --- the user ---------------------------------------------------------------------------------
 
     def _message(self, role: str, turn: Turn, before: Sequence[OutPart] = ()) -> list[OutMessage]:
-        if not before and (not turn.parts or isinstance(turn.parts[-1], ToolResultPart)):
-            return []  # nothing but results, which are written before
         parts = list(before)
         for part in turn.parts:
-            match part:
-                case TextPart() | ImagePart() | DocumentPart() | AudioPart() | SearchResultPart():
-                    parts += self._parts.user(part, turn.path)
-                case OpaquePart():
-                    parts.append(TextOut(self._opaque(part, turn)))
-                case RefusalPart(text=text) | ServerToolPart(summary=text):
-                    parts.append(TextOut(text))
-                case ToolResultPart() | ToolCallPart() | ReasoningPart():
-                    pass  # results are written before, the others are no user's
-                case _:
-                    assert_never(part)
+            if type(part) is TextPart:
+                if part.text:
+                    parts.append(self._parts.marks.text(part.text, part.cache))
+            else:
+                parts += self._beside_text(part, turn)
         if not parts:
             return []
         name = turn.name if self._request.dialect == "chat" and role == "user" else ""
         return [Message(role, self._parts.content(parts), name)]
 
+    def _beside_text(self, part: Part, turn: Turn) -> Sequence[OutPart]:
+        match part:
+            case TextPart() | ImagePart() | DocumentPart() | AudioPart() | SearchResultPart():
+                return self._parts.user(part, turn.path)
+            case OpaquePart():
+                return [TextOut(self._opaque(part, turn))]
+            case RefusalPart(text=text) | ServerToolPart(summary=text):
+                return [TextOut(text)]
+            case ToolResultPart() | ToolCallPart() | ReasoningPart():
+                return []  # results are written before, the others are no user's
+            case _:
+                assert_never(part)
+
     def _user(self, turn: Turn) -> list[OutMessage]:
         messages: list[OutMessage] = []
         attached: list[OutPart] = []
         for part in turn.parts:
-            if isinstance(part, ToolResultPart):
-                call_id = self._ids.of(part.call_id, self._names.get(part.call_id, ""))
-                message, follow = self._results.encode(part, call_id, turn.path)
-                messages.append(message)
-                attached += follow
+            if type(part) is not ToolResultPart:
+                continue
+            call_id = self._ids.of(part.call_id, self._names.get(part.call_id, ""))
+            message, follow = self._results.encode(part, call_id, turn.path)
+            messages.append(message)
+            attached += follow
+        if not attached and len(messages) == len(turn.parts):
+            return messages
         said = self._message("user", turn, attached)
         if messages and said and not self._profile.user_after_tool:
             self._losses.append(Loss("turn_added", turn.path, "after a tool's result"))
@@ -209,38 +220,43 @@ class Messages:
 
     def _assistant(self, turn: Turn, replay: Replay, at: int) -> list[OutMessage]:
         texts: list[TextOut] = []
+        calls: list[_Call] = []
+        thoughts: list[ReasoningPart] = []
+        refusal = ""
         apart = False  # a call stood between the last text and this place
-        message = AssistantMessage("assistant", tool_calls=[])
         for part in turn.parts:
-            match part:
-                case ToolCallPart():
-                    message.tool_calls.append(self._call(part, turn))
-                    apart = bool(texts)
-                case ReasoningPart():
-                    pass  # see `Replay`
-                case TextPart() | RefusalPart() | ServerToolPart() | OpaquePart():
-                    text = self._said(part, message, turn)
-                    if text is not None and text.text:
-                        if apart:
-                            texts.append(TextOut("\n\n"))
-                        texts.append(text)
-                        apart = False
-                case _:
-                    self._losses.append(Loss("content_dropped", turn.path, type(part).__name__))
-        reasoning = replay.of(at)
-        message.reasoning_content = reasoning.content
-        message.reasoning = reasoning.text
-        message.reasoning_details = reasoning.details
-        if not texts and not message.tool_calls and not message.refusal:
+            if type(part) is ToolCallPart:
+                calls.append(self._call(part, turn))
+                apart = bool(texts)
+            elif type(part) is ReasoningPart:
+                thoughts.append(part)
+            elif type(part) is RefusalPart and self._profile.supports_store:
+                refusal += part.text
+            elif (text := self._said(part, turn)) is not None and text.text:
+                if apart:
+                    texts.append(TextOut("\n\n"))
+                texts.append(text)
+                apart = False
+        reasoning = replay.of(at, thoughts, calls=bool(calls))
+        if not texts and not calls and not refusal:
             return []
-        message.content = self._content(texts)
-        return [message]
+        return [
+            AssistantMessage(
+                "assistant",
+                self._content(texts),
+                reasoning.content,
+                reasoning.text,
+                reasoning.details,
+                refusal,
+                calls or None,
+            )
+        ]
 
     def _content(self, texts: list[TextOut]) -> Content | UnsetType | None:
         if self._parts.marks.active and any(part != TextOut(part.text) for part in texts):
             return list(texts)
         if texts:
-            return "".join([part.text for part in texts])
+            return texts[0].text if len(texts) == 1 else "".join([part.text for part in texts])
         match self._profile.empty_assistant_content:
             case "null":
                 return None
@@ -249,22 +265,14 @@ class Messages:
             case "omit":
                 return UNSET
 
-    def _said(
-        self,
-        part: TextPart | RefusalPart | ServerToolPart | OpaquePart,
-        message: AssistantMessage,
-        turn: Turn,
-    ) -> TextOut | None:
-        """Return what the assistant said as text; a refusal may have its own field."""
+    def _said(self, part: Part, turn: Turn) -> TextOut | None:
+        """Return what the assistant said as text."""
         match part:
-            case TextPart(text=text, cache=cache, citations=citations):
-                if citations:
+            case TextPart():
+                if part.citations:
                     self._losses.append(Loss("citations_dropped", turn.path))
-                return self._parts.marks.text(text, cache)
+                return self._parts.marks.text(part.text, part.cache)
             case RefusalPart(text=text):
-                if self._profile.supports_store:
-                    message.refusal += text
-                    return None
                 self._losses.append(Loss("refusal_as_text", turn.path))
                 return TextOut(text)
             case ServerToolPart(summary=summary):
@@ -273,7 +281,8 @@ class Messages:
             case OpaquePart():
                 return TextOut(self._opaque(part, turn))
             case _:
-                assert_never(part)
+                self._losses.append(Loss("content_dropped", turn.path, type(part).__name__))
+                return None
 
     def _opaque(self, part: OpaquePart, turn: Turn) -> str:
         if part.text:
@@ -288,12 +297,11 @@ class Messages:
     def _call(self, part: ToolCallPart, turn: Turn) -> _Call:
         name = wire_name(part.name, part.namespace)
         self._names[part.id] = name
-        call = _Call(self._ids.of(part.id, name), "function")
-        if part.flavor is Flavor.CUSTOM and self._profile.supports_custom_tools:
-            call.type = "custom"
-            call.custom = _Custom(name, part.arguments)
+        call_id = self._ids.of(part.id, name)
+        if part.flavor is _CUSTOM and self._profile.supports_custom_tools:
+            call = _Call(call_id, "custom", custom=_Custom(name, part.arguments))
         else:
-            call.function = _Function(name, self._arguments(part, turn))
+            call = _Call(call_id, "function", _Function(name, self._arguments(part, turn)))
         for state in part.opaque:
             if state.kind is OpaqueKind.TOOL_SIGNATURE and state.origin in (
                 self._profile.origin,
@@ -306,7 +314,7 @@ class Messages:
 
     def _arguments(self, part: ToolCallPart, turn: Turn) -> str:
         """Return a call's arguments: as they are if they are an object, else mended into one."""
-        if part.flavor is Flavor.CUSTOM:
+        if part.flavor is _CUSTOM:
             return encode({"input": part.arguments}).decode()
         try:
             _VALID.decode(part.arguments)
@@ -388,7 +396,7 @@ def _reminder(turn: Turn) -> Turn:
         else part
         for part in turn.parts
     )
-    return Turn(Role.USER, parts, path=turn.path)
+    return Turn(USER, parts, path=turn.path)
 
 
 def _joined(one: Content | UnsetType, other: Content | UnsetType) -> Content:

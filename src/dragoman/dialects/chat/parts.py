@@ -26,47 +26,47 @@ from dragoman.turn.request import (
 _MAX_MARKS: Final = 4  # of a prefix worth caching; vendors take no more
 
 
-class CacheControl(Struct, omit_defaults=True):
+class CacheControl(Struct, gc=False, omit_defaults=True):
     type: str
     ttl: str = ""
 
 
-class Breakpoint(Struct):
+class Breakpoint(Struct, gc=False):
     mode: str
     ttl: str
 
 
-class TextOut(Struct, omit_defaults=True, tag="text"):
+class TextOut(Struct, gc=False, omit_defaults=True, tag="text"):
     text: str
     cache_control: CacheControl | None = None
     prompt_cache_breakpoint: Breakpoint | None = None
 
 
-class _Url(Struct, omit_defaults=True):
+class _Url(Struct, gc=False, omit_defaults=True):
     url: str
     detail: str = ""
 
 
-class ImageOut(Struct, tag="image_url"):
+class ImageOut(Struct, gc=False, tag="image_url"):
     image_url: _Url
 
 
-class _File(Struct, omit_defaults=True):
+class _File(Struct, gc=False, omit_defaults=True):
     filename: str = ""
     file_data: str = ""
     file_id: str = ""
 
 
-class FileOut(Struct, tag="file"):
+class FileOut(Struct, gc=False, tag="file"):
     file: _File
 
 
-class _Audio(Struct):
+class _Audio(Struct, gc=False):
     data: str
     format: str
 
 
-class AudioOut(Struct, tag="input_audio"):
+class AudioOut(Struct, gc=False, tag="input_audio"):
     input_audio: _Audio
 
 
@@ -145,8 +145,10 @@ class Parts:
 
     def content(self, parts: list[OutPart]) -> Content:
         """Return parts as a message's content: a string where nothing else is needed."""
-        if len(parts) == 1 and isinstance(parts[0], TextOut) and _is_bare(parts[0]):
-            return parts[0].text
+        if len(parts) == 1:
+            only = parts[0]
+            if type(only) is TextOut and _is_bare(only):
+                return only.text
         if self._profile.content_parts == "string":
             return "\n".join(part.text for part in parts if isinstance(part, TextOut))
         return parts

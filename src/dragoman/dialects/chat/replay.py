@@ -12,10 +12,9 @@ from dragoman.profiles.profile import Profile
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
+    USER,
     OpaqueState,
     ReasoningPart,
-    Role,
-    ToolCallPart,
     ToolResultPart,
     Turn,
 )
@@ -23,12 +22,15 @@ from dragoman.turn.request import (
 _LIST: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
 
 
-class Replayed(Struct):
+class Replayed(Struct, frozen=True, gc=False):
     """The reasoning fields of one message."""
 
     content: str = ""  # `reasoning_content`
     text: str = ""  # `reasoning`
-    details: list[Raw] = []  # `reasoning_details`
+    details: list[Raw] | None = None  # `reasoning_details`
+
+
+_NOTHING: Final = Replayed()
 
 
 class Replay:
@@ -43,20 +45,28 @@ class Replay:
         self._thinks = thinks  # the upstream is not asked to leave reasoning out
         self._carried = ""  # the last reasoning of the tool chain
         self._dropped = False  # said already
-        self._current = max((at for at, turn in enumerate(turns) if _is_question(turn)), default=-1)
+        # A turn without reasoning may get some all the same.
+        self._fills = profile.carry_reasoning or bool(profile.reasoning_filler)
+        self._current = -1  # the last turn that began anew
+        if profile.replay_reasoning == "current_turn":
+            anew = (at for at, turn in enumerate(turns) if _is_question(turn))
+            self._current = max(anew, default=-1)
 
-    def of(self, at: int) -> Replayed:
-        """Return the reasoning that goes with turn `at`; turns are asked for in order."""
+    def of(self, at: int, parts: Sequence[ReasoningPart], *, calls: bool) -> Replayed:
+        """Return the reasoning that goes with turn `at`; turns are asked for in order.
+
+        `parts` are the turn's own reasoning; `calls` says whether it calls tools.
+        """
+        if not parts and not self._fills:
+            return _NOTHING
         turn = self._turns[at]
         if at and _is_question(self._turns[at - 1]):
             self._carried = ""
-        parts = [part for part in turn.parts if isinstance(part, ReasoningPart)]
-        calls = any(isinstance(part, ToolCallPart) for part in turn.parts)
         if not self._wanted(at, calls=calls):
             if parts and not self._dropped:
                 self._dropped = True
                 self._losses.append(Loss("reasoning_dropped", turn.path))
-            return Replayed()
+            return _NOTHING
         text = "\n\n".join(part.text for part in parts if part.text)
         if self._profile.reasoning_field == "reasoning_details":
             return self._details(parts, turn)
@@ -91,19 +101,18 @@ class Replay:
 
     def _details(self, parts: Sequence[ReasoningPart], turn: Turn) -> Replayed:
         """Give details back to who sent them; text alone goes into the plain field."""
-        replayed = Replayed(details=[])
+        details: list[Raw] = []
         texts: list[str] = []
         for part in parts:
             own = next((state for state in part.opaque if self._is_own(state)), None)
             if own is not None:
                 entries = decode(_LIST, own.data.encode())
-                replayed.details += entries
+                details += entries
             elif any(_is_signed(state) for state in part.opaque):
                 self._losses.append(Loss("opaque_dropped", turn.path))
             elif part.text:
                 texts.append(part.text)
-        replayed.text = "\n\n".join(texts)
-        return replayed
+        return Replayed(text="\n\n".join(texts), details=details or None)
 
     def _is_own(self, state: OpaqueState) -> bool:
         return state.kind is OpaqueKind.DETAILS and state.origin in (
@@ -124,7 +133,7 @@ class Replay:
 def _is_question(turn: Turn) -> bool:
     """Say whether a turn begins anew: results of tools, which stand first, go on with a chain."""
     first = turn.parts[0] if turn.parts else None
-    return turn.role is Role.USER and not isinstance(first, ToolResultPart)
+    return turn.role is USER and not isinstance(first, ToolResultPart)
 
 
 def _is_signed(state: OpaqueState) -> bool:

@@ -28,6 +28,7 @@ from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling
 from dragoman.turn.tools import ToolTable
 
 _PLACED: Final = frozenset(RequestIn.__struct_fields__)
+_NO_WISHES: Final = Sampling()
 _FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
 _JSON_ONLY: Final = "Respond with a single JSON object and nothing else."
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
@@ -237,6 +238,8 @@ class _Encoder:
 
     def _sampling(self) -> dict[str, object]:
         sampling, profile = self._request.sampling, self._profile
+        if sampling == _NO_WISHES:
+            return {}
         temperature = sampling.temperature
         if temperature is not None and temperature > profile.max_temperature:
             least = profile.max_temperature

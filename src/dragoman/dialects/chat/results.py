@@ -21,7 +21,7 @@ from dragoman.turn.request import (
 _NO_OUTPUT = "(no output)"
 
 
-class ToolMessage(Struct):
+class ToolMessage(Struct, gc=False):
     role: str
     tool_call_id: str
     content: Content

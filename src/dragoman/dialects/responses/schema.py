@@ -23,7 +23,7 @@ class Audio(Struct, frozen=True, gc=False):
     format: str
 
 
-class Part(Struct, frozen=True):
+class Part(Struct, frozen=True, gc=False):
     """A content part of a message, a tool output, a summary or a reasoning item."""
 
     type: str
@@ -43,20 +43,20 @@ class Part(Struct, frozen=True):
 # --- items of a history -------------------------------------------------------------------------
 
 
-class MessageItem(Struct, frozen=True, tag_field="type", tag="message"):
+class MessageItem(Struct, frozen=True, gc=False, tag_field="type", tag="message"):
     role: Literal["user", "assistant", "system", "developer"]
     content: str | list[Part] | None = None
     phase: str | None = None
 
 
-class ReasoningItem(Struct, frozen=True, tag_field="type", tag="reasoning"):
+class ReasoningItem(Struct, frozen=True, gc=False, tag_field="type", tag="reasoning"):
     id: str | None = None
     summary: list[Part] | None = None
     content: list[Part] | None = None
     encrypted_content: str | None = None
 
 
-class FunctionCallItem(Struct, frozen=True, tag_field="type", tag="function_call"):
+class FunctionCallItem(Struct, frozen=True, gc=False, tag_field="type", tag="function_call"):
     call_id: str
     name: str
     arguments: str = ""
@@ -64,12 +64,14 @@ class FunctionCallItem(Struct, frozen=True, tag_field="type", tag="function_call
     id: str | None = None
 
 
-class FunctionOutputItem(Struct, frozen=True, tag_field="type", tag="function_call_output"):
+class FunctionOutputItem(
+    Struct, frozen=True, gc=False, tag_field="type", tag="function_call_output"
+):
     call_id: str
     output: str | list[Part] | None = None
 
 
-class CustomCallItem(Struct, frozen=True, tag_field="type", tag="custom_tool_call"):
+class CustomCallItem(Struct, frozen=True, gc=False, tag_field="type", tag="custom_tool_call"):
     call_id: str
     name: str
     input: str = ""
@@ -77,24 +79,28 @@ class CustomCallItem(Struct, frozen=True, tag_field="type", tag="custom_tool_cal
     id: str | None = None
 
 
-class CustomOutputItem(Struct, frozen=True, tag_field="type", tag="custom_tool_call_output"):
+class CustomOutputItem(
+    Struct, frozen=True, gc=False, tag_field="type", tag="custom_tool_call_output"
+):
     call_id: str
     output: str | list[Part] | None = None
 
 
-class LocalShellCallItem(Struct, frozen=True, tag_field="type", tag="local_shell_call"):
+class LocalShellCallItem(Struct, frozen=True, gc=False, tag_field="type", tag="local_shell_call"):
     action: Raw
     call_id: str | None = None
     id: str | None = None
 
 
-class LocalShellOutputItem(Struct, frozen=True, tag_field="type", tag="local_shell_call_output"):
+class LocalShellOutputItem(
+    Struct, frozen=True, gc=False, tag_field="type", tag="local_shell_call_output"
+):
     output: str | list[Part] | None = None
     call_id: str | None = None
     id: str | None = None
 
 
-class ShellCallItem(Struct, frozen=True, tag_field="type", tag="shell_call"):
+class ShellCallItem(Struct, frozen=True, gc=False, tag_field="type", tag="shell_call"):
     call_id: str
     action: Raw
     id: str | None = None
@@ -111,28 +117,30 @@ class ShellOutput(Struct, frozen=True, gc=False):
     outcome: Outcome | None = None
 
 
-class ShellOutputItem(Struct, frozen=True, tag_field="type", tag="shell_call_output"):
+class ShellOutputItem(Struct, frozen=True, gc=False, tag_field="type", tag="shell_call_output"):
     call_id: str
     output: str | list[ShellOutput] | None = None
 
 
-class PatchCallItem(Struct, frozen=True, tag_field="type", tag="apply_patch_call"):
+class PatchCallItem(Struct, frozen=True, gc=False, tag_field="type", tag="apply_patch_call"):
     call_id: str
     operation: Raw
     id: str | None = None
 
 
-class PatchOutputItem(Struct, frozen=True, tag_field="type", tag="apply_patch_call_output"):
+class PatchOutputItem(
+    Struct, frozen=True, gc=False, tag_field="type", tag="apply_patch_call_output"
+):
     call_id: str
     status: str = "completed"
     output: str | None = None
 
 
-class ItemReference(Struct, frozen=True, tag_field="type", tag="item_reference"):
+class ItemReference(Struct, frozen=True, gc=False, tag_field="type", tag="item_reference"):
     id: str
 
 
-class AdditionalToolsItem(Struct, frozen=True, tag_field="type", tag="additional_tools"):
+class AdditionalToolsItem(Struct, frozen=True, gc=False, tag_field="type", tag="additional_tools"):
     tools: list[Raw]
 
 
@@ -182,7 +190,7 @@ class ReasoningConfig(Struct, frozen=True, gc=False):
     generate_summary: str | None = None  # the older name of `summary`
 
 
-class TextFormat(Struct, frozen=True):
+class TextFormat(Struct, frozen=True, gc=False):
     type: Literal["text", "json_object", "json_schema"]
     name: str = ""
     description: str | None = None
@@ -190,12 +198,12 @@ class TextFormat(Struct, frozen=True):
     strict: bool | None = None
 
 
-class TextConfig(Struct, frozen=True):
+class TextConfig(Struct, frozen=True, gc=False):
     format: TextFormat | None = None
     verbosity: str | None = None
 
 
-class RequestBody(Struct, frozen=True):
+class RequestBody(Struct, frozen=True, gc=False):
     """The fields that have a place in the turn's request."""
 
     model: str
@@ -234,7 +242,7 @@ class Environment(Struct, frozen=True, gc=False):
     type: str = ""
 
 
-class ToolDefinition(Struct, frozen=True):
+class ToolDefinition(Struct, frozen=True, gc=False):
     """Any tool; which fields count depends on `type`."""
 
     type: str
@@ -255,7 +263,7 @@ class AllowedTool(Struct, frozen=True, gc=False):
     name: str = ""
 
 
-class ChoiceObject(Struct, frozen=True):
+class ChoiceObject(Struct, frozen=True, gc=False):
     type: str
     name: str | None = None
     namespace: str | None = None
@@ -263,7 +271,7 @@ class ChoiceObject(Struct, frozen=True):
     tools: list[AllowedTool] = []
 
 
-class Head(Struct, frozen=True):
+class Head(Struct, frozen=True, gc=False):
     """What tells an unknown object's kind."""
 
     type: str | None = None
