@@ -1,12 +1,13 @@
-"""Streams as lists of events, and every small way to spoil them."""
+"""Streams as lists of events, every small way to spoil them, and the tests of every strict grammar."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 import msgspec
+import pytest
 
-from dragoman.check import Verdict, check
+from dragoman.check import Ending, Verdict, check, rules
 
 Events = list[Any]  # objects; a string stands for data that is no object
 
@@ -151,3 +152,83 @@ BROKEN_FRAMING: dict[str, Callable[[bytes], bytes]] = {
     "truncated": lambda stream: stream[: stream.index(b"\n\n") + 2],
     "nothing-after-end": lambda stream: stream + stream[: stream.index(b"\n\n") + 2],
 }
+
+
+class GrammarTests:
+    """What every strict grammar is tested for; the test file of each brings the tables.
+
+    Streams are lists of events.  The tables of outcomes hold, for each kind of event, the rules that
+    the judge names first.
+    """
+
+    dialect: str
+    plain: Events  # a stream of text, whose framing is broken
+    legal: Mapping[str, Events]
+    spoiled: Sequence[Events]  # the streams that are mutated
+    removed: Mapping[str, set[str]]
+    doubled: Mapping[str, set[str]]
+    swapped: Mapping[str, set[str]]
+    fields: Mapping[str, str | set[str]]  # whose absence breaks another rule than the usual one
+    triggers: Mapping[str, Events | bytes]  # one stream for each rule, which breaks it first
+    endings: Sequence[tuple[str, Ending, int, int]]  # legal stream, end, blocks, calls
+
+    name = staticmethod(label)
+
+    @staticmethod
+    def usual(field: str) -> str:
+        """Return the rule that the absence of a field breaks."""
+        return "event-name-matches-type" if field == "type" else "required-field"
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        tables = {
+            "legal_name": self.legal,
+            "rule": self.triggers,
+            "framing_rule": BROKEN_FRAMING,
+            "ending": self.endings,
+        }
+        for argument, table in tables.items():
+            if argument in metafunc.fixturenames:
+                ids = [row if isinstance(row, str) else row[0] for row in table]
+                metafunc.parametrize(argument, table, ids=ids)
+
+    def test_legal_stream_is_judged_legal(self, legal_name: str) -> None:
+        verdict = judge(self.dialect, self.legal[legal_name])
+
+        assert () == verdict.violations
+        assert verdict.legal
+
+    def test_events_that_are_removed(self) -> None:
+        assert self.removed == outcomes(self.dialect, self.spoiled, removed, name=self.name)
+
+    def test_events_that_come_twice(self) -> None:
+        assert self.doubled == outcomes(self.dialect, self.spoiled, doubled, name=self.name)
+
+    def test_events_that_change_places(self) -> None:
+        assert self.swapped == outcomes(self.dialect, self.spoiled, swapped, name=self.name)
+
+    def test_fields_that_are_missing(self) -> None:
+        found = field_outcomes(self.dialect, self.spoiled, name=self.name)
+
+        assert set(self.fields) <= set(found)
+        for field, said in found.items():
+            due = self.fields.get(field, self.usual(field.split(": ")[1]))
+            assert ({due} if isinstance(due, str) else due) == said, field
+
+    def test_rule_is_broken_by_its_stream(self, rule: str) -> None:
+        assert rule == outcome(self.dialect, self.triggers[rule])
+
+    def test_rule_of_the_framing_is_broken_by_its_stream(self, framing_rule: str) -> None:
+        stream = BROKEN_FRAMING[framing_rule](render(self.dialect, self.plain))
+
+        assert framing_rule == outcome(self.dialect, stream)
+
+    def test_every_rule_has_a_stream_that_breaks_it(self) -> None:
+        assert set(rules(self.dialect)) == set(self.triggers) | set(BROKEN_FRAMING)
+
+    def test_verdict_counts_and_tells_the_end(self, ending: tuple[str, Ending, int, int]) -> None:
+        name, ended, blocks, calls = ending
+
+        verdict = judge(self.dialect, self.legal[name])
+
+        assert (ended, blocks, calls) == (verdict.ended, verdict.blocks, verdict.calls)
+        assert len(self.legal[name]) == verdict.frames

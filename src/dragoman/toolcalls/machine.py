@@ -25,6 +25,7 @@ _TOLD_BLANKS: Final = frozenset({Where.START, Where.AFTER})
 # Blanks beyond this are text, whatever follows.
 _MAX_BLANKS: Final = 1024
 _SOLID: Final = re.compile(r"\S")
+_MAX_PIECE_CHARS: Final = 4096
 _FENCE_TICKS: Final = 3
 _FENCE: Final = re.compile("`{3,}")
 _EXCERPT_CHARS: Final = 200  # of dropped text, shown in the problem
@@ -91,6 +92,11 @@ class Machine:
     def feed(self, text: str, /) -> None:
         """Take a piece of text."""
         at, end = 0, len(text)
+        if end > _MAX_PIECE_CHARS:
+            # What is left of a piece is copied at every marker: keep that short.
+            for start in range(0, end, _MAX_PIECE_CHARS):
+                self.feed(text[start : start + _MAX_PIECE_CHARS])
+            return
         if self.held:
             text = self.held + text
             self.held = ""

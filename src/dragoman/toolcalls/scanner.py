@@ -112,7 +112,7 @@ class Scanner:
         if found.which and self.outgrown(text, found):
             return None
         # A marker that begins before this one may still be on its way.
-        if found.start > at and self.hold(text, at) < found.start:
+        if found.start > at and self._begins_before(text, at, found.start):
             return None
         return found
 
@@ -136,6 +136,22 @@ class Scanner:
             return len(text)
         match = self._search(begun, text, max(at, len(text) - self.reach))
         return len(text) if match is None else match.start()
+
+    def _begins_before(self, text: str, at: int, to: int) -> bool:
+        """Say whether a marker that begins before `to` may still come: it reaches to the end."""
+        begun = self._begun
+        at = max(at, len(text) - self.reach)
+        if begun is None or at >= to:
+            return False
+        if self.leads is not None and len(self.leads) == 1:
+            at = text.find(self.leads, at, to)
+            while at >= 0:
+                if begun.match(text, at) is not None:
+                    return True
+                at = text.find(self.leads, at + 1, to)
+            return False
+        match = self._search(begun, text, at)
+        return match is not None and match.start() < to
 
     def begins(self, text: str, at: int = 0) -> bool:
         """Say whether all of the text from `at` on may become a marker."""

@@ -42,7 +42,7 @@ FORMAT: Final = Format(
         *opens_section((_SECTION_BEGIN, BLANKS, AHEAD, _AHEAD_CALL)),
         # Text between the opener and the first call belongs to nobody.
         *opens_section(
-            (_SECTION_BEGIN, Run(ANYTHING, 1, 256, name="noise", lazy=True), AHEAD, _AHEAD_CALL),
+            (_SECTION_BEGIN, Run(ANYTHING, 1, 96, name="noise", lazy=True), AHEAD, _AHEAD_CALL),
             noisy=True,
         ),
         *closes((_END,)),

@@ -52,7 +52,7 @@ _JSON_RULES: Final[tuple[Rule, ...]] = (
     *call(*_headers(Run(_NAME_CHARS, 1, 128, name="name")), body=Json()),
     *opens_section((*_SECTION_BEGIN, BLANKS, AHEAD, _AHEAD_CALL)),
     *opens_section(
-        (*_SECTION_BEGIN, Run(ANYTHING, 1, 256, name="noise", lazy=True), AHEAD, _AHEAD_CALL),
+        (*_SECTION_BEGIN, Run(ANYTHING, 1, 96, name="noise", lazy=True), AHEAD, _AHEAD_CALL),
         noisy=True,
     ),
     *marks(("```",), do=Do.SKIP, at={Where.TAIL}),

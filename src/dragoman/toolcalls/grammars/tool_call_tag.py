@@ -94,7 +94,7 @@ def keyed_values(
     named: Pattern = (*key, BLANKS, Run(r"[^<>]", 1, 256, name="key"), *key_end)
     body = Tags(
         param=((*named, BLANKS, *value),),
-        value_end=((*value_end, BLANKS, AHEAD_OR_END, one_of(key, closer, opener)),),
+        value_end=((*value_end, BLANKS, AHEAD_OR_END, one_of(key, value, closer, opener)),),
         value_cut=((AHEAD, *named, BLANKS, *value),),
         call_end=(closer,),
         # A key without its value, a value without its key.
