@@ -2,21 +2,14 @@
 
 from typing import Any
 
-import pytest
-
-from dragoman.check import Ending, check, rules
+from dragoman.check import Ending
 from tests.support.judging import (
-    BROKEN_FRAMING,
     LEGAL,
+    GrammarTests,
     changed,
-    doubled,
-    field_outcomes,
     judge,
     outcome,
-    outcomes,
-    removed,
     render,
-    swapped,
 )
 
 D = "anthropic"
@@ -247,67 +240,26 @@ TRIGGERS = {
     "stop-reason": [*TEXT[:5], *ending(None)],
     "stop-reason-fits-calls": [*CALLS[:-2], *ending("end_turn")],
 }
-
-
-@pytest.mark.parametrize("name", LEGAL_STREAMS)
-def test_legal_stream_is_judged_legal(name):
-    verdict = judge(D, LEGAL_STREAMS[name])
-
-    assert verdict.violations == ()
-    assert verdict.legal
-
-
-def test_events_that_are_removed():
-    assert outcomes(D, SPOILED, removed) == REMOVED
-
-
-def test_events_that_come_twice():
-    assert outcomes(D, SPOILED, doubled) == DOUBLED
-
-
-def test_events_that_change_places():
-    assert outcomes(D, SPOILED, swapped) == SWAPPED
-
-
-def test_fields_that_are_missing():
-    found = field_outcomes(D, SPOILED)
-
-    assert set(FIELDS) <= set(found)
-    for field, said in found.items():
-        usual = "event-name-matches-type" if field.endswith(": type") else "required-field"
-        assert {FIELDS.get(field, usual)} == said, field
-
-
-@pytest.mark.parametrize("rule", TRIGGERS)
-def test_rule_is_broken_by_its_stream(rule):
-    assert rule == outcome(D, TRIGGERS[rule])
-
-
-@pytest.mark.parametrize("rule", BROKEN_FRAMING)
-def test_rule_of_the_framing_is_broken_by_its_stream(rule):
-    verdict = check(D, BROKEN_FRAMING[rule](render(D, TEXT)))
-
-    assert rule == verdict.violations[0].rule
-
-
-def test_every_rule_has_a_stream_that_breaks_it():
-    assert set(rules(D)) == set(TRIGGERS) | set(BROKEN_FRAMING)
-
-
-@pytest.mark.parametrize(
-    ("name", "ended", "blocks", "calls"),
-    [
-        ("text", Ending.FINISH, 1, 0),
-        ("calls", Ending.FINISH, 3, 2),
-        ("failed", Ending.FAILURE, 1, 0),
-        ("error and a last stop", Ending.FAILURE, 1, 0),
-    ],
+# How legal streams end: blocks and calls among them.
+ENDINGS = (
+    ("text", Ending.FINISH, 1, 0),
+    ("calls", Ending.FINISH, 3, 2),
+    ("failed", Ending.FAILURE, 1, 0),
+    ("error and a last stop", Ending.FAILURE, 1, 0),
 )
-def test_verdict_counts_and_tells_the_end(name, ended, blocks, calls):
-    verdict = judge(D, LEGAL_STREAMS[name])
 
-    assert (ended, blocks, calls) == (verdict.ended, verdict.blocks, verdict.calls)
-    assert len(LEGAL_STREAMS[name]) == verdict.frames
+
+class TestMessages(GrammarTests):
+    dialect = D
+    plain = TEXT
+    legal = LEGAL_STREAMS
+    spoiled = SPOILED
+    removed = REMOVED
+    doubled = DOUBLED
+    swapped = SWAPPED
+    fields = FIELDS
+    triggers = TRIGGERS
+    endings = ENDINGS
 
 
 def test_g2_half_call_that_is_closed_before_an_error_is_illegal():

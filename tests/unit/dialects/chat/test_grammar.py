@@ -4,19 +4,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.check import Ending, check, rules
+from dragoman.check import Ending
 from tests.support.judging import (
-    BROKEN_FRAMING,
     LEGAL,
+    GrammarTests,
     changed,
-    doubled,
-    field_outcomes,
     judge,
     outcome,
-    outcomes,
-    removed,
     render,
-    swapped,
 )
 
 D = "chat"
@@ -241,66 +236,27 @@ TRIGGERS = {
     "finish-reason-fits-calls": [ROLE, finish("tool_calls"), DONE],
     "done-marker": TEXT[:-1],
 }
-
-
-@pytest.mark.parametrize("name", LEGAL_STREAMS)
-def test_legal_stream_is_judged_legal(name):
-    verdict = judge(D, LEGAL_STREAMS[name])
-
-    assert verdict.violations == ()
-    assert verdict.legal
-
-
-def test_chunks_that_are_removed():
-    assert outcomes(D, SPOILED, removed, name=kind) == REMOVED
-
-
-def test_chunks_that_come_twice():
-    assert outcomes(D, SPOILED, doubled, name=kind) == DOUBLED
-
-
-def test_chunks_that_change_places():
-    assert outcomes(D, SPOILED, swapped, name=kind) == SWAPPED
-
-
-def test_fields_that_are_missing():
-    found = field_outcomes(D, SPOILED, name=kind)
-
-    assert set(FIELDS) <= set(found)
-    for field, said_of in found.items():
-        assert FIELDS.get(field, {"required-field"}) == said_of, field
-
-
-@pytest.mark.parametrize("rule", TRIGGERS)
-def test_rule_is_broken_by_its_stream(rule):
-    assert rule == outcome(D, TRIGGERS[rule])
-
-
-@pytest.mark.parametrize("rule", BROKEN_FRAMING)
-def test_rule_of_the_framing_is_broken_by_its_stream(rule):
-    verdict = check(D, BROKEN_FRAMING[rule](render(D, TEXT)))
-
-    assert rule == verdict.violations[0].rule
-
-
-def test_every_rule_has_a_stream_that_breaks_it():
-    assert set(rules(D)) == set(TRIGGERS) | set(BROKEN_FRAMING)
-
-
-@pytest.mark.parametrize(
-    ("name", "ended", "blocks", "calls"),
-    [
-        ("text", Ending.FINISH, 1, 0),
-        ("calls", Ending.FINISH, 3, 2),
-        ("failed", Ending.FAILURE, 1, 0),
-        ("two choices", Ending.FINISH, 2, 0),
-    ],
+# How legal streams end: blocks and calls among them.
+ENDINGS = (
+    ("text", Ending.FINISH, 1, 0),
+    ("calls", Ending.FINISH, 3, 2),
+    ("failed", Ending.FAILURE, 1, 0),
+    ("two choices", Ending.FINISH, 2, 0),
 )
-def test_verdict_counts_and_tells_the_end(name, ended, blocks, calls):
-    verdict = judge(D, LEGAL_STREAMS[name])
 
-    assert (ended, blocks, calls) == (verdict.ended, verdict.blocks, verdict.calls)
-    assert len(LEGAL_STREAMS[name]) == verdict.frames
+
+class TestChat(GrammarTests):
+    dialect = D
+    plain = TEXT
+    legal = LEGAL_STREAMS
+    spoiled = SPOILED
+    removed = REMOVED
+    doubled = DOUBLED
+    swapped = SWAPPED
+    fields = FIELDS
+    triggers = TRIGGERS
+    endings = ENDINGS
+    name = staticmethod(kind)
 
 
 def test_marker_without_a_finish_reason_does_not_hide_the_cut():

@@ -4,16 +4,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.check import Ending, check, rules
+from dragoman.check import Ending
 from tests.support.judging import (
-    BROKEN_FRAMING,
     LEGAL,
+    GrammarTests,
     changed,
     doubled,
-    field_outcomes,
     judge,
     outcome,
-    outcomes,
     removed,
     render,
     renumbered,
@@ -359,26 +357,34 @@ TRIGGERS = {
     "call-id-characters": stream(call("fc_1", "functions.weather:0", "{}")),
     "call-id-once": stream(call("fc_1", "a", "{}"), call("fc_2", "a", "{}")),
 }
+# How legal streams end: blocks and calls among them.
+ENDINGS = (
+    ("text", Ending.FINISH, 1, 0),
+    ("calls", Ending.FINISH, 4, 2),
+    ("custom", Ending.FINISH, 1, 1),
+    ("failed", Ending.FAILURE, 1, 0),
+    ("error event", Ending.FAILURE, 1, 0),
+    ("call cut by the limit", Ending.FINISH, 1, 1),
+)
 
 
-@pytest.mark.parametrize("name", LEGAL_STREAMS)
-def test_legal_stream_is_judged_legal(name):
-    verdict = judge(D, LEGAL_STREAMS[name])
+class TestResponses(GrammarTests):
+    dialect = D
+    plain = TEXT
+    legal = LEGAL_STREAMS
+    spoiled = SPOILED
+    removed = REMOVED
+    doubled = DOUBLED
+    swapped = SWAPPED
+    fields = FIELDS
+    triggers = TRIGGERS
+    endings = ENDINGS
 
-    assert verdict.violations == ()
-    assert verdict.legal
-
-
-def test_events_that_are_removed():
-    assert outcomes(D, SPOILED, removed) == REMOVED
-
-
-def test_events_that_come_twice():
-    assert outcomes(D, SPOILED, doubled) == DOUBLED
-
-
-def test_events_that_change_places():
-    assert outcomes(D, SPOILED, swapped) == SWAPPED
+    @staticmethod
+    def usual(field):
+        if field.startswith("response.output."):
+            return "output-equals-items"
+        return "sequence-number" if field == "sequence_number" else GrammarTests.usual(field)
 
 
 @pytest.mark.parametrize("mutate", [removed, doubled, swapped])
@@ -391,55 +397,6 @@ def test_every_change_of_events_shows_in_their_numbers(mutate):
             assert found & {"sequence-number", "nothing-after-end"} or (
                 last and "truncated" in found
             )
-
-
-def test_fields_that_are_missing():
-    found = field_outcomes(D, SPOILED)
-
-    assert set(FIELDS) <= set(found)
-    for field, said in found.items():
-        name = field.split(": ")[1]
-        usual = {
-            "type": "event-name-matches-type",
-            "sequence_number": "sequence-number",
-        }.get(name, "required-field")
-        if name.startswith("response.output."):
-            usual = "output-equals-items"
-        assert {FIELDS.get(field, usual)} == said, field
-
-
-@pytest.mark.parametrize("rule", TRIGGERS)
-def test_rule_is_broken_by_its_stream(rule):
-    assert rule == outcome(D, TRIGGERS[rule])
-
-
-@pytest.mark.parametrize("rule", BROKEN_FRAMING)
-def test_rule_of_the_framing_is_broken_by_its_stream(rule):
-    verdict = check(D, BROKEN_FRAMING[rule](render(D, TEXT)))
-
-    assert rule == verdict.violations[0].rule
-
-
-def test_every_rule_has_a_stream_that_breaks_it():
-    assert set(rules(D)) == set(TRIGGERS) | set(BROKEN_FRAMING)
-
-
-@pytest.mark.parametrize(
-    ("name", "ended", "blocks", "calls"),
-    [
-        ("text", Ending.FINISH, 1, 0),
-        ("calls", Ending.FINISH, 4, 2),
-        ("custom", Ending.FINISH, 1, 1),
-        ("failed", Ending.FAILURE, 1, 0),
-        ("error event", Ending.FAILURE, 1, 0),
-        ("call cut by the limit", Ending.FINISH, 1, 1),
-    ],
-)
-def test_verdict_counts_and_tells_the_end(name, ended, blocks, calls):
-    verdict = judge(D, LEGAL_STREAMS[name])
-
-    assert (ended, blocks, calls) == (verdict.ended, verdict.blocks, verdict.calls)
-    assert len(LEGAL_STREAMS[name]) == verdict.frames
 
 
 def test_b6_arguments_that_come_without_deltas_are_illegal():
