@@ -9,7 +9,7 @@ class Report:
 
     def __init__(self, *, strict: bool) -> None:
         self.losses: list[Loss] = []
-        self._strict = strict
+        self.strict = strict
 
     def note(self, loss: Loss) -> None:
         """Tell what changes nothing of the request's meaning."""
@@ -21,7 +21,7 @@ class Report:
         Raises:
             Untranslatable: the target is strict.
         """
-        if self._strict:
+        if self.strict:
             detail = f": {loss.detail}" if loss.detail else ""
             reason = f"this upstream cannot take it ({loss.code}{detail})"
             raise Untranslatable(reason, path=loss.path)

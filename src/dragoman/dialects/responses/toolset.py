@@ -1,43 +1,23 @@
 """Tools and tool choice for a Responses upstream."""
 
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.responses.definitions import Audience, define
 from dragoman.dialects.responses.report import Report
 from dragoman.dialects.responses.request import ResponsesRequest
-from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.shells import BY_FLAVOR
 from dragoman.dialects.responses.tools import base_kind, namespace_descriptions
 from dragoman.errors import Untranslatable
 from dragoman.profiles.profile import Profile
-from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.loss import Loss
-from dragoman.turn.request import Request, Tool, ToolChoice
+from dragoman.turn.request import Request, ToolChoice
 from dragoman.turn.tools import ToolTable, wire_name
 
-_Definition: TypeAlias = dict[str, object] | Raw
-_VENDOR: Final = "openai"
-_NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')
-_FREE_TEXT: Final = Raw(
-    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
-    b'"additionalProperties":false}'
-)
-
-
-class _Search(Struct, frozen=True):
-    """What two vendors' definitions of a web search have in common."""
-
-    allowed_domains: list[str] | None = None
-    blocked_domains: list[str] | None = None
-    max_uses: int | None = None
-    user_location: Raw = NULL
-
-
-_SEARCH: Final = msgspec.json.Decoder(_Search)
 _LIST: Final = msgspec.json.Decoder(list[Raw] | None)
 
 
@@ -51,21 +31,15 @@ class Toolset:
         self._native = native
         if not native:
             ToolTable.of(request.tools)  # refuses two tools that have one name once flattened
-        self.tools: list[_Definition] = []
-        self._namespaces: dict[str, list[_Definition]] = {}
-        self._descriptions: dict[str, str] = {}  # of namespaces
-        if native and isinstance(request, ResponsesRequest) and "tools" in request.settings:
-            self._descriptions = namespace_descriptions(
-                _LIST.decode(request.settings["tools"]) or ()
-            )
-        self._sent: dict[tuple[str, str], Tool] = {}
+        tools = request.tools
         chosen = self._chosen_only()
-        for tool in request.tools:
-            if chosen and tool.name not in chosen and not tool.server:
-                continue
-            definition = self._definition(tool)
-            if definition is not None:
-                self._add(tool, definition)
+        if chosen:
+            tools = tuple(tool for tool in tools if tool.server or tool.name in chosen)
+        namespaces = _namespaces(request) if native else ()
+        defined = define(tools, Audience(profile, native, report.strict, namespaces))
+        report.losses += defined.losses
+        self._sent = defined.sent
+        self.tools: Raw | None = defined.json if defined.sent else None
         self.choice = self._choice()
         self.parallel = self._parallel()
 
@@ -78,106 +52,6 @@ class Toolset:
         """Leave the choice to the model after all."""
         self._report.lose(Loss("tool_choice_adjusted", "$.tool_choice", "became auto"))
         self.choice = "auto"
-
-    # --- definitions ----------------------------------------------------------------------------
-
-    def _add(self, tool: Tool, definition: _Definition) -> None:
-        self._sent[tool.name, tool.namespace] = tool
-        if not (tool.namespace and self._native):
-            self.tools.append(definition)
-            return
-        group = self._namespaces.get(tool.namespace)
-        if group is None:
-            group = self._namespaces[tool.namespace] = []
-            self.tools.append(
-                {
-                    "type": "namespace",
-                    "name": tool.namespace,
-                    "description": self._descriptions.get(tool.namespace, ""),
-                    "tools": group,
-                }
-            )
-        group.append(definition)
-
-    def _definition(self, tool: Tool) -> _Definition | None:
-        if tool.server:
-            return self._server_tool(tool)
-        for option in tool.options:
-            self._report.note(Loss("tool_option_dropped", tool.path, option))
-        if tool.flavor in BY_FLAVOR and self._native and tool.raw is not None:
-            return tool.raw
-        if tool.flavor is Flavor.CUSTOM and self._native:
-            return self._custom(tool)
-        return self._function(tool)
-
-    def _function(self, tool: Tool) -> _Definition:
-        description = tool.description
-        schema = tool.schema or _NO_ARGUMENTS
-        if tool.flavor is Flavor.CUSTOM:
-            schema = _FREE_TEXT
-            if tool.grammar is not None:
-                syntax, definition = tool.grammar
-                self._report.lose(Loss("grammar_not_enforced", tool.path))
-                note = f"The input must match this {syntax} grammar:\n{definition}"
-                description = f"{description}\n\n{note}" if description else note
-        for example in tool.examples:
-            description += f"\n\nExample input: {bytes(example).decode()}"
-        schema = rewrite(
-            without_meta(schema), self._profile.schema_dialect, path=f"{tool.path}.parameters"
-        )
-        item: dict[str, object] = {"type": "function", "name": self._name(tool)}
-        if description:
-            item["description"] = description
-        item["parameters"] = schema
-        # An absent value is read as true by OpenAI.
-        item["strict"] = bool(tool.strict)
-        return item
-
-    def _custom(self, tool: Tool) -> _Definition:
-        item: dict[str, object] = {"type": "custom", "name": self._name(tool)}
-        if tool.description:
-            item["description"] = tool.description
-        if tool.grammar is not None:
-            syntax, definition = tool.grammar
-            item["format"] = {"type": "grammar", "syntax": syntax, "definition": definition}
-        else:
-            item["format"] = {"type": "text"}
-        return item
-
-    def _name(self, tool: Tool) -> str:
-        if self._native and tool.namespace:
-            return tool.name
-        name = wire_name(tool.name, tool.namespace)
-        if name != tool.name and not tool.namespace:
-            self._report.note(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
-        return name
-
-    def _server_tool(self, tool: Tool) -> _Definition | None:
-        kind = base_kind(tool.kind)
-        own = tool.vendor == _VENDOR and tool.raw is not None
-        if own and (self._native or kind in self._profile.server_tools):
-            return tool.raw
-        if kind == "web_search" and kind in self._profile.server_tools and tool.raw is not None:
-            return self._search(tool, tool.raw)
-        self._report.lose(Loss("server_tool_dropped", tool.path, tool.kind))
-        return None
-
-    def _search(self, tool: Tool, raw: Raw) -> _Definition:
-        try:
-            given = _SEARCH.decode(raw)
-        except msgspec.MsgspecError:
-            given = _Search()
-        item: dict[str, object] = {"type": "web_search"}
-        if given.allowed_domains:
-            item["filters"] = {"allowed_domains": given.allowed_domains}
-        if given.user_location != NULL:
-            item["user_location"] = given.user_location
-        for name in ("blocked_domains", "max_uses"):
-            if getattr(given, name) is not None:
-                self._report.lose(Loss("tool_option_dropped", tool.path, name))
-        return item
-
-    # --- choice ---------------------------------------------------------------------------------
 
     def _chosen_only(self) -> frozenset[str]:
         """Return the tools to send, for upstreams that cannot be told which to use; empty: all."""
@@ -193,7 +67,7 @@ class Toolset:
         path = "$.tool_choice"
         if choice.mode == "tool" and self._request.tools:
             self._refuse_dropped(choice)
-        if not self.tools:
+        if self.tools is None:
             self._report.note(Loss("tool_choice_dropped", path))
             return None
         if choice.mode == "none":
@@ -215,7 +89,7 @@ class Toolset:
         if self._profile.tool_choice_none:
             return "none"
         if not self._request.has_calls:
-            self.tools = []
+            self.tools = None
             return None
         self._report.lose(Loss("tool_choice_adjusted", path, "none is not known"))
         return None
@@ -250,10 +124,20 @@ class Toolset:
 
     def _parallel(self) -> bool | None:
         wish = self._request.parallel
-        if wish is None or not self.tools:
+        if wish is None or self.tools is None:
             return None
         if not self._profile.supports_parallel_flag:
             if not wish:
                 self._report.lose(Loss("parallel_not_enforced", path_of(self._request, "parallel")))
             return None
         return wish
+
+
+def _namespaces(request: Request) -> tuple[tuple[str, str], ...]:
+    """Return names and descriptions of the namespaces that the client declared."""
+    if not isinstance(request, ResponsesRequest) or "tools" not in request.settings:
+        return ()
+    if not any(tool.namespace for tool in request.tools):
+        return ()
+    raws = _LIST.decode(request.settings["tools"]) or ()
+    return tuple(namespace_descriptions(raws).items())

@@ -73,7 +73,7 @@ class _Encoding:
         toolset = Toolset(request, self._profile, self._report, native=self._native)
         text = self._text_settings()
         self._history()
-        if toolset.tools:
+        if toolset.tools is not None:
             body["tools"] = toolset.tools
         if toolset.choice is not None:
             body["tool_choice"] = toolset.choice

@@ -1,0 +1,184 @@
+"""Tool definitions of any client, for a Responses upstream."""
+
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.responses.report import Report
+from dragoman.dialects.responses.schema import NULL
+from dragoman.dialects.responses.shells import BY_FLAVOR
+from dragoman.dialects.responses.tools import base_kind
+from dragoman.profiles.profile import Profile
+from dragoman.profiles.schema import rewrite, without_meta
+from dragoman.turn.events import Flavor
+from dragoman.turn.known import made_once
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import Tool
+from dragoman.turn.tools import wire_name
+
+_Definition: TypeAlias = dict[str, object] | Raw
+_VENDOR: Final = "openai"
+_NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')
+_FREE_TEXT: Final = Raw(
+    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
+    b'"additionalProperties":false}'
+)
+
+
+class _Search(Struct, frozen=True):
+    """What two vendors' definitions of a web search have in common."""
+
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
+    max_uses: int | None = None
+    user_location: Raw = NULL
+
+
+_SEARCH: Final = msgspec.json.Decoder(_Search)
+
+
+class Definitions(Struct, frozen=True, gc=False):
+    """The tools of a request as an upstream is told them."""
+
+    sent: dict[tuple[str, str], Tool]  # by name and namespace
+    json: Raw  # all of them, as a list
+    losses: tuple[Loss, ...]
+
+
+class Audience(Struct, frozen=True, gc=False):
+    """Whom tools are defined for."""
+
+    profile: Profile
+    native: bool  # the upstream has the dialect's own tools and namespaces
+    strict: bool  # a loss is refused
+    namespaces: tuple[tuple[str, str], ...]  # their names and descriptions
+
+
+@made_once
+def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
+    """Return the definitions.
+
+    Raises:
+        Untranslatable: something is lost, and the target is strict.
+    """
+    definer = _Definer(audience)
+    for tool in tools:
+        definer.define(tool)
+    return Definitions(definer.sent, Raw(encode(definer.tools)), tuple(definer.report.losses))
+
+
+class _Definer:
+    """Define one tool after the other."""
+
+    def __init__(self, audience: Audience) -> None:
+        self.tools: list[_Definition] = []
+        self.sent: dict[tuple[str, str], Tool] = {}
+        self.report = Report(strict=audience.strict)
+        self._profile = audience.profile
+        self._native = audience.native
+        self._namespaces: dict[str, list[_Definition]] = {}
+        self._descriptions = dict(audience.namespaces)
+
+    def define(self, tool: Tool) -> None:
+        """Add a tool, unless the upstream does not have it."""
+        definition = self._definition(tool)
+        if definition is not None:
+            self._add(tool, definition)
+
+    def _add(self, tool: Tool, definition: _Definition) -> None:
+        self.sent[tool.name, tool.namespace] = tool
+        if not (tool.namespace and self._native):
+            self.tools.append(definition)
+            return
+        group = self._namespaces.get(tool.namespace)
+        if group is None:
+            group = self._namespaces[tool.namespace] = []
+            self.tools.append(
+                {
+                    "type": "namespace",
+                    "name": tool.namespace,
+                    "description": self._descriptions.get(tool.namespace, ""),
+                    "tools": group,
+                }
+            )
+        group.append(definition)
+
+    def _definition(self, tool: Tool) -> _Definition | None:
+        if tool.server:
+            return self._server_tool(tool)
+        for option in tool.options:
+            self.report.note(Loss("tool_option_dropped", tool.path, option))
+        if tool.flavor in BY_FLAVOR and self._native and tool.raw is not None:
+            return tool.raw
+        if tool.flavor is Flavor.CUSTOM and self._native:
+            return self._custom(tool)
+        return self._function(tool)
+
+    def _function(self, tool: Tool) -> _Definition:
+        description = tool.description
+        schema = tool.schema or _NO_ARGUMENTS
+        if tool.flavor is Flavor.CUSTOM:
+            schema = _FREE_TEXT
+            if tool.grammar is not None:
+                syntax, definition = tool.grammar
+                self.report.lose(Loss("grammar_not_enforced", tool.path))
+                note = f"The input must match this {syntax} grammar:\n{definition}"
+                description = f"{description}\n\n{note}" if description else note
+        for example in tool.examples:
+            description += f"\n\nExample input: {bytes(example).decode()}"
+        schema = rewrite(
+            without_meta(schema), self._profile.schema_dialect, path=f"{tool.path}.parameters"
+        )
+        item: dict[str, object] = {"type": "function", "name": self._name(tool)}
+        if description:
+            item["description"] = description
+        item["parameters"] = schema
+        # An absent value is read as true by OpenAI.
+        item["strict"] = bool(tool.strict)
+        return item
+
+    def _custom(self, tool: Tool) -> _Definition:
+        item: dict[str, object] = {"type": "custom", "name": self._name(tool)}
+        if tool.description:
+            item["description"] = tool.description
+        if tool.grammar is not None:
+            syntax, definition = tool.grammar
+            item["format"] = {"type": "grammar", "syntax": syntax, "definition": definition}
+        else:
+            item["format"] = {"type": "text"}
+        return item
+
+    def _name(self, tool: Tool) -> str:
+        if self._native and tool.namespace:
+            return tool.name
+        name = wire_name(tool.name, tool.namespace)
+        if name != tool.name and not tool.namespace:
+            self.report.note(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
+        return name
+
+    def _server_tool(self, tool: Tool) -> _Definition | None:
+        kind = base_kind(tool.kind)
+        own = tool.vendor == _VENDOR and tool.raw is not None
+        if own and (self._native or kind in self._profile.server_tools):
+            return tool.raw
+        if kind == "web_search" and kind in self._profile.server_tools and tool.raw is not None:
+            return self._search(tool, tool.raw)
+        self.report.lose(Loss("server_tool_dropped", tool.path, tool.kind))
+        return None
+
+    def _search(self, tool: Tool, raw: Raw) -> _Definition:
+        try:
+            given = _SEARCH.decode(raw)
+        except msgspec.MsgspecError:
+            given = _Search()
+        item: dict[str, object] = {"type": "web_search"}
+        if given.allowed_domains:
+            item["filters"] = {"allowed_domains": given.allowed_domains}
+        if given.user_location != NULL:
+            item["user_location"] = given.user_location
+        for name in ("blocked_domains", "max_uses"):
+            if getattr(given, name) is not None:
+                self.report.lose(Loss("tool_option_dropped", tool.path, name))
+        return item
