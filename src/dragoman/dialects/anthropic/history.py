@@ -23,6 +23,9 @@ from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.history import settle
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
     AudioPart,
     DocumentPart,
     ImagePart,
@@ -45,6 +48,8 @@ OutBlock: TypeAlias = schema.Block | Raw
 
 _CONTINUED: Final = "(continued)"
 _GO_ON: Final = "Continue."
+_THINKING: Final = frozenset({schema.ThinkingBlock, schema.RedactedBlock})
+_CUSTOM: Final = Flavor.CUSTOM
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ROLES: Final[dict[Role, schema.RoleName]] = {
     Role.USER: "user",
@@ -75,7 +80,7 @@ class History:
         self._ids = UpstreamIds(target.profile.id_style, target.known_ids)
         self._names: dict[str, str] = {}  # of calls, by id: results need them
         leading = 0
-        while leading < len(request.turns) and request.turns[leading].role is Role.SYSTEM:
+        while leading < len(request.turns) and request.turns[leading].role is SYSTEM:
             leading += 1
         # Instructions before any other turn are part of the system prompt wherever they stand.
         self.leading: tuple[Turn, ...] = request.turns[:leading]
@@ -117,18 +122,16 @@ class History:
     def _place_instructions(self) -> Iterable[Turn]:
         """Put each instruction where the upstream takes one, or make it marked user text."""
         if not self._profile.midturn_system:
-            return [
-                self._reminder(turn) if turn.role is Role.SYSTEM else turn for turn in self._turns
-            ]
+            return [self._reminder(turn) if turn.role is SYSTEM else turn for turn in self._turns]
         placed: list[Turn] = []
         waiting: list[Turn] = []  # instructions that stand behind an assistant's turn
         for turn in self._turns:
-            if turn.role is not Role.SYSTEM:
+            if turn.role is not SYSTEM:
                 placed.append(turn)
-                if turn.role is Role.USER:
+                if turn.role is USER:
                     placed += waiting
                     waiting.clear()
-            elif placed and placed[-1].role is not Role.ASSISTANT:
+            elif placed and placed[-1].role is not ASSISTANT:
                 placed.append(turn)
             else:
                 waiting.append(turn)
@@ -142,7 +145,7 @@ class History:
             else part
             for part in turn.parts
         )
-        return Turn(Role.USER, parts, path=turn.path)
+        return Turn(USER, parts, path=turn.path)
 
     # --- the last turn ----------------------------------------------------------------------------
 
@@ -150,7 +153,7 @@ class History:
         """Take away the thinking that an assistant's turn ends with, and turns of nothing else."""
         for message in messages:
             content = message.content
-            while content and isinstance(content[-1], schema.ThinkingBlock | schema.RedactedBlock):
+            while content and type(content[-1]) in _THINKING:
                 content.pop()
                 path = path_of(self._request, "messages")
                 detail = "an assistant's turn cannot end with thinking"
@@ -178,23 +181,27 @@ class History:
         """Say whether the tool loop at the end begins with an assistant's turn without thinking."""
         first: OutMessage | None = None
         for message in reversed(messages):
-            if message.role == "user" and not any(
-                isinstance(block, schema.ToolResultBlock) for block in message.content
-            ):
-                break
             if message.role == "assistant":
                 first = message
+            elif message.role == "user" and type(message.content[0]) is not schema.ToolResultBlock:
+                break  # results come first in their turn
         if first is None or messages[-1].role == "assistant":
             return False
-        return not isinstance(first.content[0], schema.ThinkingBlock | schema.RedactedBlock)
+        return type(first.content[0]) not in _THINKING
 
     # --- parts ------------------------------------------------------------------------------------
 
     def _blocks(self, turn: Turn) -> list[OutBlock]:
         blocks: list[OutBlock] = []
         for part in turn.parts:
-            block = self._block(part, turn)
-            if block is not None:
+            if type(part) is TextPart:
+                if (text := self._text(part, turn)) is not None:
+                    blocks.append(text)
+            elif type(part) is ToolCallPart:
+                blocks.append(self._call(part, turn))
+            elif type(part) is ToolResultPart:
+                blocks.append(self._result(part, turn))
+            elif (block := self._block(part, turn)) is not None:
                 blocks.append(block)
         return blocks
 
@@ -218,7 +225,7 @@ class History:
             case OpaquePart():
                 return self._opaque(part, turn)
             case ImagePart() | DocumentPart() | SearchResultPart():
-                if turn.role is Role.ASSISTANT:
+                if turn.role is ASSISTANT:
                     self._losses.append(Loss("content_dropped", turn.path, "only users send files"))
                     return None
                 return self._files.encode(part, turn.path)
@@ -274,7 +281,7 @@ class History:
 
     def _input(self, part: ToolCallPart, turn: Turn) -> Raw:
         """Return a call's arguments, byte for byte if they are an object."""
-        if part.flavor is Flavor.CUSTOM:
+        if part.flavor is _CUSTOM:
             return Raw(encode({"input": part.arguments}))
         try:
             _OBJECT.decode(part.arguments)

@@ -9,7 +9,7 @@ from msgspec import Raw
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.content import PartDecoder, cache_hint, text_part
 from dragoman.dialects.anthropic.history import History
-from dragoman.dialects.anthropic.marks import CacheMarks, mark_of
+from dragoman.dialects.anthropic.marks import mark_of, marks_of
 from dragoman.dialects.anthropic.thinking import Plan, decode_thinking, encode_thinking
 from dragoman.dialects.anthropic.toolbox import Toolbox
 from dragoman.dialects.anthropic.tools import decode_choice, decode_tools, without_deferred
@@ -196,7 +196,7 @@ class _Encoder:
         self._request = request
         self._target = target
         self._profile = target.profile
-        self._marks = CacheMarks(request, self.losses)
+        self._marks = marks_of(request, self.losses)
         self._instructions: list[str] = []  # to be added to the system prompt
 
     def encode(self) -> bytes:
@@ -218,7 +218,7 @@ class _Encoder:
             "stream": request.stream or None,
             "system": system or None,
             "messages": messages,
-            "tools": tools or None,
+            "tools": tools,
             "tool_choice": choice,
             "thinking": plan.thinking,
             "output_config": config if config != schema.OutputConfig() else None,

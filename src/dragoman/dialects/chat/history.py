@@ -38,6 +38,9 @@ from dragoman.opaque import Sealer, is_envelope
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
     AudioPart,
     Base64Source,
     CacheHint,
@@ -59,6 +62,7 @@ from dragoman.turn.request import (
 
 # State that a client of this dialect holds by itself: it says not whose it is.
 CHAT_ORIGIN: Final = "chat"
+_FUNCTION: Final = Flavor.FUNCTION
 _LONG_TTLS: Final = frozenset({"1h", "12h", "24h"})
 _ENTRIES: Final[msgspec.json.Decoder[list[dict[str, Any]]]] = msgspec.json.Decoder(
     list[dict[str, Any]]
@@ -84,27 +88,34 @@ class History:
         """
         for at, message in enumerate(messages):
             path = f"$.messages[{at}]"
+            if type(message) is ToolIn:
+                self._result(message, path)
+                continue
             match message:
+                case AssistantIn():
+                    self._add(ASSISTANT, self._assistant(message, path), path)
                 case SystemIn(content=content) | DeveloperIn(content=content):
                     self._instruct(_texts(content), path)
                 case UserIn(content=content, name=name):
-                    self._add(Role.USER, _user_parts(content, path), path, name or "")
-                case AssistantIn():
-                    self._add(Role.ASSISTANT, self._assistant(message, path), path)
-                case ToolIn(tool_call_id=call_id, content=result):
-                    parts = _result_parts(result, path)
-                    flavor = self._flavors.get(call_id, Flavor.FUNCTION)
-                    self._add(Role.USER, [ToolResultPart(call_id, parts, flavor=flavor)], path)
+                    self._add(USER, _user_parts(content, path), path, name or "")
+                case ToolIn():
+                    self._result(message, path)
                 case FunctionIn(name=name, content=text):
                     call_id = self._legacy.get(name or "", name or "")
                     part = TextPart(text or "")
-                    self._add(Role.USER, [ToolResultPart(call_id, (part,))], path)
+                    self._add(USER, [ToolResultPart(call_id, (part,))], path)
                 case _:
                     assert_never(message)
 
+    def _result(self, message: ToolIn, path: str) -> None:
+        call_id = message.tool_call_id
+        flavor = self._flavors.get(call_id, _FUNCTION)
+        parts = _result_parts(message.content, path)
+        self._add(USER, [ToolResultPart(call_id, parts, flavor=flavor)], path)
+
     def _instruct(self, texts: list[TextPart], path: str) -> None:
         if self.turns:
-            self._add(Role.SYSTEM, texts, path)
+            self._add(SYSTEM, texts, path)
         else:
             self.system += texts
 

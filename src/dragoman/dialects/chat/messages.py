@@ -136,6 +136,9 @@ class Messages:
     def _system(self, instructions: Sequence[str]) -> list[OutMessage]:
         marks = self._parts.marks
         texts = [part for part in self._request.system if part.text]
+        if not marks.active:
+            said = [part.text for part in texts] + [text for text in instructions if text]
+            return [Message(self._instructor, "\n\n".join(said))] if said else []
         parts = [marks.text(part.text, part.cache) for part in texts]
         parts += [TextOut(text) for text in instructions if text]
         if not parts:

@@ -21,6 +21,7 @@ from dragoman.dialects.responses.schema import (
     EASY_MESSAGE,
     HEAD,
     HOSTED_ITEMS,
+    INPUT_ITEM,
     INPUT_ITEMS,
     ITEM_LIST,
     NULL,
@@ -50,6 +51,8 @@ from dragoman.opaque import Sealer
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
+    ASSISTANT,
+    USER,
     OpaquePart,
     OpaqueState,
     ReasoningPart,
@@ -65,6 +68,8 @@ from dragoman.turn.request import (
 from dragoman.turn.request import Part as TurnPart
 
 _VENDOR: Final = "openai"
+_FUNCTION: Final = Flavor.FUNCTION
+_CUSTOM: Final = Flavor.CUSTOM
 _REFERENCE_ADVICE: Final = (
     "items are not kept here, so `{id}` cannot be looked up; send the item itself"
     " (clients do so with `store` set to false)"
@@ -109,34 +114,47 @@ class History:
         """
         if raw == NULL:
             return
-        given = decode_at(ITEM_LIST, raw, "$.input")
-        if isinstance(given, str):
-            self._begin(Role.USER, "$.input").parts.append(TextPart(given))
+        try:
+            items = INPUT_ITEMS.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self._read_one_by_one(raw)
             return
-        for index, item in enumerate(given):
+        for index, item in enumerate(items):
             self._read_item(item, f"$.input[{index}]")
 
-    def _read_item(self, raw: Raw, path: str) -> None:
-        try:
-            item: InputItem = INPUT_ITEMS.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            odd = self._odd_item(raw, path)
-            if odd is None:
-                return
-            item = odd
+    def _read_one_by_one(self, raw: Raw) -> None:
+        """Read an input that is no list of items as declared."""
+        given = decode_at(ITEM_LIST, raw, "$.input")
+        if isinstance(given, str):
+            self._begin(USER, "$.input").parts.append(TextPart(given))
+            return
+        for index, one in enumerate(given):
+            path = f"$.input[{index}]"
+            item: InputItem | None
+            try:
+                item = INPUT_ITEM.decode(one)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                item = self._odd_item(one, path)
+            if item is not None:
+                self._read_item(item, path)
+
+    def _read_item(self, item: InputItem, path: str) -> None:
+        if type(item) is FunctionOutputItem:
+            parts = tuple(result_parts(item.output, path))
+            self._result(ToolResultPart(item.call_id, parts), path)
+            return
         match item:
             case MessageItem():
                 self._message(item, path)
-            case ReasoningItem():
-                self._reasoning(item, path)
             case FunctionCallItem() | CustomCallItem():
                 self._call(item, path)
+            case ReasoningItem():
+                self._reasoning(item, path)
             case LocalShellCallItem() | ShellCallItem() | PatchCallItem():
                 self._shell_call(item, path)
             case FunctionOutputItem() | CustomOutputItem():
-                flavor = Flavor.CUSTOM if isinstance(item, CustomOutputItem) else Flavor.FUNCTION
                 parts = tuple(result_parts(item.output, path))
-                self._result(ToolResultPart(item.call_id, parts, flavor=flavor), path)
+                self._result(ToolResultPart(item.call_id, parts, flavor=_CUSTOM), path)
             case LocalShellOutputItem() | ShellOutputItem() | PatchOutputItem():
                 self._shell_result(item, path)
             case ItemReference():
@@ -158,7 +176,7 @@ class History:
             self._assistant(path).parts.append(part)
             return None
         if head.type in _KNOWN_TYPES:
-            item: InputItem = decode_at(INPUT_ITEMS, raw, path)
+            item: InputItem = decode_at(INPUT_ITEM, raw, path)
             return item
         role = Role.ASSISTANT if head.type.startswith("compaction") else Role.USER
         turn = self._assistant(path) if role is Role.ASSISTANT else self._begin(role, path)
@@ -174,14 +192,14 @@ class History:
 
     def _assistant(self, path: str) -> _Turn:
         last = self._turns[-1] if self._turns else None
-        if last is not None and last.role is Role.ASSISTANT:
+        if last is not None and last.role is ASSISTANT:
             return last
-        return self._begin(Role.ASSISTANT, path)
+        return self._begin(ASSISTANT, path)
 
     def _result(self, result: ToolResultPart, path: str) -> None:
         last = self._turns[-1] if self._turns else None
         if last is None or not last.parts or not isinstance(last.parts[-1], ToolResultPart):
-            last = self._begin(Role.USER, path)
+            last = self._begin(USER, path)
         last.parts.append(result)
 
     # --- items ----------------------------------------------------------------------------------
@@ -240,12 +258,12 @@ class History:
             self._assistant(path).parts.append(ReasoningPart(segments, opaque))
 
     def _call(self, item: FunctionCallItem | CustomCallItem, path: str) -> None:
-        custom = isinstance(item, CustomCallItem)
+        custom = type(item) is CustomCallItem
         part = ToolCallPart(
             item.call_id,
             item.name,
-            item.input if isinstance(item, CustomCallItem) else item.arguments,
-            Flavor.CUSTOM if custom else Flavor.FUNCTION,
+            item.arguments if isinstance(item, FunctionCallItem) else item.input,
+            _CUSTOM if custom else _FUNCTION,
             item.namespace or "",
             tuple(self._signatures.pop(item.call_id, ())),
         )

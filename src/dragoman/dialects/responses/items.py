@@ -18,6 +18,8 @@ from dragoman.ids import UpstreamIds
 from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
+    ASSISTANT,
+    USER,
     AudioPart,
     Base64Source,
     CacheHint,
@@ -28,7 +30,6 @@ from dragoman.turn.request import (
     Part,
     ReasoningPart,
     RefusalPart,
-    Role,
     SearchResultPart,
     ServerToolPart,
     TextPart,
@@ -42,6 +43,7 @@ from dragoman.turn.tools import wire_name
 
 _Item: TypeAlias = dict[str, object] | Raw
 _VENDOR: Final = "openai"
+_CUSTOM: Final = Flavor.CUSTOM
 
 
 class ItemEncoder:
@@ -65,13 +67,12 @@ class ItemEncoder:
         """Return the items of all turns."""
         for turn in turns:
             self._path = turn.path
-            match turn.role:
-                case Role.USER:
-                    self._user(turn)
-                case Role.ASSISTANT:
-                    self._assistant(turn)
-                case Role.SYSTEM:
-                    self._system(turn)
+            if turn.role is ASSISTANT:
+                self._assistant(turn)
+            elif turn.role is USER:
+                self._user(turn)
+            else:
+                self._system(turn)
         return self._items
 
     def instructions(self, system: Sequence[TextPart]) -> _Item:
@@ -84,13 +85,13 @@ class ItemEncoder:
     def _user(self, turn: Turn) -> None:
         rest: list[Part] = []
         for part in turn.parts:
-            if isinstance(part, ToolResultPart):
+            if type(part) is ToolResultPart:
                 self._items.append(self._result(part))
             else:
                 rest.append(part)
         content: list[_Item] = []
         for part in rest:
-            if isinstance(part, OpaquePart):
+            if type(part) is OpaquePart:
                 self._items.append(self._opaque(part))
             else:
                 content += self._content(part)
@@ -99,16 +100,17 @@ class ItemEncoder:
 
     def _assistant(self, turn: Turn) -> None:
         for part in turn.parts:
+            if type(part) is ToolCallPart:
+                self._call(part)
+                continue
             match part:
                 case TextPart():
                     if part.text:
                         self._say(turn, self._output_text(part))
-                case RefusalPart(text=text):
-                    self._say(turn, {"type": "refusal", "refusal": text})
                 case ReasoningPart():
                     self._reasoning(part)
-                case ToolCallPart():
-                    self._call(part)
+                case RefusalPart(text=text):
+                    self._say(turn, {"type": "refusal", "refusal": text})
                 case ServerToolPart():
                     self._server_tool(turn, part)
                 case OpaquePart():
@@ -182,7 +184,7 @@ class ItemEncoder:
             item["status"] = "completed"
             item["operation" if part.flavor is Flavor.APPLY_PATCH else "action"] = content
         else:
-            custom = part.flavor is Flavor.CUSTOM
+            custom = part.flavor is _CUSTOM
             item["name"] = name
             if namespace:
                 item["namespace"] = namespace
@@ -234,7 +236,7 @@ class ItemEncoder:
         if call is not None and self._is_shell(flavor) and content_of(flavor, call.arguments):
             return _shell_output(flavor, call_id, text or "", failed=part.is_error)
         kind = "function_call_output"
-        if flavor is Flavor.CUSTOM and self._native:
+        if flavor is _CUSTOM and self._native:
             kind = "custom_tool_call_output"
         return {"type": kind, "call_id": call_id, "output": parts if text is None else text}
 

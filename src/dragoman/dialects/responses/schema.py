@@ -280,7 +280,8 @@ class Head(Struct, frozen=True, gc=False):
     error: Raw = NULL
 
 
-INPUT_ITEMS: Final = msgspec.json.Decoder[InputItem](InputItem)
+INPUT_ITEM: Final = msgspec.json.Decoder[InputItem](InputItem)
+INPUT_ITEMS: Final = msgspec.json.Decoder[list[InputItem]](list[InputItem])
 EASY_MESSAGE: Final = msgspec.json.Decoder(MessageItem)
 REFERENCE: Final = msgspec.json.Decoder(ItemReference)
 HEAD: Final = msgspec.json.Decoder(Head)

@@ -1,0 +1,185 @@
+"""Tool definitions of any client, for an upstream that speaks Messages."""
+
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.anthropic import schema
+from dragoman.dialects.anthropic.marks import CacheMarks
+from dragoman.dialects.encoding import encode
+from dragoman.errors import Untranslatable
+from dragoman.profiles.profile import Profile
+from dragoman.turn.events import Flavor
+from dragoman.turn.known import made_once
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import Tool
+from dragoman.turn.tools import wire_name
+
+_OutTool: TypeAlias = schema.ToolDefinition | Raw
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')
+_FREE_INPUT: Final = Raw(
+    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
+    b'"additionalProperties":false}'
+)
+
+
+class _Place(Struct, frozen=True, gc=False, tag="approximate", omit_defaults=True):
+    city: str | None = None
+    country: str | None = None
+    region: str | None = None
+    timezone: str | None = None
+
+
+class _Filters(Struct, frozen=True, gc=False):
+    allowed_domains: list[str] | None = None
+
+
+class _ForeignSearch(Struct, frozen=True):
+    """What a web search of another dialect may ask for and this one can say."""
+
+    filters: _Filters | None = None
+    user_location: _Place | None = None
+
+
+class _WebSearch(Struct, frozen=True, tag="web_search_20250305", omit_defaults=True):
+    name: str
+    allowed_domains: list[str] | None = None
+    user_location: _Place | None = None
+
+
+_FOREIGN_SEARCH: Final = msgspec.json.Decoder(_ForeignSearch)
+
+
+class Definitions(Struct, frozen=True, gc=False):
+    """The tools of a request as an upstream is told them."""
+
+    names: frozenset[str]  # on the wire
+    json: Raw | None  # all of them, as a list; None: there are none
+    skipped: int  # how many of the cache marks that follow are too many
+    losses: tuple[Loss, ...]
+
+
+class Audience(Struct, frozen=True, gc=False):
+    """Whom tools are defined for."""
+
+    profile: Profile
+    skipped: int  # how many of the cache marks are too many
+
+
+@made_once
+def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
+    """Return the definitions.
+
+    Raises:
+        Untranslatable: a tool has no form that the upstream takes.
+    """
+    definer = _Definer(audience)
+    defined = [one for one in map(definer.define, tools) if one is not None]
+    return Definitions(
+        frozenset(definer.names),
+        Raw(encode(defined)) if defined else None,
+        definer.marks.skipped,
+        tuple(definer.losses),
+    )
+
+
+class _Definer:
+    """Define one tool after the other."""
+
+    def __init__(self, audience: Audience) -> None:
+        self.names: set[str] = set()
+        self.losses: list[Loss] = []
+        self.marks = CacheMarks(audience.skipped)
+        self._profile = audience.profile
+        self._native = audience.profile.origin == schema.VENDOR
+
+    def define(self, tool: Tool) -> _OutTool | None:
+        if tool.server:
+            return self._server_tool(tool)
+        name = wire_name(tool.name, tool.namespace)
+        self.names.add(name)
+        if tool.raw is not None and tool.vendor == schema.VENDOR and self._native:
+            self.marks.take(tool.cache)
+            return tool.raw
+        if tool.kind and tool.schema is None and tool.flavor is Flavor.FUNCTION:
+            reason = f"the tool `{tool.kind}` is not available at the target"
+            raise Untranslatable(reason, path=tool.path, code="unsupported_tool")
+        if not tool.namespace and name != tool.name:
+            self.losses.append(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
+        custom = tool.flavor is Flavor.CUSTOM
+        options = self._options(tool)
+        return schema.ToolDefinition(
+            name=name,
+            description=self._description(tool) or None,
+            input_schema=_FREE_INPUT if custom else _object_schema(tool.schema),
+            strict=self._strict(tool),
+            defer_loading="defer_loading" in options or None,
+            eager_input_streaming="eager_input_streaming" in options or None,
+            input_examples=list(tool.examples) or None,
+            cache_control=self.marks.take(tool.cache),
+        )
+
+    def _description(self, tool: Tool) -> str:
+        if tool.grammar is None:
+            return tool.description
+        self.losses.append(Loss("grammar_not_enforced", tool.path, tool.name))
+        syntax, definition = tool.grammar
+        rule = f"The input must match this {syntax} grammar:\n{definition}"
+        return f"{tool.description}\n\n{rule}" if tool.description else rule
+
+    def _strict(self, tool: Tool) -> bool | None:
+        if not tool.strict:
+            return None
+        if self._profile.supports_strict:
+            return True
+        self.losses.append(Loss("tool_option_dropped", tool.path, "strict"))
+        return None
+
+    def _options(self, tool: Tool) -> frozenset[str]:
+        """Return the options of a tool that are said again; the others are told as lost."""
+        kept: set[str] = set()
+        for option in tool.options:
+            # Only the vendor searches the tools that it is to hold back.
+            if option == "eager_input_streaming" or (option == "defer_loading" and self._native):
+                kept.add(option)
+            else:
+                self.losses.append(Loss("tool_option_dropped", tool.path, option))
+        return frozenset(kept)
+
+    def _server_tool(self, tool: Tool) -> _OutTool | None:
+        known = tool.kind in self._profile.server_tools
+        if tool.vendor == schema.VENDOR and tool.raw is not None and (known or self._native):
+            self.marks.take(tool.cache)
+            self.names.add(tool.name)
+            return tool.raw
+        if tool.kind == "web_search" and known:
+            self.names.add("web_search")
+            return Raw(encode(self._web_search(tool)))
+        self.marks.take(tool.cache)
+        self.losses.append(Loss("server_tool_dropped", tool.path, tool.kind or tool.name))
+        return None
+
+    def _web_search(self, tool: Tool) -> _WebSearch:
+        try:
+            asked = _FOREIGN_SEARCH.decode(tool.raw if tool.raw is not None else b"{}")
+        except msgspec.DecodeError:
+            self.losses.append(Loss("tool_option_dropped", tool.path, tool.kind))
+            asked = _ForeignSearch()
+        domains = None if asked.filters is None else asked.filters.allowed_domains
+        return _WebSearch("web_search", domains, asked.user_location)
+
+
+def _object_schema(parameters: Raw | None) -> Raw:
+    """Return a schema that says `"type": "object"`, as this dialect demands; its bytes if it does."""
+    if parameters is None:
+        return _NO_ARGUMENTS
+    try:
+        fields = _OBJECT.decode(parameters)
+    except msgspec.DecodeError:
+        return _NO_ARGUMENTS
+    if bytes(fields.get("type", Raw(b""))) == b'"object"':
+        return parameters
+    return Raw(encode({"type": "object", **{key: fields[key] for key in fields if key != "type"}}))
