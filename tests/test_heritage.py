@@ -662,9 +662,10 @@ def test_g_3_text_then_tools() -> None:
 
 
 def test_g_4_arguments_leave_as_they_arrive() -> None:
-    translator = Translator(source="chat", target="anthropic")
+    translator = Translator(source="chat", target="anthropic", tools=TOOLS)
     outputs = [translator.feed(piece) for piece in TOOL]
 
+    assert "content_block_start" == payloads(outputs[1])[-1]["type"]
     assert '{"comm' == payloads(outputs[2])[-1]["delta"]["partial_json"]
     assert 'and":"ls"}' == payloads(outputs[3])[-1]["delta"]["partial_json"]
 

@@ -47,6 +47,11 @@ class Exchange(Struct, frozen=True, kw_only=True):
     rendering: Rendering = Rendering()
     limits: Limits = DEFAULT_LIMITS
 
+    @property
+    def expects_call_signatures(self) -> bool:
+        """State that signs a call may come and can be carried: it must stand before the call."""
+        return self.profile.signs_calls and self.sealer is not None
+
 
 class Target(Struct, frozen=True, kw_only=True):
     """Where a request is going, and what may be done to get it there."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.stream import StreamReader
@@ -63,7 +64,7 @@ def codes(request: Request, profile: Profile | str = "anthropic", **target: Any)
 def exchange(**fields: Any) -> Exchange:
     """Return an exchange with an upstream of the vendor, unless said otherwise."""
     given = {
-        "profile": find_profile("anthropic"),
+        "profile": structs.replace(find_profile("anthropic"), signs_calls=True),
         "seed": "s",
         "sealer": SEALER,
         "input_estimate": 20,

@@ -75,6 +75,7 @@ _ALL: Final = (
     Profile(
         name="generic",
         says="any server that calls itself OpenAI-compatible",
+        signs_calls=True,  # Gemini may stand behind it
         midturn_system=False,  # refused by the templates of many open models
     ),
     _OPENAI,
@@ -102,6 +103,7 @@ _ALL: Final = (
     Profile(
         name="openrouter",
         says="OpenRouter, in front of many vendors",
+        signs_calls=True,  # Gemini may stand behind it
         midturn_system=False,  # passed on as it is, and refused by some of the vendors
         prefill="native",
         supports_strict=True,
@@ -241,6 +243,7 @@ _ALL: Final = (
     Profile(
         name="gemini",
         says="Gemini through Google's OpenAI-compatible endpoint",
+        signs_calls=True,  # and refuses a history without the signatures
         user_field="none",
         max_stop_sequences=5,
         midturn_system=False,  # all system text is moved to the top
@@ -311,6 +314,7 @@ _ALL: Final = (
     Profile(
         name="litellm",
         says="a LiteLLM proxy, in front of many vendors",
+        signs_calls=True,  # Gemini may stand behind it
         midturn_system=False,
         vendor_sampling=True,
         cache_control=True,

@@ -101,6 +101,7 @@ class MessagesWriter:
         self._part = (Channel.FULL, 0)  # of the open reasoning block
         self._call_id = ""  # of the open call, as the client knows it
         self._custom = False  # the open call takes free text
+        self._signed_calls = exchange.expects_call_signatures
         self._refused = False
         self._usage: Usage | None = None
 
@@ -174,7 +175,8 @@ class MessagesWriter:
                 # What it begins with here depends on what comes first.
                 self._opening = event
                 self._custom = event.kind is BlockKind.CUSTOM_CALL
-                return b""
+                waits = event.kind is BlockKind.REASONING or self._signed_calls
+                return b"" if waits else self._open_call()
             case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
                 return self._vendor_block(event)
             case _:

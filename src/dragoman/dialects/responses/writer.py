@@ -144,8 +144,10 @@ class ResponsesWriter:
             case BlockKind.REASONING:
                 return self._message.close() + self._reasoning.begin()
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
-                # What signs the call comes first, so its item waits for the first of its arguments.
                 self._call = CallWriter(self._output, start, self._ids.render(start.call_id))
+                if not self._exchange.expects_call_signatures:
+                    return self._message.close() + self._announce(self._call)
+                # What signs the call comes first, so its item waits for the first of its arguments.
             case _ if start.vendor == _VENDOR:
                 return self._message.close() + self._output.whole(one_line(start.raw))
             case _:

@@ -230,6 +230,12 @@ def test_namespaced_call_has_a_legal_name() -> None:
     assert "agents__ls" == starts(data)[0]["name"]
 
 
+def test_a_call_that_nobody_signs_starts_at_once() -> None:
+    (start,) = written([START, *call()[:1]], profile=profile("vllm"))[1:]
+
+    assert "content_block_start" == start["type"]
+
+
 def test_signature_of_a_call_stands_before_it() -> None:
     signature = Opaque(0, OpaqueKind.TOOL_SIGNATURE, "sig", "gemini")
     data = content(*call(signature, Ping(), ArgsDelta(0, "{}")), end=CALLED)

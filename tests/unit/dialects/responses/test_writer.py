@@ -58,7 +58,13 @@ def client(**fields: Any) -> Request:
 
 def exchange(**known: Any) -> Exchange:
     return Exchange(
-        **{"profile": Profile(name="up"), "seed": "s", "created": 7, "sealer": SEALER, **known}
+        **{
+            "profile": Profile(name="up", signs_calls=True),
+            "seed": "s",
+            "created": 7,
+            "sealer": SEALER,
+            **known,
+        }
     )
 
 
@@ -338,6 +344,12 @@ def test_state_without_a_key_is_lost_and_told() -> None:
 
     assert "encrypted_content" not in events[-1]["response"]["output"][0]
     assert ["opaque_dropped"] == [loss.code for loss in writer.losses]
+
+
+def test_a_call_that_nobody_signs_starts_at_once() -> None:
+    read, _ = written([START, CALL[0]], profile=Profile(name="up"))
+
+    assert "response.output_item.added" == read[-1]["type"]
 
 
 def test_d4_what_signs_a_call_stands_before_it_and_not_in_its_id() -> None:
