@@ -99,11 +99,16 @@ class UpstreamIds:
     """Ids of one request's history in the upstream's style; the same call always gets the same."""
 
     def __init__(self, style: IdStyle, known: Mapping[str, str] | None = None) -> None:
-        self._render: Callable[[str, str], str] = {
-            "any": self._any,
-            "mistral9": self._mistral,
-            "kimi": self._kimi,
-        }.get(style, self._short)
+        self._render: Callable[[str, str], str]
+        match style:
+            case "any":
+                self._render = self._any
+            case "mistral9":
+                self._render = self._mistral
+            case "kimi":
+                self._render = self._kimi
+            case _:
+                self._render = self._short
         self._length = _LENGTHS.get(style, 0)
         self._known = known
         self._ids: dict[str, str] = {}  # by the client's id

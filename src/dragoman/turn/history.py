@@ -41,14 +41,15 @@ def settle(
         if turn.role is not ASSISTANT:
             settled.append(_without_results(turn, losses, repair=repair))
             continue
-        calls = [part for part in turn.parts if type(part) is ToolCallPart]
+        calls = [part.id for part in turn.parts if type(part) is ToolCallPart]
         if not calls:
             settled.append(turn)
             continue
         if at < count and _is_settled(calls, turns[at], used):
-            for call in calls:
-                used[call.id] = 0
-            settled += (turn, turns[at])
+            for call_id in calls:
+                used[call_id] = 0
+            settled.append(turn)
+            settled.append(turns[at])
             at += 1
             continue
         renamed, names = _rename(turn, used, losses)
@@ -65,17 +66,17 @@ def settle(
     return _joined(settled)
 
 
-def _is_settled(calls: Sequence[ToolCallPart], after: Turn, used: Mapping[str, int]) -> bool:
+def _is_settled(calls: Sequence[str], after: Turn, used: Mapping[str, int]) -> bool:
     """Say whether nothing is to be done: ids of their own, and a turn that begins with the results."""
-    parts = after.parts
-    if after.role is not USER or after.name or len(parts) < len(calls):
+    parts, count = after.parts, len(calls)
+    if after.role is not USER or after.name or len(parts) < count:
         return False
-    for at, call in enumerate(calls):
+    for at, call_id in enumerate(calls):
         part = parts[at]
-        if type(part) is not ToolResultPart or part.call_id != call.id or call.id in used:
+        if type(part) is not ToolResultPart or part.call_id != call_id or call_id in used:
             return False
-    apart = len(calls) == 1 or len({call.id for call in calls}) == len(calls)
-    return apart and not _has_results(parts[len(calls) :])
+    apart = count == 1 or len(set(calls)) == count
+    return apart and (len(parts) == count or not _has_results(parts[count:]))
 
 
 def _has_results(parts: Iterable[Part]) -> bool:
@@ -172,7 +173,7 @@ def _joined(turns: Sequence[Turn]) -> list[Turn]:
     joined: list[Turn] = []
     last: Turn | None = None
     for turn in turns:
-        if last is not None and turn.role is last.role is USER and _has_results(last.parts[:1]):
+        if last is not None and last.role is turn.role is USER and _has_results(last.parts[:1]):
             last = structs.replace(
                 last, parts=last.parts + turn.parts, name=turn.name, path=turn.path
             )

@@ -56,7 +56,8 @@ class ToolTable:
                 continue
             known = ToolName(tool.name, tool.namespace, tool.flavor)
             wire = wire_name(tool.name, tool.namespace)
-            if self._by_wire.setdefault(wire, known) != known:
+            other = self._by_wire.setdefault(wire, known)
+            if other is not known and other != known:
                 reason = f"two tools are called `{wire}` once namespaces are flattened"
                 raise Untranslatable(reason, path=tool.path, code="tool_name_collision")
 

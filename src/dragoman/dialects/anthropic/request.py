@@ -32,6 +32,7 @@ from dragoman.turn.request import (
     Turn,
 )
 
+_NO_CONFIG: Final = schema.OutputConfig()
 _BODY: Final = msgspec.json.Decoder(schema.Request)
 _RAW_MESSAGES: Final = msgspec.json.Decoder(schema.RawMessages)
 
@@ -84,7 +85,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         turns.append(Turn(_ROLES[message.role], parts, path=f"$.messages[{at}]"))
     declared = decode_tools(wire.tools) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
-    config = wire.output_config or schema.OutputConfig()
+    config = wire.output_config or _NO_CONFIG
     return Request(
         dialect="anthropic",
         model=wire.model,
@@ -95,7 +96,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         tool_choice=choice,
         parallel=_parallel(wire.tool_choice),
         max_output=wire.max_tokens,
-        sampling=Sampling(temperature=wire.temperature, top_p=wire.top_p, top_k=wire.top_k),
+        sampling=_decode_sampling(wire),
         stop=tuple(wire.stop_sequences or ()),
         reasoning=decode_thinking(wire.thinking, config.effort, losses),
         format=_decode_format(config.format or wire.output_format),
@@ -123,6 +124,8 @@ def _decode_body(
     return wire, wire.messages
 
 
+_NO_WISHES: Final = Sampling()
+_PLAIN_TEXT: Final = OutputFormat()
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ROLES: Final[dict[schema.RoleName, Role]] = {
     "user": Role.USER,
@@ -141,9 +144,15 @@ def _decode_system(system: str | list[schema.TextBlock] | None) -> tuple[TextPar
     )
 
 
+def _decode_sampling(wire: schema.Request) -> Sampling:
+    if wire.temperature is wire.top_p is wire.top_k is None:
+        return _NO_WISHES
+    return Sampling(temperature=wire.temperature, top_p=wire.top_p, top_k=wire.top_k)
+
+
 def _decode_format(wanted: schema.Format | None) -> OutputFormat:
     if wanted is None:
-        return OutputFormat()
+        return _PLAIN_TEXT
     return OutputFormat(kind="json_schema", schema=wanted.schema)
 
 
@@ -221,7 +230,7 @@ class _Encoder:
             "tools": tools,
             "tool_choice": choice,
             "thinking": plan.thinking,
-            "output_config": config if config != schema.OutputConfig() else None,
+            "output_config": config if config != _NO_CONFIG else None,
             "stop_sequences": self._stop() or None,
             "metadata": schema.Metadata(request.user_id) if request.user_id else None,
             "cache_control": mark_of(request.cache_all),

@@ -17,6 +17,7 @@ from dragoman.turn.loss import Loss
 from dragoman.turn.request import Tool
 from dragoman.turn.tools import wire_name
 
+_CUSTOM: Final = Flavor.CUSTOM
 _NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')
 _FREE_INPUT: Final = Raw(
     b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
@@ -138,7 +139,7 @@ class _Definer:
             self.losses.append(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
         if tool.options:
             self.losses += [Loss("tool_option_dropped", tool.path, one) for one in tool.options]
-        if tool.flavor is Flavor.CUSTOM:
+        if tool.flavor is _CUSTOM:
             return self._custom(tool, name)
         function = _Function(name, self._description(tool), self._schema(tool), self._strict(tool))
         return _FunctionTool("function", function)

@@ -152,7 +152,7 @@ class Messages:
         """Put instructions inside the conversation into user turns, where the upstream wants that."""
         if self._profile.midturn_system and not self._profile.merge_system:
             return turns
-        if all(turn.role is not SYSTEM for turn in turns):
+        if SYSTEM not in [turn.role for turn in turns]:
             return turns
         placed: list[Turn] = []
         waiting: list[Turn] = []  # reminders for the user's turn that comes next
