@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.marks import CacheMarks
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_with_grammar
 from dragoman.errors import Untranslatable
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
@@ -19,11 +20,6 @@ from dragoman.turn.tools import wire_name
 _OutTool: TypeAlias = schema.ToolDefinition | Raw
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
-_NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')
-_FREE_INPUT: Final = Raw(
-    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
-    b'"additionalProperties":false}'
-)
 
 
 class _Place(Struct, frozen=True, gc=False, tag="approximate", omit_defaults=True):
@@ -114,7 +110,7 @@ class _Definer:
         return schema.ToolDefinition(
             name=name,
             description=self._description(tool) or None,
-            input_schema=_FREE_INPUT if custom else _object_schema(tool.schema),
+            input_schema=FREE_INPUT if custom else _object_schema(tool.schema),
             strict=self._strict(tool),
             defer_loading="defer_loading" in options or None,
             eager_input_streaming="eager_input_streaming" in options or None,
@@ -123,12 +119,9 @@ class _Definer:
         )
 
     def _description(self, tool: Tool) -> str:
-        if tool.grammar is None:
-            return tool.description
-        self.losses.append(Loss("grammar_not_enforced", tool.path, tool.name))
-        syntax, definition = tool.grammar
-        rule = f"The input must match this {syntax} grammar:\n{definition}"
-        return f"{tool.description}\n\n{rule}" if tool.description else rule
+        if tool.grammar is not None:
+            self.losses.append(Loss("grammar_not_enforced", tool.path, tool.name))
+        return description_with_grammar(tool)
 
     def _strict(self, tool: Tool) -> bool | None:
         if not tool.strict:
@@ -175,11 +168,11 @@ class _Definer:
 def _object_schema(parameters: Raw | None) -> Raw:
     """Return a schema that says `"type": "object"`, as this dialect demands; its bytes if it does."""
     if parameters is None:
-        return _NO_ARGUMENTS
+        return NO_ARGUMENTS
     try:
         fields = _OBJECT.decode(parameters)
     except msgspec.DecodeError:
-        return _NO_ARGUMENTS
+        return NO_ARGUMENTS
     if bytes(fields.get("type", Raw(b""))) == b'"object"':
         return parameters
     return Raw(encode({"type": "object", **{key: fields[key] for key in fields if key != "type"}}))

@@ -7,19 +7,17 @@ order of their calls, no empty text, no thinking that it did not sign itself.
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias, assert_never
 
-import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.files import Files
 from dragoman.dialects.anthropic.marks import CacheMarks
-from dragoman.dialects.encoding import encode
+from dragoman.dialects.functions import object_arguments
 from dragoman.dialects.paths import path_of
 from dragoman.errors import Untranslatable
 from dragoman.exchange import Target
 from dragoman.ids import UpstreamIds
-from dragoman.turn.arguments import JsonArguments
-from dragoman.turn.events import Flavor, OpaqueKind
+from dragoman.turn.events import OpaqueKind
 from dragoman.turn.history import settle
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
@@ -49,8 +47,6 @@ OutBlock: TypeAlias = schema.Block | Raw
 _CONTINUED: Final = "(continued)"
 _GO_ON: Final = "Continue."
 _THINKING: Final = frozenset({schema.ThinkingBlock, schema.RedactedBlock})
-_CUSTOM: Final = Flavor.CUSTOM
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 _ROLES: Final[dict[Role, schema.RoleName]] = {
     Role.USER: "user",
     Role.ASSISTANT: "assistant",
@@ -277,24 +273,9 @@ class History:
         if part.opaque:
             self._losses.append(Loss("opaque_dropped", turn.path, f"signature of call {part.id}"))
         self._names[part.id] = name
-        return schema.ToolUseBlock(self._ids.of(part.id, name), name, self._input(part, turn))
-
-    def _input(self, part: ToolCallPart, turn: Turn) -> Raw:
-        """Return a call's arguments, byte for byte if they are an object."""
-        if part.flavor is _CUSTOM:
-            return Raw(encode({"input": part.arguments}))
-        try:
-            _OBJECT.decode(part.arguments)
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            pass
-        else:
-            return Raw(part.arguments.encode())
-        arguments = JsonArguments(limits=self._target.limits)
-        text = arguments.feed(part.arguments)
-        ending = arguments.end()
-        if part.arguments.strip():
-            self._losses.append(Loss("args_repaired", turn.path, f"call {part.id}"))
-        return Raw((text + ending.text + ending.repair).encode("utf-8", "replace"))
+        arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
+        given = Raw(arguments.encode("utf-8", "replace"))
+        return schema.ToolUseBlock(self._ids.of(part.id, name), name, given)
 
     def _result(self, part: ToolResultPart, turn: Turn) -> schema.ToolResultBlock:
         blocks: list[schema.ResultBlock] = []

@@ -16,11 +16,12 @@ from dragoman.dialects.anthropic.tools import decode_choice, decode_tools, witho
 from dragoman.dialects.decoding import check_size, decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.strictness import refuse_losses
 from dragoman.errors import Malformed, Untranslatable
 from dragoman.exchange import EncodedRequest, Target
 from dragoman.limits import Limits
 from dragoman.opaque import Sealer
-from dragoman.turn.loss import CODES, Loss
+from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
     OutputFormat,
     ReasoningPart,
@@ -51,21 +52,8 @@ _WISHES: Final = frozenset(
     {"reasoning", "thinking", "chat_template_kwargs", "enable_thinking", "thinking_budget"}
 )
 
-# Losses that leave the meaning of a request as it was: a strict target takes them.
-_HARMLESS: Final = frozenset(
-    {
-        "cache_hint_dropped",
-        "call_id_renumbered",
-        "json_object_emulated",
-        "max_tokens_defaulted",
-        "opaque_dropped",
-        "reasoning_dropped",
-        "system_midturn_emulated",
-        "tool_choice_dropped",
-        "tool_renamed",
-        "turn_added",
-    }
-)
+# Losses of this dialect's own that a strict target takes.
+_HARMLESS: Final = frozenset({"max_tokens_defaulted"})
 
 
 def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> Request:
@@ -190,10 +178,7 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     encoder = _Encoder(request, target)
     body = encoder.encode()
     if target.strict:
-        for loss in encoder.losses:
-            if loss.code not in _HARMLESS:
-                detail = f": {loss.detail}" if loss.detail else ""
-                raise Untranslatable(f"{CODES[loss.code]}{detail}", path=loss.path, code=loss.code)
+        refuse_losses(encoder.losses, harmless=_HARMLESS)
     return EncodedRequest(body, tuple(encoder.losses))
 
 

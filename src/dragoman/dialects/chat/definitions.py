@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 from dragoman.dialects.chat.schema import EMPTY
 from dragoman.dialects.chat.tools import VENDOR
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_with_grammar
 from dragoman.errors import Untranslatable
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
@@ -18,11 +19,6 @@ from dragoman.turn.request import Tool
 from dragoman.turn.tools import wire_name
 
 _CUSTOM: Final = Flavor.CUSTOM
-_NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')
-_FREE_INPUT: Final = Raw(
-    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
-    b'"additionalProperties":false}'
-)
 
 
 class _Function(Struct, gc=False, omit_defaults=True):
@@ -150,13 +146,10 @@ class _Definer:
             if tool.grammar is not None:
                 form = _Format("grammar", _Grammar(tool.grammar[1], tool.grammar[0]))
             return CustomTool("custom", _Custom(name, tool.description, form))
-        description = tool.description
         if tool.grammar is not None:
             self.losses.append(Loss("grammar_not_enforced", tool.path, tool.name))
-            syntax, definition = tool.grammar
-            rule = f"The input must match this {syntax} grammar:\n{definition}"
-            description = f"{description}\n\n{rule}" if description else rule
-        return _FunctionTool("function", _Function(name, description, _FREE_INPUT))
+        description = description_with_grammar(tool)
+        return _FunctionTool("function", _Function(name, description, FREE_INPUT))
 
     def _description(self, tool: Tool) -> str:
         if not tool.examples:
@@ -167,7 +160,7 @@ class _Definer:
 
     def _schema(self, tool: Tool) -> Raw:
         if tool.schema is None:
-            return _NO_ARGUMENTS
+            return NO_ARGUMENTS
         schema = tool.schema if self._native else without_meta(tool.schema)
         if self._profile.schema_dialect == "any":
             return schema

@@ -3,18 +3,16 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias, assert_never
 
-import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from dragoman.dialects.chat.parts import Content, OutPart, Parts, TextOut
 from dragoman.dialects.chat.replay import Replay
 from dragoman.dialects.chat.results import Results, ToolMessage
-from dragoman.dialects.encoding import encode
+from dragoman.dialects.functions import object_arguments
 from dragoman.dialects.paths import path_of
 from dragoman.errors import Untranslatable
 from dragoman.exchange import Target
 from dragoman.ids import UpstreamIds
-from dragoman.turn.arguments import JsonArguments
 from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.history import settle
 from dragoman.turn.loss import Loss
@@ -42,7 +40,6 @@ from dragoman.turn.tools import wire_name
 _GO_ON: Final = "Continue."
 _BETWEEN: Final = "(continued)"  # a turn that is there only because the upstream demands one
 _CUSTOM: Final = Flavor.CUSTOM
-_VALID: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 class Message(Struct, gc=False, omit_defaults=True):
@@ -304,7 +301,8 @@ class Messages:
         if part.flavor is _CUSTOM and self._profile.supports_custom_tools:
             call = _Call(call_id, "custom", custom=_Custom(name, part.arguments))
         else:
-            call = _Call(call_id, "function", _Function(name, self._arguments(part, turn)))
+            arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
+            call = _Call(call_id, "function", _Function(name, arguments))
         for state in part.opaque:
             if state.kind is OpaqueKind.TOOL_SIGNATURE and state.origin in (
                 self._profile.origin,
@@ -314,21 +312,6 @@ class Messages:
             else:
                 self._losses.append(Loss("opaque_dropped", turn.path, f"of call {part.id}"))
         return call
-
-    def _arguments(self, part: ToolCallPart, turn: Turn) -> str:
-        """Return a call's arguments: as they are if they are an object, else mended into one."""
-        if part.flavor is _CUSTOM:
-            return encode({"input": part.arguments}).decode()
-        try:
-            _VALID.decode(part.arguments)
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            arguments = JsonArguments(limits=self._target.limits)
-            text = arguments.feed(part.arguments)
-            ending = arguments.end()
-            if part.arguments.strip():
-                self._losses.append(Loss("args_repaired", turn.path, f"call {part.id}"))
-            return text + ending.text + ending.repair
-        return part.arguments
 
     # --- the order of messages ----------------------------------------------------------------------
 

@@ -18,12 +18,13 @@ from dragoman.dialects.chat.tools import decode_choice, decode_tools
 from dragoman.dialects.decoding import check_size, decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.strictness import refuse_losses
 from dragoman.errors import Malformed, Untranslatable
 from dragoman.exchange import EncodedRequest, Target
 from dragoman.limits import Limits
 from dragoman.opaque import Sealer
 from dragoman.profiles.schema import rewrite, without_meta
-from dragoman.turn.loss import CODES, Loss
+from dragoman.turn.loss import Loss
 from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling
 from dragoman.turn.tools import ToolTable
 
@@ -35,25 +36,16 @@ _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
 _NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""'})
 # Fields of other dialects without which an answer would not be what was asked for.
 _NEEDED: Final = frozenset({"container", "mcp_servers", "thread", "compaction", "audio"})
-# Losses that leave the meaning of a request as it was: a strict target takes them.
+# Losses of this dialect's own that a strict target takes.
 _HARMLESS: Final = frozenset(
     {
-        "cache_hint_dropped",
-        "call_id_renumbered",
         "content_flattened",
         "empty_content_filled",
-        "json_object_emulated",
-        "opaque_dropped",
-        "reasoning_dropped",
         "reasoning_filled",
         "refusal_as_text",
         "schema_rewritten",
         "stop_emulated",
-        "system_midturn_emulated",
-        "tool_choice_dropped",
         "tool_image_moved",
-        "tool_renamed",
-        "turn_added",
     }
 )
 
@@ -153,10 +145,7 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     encoder = _Encoder(request, target)
     body = encoder.encode()
     if target.strict:
-        for loss in encoder.losses:
-            if loss.code not in _HARMLESS:
-                detail = f": {loss.detail}" if loss.detail else ""
-                raise Untranslatable(f"{CODES[loss.code]}{detail}", path=loss.path, code=loss.code)
+        refuse_losses(encoder.losses, harmless=_HARMLESS)
     return EncodedRequest(body, tuple(encoder.losses), encoder.stop)
 
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_with_grammar
 from dragoman.dialects.responses.report import Report
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.shells import BY_FLAVOR
@@ -20,11 +21,6 @@ from dragoman.turn.tools import wire_name
 
 _Definition: TypeAlias = dict[str, object] | Raw
 _VENDOR: Final = "openai"
-_NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')
-_FREE_TEXT: Final = Raw(
-    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
-    b'"additionalProperties":false}'
-)
 
 
 class _Search(Struct, frozen=True):
@@ -118,14 +114,12 @@ class _Definer:
 
     def _function(self, tool: Tool) -> _Definition:
         description = tool.description
-        schema = tool.schema or _NO_ARGUMENTS
+        schema = tool.schema or NO_ARGUMENTS
         if tool.flavor is Flavor.CUSTOM:
-            schema = _FREE_TEXT
+            schema = FREE_INPUT
+            description = description_with_grammar(tool)
             if tool.grammar is not None:
-                syntax, definition = tool.grammar
                 self.report.lose(Loss("grammar_not_enforced", tool.path))
-                note = f"The input must match this {syntax} grammar:\n{definition}"
-                description = f"{description}\n\n{note}" if description else note
         for example in tool.examples:
             description += f"\n\nExample input: {bytes(example).decode()}"
         schema = rewrite(

@@ -1,0 +1,47 @@
+"""Functions and free-form tools, as far as every upstream is told the same of them."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.dialects.encoding import encode
+from dragoman.limits import Limits
+from dragoman.turn.arguments import JsonArguments
+from dragoman.turn.events import Flavor
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import Tool, ToolCallPart
+
+NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')
+# A free-form tool, for upstreams that know functions only.
+FREE_INPUT: Final = Raw(
+    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
+    b'"additionalProperties":false}'
+)
+_CUSTOM: Final = Flavor.CUSTOM
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+def description_with_grammar(tool: Tool) -> str:
+    """Return what a tool is for, and the grammar of its input, if it has one, in words."""
+    if tool.grammar is None:
+        return tool.description
+    syntax, definition = tool.grammar
+    rule = f"The input must match this {syntax} grammar:\n{definition}"
+    return f"{tool.description}\n\n{rule}" if tool.description else rule
+
+
+def object_arguments(part: ToolCallPart, limits: Limits, losses: list[Loss], path: str) -> str:
+    """Return a call's arguments: as they are if they are an object, else mended into one."""
+    if part.flavor is _CUSTOM:
+        return encode({"input": part.arguments}).decode()
+    try:
+        _OBJECT.decode(part.arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        arguments = JsonArguments(limits=limits)
+        text = arguments.feed(part.arguments)
+        ending = arguments.end()
+        if part.arguments.strip():
+            losses.append(Loss("args_repaired", path, f"call {part.id}"))
+        return text + ending.text + ending.repair
+    return part.arguments
