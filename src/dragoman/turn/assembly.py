@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final, TypeAlias
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from dragoman.errors import TooLarge
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.turn.arguments import Ending, JsonArguments
+from dragoman.turn.arguments import Ending
+from dragoman.turn.call import Call
 from dragoman.turn.events import (
     CUT_REASONS,
     ArgsDelta,
@@ -41,7 +42,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.freeform import CustomInput, RawInput
+from dragoman.turn.freeform import RawInput
 from dragoman.turn.loss import Loss
 from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 
@@ -51,27 +52,6 @@ _UNCUT_REASONS: Final = frozenset(
 )
 _CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
 _Action: TypeAlias = Callable[[], None]
-
-
-class _Call:
-    """A call that has begun: what is known of it, and what waits."""
-
-    def __init__(self, call_id: str, tool: ToolName, *, raw_input: bool, limits: Limits) -> None:
-        self.call_id = call_id
-        self.tool = tool
-        self.kind = BlockKind.TOOL_CALL
-        self.arguments: JsonArguments | CustomInput | RawInput = JsonArguments(limits=limits)
-        if tool.flavor is Flavor.CUSTOM:
-            self.kind = BlockKind.CUSTOM_CALL
-            self.arguments = RawInput(limits=limits) if raw_input else CustomInput(limits=limits)
-        self.open = False  # its block has been opened
-        self.ended = False  # its peer said that it ended
-        self.cut = False  # its peer said that it ended too early
-        self.closed = False  # its block has been ended
-        self.waiting: list[str] = []  # fragments that came before its block could open
-        self.probe = JsonArguments(limits=limits)  # has seen the first `probed` of them
-        self.probed = 0
-        self.opaque: list[tuple[OpaqueKind, str]] = []
 
 
 class Assembler:
@@ -98,11 +78,10 @@ class Assembler:
         self._started = False
         self._index = -1  # of the open block, or the last one
         self._kind: BlockKind | None = None  # of the open block
-        self._part = (Channel.FULL, 0)  # of the open reasoning block
         self._sealed = False  # the open reasoning block carries opaque state
-        self._call: _Call | None = None  # whose block is open
-        self._calls: dict[Hashable, _Call] = {}
-        self._waiting: deque[_Call | _Action] = deque()
+        self._call: Call | None = None  # whose block is open
+        self._calls: dict[Hashable, Call] = {}
+        self._waiting: deque[Call | _Action] = deque()
         self._waiting_size = 0
         self._whole_calls = 0
         self._cut_calls = 0
@@ -165,18 +144,7 @@ class Assembler:
             BlockKind.TEXT, lambda: self.citation(citation), len(citation.raw)
         ):
             return
-        self.out.append(
-            Citation(
-                self._index,
-                citation.url,
-                citation.title,
-                citation.cited_text,
-                citation.start,
-                citation.end,
-                citation.vendor,
-                citation.raw,
-            )
-        )
+        self.out.append(structs.replace(citation, index=self._index))
 
     def opaque(self, kind: OpaqueKind, data: str, item_id: str = "") -> None:
         """Attach a vendor's state to the reasoning block, opening one if none is open."""
@@ -222,7 +190,7 @@ class Assembler:
         if flavor is not None:
             tool = ToolName(tool.name, tool.namespace or namespace, flavor)
         call_id = call_id or derived_id("call_", self._seed, f"call {len(self._calls)}")
-        call = _Call(call_id, tool, raw_input=raw_input, limits=self._limits)
+        call = Call(call_id, tool, raw_input=raw_input, limits=self._limits)
         self._calls[key] = call
         if self._blocked():
             self._waiting.append(call)
@@ -235,13 +203,7 @@ class Assembler:
 
     def call_is_whole(self, key: Hashable) -> bool:
         """Say whether a call's arguments, waiting ones included, are complete JSON."""
-        call = self._calls[key]
-        if call.open or call.closed:
-            return call.closed or call.arguments.whole
-        for fragment in call.waiting[call.probed :]:
-            call.probe.feed(fragment)
-        call.probed = len(call.waiting)
-        return call.probe.whole
+        return self._calls[key].is_whole
 
     def args(self, key: Hashable, fragment: str) -> None:
         """Add to a call's arguments."""
@@ -366,7 +328,7 @@ class Assembler:
         if self._waiting_size > self._limits.max_waiting_bytes:
             raise TooLarge("max_waiting_bytes", self._limits.max_waiting_bytes)
 
-    def _open(self, call: _Call) -> None:
+    def _open(self, call: Call) -> None:
         self._end_block()
         tool = call.tool
         self._begin(
@@ -384,7 +346,7 @@ class Assembler:
                 self._delta(call, text)
         call.waiting.clear()
 
-    def _delta(self, call: _Call, text: str) -> None:
+    def _delta(self, call: Call, text: str) -> None:
         self._chars += len(text)
         if call.kind is BlockKind.CUSTOM_CALL:
             self.out.append(InputDelta(self._index, text))
@@ -402,7 +364,7 @@ class Assembler:
         # Free text looks whole wherever it stops, and so does nothing at all: only its peer knows, or
         # whatever came after it.
         if ending.open_ended and cut and (call.cut or not (call.ended or self._waiting)):
-            ending = _halved(ending, call.kind)
+            ending = call.halved(ending)
         if ending.text:
             self._delta(call, ending.text)
         for code in ending.losses:
@@ -416,7 +378,7 @@ class Assembler:
             self._end_short(call, ending, cut=cut)
         self._kind = None
 
-    def _end_short(self, call: _Call, ending: Ending, *, cut: bool) -> None:
+    def _end_short(self, call: Call, ending: Ending, *, cut: bool) -> None:
         """End a call whose arguments are not complete."""
         if not cut and call.arguments.only_closers_missing:
             if ending.repair and call.kind is BlockKind.TOOL_CALL:
@@ -429,12 +391,12 @@ class Assembler:
             self.loss("call_cut", f"call {call.call_id}")
             self.out.append(BlockEnd(self._index, complete=False, repair=ending.repair))
 
-    def _break(self, call: _Call) -> None:
+    def _break(self, call: Call) -> None:
         name = call.tool.name
         message = f"the arguments of tool call `{name}` are not JSON and cannot be mended"
         self.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="invalid_arguments"))
 
-    def _is_settled(self, call: _Call) -> bool:
+    def _is_settled(self, call: Call) -> bool:
         """Say whether nothing more can come for a call: its peer ended it, or went on after it."""
         if call.arguments.whole:
             return call.ended or bool(self._waiting)
@@ -444,7 +406,7 @@ class Assembler:
         """Let what waited go on, up to the next call that is not settled."""
         while self._waiting and self._call is None and not self.ended:
             piece = self._waiting.popleft()
-            if not isinstance(piece, _Call):
+            if not isinstance(piece, Call):
                 piece()
                 continue
             self._open(piece)
@@ -477,22 +439,4 @@ class Assembler:
             self.loss("usage_missing")
             output = -(-self._chars // _CHARS_PER_TOKEN)
             usage = Usage(self._input_estimate, output, estimated=True)
-        self.out.append(
-            Usage(
-                usage.input,
-                usage.output,
-                usage.cache_read,
-                usage.cache_write_5m,
-                usage.cache_write_1h,
-                usage.reasoning,
-                usage.estimated,
-                final=True,
-            )
-        )
-
-
-def _halved(ending: Ending, kind: BlockKind) -> Ending:
-    """Return the ending of a call of which nobody can say that it is whole."""
-    if kind is BlockKind.CUSTOM_CALL:
-        return Ending(ending.text, whole=False, losses=ending.losses)
-    return Ending(whole=False, repair=ending.text, losses=ending.losses)
+        self.out.append(structs.replace(usage, final=True))
