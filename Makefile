@@ -39,7 +39,7 @@ fix: $(READY)  ## format, and mend what the linter can
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)  ## measure the budgets, as ratios within one run
-	$(BIN)/python tools/bench.py
+	$(BIN)/python -m tools.bench
 
 fuzz: $(READY)  ## property tests with many more examples (about ten minutes)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties --timeout 1200

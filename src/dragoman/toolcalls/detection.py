@@ -6,6 +6,7 @@ it last; only then do names inside count.
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 STANDARD: Final = "standard"  # the vendor's own servers give structured calls
@@ -115,6 +116,7 @@ def bare_name(model: str) -> str:
         name = stripped
 
 
+@lru_cache(maxsize=256)
 def known_family(model: str) -> str | None:
     """Return the key of a model's family, `standard` for structured calls, or None if it says nothing."""
     name = bare_name(model)

@@ -114,7 +114,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     adopt: tuple["Format", ...] = ()  # the families that may have written the marker
 
 
-class Format(Struct, frozen=True, kw_only=True):
+class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     """One family."""
 
     key: str

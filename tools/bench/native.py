@@ -1,0 +1,116 @@
+"""Tool calls written as text: what looking for them costs, and what parsing them costs."""
+
+from tools.bench.chunks import chunk_payloads, floor_of, reads
+from tools.bench.measure import Row, ratio_of
+
+from dragoman.toolcalls.parser import ToolCallParser
+from dragoman.translate import Translator, decode_tools
+
+TOOLS = decode_tools(
+    b'[{"name":"write","input_schema":{"type":"object","properties":{"text":{"type":"string"}}}}]'
+)
+# How a family of each style opens and closes a call with one long string argument.
+STYLES = {
+    "kimi_k2": (
+        '<|tool_call_begin|>functions.write:0<|tool_call_argument_begin|>{"text": "',
+        '"}<|tool_call_end|>',
+    ),
+    "qwen3_coder": (
+        "<tool_call>\n<function=write>\n<parameter=text>\n",
+        "\n</parameter>\n</function>\n</tool_call>",
+    ),
+    "pythonic": ('[write(text="', '")]'),
+}
+KIB = 1024
+SIZES = {"1 KB": KIB, "64 KB": 64 * KIB, "4 MB": 4 * KIB * KIB}
+PIECE = 4  # characters
+# The budgets in microseconds hold for a machine on which decoding and encoding a chunk costs 0.75 µs.
+FLOOR_MICROSECONDS = 0.75
+PIECE_BUDGET = 3 / FLOOR_MICROSECONDS
+CALL_BUDGET = 100 / FLOOR_MICROSECONDS
+FLATNESS = 1.5  # the cost of a piece at 4 MB over that at 1 KB
+
+
+def bench_native(rounds: int) -> list[Row]:
+    """Measure native parsing."""
+    rows = [quiet_row(rounds), call_row(rounds)]
+    for family in STYLES:
+        rows += piece_rows(family, rounds)
+    return rows
+
+
+def quiet_row(rounds: int, count: int = 20_000) -> Row:
+    """Measure text without markers, looked at and not looked at."""
+    pieces = reads(chunk_payloads(count))
+
+    def translate(native_format: str) -> None:
+        translator = Translator(
+            source="chat", target="anthropic", tools=TOOLS, native_format=native_format
+        )
+        for piece in pieces:
+            translator.feed(piece)
+        translator.close()
+
+    ratio, seconds, floor = ratio_of(
+        lambda: translate("kimi_k2"), lambda: translate("none"), rounds * 3
+    )
+    detail = f"{seconds / count * 1e6:.2f} µs a chunk, not looking {floor / count * 1e6:.2f} µs"
+    return Row("looking for calls in plain text", ratio, "≤ 1.05", ratio <= 1.05, detail)
+
+
+def call_row(rounds: int, count: int = 300) -> Row:
+    """Measure one whole Kimi call, from opener to closer, in one piece."""
+    opener, closer = STYLES["kimi_k2"]
+    text = f"{opener}hello{closer}"
+
+    def parse() -> None:
+        for _ in range(count):
+            parser = ToolCallParser(format="kimi_k2", tools=TOOLS)
+            parser.feed(text)
+            parser.close()
+
+    ratio, seconds, _ = ratio_of(parse, floor_of(chunk_payloads(count)), rounds)
+    detail = f"{seconds / count * 1e6:.0f} µs a call"
+    budget = f"≤ {CALL_BUDGET:.0f}"
+    return Row("one Kimi call, in chunk floors", ratio, budget, ratio <= CALL_BUDGET, detail)
+
+
+def piece_rows(family: str, rounds: int) -> list[Row]:
+    """Measure arguments that arrive four characters at a time."""
+    opener, closer = STYLES[family]
+    rows: list[Row] = []
+    costs: dict[str, float] = {}
+    for label, size in SIZES.items():
+        text = ("some text, and more of it " * (size // 26 + 1))[:size]
+        pieces = [text[at : at + PIECE] for at in range(0, size, PIECE)]
+        # Small sizes are repeated, so that each timing covers about as much work.
+        repeats = max(1, 16 * KIB // len(pieces))
+        count = len(pieces) * repeats
+
+        def parse(pieces: list[str] = pieces, repeats: int = repeats) -> None:
+            for _ in range(repeats):
+                parser = ToolCallParser(format=family, tools=TOOLS)
+                parser.feed(opener)
+                for piece in pieces:
+                    parser.feed(piece)
+                parser.feed(closer)
+                parser.close()
+
+        ratio, seconds, floor = ratio_of(parse, floor_of(chunk_payloads(count)), min(rounds, 3))
+        costs[label] = ratio
+        detail = f"{seconds / count * 1e6:.2f} µs a piece, floor {floor / count * 1e6:.2f} µs"
+        budget = f"≤ {PIECE_BUDGET:g}"
+        rows.append(
+            Row(
+                f"{family}, {PIECE}-character pieces, {label}",
+                ratio,
+                budget,
+                ratio <= PIECE_BUDGET,
+                detail,
+            )
+        )
+    growth = costs["4 MB"] / costs["1 KB"]
+    rows.append(
+        Row(f"{family}, 4 MB over 1 KB", growth, f"≤ {FLATNESS}", growth <= FLATNESS, "flat")
+    )
+    return rows
