@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.toolcalls.formats import FORMATS
 from dragoman.turn.loss import CODES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -40,3 +41,10 @@ def test_the_table_of_losses_is_complete() -> None:
 
     for code, says in CODES.items():
         assert f"| `{code}` | {says} |" in page
+
+
+def test_the_table_of_families_is_complete() -> None:
+    page = (ROOT / "docs" / "native-formats.md").read_text("utf-8")
+
+    for key, family in FORMATS.items():
+        assert f"| `{key}` | {family.says} |" in page
