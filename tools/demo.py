@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dragoman import Translator, decode_tools
+from dragoman import Sealer, Translator, decode_tools
 
 TOOLS = b"""[{"type": "function", "function": {"name": "bash", "description": "Run a command",
   "parameters": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}}}]"""
@@ -71,6 +71,7 @@ def translated(target: str) -> tuple[bytes, Translator]:
         model="moonshotai/kimi-k2-thinking",
         tools=decode_tools(TOOLS),
         seed="demo",
+        sealer=Sealer(b"demo"),
         created=1700000000,
     )
     out = b"".join(translator.feed(piece) for piece in stream()) + translator.close()

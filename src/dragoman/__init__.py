@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from dragoman.opaque import Sealer as Sealer
     from dragoman.profiles import profile as profile
     from dragoman.profiles.profile import Profile as Profile
+    from dragoman.requests import TranslatedRequest as TranslatedRequest
+    from dragoman.requests import decode_tools as decode_tools
+    from dragoman.requests import refuse as refuse
+    from dragoman.requests import translate_request as translate_request
     from dragoman.translate import TranslatedBody as TranslatedBody
-    from dragoman.translate import TranslatedRequest as TranslatedRequest
     from dragoman.translate import Translator as Translator
-    from dragoman.translate import decode_tools as decode_tools
-    from dragoman.translate import refuse as refuse
     from dragoman.translate import translate_body as translate_body
     from dragoman.translate import translate_error as translate_error
-    from dragoman.translate import translate_request as translate_request
     from dragoman.turn.loss import Loss as Loss
 
 # Where each public name lives.
@@ -55,16 +55,8 @@ _HOMES = {
     "dragoman.opaque": ("Sealer",),
     "dragoman.profiles": ("profile",),
     "dragoman.profiles.profile": ("Profile",),
-    "dragoman.translate": (
-        "TranslatedBody",
-        "TranslatedRequest",
-        "Translator",
-        "decode_tools",
-        "refuse",
-        "translate_body",
-        "translate_error",
-        "translate_request",
-    ),
+    "dragoman.requests": ("TranslatedRequest", "decode_tools", "refuse", "translate_request"),
+    "dragoman.translate": ("TranslatedBody", "Translator", "translate_body", "translate_error"),
     "dragoman.turn.loss": ("Loss",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

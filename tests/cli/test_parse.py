@@ -115,3 +115,4 @@ def test_formats_lists_every_family() -> None:
     for row in rows:
         assert row["key"] in shown
         assert row["models"]
+        assert row["markers"]

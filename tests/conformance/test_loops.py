@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.translate import translate_body, translate_request
+from dragoman.requests import translate_request
+from dragoman.translate import translate_body
 from tests.support.corpus import SEALER
 from tests.support.turns import echo, request
 

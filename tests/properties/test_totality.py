@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from dragoman.check import Checker
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import DragomanError, ProtocolError
-from dragoman.translate import Translator, translate_body, translate_error, translate_request
+from dragoman.requests import translate_request
+from dragoman.translate import Translator, translate_body, translate_error
 from dragoman.turn.fold import fold
 from tests.properties.strategies import chat_streams, json_values
 from tests.support.corpus import Case, corpus, drive

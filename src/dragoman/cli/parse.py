@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.errors import DragomanError, Malformed
+from dragoman.requests import decode_tools
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.toolcalls.selection import choose_format
-from dragoman.translate import decode_tools
 from dragoman.turn.request import Tool
 
 

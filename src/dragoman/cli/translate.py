@@ -67,7 +67,8 @@ def command(  # noqa: PLR0913 -- one parameter for each option
       dragoman translate --from anthropic --to responses --body < answer.json
       dragoman translate --from anthropic --to chat --request --model kimi-k2 --profile moonshot < request.json
     """
-    from dragoman.translate import Translator, decode_tools, translate_body, translate_request
+    from dragoman.requests import decode_tools, translate_request
+    from dragoman.translate import Translator, translate_body
 
     declared = decode_tools(tools.read_bytes()) if tools else ()
     out = sys.stdout.buffer

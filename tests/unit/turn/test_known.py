@@ -8,7 +8,7 @@ from dragoman.errors import Malformed
 from dragoman.exchange import Target
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles import profile
-from dragoman.translate import translate_request
+from dragoman.requests import translate_request
 from dragoman.turn.known import KnownTools, made_once, read_once
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.tools import ToolTable
