@@ -3,6 +3,7 @@
 import pytest
 
 from dragoman import Limits, Profile, Translator
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.turn.events import Fault, Finish
 from tests.support.chat import DONE, USAGE, chunk, payloads
 
@@ -75,3 +76,40 @@ def test_s17_an_event_past_its_limit_is_a_named_failure(pieces: int) -> None:
     assert isinstance(translator.outcome, Fault)
     assert "max_sse_event_bytes" == translator.outcome.code
     assert b"max_sse_event_bytes" in out
+
+
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_s13_a_page_instead_of_a_stream_is_shown_in_the_failure(target: str, size: int) -> None:
+    page = b"\n<html><title>502</title>Bad\ngateway</html>" * 100
+    translator = Translator(source="chat", target=target)
+
+    out = b"".join(translator.feed(page[at : at + size]) for at in range(0, len(page), size))
+    out += translator.close()
+
+    assert isinstance(translator.outcome, Fault)
+    assert "upstream_malformed" == translator.outcome.code
+    assert b"<title>502</title>Bad gateway" in out
+    assert len(translator.outcome.message) < 700
+
+
+@pytest.mark.parametrize("stream", [b"", b"  \n\n", b": keep-alive\n\n: keep-alive\n\n"])
+def test_s22_an_answer_without_anything_in_it_is_an_empty_answer(stream: bytes) -> None:
+    translator = Translator(source="chat", target="anthropic")
+    translator.feed(stream)
+    translator.close()
+
+    assert isinstance(translator.outcome, Fault)
+    assert "upstream_empty" == translator.outcome.code
+
+
+def test_endless_white_space_is_not_kept() -> None:
+    translator = Translator(
+        source="chat", target="anthropic", limits=Limits(max_sse_event_bytes=1000)
+    )
+
+    for _ in range(100):
+        translator.feed(b" " * 100)
+
+    assert isinstance(translator.outcome, Fault)
+    assert "max_sse_event_bytes" == translator.outcome.code

@@ -725,3 +725,17 @@ def test_g_10_responses_events_come_from_and_go_through_the_same_machine() -> No
     assert "response.completed" == types(there)[-1]
     direct = run(Translator(source="chat", target="anthropic", seed="s"), TOOL)
     assert types(direct) == types(back)
+
+
+def test_p_12_a_translation_holds_less_than_100_kb() -> None:
+    import tracemalloc
+
+    run(kimi("anthropic"), TOOL)  # what is read once and kept is not counted
+    tracemalloc.start()
+    translators = [kimi("anthropic") for _ in range(20)]
+    for translator in translators:
+        translator.feed(b"".join(TEXT[:3]))
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert held / len(translators) < 100_000

@@ -11,6 +11,7 @@ SCENARIOS = [
     *(f"a{n}" for n in range(1, 11)),
     "a8b",
     *(f"b{n}" for n in range(1, 11)),
+    *(f"c{n}" for n in range(1, 20)),
     *(f"d{n}" for n in range(1, 7)),
     *(f"e{n}" for n in range(1, 8)),
     *(f"f{n}" for n in range(1, 12)),
@@ -18,9 +19,10 @@ SCENARIOS = [
     "h5",
 ]
 HERITAGE = [
-    *(f"k1_{n}" for n in (1, 2, 3, 4, 5, 11, 12)),
-    *(f"k2_{n}" for n in range(4, 9)),
-    *(f"p_{n}" for n in range(4, 11)),
+    *(f"k1_{n}" for n in range(1, 13)),
+    *(f"k2_{n}" for n in range(1, 9)),
+    *(f"p_{n}" for n in range(1, 11)),
+    "p_12",
     *(f"g_{n}" for n in (1, 2, 3, 4, 5, 6, 7, 9, 10)),
     "s_4",
     "s_5",
@@ -35,6 +37,7 @@ DEVIATIONS = [
 def names() -> list[str]:
     """Return the names of all tests and corpus cases, ids of parametrized tests included."""
     found = [path.name for path in (TESTS / "corpus").glob("*/*") if path.is_dir()]
+    found += [path.stem for path in (TESTS / "corpus" / "toolcalls").glob("*/*.json")]
     for path in TESTS.rglob("test_*.py"):
         text = path.read_text(encoding="utf-8")
         found += re.findall(r"def test_(\w+)", text)

@@ -15,6 +15,10 @@ from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import Event, Fault, FaultKind
 from dragoman.wire.sse import Frame, SSEReader
 
+_BLANKS = b" \t\r\n\xef\xbb\xbf"  # a byte-order mark among them
+_BEGINNING_BYTES = 2000  # of an answer that may turn out to be no stream
+_STREAM_WORDS = ("data", "event", ":", "id", "retry")  # what a line of an event stream begins with
+
 
 class FrameReader(Protocol):
     """What a dialect knows of its stream."""
@@ -66,10 +70,11 @@ class StreamReader:
         self._sse = SSEReader(limits=exchange.limits, keep_raw=keep_raw)
         self._exchange = exchange
         self._strict = exchange.strict
-        self._head = b""  # white space before the first byte that tells SSE from JSON
+        self._begun = False  # the answer is a stream, and has led to events
+        self._sniffing = True  # nothing but white space came
+        self._beginning = b""  # of an answer that has led to nothing yet
         self._body: list[bytes] | None = None  # the answer, if it is one JSON body
         self._body_size = 0
-        self._sniffing = True
         self._raw: list[bytes] = []  # frames that led to no event yet
         self._dead = False
 
@@ -80,8 +85,8 @@ class StreamReader:
 
     def feed(self, data: bytes, /) -> list[Event]:
         """Return the events that `data` leads to."""
-        if self._sniffing or self._body is not None:
-            data = self._sniff(data)
+        if not self._begun:
+            data = self._look_at(data)
         if self._dead:
             raise MisuseError("feed after an error")
         try:
@@ -94,8 +99,8 @@ class StreamReader:
 
     def feed_units(self, data: bytes, /) -> Iterator[Unit]:
         """Give the same events, with the bytes that led to them.  Needs `keep_raw`."""
-        if self._sniffing or self._body is not None:
-            data = self._sniff(data)
+        if not self._begun:
+            data = self._look_at(data)
         frames, assembler = self._frames, self._assembler
         try:
             for frame in self._sse.feed(data):
@@ -136,8 +141,15 @@ class StreamReader:
         for frame in self._sse.close():
             self._raw.append(frame.raw)
             self._read(frame)
-        if not self.ended:
+        if self.ended:
+            return
+        text = excerpt(self._beginning)
+        if self._assembler.started or not text or text.startswith(_STREAM_WORDS):
             self._frames.end()
+        else:
+            message = f"upstream answered with something that is no event stream: {text}"
+            fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
+            self._assembler.fault(fault)
 
     def _read(self, frame: Frame) -> None:
         if self._assembler.ended or not frame.data:
@@ -150,25 +162,27 @@ class StreamReader:
             if frame.whole:
                 self._assembler.loss("chunk_malformed", error.path, error.reason)
 
-    def _sniff(self, data: bytes) -> bytes:
-        """Tell an event stream from a JSON body, whatever was asked for."""
+    def _look_at(self, data: bytes) -> bytes:
+        """Tell an event stream from a JSON body, whatever was asked for, and from neither."""
         if self._body is not None:
-            self._body_size += len(data)
-            if self._body_size > self._exchange.limits.max_response_bytes:
-                raise TooLarge("max_response_bytes", self._exchange.limits.max_response_bytes)
-            self._body.append(data)
+            self._keep(self._body, data)
             return b""
-        data = self._head + data
-        stripped = data.lstrip(b" \t\r\n\xef\xbb\xbf")
-        if not stripped:
-            self._head = data
-            return b""
-        self._sniffing = False
-        self._head = b""
-        if stripped[:1] in (b"{", b"["):
-            self._body = []
-            return self._sniff(data)
+        if self._sniffing:
+            stripped = data.lstrip(_BLANKS)
+            self._sniffing = not stripped
+            if stripped[:1] in (b"{", b"["):
+                self._body = []
+                self._keep(self._body, stripped)
+                return b""
+        self._begun = self._assembler.started
+        self._beginning += data[: _BEGINNING_BYTES - len(self._beginning)]
         return data
+
+    def _keep(self, body: list[bytes], data: bytes) -> None:
+        self._body_size += len(data)
+        if self._body_size > self._exchange.limits.max_response_bytes:
+            raise TooLarge("max_response_bytes", self._exchange.limits.max_response_bytes)
+        body.append(data)
 
 
 def assembler_for(exchange: Exchange, *, seal_plain: bool = False) -> Assembler:
