@@ -11,7 +11,7 @@ from msgspec import Raw
 from dragoman.toolcalls.format import Do, Format
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
-from dragoman.toolcalls.scanner import OneOf, Pattern
+from dragoman.toolcalls.patterns import OneOf, Pattern
 from dragoman.turn.request import Tool
 from tests.support.renderers import FAMILIES, Call, Family
 

@@ -120,6 +120,7 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     key: str
     says: str  # one line: which models write it
     models: tuple[str, ...]  # patterns of model ids, for people; `detection.py` decides
+    opens: tuple[str, ...] = ()  # what calls begin with, for people; `rules` decides
     rules: tuple[Rule, ...]
     think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)  # tags around reasoning
     trim_think: bool = False  # a line feed before the closing tag belongs to it

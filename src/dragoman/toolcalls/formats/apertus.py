@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.json_objects import tagged_objects
 
 FORMAT: Final = Format(
     key="apertus",
+    opens=("<|tools_prefix|>[",),
     says="Apertus 2509",
     models=("apertus*", "swiss-ai/*"),
     rules=tagged_objects(

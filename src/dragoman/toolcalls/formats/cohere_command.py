@@ -8,6 +8,7 @@ from dragoman.toolcalls.scanner import one_of
 
 FORMAT: Final = Format(
     key="cohere_command",
+    opens=("<|START_ACTION|>",),
     says="Command R7B, Command A, Command 3 and 4",
     models=("command-r7b*", "command-a*", "c4ai-command*"),
     rules=(

@@ -11,6 +11,7 @@ _CLOSER: Final = "</dots_function_call>"
 
 FORMAT: Final = Format(
     key="dots",
+    opens=("<dots_function_call>",),
     says="dots.llm",
     models=("dots.llm*", "dots-*", "rednote*"),
     rules=(

@@ -8,6 +8,7 @@ from dragoman.toolcalls.scanner import Run
 
 FORMAT: Final = Format(
     key="ernie45",
+    opens=("<tool_call>",),
     says="ERNIE 4.5 thinking, ERNIE X1",
     models=("ernie-4.5*thinking*", "ernie-x1*"),
     rules=(

@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.json_objects import functools_array
 
 FORMAT: Final = Format(
     key="firefunction",
+    opens=("functools[",),
     says="FireFunction v2",
     models=("firefunction*",),
     rules=functools_array(),

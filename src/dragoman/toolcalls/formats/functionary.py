@@ -9,6 +9,7 @@ _NAME: Final = Run(r"[A-Za-z0-9_.\-]", 1, 128, name="name")
 
 FORMAT: Final = Format(
     key="functionary",
+    opens=("<function=", ">>>NAME"),
     says="Functionary v3.1, v3.2",
     models=("functionary*",),
     rules=(

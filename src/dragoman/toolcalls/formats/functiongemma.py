@@ -7,6 +7,7 @@ from dragoman.toolcalls.scanner import Run
 
 FORMAT: Final = Format(
     key="functiongemma",
+    opens=("<start_function_call>call:",),
     says="FunctionGemma",
     models=("functiongemma*",),
     rules=(

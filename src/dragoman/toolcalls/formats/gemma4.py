@@ -7,6 +7,7 @@ from dragoman.toolcalls.scanner import Run
 
 FORMAT: Final = Format(
     key="gemma4",
+    opens=("<|tool_call>call:",),
     says="Gemma 4",
     models=("gemma-4*", "gemma4*"),
     rules=(

@@ -8,6 +8,7 @@ from dragoman.toolcalls.scanner import AHEAD, BLANKS, Run
 
 FORMAT: Final = Format(
     key="gigachat3",
+    opens=("<|function_call|>", "function call<|role_sep|>"),
     says="GigaChat 3, 3.1",
     models=("gigachat3*", "gigachat-3*"),
     rules=(

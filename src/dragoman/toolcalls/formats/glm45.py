@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.glm import GLM
 
 FORMAT: Final = Format(
     key="glm45",
+    opens=("<tool_call>NAME",),
     says="GLM-4.5, GLM-4.6",
     models=("glm-4.5*", "glm-4.6*", "z-ai/*", "zai-org/*"),
     rules=GLM,

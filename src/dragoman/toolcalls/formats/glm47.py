@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.glm import GLM
 
 FORMAT: Final = Format(
     key="glm47",
+    opens=("<tool_call>NAME",),
     says="GLM-4.7, GLM-5, Ling 3",
     models=("glm-4.7*", "glm-5*", "ling-3*"),
     rules=GLM,

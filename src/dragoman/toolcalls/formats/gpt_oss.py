@@ -17,6 +17,7 @@ _END: Final[Pattern] = (one_of("<|end|>", "<|call|>", "<|return|>"),)
 
 FORMAT: Final = Format(
     key="gpt_oss",
+    opens=("<|channel|>commentary to=functions.",),
     says="gpt-oss-20b, gpt-oss-120b",
     models=("gpt-oss*",),
     rules=(

@@ -8,6 +8,7 @@ from dragoman.toolcalls.scanner import AHEAD, BLANKS
 
 FORMAT: Final = Format(
     key="granite",
+    opens=("<|tool_call|>[", "<tool_call>["),
     says="Granite 3.x",
     models=("granite-3*", "granite3.*"),
     rules=(

@@ -11,6 +11,7 @@ _CLOSER: Final = "</tool_call>"
 
 FORMAT: Final = Format(
     key="hermes",
+    opens=("<tool_call>{",),
     says="Hermes 2 Pro to 4, Qwen2.5, Qwen3, QwQ, Granite 4, Trinity, SmolLM3, Reka",
     models=("hermes-*", "qwen2.5*", "qwen3-*", "qwq*", "granite-4*", "trinity-*"),
     rules=(*tagged_objects(_OPENER, _CLOSER), *xml_functions(_OPENER, _CLOSER)),

@@ -14,6 +14,7 @@ _HY_SEPARATOR: Final[Pattern] = ("<tool_sep", _SUFFIX, ">")
 
 FORMAT: Final = Format(
     key="hy_v3",
+    opens=("<tool_calls>", "<tool_call>"),
     says="Hunyuan 3 (Hy3)",
     models=("hy3*", "hunyuan-3*", "tencent/hy*"),
     rules=(

@@ -11,6 +11,7 @@ _END: Final[Pattern] = (one_of("<|end_message|>", "<|content_model_end_sampling|
 
 FORMAT: Final = Format(
     key="inkling",
+    opens=("<|content_invoke_tool_json|>",),
     says="Inkling",
     models=("inkling*",),
     rules=(

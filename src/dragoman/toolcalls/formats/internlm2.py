@@ -8,6 +8,7 @@ from dragoman.toolcalls.scanner import BLANKS
 
 FORMAT: Final = Format(
     key="internlm2",
+    opens=("<|action_start|><|plugin|>",),
     says="InternLM2, 2.5, 3, Intern-S1",
     models=("internlm*", "intern-s1*"),
     rules=(

@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.json_objects import tagged_objects
 
 FORMAT: Final = Format(
     key="jamba",
+    opens=("<tool_calls>[",),
     says="Jamba 1.5 to 1.7",
     models=("jamba*",),
     rules=tagged_objects("<tool_calls>", "</tool_calls>"),

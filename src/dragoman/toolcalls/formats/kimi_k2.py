@@ -35,6 +35,7 @@ _AHEAD_CALL: Final = OneOf(
 
 FORMAT: Final = Format(
     key="kimi_k2",
+    opens=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
     says="Kimi K2, K2-Thinking, K2.5 to K2.7",
     models=("kimi-k2*", "moonshotai/kimi-k2*", "kimi-k2.5", "kimi-k2-thinking"),
     rules=(

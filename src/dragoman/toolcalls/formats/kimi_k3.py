@@ -17,6 +17,7 @@ _ARGUMENT: Final = (
 
 FORMAT: Final = Format(
     key="kimi_k3",
+    opens=("<|open|>tools<|sep|>",),
     says="Kimi K3",
     models=("kimi-k3*", "kimi_k3*"),
     rules=(

@@ -10,6 +10,7 @@ _OPENER: Final = "<|tool_call_start|>"
 
 FORMAT: Final = Format(
     key="lfm2",
+    opens=("<|tool_call_start|>",),
     says="Liquid LFM2, LFM2.5",
     models=("lfm2*", "liquid/*"),
     rules=(

@@ -11,6 +11,7 @@ _BARE: Final = Objects(argument_keys=("parameters", "arguments"), declared=True)
 
 FORMAT: Final = Format(
     key="llama3_json",
+    opens=("<|python_tag|>", "{"),
     says="Llama 3.1, 3.2, 3.3",
     models=("llama-3.1*", "llama-3.2*", "llama-3.3*", "llama3.*"),
     rules=(

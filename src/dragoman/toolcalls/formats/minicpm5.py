@@ -12,6 +12,7 @@ _PARAM: Final = ("<param", Run(" ", 0, 2), "name=", _QUOTE, _PARAM_NAME, _QUOTE,
 _CDATA: Final = Run(r"\[", 1, 1, name="verbatim")
 FORMAT: Final = Format(
     key="minicpm5",
+    opens=('<function name="',),
     says="MiniCPM 5",
     models=("minicpm5*",),
     rules=(

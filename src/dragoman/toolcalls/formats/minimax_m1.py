@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.json_objects import tagged_objects
 
 FORMAT: Final = Format(
     key="minimax_m1",
+    opens=("<tool_calls>",),
     says="MiniMax-M1",
     models=("minimax-m1*",),
     rules=tagged_objects("<tool_calls>", "</tool_calls>"),

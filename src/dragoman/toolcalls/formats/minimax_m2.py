@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.invokes import invokes
 
 FORMAT: Final = Format(
     key="minimax_m2",
+    opens=("<minimax:tool_call>",),
     says="MiniMax-M2, M2.1, M2.5, M2.7",
     models=("minimax-m2*",),
     rules=invokes(

@@ -11,6 +11,7 @@ _END: Final[Pattern] = (Run(r"[\"']", 0, 1), ">")
 
 FORMAT: Final = Format(
     key="minimax_m3",
+    opens=("]<]minimax[>[<tool_call>",),
     says="MiniMax-M3",
     models=("minimax-m3*",),
     rules=(

@@ -14,6 +14,7 @@ _OBJECTS: Final = Objects(id_keys=("id",))
 
 FORMAT: Final = Format(
     key="mistral",
+    opens=("[TOOL_CALLS]",),
     says="Mistral, Mixtral, Nemo, Codestral, Devstral, Magistral, Ministral, Pixtral",
     models=(
         "mistral*",

@@ -15,6 +15,7 @@ _IN_CALLS: Final = frozenset({Where.TAIL, Where.AFTER})
 
 FORMAT: Final = Format(
     key="muse_glimmer",
+    opens=('to=TOOL<|message|><atem:invoke name="',),
     says="Muse Glimmer",
     models=("muse*glimmer*",),
     rules=(

@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_ca
 
 FORMAT: Final = Format(
     key="olmo3",
+    opens=("<function_calls>",),
     says="OLMo 3",
     models=("olmo-3*",),
     rules=(

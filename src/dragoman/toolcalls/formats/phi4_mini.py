@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.json_objects import functools_array, objects_af
 
 FORMAT: Final = Format(
     key="phi4_mini",
+    opens=("functools[", "<|tool_call|>["),
     says="Phi-4-mini",
     models=("phi-4-mini*", "phi4-mini"),
     rules=(

@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.glm import GLM
 
 FORMAT: Final = Format(
     key="poolside_v1",
+    opens=("<tool_call>NAME",),
     says="Poolside Laguna",
     models=("laguna*", "poolside/*"),
     rules=GLM,

@@ -8,6 +8,7 @@ from dragoman.toolcalls.scanner import BLANKS, one_of
 
 FORMAT: Final = Format(
     key="pythonic",
+    opens=("[", "<|python_start|>"),
     says="Llama 4, Llama 3.2 (small), ToolACE",
     models=("llama-4*", "toolace*"),
     rules=(

@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.tool_call_tag import xml_functions
 
 FORMAT: Final = Format(
     key="qwen3_coder",
+    opens=("<tool_call><function=", "<function="),
     says="Qwen3-Coder, Qwen3.5+, Nemotron-3, MiMo, Step-3.5",
     models=("qwen3-coder*", "qwen3.5*", "nemotron-3*", "mimo-v2*", "step-3.5*"),
     rules=xml_functions("<tool_call>", "</tool_call>"),

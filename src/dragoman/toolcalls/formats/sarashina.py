@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.json_objects import objects_after
 
 FORMAT: Final = Format(
     key="sarashina",
+    opens=("<|tool_calls|>",),
     says="Sarashina 2.x",
     models=("sarashina*",),
     rules=objects_after(("<|tool_calls|>",)),

@@ -7,6 +7,7 @@ from dragoman.toolcalls.grammars.tool_call_tag import xml_functions
 
 FORMAT: Final = Format(
     key="seed_oss",
+    opens=("<seed:tool_call>",),
     says="Seed-OSS",
     models=("seed-oss*", "bytedance-seed/*"),
     rules=xml_functions("<seed:tool_call>", "</seed:tool_call>"),

@@ -7,6 +7,7 @@ from dragoman.toolcalls.scanner import AHEAD, BLANKS, Run
 
 FORMAT: Final = Format(
     key="solar_open",
+    opens=("<|tool_call:begin|>",),
     says="Solar Open",
     models=("solar-open*",),
     rules=(

@@ -14,6 +14,7 @@ _STEP_SEP: Final[Pattern] = ("function", "<", _BAR, "tool_sep", _BAR, ">", BLANK
 
 FORMAT: Final = Format(
     key="step3",
+    opens=("<｜tool_calls_begin｜>",),
     says="Step-3",
     models=("step3", "step-3"),
     rules=(

@@ -8,6 +8,7 @@ from dragoman.toolcalls.scanner import AHEAD, BLANKS, one_of
 
 FORMAT: Final = Format(
     key="xlam",
+    opens=("[",),
     says="Salesforce xLAM 2",
     models=("xlam*",),
     rules=(
