@@ -19,6 +19,7 @@ from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.stream import StreamReader
 from dragoman.exchange import Exchange
 from dragoman.profiles import profile
+from dragoman.toolcalls.detection import detect
 from dragoman.turn.events import BlockKind, BlockStart, Event, Fault, FaultKind, TextDelta
 from dragoman.turn.state import TURN, TurnState
 from tests.support.chat import DONE, META, USAGE, call, chunk, payloads, types
@@ -739,3 +740,89 @@ def test_p_12_a_translation_holds_less_than_100_kb() -> None:
     tracemalloc.stop()
 
     assert held / len(translators) < 100_000
+
+
+# --- P: native formats ---------------------------------------------------------------------------------
+
+KIMI_SECTION = (
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
+    '{"city": "Oslo"}<|tool_call_end|><|tool_calls_section_end|>'
+)
+WEATHER = decode_tools(b'[{"name":"get_weather","input_schema":{"type":"object"}}]')
+
+
+@pytest.mark.parametrize(
+    ("model", "vendor"),
+    [
+        ("moonshot/kimi-k2", "kimi"),
+        ("kimi-k2-instruct", "kimi"),
+        ("KIMI-K2", "kimi"),
+        ("qwen/qwen3-coder", "qwen"),
+        ("qwen3-coder-plus", "qwen"),
+        ("qwen-deepseek-mix", "hermes"),  # the older Qwen models write as Hermes does
+        ("deepseek/deepseek-chat", "deepseek"),
+        ("deepseek-r1", "deepseek"),
+        ("DeepSeek-V3", "deepseek"),
+        ("claude-3-opus", "standard"),
+        ("gpt-4", "standard"),
+        ("unknown/model", "standard"),
+    ],
+)
+def test_p_1_the_family_follows_from_the_model(model: str, vendor: str) -> None:
+    assert detect(model).startswith(vendor)
+
+
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+def test_p_2_a_kimi_section_in_a_complete_answer_is_a_call(target: str) -> None:
+    translated = translate_body(
+        completion({"content": KIMI_SECTION}, "stop"),
+        source="chat",
+        target=target,
+        model="moonshot/kimi-k2",
+        tools=WEATHER,
+        seed="s",
+    )
+
+    (block,) = translated.answer.blocks
+    assert ("functions.get_weather:0", "get_weather") == (block.call_id, block.name)
+    assert {"city": "Oslo"} == msgspec.json.decode(block.text)
+    assert b"gx-functions-2eget_weather-3a0" in translated.body
+    assert b"section" not in translated.body
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 5])
+@pytest.mark.parametrize(
+    "missing", ["", "<|tool_calls_section_end|>", "<|tool_call_end|><|tool_calls_section_end|>"]
+)
+def test_p_3_the_same_streamed_in_pieces_and_without_its_end(pieces: int, missing: str) -> None:
+    text = KIMI_SECTION.removesuffix(missing)
+    step = len(text) // pieces + 1
+    chunks = [chunk({"content": text[at : at + step]}) for at in range(0, len(text), step)]
+    translator = Translator(
+        source="chat", target="anthropic", model="moonshot/kimi-k2", tools=WEATHER, seed="s"
+    )
+
+    out = payloads(run(translator, [ROLE, *chunks, chunk({}, "stop"), DONE]))
+
+    joined = "".join(p["delta"]["partial_json"] for p in out if p["type"] == "content_block_delta")
+    assert '{"city": "Oslo"}' == joined
+    assert (
+        "tool_use" == next(p for p in out if p["type"] == "message_delta")["delta"]["stop_reason"]
+    )
+
+
+@pytest.mark.parametrize(
+    "broken",
+    ["<|tool_call_begin|>", "<|tool_calls_section_begin|>hm", "<|tool_call_argument_begin|>{}"],
+)
+def test_p_3_malformed_tokens_are_text(broken: str) -> None:
+    translator = Translator(
+        source="chat", target="anthropic", model="moonshot/kimi-k2", tools=WEATHER
+    )
+
+    out = payloads(
+        run(translator, [ROLE, chunk({"content": f"a {broken}"}), chunk({}, "stop"), DONE])
+    )
+
+    text = "".join(p["delta"]["text"] for p in out if p["type"] == "content_block_delta")
+    assert f"a {broken}" == text
