@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.toolcalls.scanner import Pattern
+from dragoman.toolcalls.patterns import Pattern
 
 
 class Where(StrEnum):

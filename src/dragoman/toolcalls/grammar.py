@@ -5,7 +5,8 @@ from functools import cache, cached_property
 from typing import Final
 
 from dragoman.toolcalls.format import CALLED, Do, Format, Rule, Where
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, OneOf, Part, Pattern, Run, Scanner
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, OneOf, Part, Pattern, Run
+from dragoman.toolcalls.scanner import Scanner, scanner
 
 _WIDE_BAR: Final = "\uff5c"
 # How special tokens begin: no text that people write or quote has them.
@@ -31,7 +32,7 @@ class State:
 
     @cached_property
     def scanner(self) -> Scanner:
-        return Scanner([rule.pattern for rule in self.rules])
+        return scanner(tuple(rule.pattern for rule in self.rules))
 
 
 def _quotable(rule: Rule) -> bool:
@@ -65,19 +66,19 @@ class Grammar:
     @cached_property
     def ends(self) -> Scanner:
         """What may follow a call's arguments: where arguments end that are no JSON."""
-        return Scanner(
-            [
+        return scanner(
+            tuple(
                 rule.pattern
                 for rule in self.states[Where.TAIL].rules
                 if rule.do is Do.SKIP or (rule.do is Do.CALL and Where.AFTER in rule.at)
-            ]
+            )
         )
 
     @cached_property
     def closers(self) -> Scanner:
         """What closes calls and sections: cut off at the end of the text, it is still no text."""
-        return Scanner(
-            [rule.pattern for rule in self.states[Where.AFTER].rules if rule.do is Do.SKIP]
+        return scanner(
+            tuple(rule.pattern for rule in self.states[Where.AFTER].rules if rule.do is Do.SKIP)
         )
 
 

@@ -101,17 +101,12 @@ class Machine:
             text = self.held + text
             self.held = ""
             end = len(text)
-        elif self.body is not None:
-            at = self.body.feed(text, 0)
-            if at == end:
-                return
         while at < end:
             body = self.body
             if body is not None:
-                to = body.feed(text, at)
-                if to == at and self.body is body:
-                    break
-                at = to
+                at = body.feed(text, at)
+                if self.body is body:
+                    break  # it goes on, and waits for more
                 continue
             if self._candidates:
                 to = self._try(text, at)
@@ -119,14 +114,13 @@ class Machine:
                     break
                 at = to
                 continue
-            found = self._state.scanner.find(text, at)
-            if found is not None:
+            found = self._state.scanner.scan(text, at)
+            if isinstance(found, Found):
                 at = self._obey(text, at, found)
-                continue
-            hold = self._state.scanner.hold(text, at)
-            if hold == at:
+            elif found == at:
                 break
-            at = self._say_until(text, at, hold)
+            else:
+                at = self._say_until(text, at, found)
         self.held = text[at:]
 
     def close(self, *, cut: bool = False) -> None:
@@ -191,7 +185,7 @@ class Machine:
         scanner = self._state.scanner
         found = scanner.find_last(text, at)
         if found is not None:
-            if self._state.rules[found.which].do is Do.CALL and scanner.outgrown(text, found):
+            if self._state.rules[found.which].do is Do.CALL and scanner.begins(text, found.start):
                 return self._refuse(text, found, at)  # the header of another call, cut off
             return self._obey(text, at, found)
         if self._where in (Where.TAIL, Where.AFTER):
@@ -244,7 +238,7 @@ class Machine:
         one character if none is left, or below 0 if more text must come.
         """
         scanner = self._state.scanner
-        found = scanner.find_at(text, at)
+        found = scanner.scan_at(text, at)
         if found is not None:
             self._candidates = ()
             return self._obey(text, at, found)

@@ -29,6 +29,8 @@ from dragoman.turn.tools import NO_TOOLS, ToolTable
 
 # Problems that are told once for an answer, however often they occur.
 _ONCE: Final = frozenset({"native_blank_dropped"})
+# Text that comes in many small steps is joined up to this: beyond it, joining costs more than it saves.
+_MAX_DELTA_CHARS: Final = 4096
 
 
 class Sequencer:
@@ -84,22 +86,22 @@ class Sequencer:
     def text(self, text: str, /) -> None:
         if self.kind is not BlockKind.TEXT:
             self.open(BlockKind.TEXT)
-        out = self.out
-        if out and out[-1] is self._last and isinstance(self._last, TextDelta):
-            text = self._last.text + text
-            out.pop()
+        last = self._last
+        if isinstance(last, TextDelta) and self._may_grow(last):
+            text = last.text + text
+            self.out.pop()
         self._last = TextDelta(self.index, text)
-        out.append(self._last)
+        self.out.append(self._last)
 
     def reasoning(self, text: str, /) -> None:
         if self.kind is not BlockKind.REASONING:
             self.open(BlockKind.REASONING)
-        out = self.out
-        if out and out[-1] is self._last and isinstance(self._last, ReasoningDelta):
-            text = self._last.text + text
-            out.pop()
+        last = self._last
+        if isinstance(last, ReasoningDelta) and self._may_grow(last):
+            text = last.text + text
+            self.out.pop()
         self._last = ReasoningDelta(self.index, text)
-        out.append(self._last)
+        self.out.append(self._last)
 
     def begin(self, call_id: str, name: str, /) -> None:
         tool = self._table.resolve(name)
@@ -188,6 +190,9 @@ class Sequencer:
         self.kind = start.kind
         self.sealed = False
         self.out.append(start)
+
+    def _may_grow(self, last: TextDelta | ReasoningDelta) -> bool:
+        return len(last.text) < _MAX_DELTA_CHARS and bool(self.out) and self.out[-1] is last
 
     def _input(self, text: str) -> None:
         if text:

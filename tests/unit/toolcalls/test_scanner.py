@@ -1,86 +1,134 @@
-from dragoman.toolcalls.scanner import (
-    AHEAD,
-    AHEAD_OR_END,
-    BLANKS,
-    Run,
-    Scanner,
-    one_of,
-)
+from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.scanner import Found, Scanner
 
 NAME = Run("[a-z]", 1, 8, name="name")
+
+
+def which(scanner: Scanner, text: str) -> int | None:
+    """Return which marker a text holds."""
+    found = scanner.scan(text, 0)
+    return found.which if isinstance(found, Found) else None
 
 
 def test_a_marker_is_found_with_its_parts() -> None:
     scanner = Scanner([("<f ", NAME, ">"), (one_of("[x]", "[y]"),)])
 
-    found = scanner.find("a <f bc> [y]", 0)
-
-    assert found is not None
-    assert (0, 2, 8, {"name": "bc"}) == (found.which, found.start, found.end, found.groups)
-    assert scanner.find("a [y]", 0).which == 1
-    assert scanner.find("a <f > [z]", 0) is None
+    assert scanner.scan("a <f bc> [y]", 0) == Found(0, 2, 8, {"name": "bc"})
+    assert scanner.scan("a <f bc> [y]", 3) == Found(1, 9, 12, {})
+    assert scanner.scan("a <f > [z]", 0) == 10
 
 
 def test_only_the_tail_that_may_become_a_marker_is_held() -> None:
     scanner = Scanner([("<tool>",), ("<f ", NAME, ">")])
 
-    assert [
-        ("a < b", 5),
-        ("a <", 2),
-        ("a <to", 2),
-        ("a <tx", 5),
-        ("a <f", 2),
-        ("a <f abc", 2),
-        ("a <f abcdefghi", 14),
-        ("<<", 1),
-    ] == [
-        (text, scanner.hold(text, 0))
-        for text in ("a < b", "a <", "a <to", "a <tx", "a <f", "a <f abc", "a <f abcdefghi", "<<")
-    ]
+    held = {
+        "a < b": 5,
+        "a <": 2,
+        "a <to": 2,
+        "a <tx": 5,
+        "a <f": 2,
+        "a <f abc": 2,
+        "a <f abcdefghi": 14,
+        "<<": 1,
+    }
+    assert held == {text: scanner.scan(text, 0) for text in held}
 
 
 def test_what_a_marker_looks_ahead_to_is_not_consumed() -> None:
     scanner = Scanner([("</p>", BLANKS, AHEAD_OR_END, one_of("<p>", "</f>"))])
 
-    found = scanner.find("x</p> <p>", 0)
-
-    assert found is not None
-    assert (1, 6) == (found.start, found.end)
-    assert scanner.find("x</p> y", 0) is None
-    assert scanner.find("x</p>", 0) is None
-    assert scanner.hold("x</p>", 0) == 1
-    assert scanner.find_last("x</p> ", 0) is not None
+    assert scanner.scan("x</p> <p>", 0) == Found(0, 1, 6, {})
+    assert scanner.scan("x</p> y", 0) == 7
+    assert scanner.scan("x</p>", 0) == 1
+    assert scanner.find_last("x</p> ", 0) == Found(0, 1, 6, {})
+    assert scanner.find_last("x</p> y", 0) is None
 
 
 def test_a_pattern_waits_for_one_that_comes_first() -> None:
     scanner = Scanner([("<r>\n",), ("<r>",)])
 
-    assert scanner.find("<r>", 0) is None
-    assert scanner.hold("<r>", 0) == 0
-    assert scanner.find("<r>a", 0).which == 1
-    assert scanner.find("<r>\n", 0).which == 0
-    assert scanner.find_last("<r>", 0).which == 1
+    assert scanner.scan("<r>", 0) == 0
+    assert which(scanner, "<r>a") == 1
+    assert which(scanner, "<r>\n") == 0
+    assert scanner.find_last("<r>", 0) == Found(1, 0, 3, {})
+
+
+def test_a_pattern_does_not_wait_for_one_that_comes_later() -> None:
+    assert which(Scanner([("<r>",), ("<r>\n",)]), "<r>") == 0
 
 
 def test_a_marker_inside_one_that_may_still_come_waits() -> None:
-    scanner = Scanner([("<s>", Run(r"[\s\S]", 1, 20, lazy=True), "<c>"), ("<e>",)])
+    scanner = Scanner([("<s>", Run("[^!]", 1, 20), "!"), ("<e>",)])
 
-    assert scanner.find("<s> <e>", 0) is None
-    assert scanner.find("<s> <e> <c>", 0).which == 0
-    assert scanner.find("<s> <e> and so much more text", 0).which == 1
+    assert scanner.scan("<s> <e>", 0) == 0
+    assert which(scanner, "<s> <e> !") == 0
+    assert which(scanner, "<s> <e> and so much more text") == 1
+
+
+def test_choices_in_the_middle_end_or_go_on() -> None:
+    scanner = Scanner([("<a", one_of(("=", NAME), ""), BLANKS, ">"), ("<a", one_of("!", "!?"))])
+
+    assert scanner.scan("<a=x >", 0) == Found(0, 0, 6, {"name": "x"})
+    assert scanner.scan("<a>", 0) == Found(0, 0, 3, {})
+    assert [0, 0, 0] == [scanner.scan(text, 0) for text in ("<a", "<a=", "<a=x ")]
+    assert scanner.scan("<a!?", 0) == Found(1, 0, 3, {})
+
+
+def test_a_run_shares_characters_with_what_follows_it() -> None:
+    scanner = Scanner([("<", Run("[a-z ]", 1, 8, name="key"), Run(" ", 0, 2), "end>")])
+
+    assert scanner.scan("<legend end>", 0) == Found(0, 0, 12, {"key": "legend "})
+    assert scanner.scan("<legend en", 0) == 0
 
 
 def test_a_pattern_may_consume_nothing() -> None:
     scanner = Scanner([(AHEAD, "{")])
 
-    found = scanner.find("a{", 0)
-
-    assert found is not None
-    assert (1, 1) == (found.start, found.end)
+    assert scanner.scan("a{", 0) == Found(0, 1, 1, {})
     assert scanner.leads == "{"
 
 
-def test_leads_are_unknown_if_a_run_comes_first() -> None:
+def test_a_run_that_may_be_empty_comes_first() -> None:
+    scanner = Scanner([(Run(r"\n", 0, 1), "</p>")])
+
+    assert scanner.scan("a\n</p>", 0) == Found(0, 1, 6, {})
+    assert scanner.scan("a</p>", 0) == Found(0, 1, 5, {})
+    assert scanner.scan("a\n\n", 0) == 2
+
+
+def test_a_beginning_is_told_from_a_marker() -> None:
+    scanner = Scanner([("<tool>",)])
+
+    assert scanner.begins("<to")
+    assert not scanner.begins("<tool>")
+    assert not scanner.begins("<tx")
+    assert scanner.scan_at(" <tool>", 1) == Found(0, 1, 7, {})
+    assert scanner.scan_at(" <tool>", 0) is None
+
+
+def test_leads_are_unknown_if_many_characters_may_come_first() -> None:
     assert Scanner([(Run("[^<]", 1, 4), "<x>")]).leads is None
     assert Scanner([(Run(r"\n", 0, 1), "<x>")]).leads == "\n<"
     assert Scanner([]).leads == ""
+
+
+def test_no_pattern_is_found_nowhere() -> None:
+    scanner = Scanner([])
+
+    assert scanner.scan("<tool>", 0) == 6
+    assert scanner.find_last("<tool>", 0) is None
+
+
+def test_what_is_found_does_not_depend_on_how_the_text_is_cut() -> None:
+    patterns: list[Pattern] = [
+        ("<f", one_of("=", " name="), NAME, BLANKS, AHEAD, one_of("{", "<p>")),
+        ("<f", NAME),
+        ("<f", BLANKS, "{"),
+    ]
+    scanner = Scanner(patterns)
+
+    for text in ("<f=ab  {", "<f name=ab<p>", "<fab {", "<f  {", "<f=ab [", "<f name=x<p"):
+        final = scanner.find_last(text, 0)
+        for end in range(len(text) + 1):
+            found = scanner.scan(text[:end], 0)
+            assert not isinstance(found, Found) or found == final, text[:end]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.toolcalls.arguments.tags import Value
 from dragoman.toolcalls.format import Elements
-from dragoman.toolcalls.scanner import BLANKS, Run, Scanner
+from dragoman.toolcalls.patterns import BLANKS, Run
+from dragoman.toolcalls.scanner import Found, Scanner
 from dragoman.toolcalls.schema import element_schema, escaped, quoted, types_of
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ class ElementsBody:
             return len(text)
         end = len(text)
         while at < end and self._machine.body is self:
-            found = self._scanner.find(text, at)
-            to = self._scanner.hold(text, at) if found is None else found.start
+            found = self._scanner.scan(text, at)
+            to = found.start if isinstance(found, Found) else found
             if to > at:
                 self._text(text[at:to])
-            if found is None:
+            if not isinstance(found, Found):
                 at = to
                 break
             if found.which == _OPEN:

@@ -102,8 +102,9 @@ class LiteralsBody:
             return len(text)
         end = len(text)
         while at < end and self._machine.body is self:
+            state = self._at
             to = self._read(text, at)
-            if to == at:
+            if to == at and state is self._at:
                 break
             at = to
         self._flush()

@@ -15,6 +15,7 @@ import msgspec
 from dragoman.errors import TooLarge
 from dragoman.toolcalls.arguments.verbatim import settle
 from dragoman.toolcalls.format import Objects
+from dragoman.toolcalls.scanner import Found
 from dragoman.toolcalls.schema import PLAIN
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_stream import JsonScanner
@@ -362,17 +363,17 @@ class ObjectsBody:
     def _read_until_end(self, text: str, at: int) -> int:
         """Read what is no JSON, up to the next marker."""
         ends = self._machine.grammar.ends
-        found = ends.find(text, at)
-        to = ends.hold(text, at) if found is None else found.start
+        found = ends.scan(text, at)
+        to = found.start if isinstance(found, Found) else found
         if self._at is _At.LITERAL:
             self._literal_size += to - at
             if self._literal_size > _MAX_LITERAL_CHARS:
                 self._give_back(text[at:to])
-            elif found is not None:
+            elif isinstance(found, Found):
                 self._end_literal(text[at:to])
             return to
         self._gathered.append(text[at:to])
-        if found is not None:
+        if isinstance(found, Found):
             self._end_free(cut=False)
         return to
 

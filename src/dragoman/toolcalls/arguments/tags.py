@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.toolcalls.format import Tags
-from dragoman.toolcalls.scanner import Found, Scanner
+from dragoman.toolcalls.scanner import Found, scanner
 from dragoman.toolcalls.schema import (
     STRING_ONLY,
     STRING_OR_NULL,
@@ -35,12 +35,12 @@ class _Markers:
     """What counts between parameters, and what inside a value."""
 
     def __init__(self, spec: Tags) -> None:
-        self.between = Scanner([*spec.param, *spec.call_end, *spec.skip])
+        self.between = scanner((*spec.param, *spec.call_end, *spec.skip))
         self.params = len(spec.param)
         self.ends = self.params + len(spec.call_end)
-        self.closers = Scanner(spec.call_end)
-        self.openers = Scanner(spec.param)
-        self.value = Scanner([*spec.value_end, *spec.value_cut])
+        self.closers = scanner(spec.call_end)
+        self.openers = scanner(spec.param)
+        self.value = scanner((*spec.value_end, *spec.value_cut))
         # Says whether a piece of a value may hold a marker or the beginning of one.
         leads = self.value.leads
         self.may_hold = re.compile(r"[\s\S]" if leads is None else f"[{re.escape(leads)}]").search
@@ -68,6 +68,7 @@ class TagsBody:
         self._value: Value | None = None  # of the parameter that is open
         self._json: JsonArguments | None = None  # the body is one JSON object
         self._wrapped: list[str] | None = None  # a value that may be all the arguments
+        self._waits = False  # what is left of the text may become a marker
 
     @property
     def holding(self) -> bool:
@@ -93,11 +94,9 @@ class TagsBody:
             self._sink.args(escaped(text))
             return len(text)
         end = len(text)
-        while at < end and self._machine.body is self:
-            to = self._read(text, at)
-            if to == at:
-                break
-            at = to
+        self._waits = False
+        while at < end and not self._waits and self._machine.body is self:
+            at = self._read(text, at)
         self._flush()
         return at
 
@@ -134,13 +133,12 @@ class TagsBody:
             return self._read_json(text, at)
         if self._value is None:
             return self._read_between(text, at)
-        scanner = self._markers.value
-        found = scanner.find(text, at)
-        if found is None:
-            to = scanner.hold(text, at)
-            if to > at:
-                self._value.add(text[at:to])
-            return to
+        found = self._markers.value.scan(text, at)
+        if not isinstance(found, Found):
+            if found > at:
+                self._value.add(text[at:found])
+            self._waits = True
+            return found
         if "key" in found.groups and not self._may_follow(found.groups["key"]):
             # It looks like the next parameter, but this tool has none of that name.
             self._value.add(text[at : found.start + 1])
@@ -155,11 +153,12 @@ class TagsBody:
             return len(text)
         start = solid.start()
         scanner = self._markers.between
-        found = scanner.find_at(text, start)
+        found = scanner.scan_at(text, start)
         if found is not None:
             self._obey(text, found)
             return found.end
         if scanner.begins(text, start):
+            self._waits = True
             return start
         if self._spec.json and not self._keys and text[start] == "{":
             self._json = JsonArguments(limits=self._machine.limits)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from dragoman.errors import TooLarge
+from dragoman.toolcalls.scanner import Found
 from dragoman.toolcalls.schema import PLAIN
 from dragoman.turn.arguments import JsonArguments
 
@@ -93,11 +94,11 @@ class JsonBody:
 
     def _read_free(self, text: str, at: int) -> int:
         ends = self._machine.grammar.ends
-        found = ends.find(text, at)
-        to = ends.hold(text, at) if found is None else found.start
+        found = ends.scan(text, at)
+        to = found.start if isinstance(found, Found) else found
         self._keep(text[at:to])
         self._take(text[at:to])
-        if found is not None:
+        if isinstance(found, Found):
             self._end(cut=False)
         return to
 

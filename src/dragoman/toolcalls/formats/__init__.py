@@ -56,7 +56,7 @@ from dragoman.toolcalls.formats import (
     step3,
     xlam,
 )
-from dragoman.toolcalls.scanner import AHEAD, Pattern, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, Pattern, Run, one_of
 
 # In the order of the families' table.
 _ALL: Final = (

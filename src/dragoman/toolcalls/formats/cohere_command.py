@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import Do, Format, Objects, Where, marks
 from dragoman.toolcalls.grammars.json_objects import tagged_objects
-from dragoman.toolcalls.scanner import one_of
+from dragoman.toolcalls.patterns import one_of
 
 FORMAT: Final = Format(
     key="cohere_command",

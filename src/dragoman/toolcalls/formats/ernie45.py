@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import Do, Format, Where, marks
 from dragoman.toolcalls.grammars.json_objects import tagged_objects
-from dragoman.toolcalls.scanner import Run
+from dragoman.toolcalls.patterns import Run
 
 FORMAT: Final = Format(
     key="ernie45",

@@ -3,7 +3,7 @@
 from typing import Final
 
 from dragoman.toolcalls.format import Do, Format, Json, Where, call, closes, marks
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, Run
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run
 
 _NAME: Final = Run(r"[A-Za-z0-9_.\-]", 1, 128, name="name")
 

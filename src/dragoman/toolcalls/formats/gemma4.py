@@ -3,7 +3,7 @@
 from typing import Final
 
 from dragoman.toolcalls.format import Do, Format, Literals, Where, call, closes, marks
-from dragoman.toolcalls.scanner import Run
+from dragoman.toolcalls.patterns import Run
 
 FORMAT: Final = Format(
     key="gemma4",

@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import CALLED, Do, Format, Where, closes, marks
 from dragoman.toolcalls.grammars.json_objects import objects_after
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, Run
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run
 
 FORMAT: Final = Format(
     key="gigachat3",

@@ -3,10 +3,11 @@
 from typing import Final
 
 from dragoman.toolcalls.format import Do, Format, Json, Where, call, closes, marks
-from dragoman.toolcalls.scanner import Pattern, Run, one_of
+from dragoman.toolcalls.patterns import Pattern, Run, one_of
 
 _WORD: Final = Run("[a-z]", 1, 32)
 _REST: Final = Run("[^<]", 0, 64)
+_AFTER_NAME: Final = one_of((Run(r"\s", 1, 1), _REST), "")
 _TO: Final[Pattern] = (Run(" ", 1, 4), "to=", Run(r"[^<\s]", 1, 128, name="name"))
 _START: Final[Pattern] = (one_of("<|start|>assistant", ""),)
 _TYPE: Final[Pattern] = (one_of(("<|constrain|>", Run("[^<]", 0, 32)), ""),)
@@ -22,7 +23,7 @@ FORMAT: Final = Format(
     models=("gpt-oss*",),
     rules=(
         *call(
-            (*_START, "<|channel|>", _WORD, *_TO, _REST, *_TYPE, "<|message|>"),
+            (*_START, "<|channel|>", _WORD, *_TO, _AFTER_NAME, *_TYPE, "<|message|>"),
             ("<|start|>assistant", *_TO, *_CHANNEL, *_TYPE, "<|message|>"),
             # The name with another channel glued to it.
             (*_START, "<|channel|>", _WORD, *_TO, "<|channel|>", _REST, *_TYPE, "<|message|>"),

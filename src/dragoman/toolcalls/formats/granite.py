@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import AT_START, Format, Objects, call, closes
 from dragoman.toolcalls.grammars.json_objects import objects_after, tagged_objects
-from dragoman.toolcalls.scanner import AHEAD, BLANKS
+from dragoman.toolcalls.patterns import AHEAD, BLANKS
 
 FORMAT: Final = Format(
     key="granite",

@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import Format, closes, opens_section
 from dragoman.toolcalls.grammars.tool_call_tag import keyed_values
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
 
 # Every tag may carry one common suffix, such as `:opensource`.
 _SUFFIX: Final = one_of((":", Run(r"[^<>\s]", 1, 32)), "")

@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import Format, closes
 from dragoman.toolcalls.grammars.json_objects import objects_after
-from dragoman.toolcalls.scanner import BLANKS
+from dragoman.toolcalls.patterns import BLANKS
 
 FORMAT: Final = Format(
     key="internlm2",

@@ -13,7 +13,7 @@ from dragoman.toolcalls.format import (
     closes,
     opens_section,
 )
-from dragoman.toolcalls.scanner import AHEAD, ANYTHING, BLANKS, OneOf, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
 
 # Some hosts of K2-Thinking write the section's markers in the singular.
 _SECTION_BEGIN: Final = one_of("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
@@ -22,15 +22,18 @@ _BEGIN: Final = "<|tool_call_begin|>"
 _ARGUMENTS: Final = "<|tool_call_argument_begin|>"
 _END: Final = "<|tool_call_end|>"
 
-_ID: Final = Run(r"[^<{\s]", 0, 256, name="id")
-# The marker before the arguments is sometimes left out.
-_HEADER: Final = (_BEGIN, BLANKS, _ID, BLANKS, _ARGUMENTS)
-_SHORT_HEADER: Final = (_BEGIN, BLANKS, Run(r"[^<{\s]", 1, 256, name="id"), BLANKS, AHEAD, "{")
-_AHEAD_CALL: Final = OneOf(
-    (
-        (_BEGIN, BLANKS, Run(r"[^<{\s]", 0, 256), BLANKS, _ARGUMENTS),
-        (_BEGIN, BLANKS, Run(r"[^<{\s]", 1, 256), BLANKS, "{"),
-    )
+_ID: Final = Run(r"[^<{\s]", 1, 256, name="id")
+_ANY_ID: Final = Run(r"[^<{\s]", 1, 256)
+# The id is sometimes empty, and the marker before the arguments is sometimes left out.
+_HEADERS: Final = (
+    (_BEGIN, BLANKS, _ID, BLANKS, _ARGUMENTS),
+    (_BEGIN, BLANKS, _ARGUMENTS),
+    (_BEGIN, BLANKS, _ID, BLANKS, AHEAD, "{"),
+)
+_AHEAD_CALL: Final[Pattern] = (
+    _BEGIN,
+    BLANKS,
+    one_of((_ANY_ID, BLANKS, one_of(_ARGUMENTS, "{")), _ARGUMENTS),
 )
 
 FORMAT: Final = Format(
@@ -39,11 +42,11 @@ FORMAT: Final = Format(
     says="Kimi K2, K2-Thinking, K2.5 to K2.7",
     models=("kimi-k2*", "moonshotai/kimi-k2*", "kimi-k2.5", "kimi-k2-thinking"),
     rules=(
-        *call(_HEADER, _SHORT_HEADER, body=Json()),
-        *opens_section((_SECTION_BEGIN, BLANKS, AHEAD, _AHEAD_CALL)),
+        *call(*_HEADERS, body=Json()),
+        *opens_section((_SECTION_BEGIN, BLANKS, AHEAD, *_AHEAD_CALL)),
         # Text between the opener and the first call belongs to nobody.
         *opens_section(
-            (_SECTION_BEGIN, Run(ANYTHING, 1, 96, name="noise", lazy=True), AHEAD, _AHEAD_CALL),
+            (_SECTION_BEGIN, Run("[^<]", 1, 128, name="noise"), AHEAD, *_AHEAD_CALL),
             noisy=True,
         ),
         *closes((_END,)),

@@ -3,7 +3,7 @@
 from typing import Final
 
 from dragoman.toolcalls.format import Do, Format, Tags, Where, call, closes, marks, opens_section
-from dragoman.toolcalls.scanner import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
 
 _CALL: Final = ('<|open|>call tool="',)
 _INDEX: Final = ('"', Run(r"[^<]", 0, 64), "<|sep|>")

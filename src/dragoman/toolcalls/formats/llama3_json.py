@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import AT_START, Format, Json, Objects, Where, call, closes
 from dragoman.toolcalls.grammars.json_objects import further_objects, objects_after
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run, one_of
 
 _OBJECTS: Final = Objects(argument_keys=("parameters", "arguments"))
 _BARE: Final = Objects(argument_keys=("parameters", "arguments"), declared=True)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from dragoman.toolcalls.format import Elements, Format, call, closes, opens_section
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, Pattern, Run
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run
 
 _MARK: Final = "]<]minimax[>["
 _INVOKE: Final[Pattern] = (_MARK, BLANKS, "<invoke name=", Run(r"[\"']", 0, 1))

@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import Format, Json, Objects, call, closes
 from dragoman.toolcalls.grammars.json_objects import further_objects, objects_after
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run, one_of
 
 _MARKER: Final = "[TOOL_CALLS]"
 _CLOSER: Final = "[/TOOL_CALLS]"

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from dragoman.toolcalls.format import Do, Format, Where, closes, marks
 from dragoman.toolcalls.grammars.invokes import invokes
-from dragoman.toolcalls.scanner import BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.patterns import BLANKS, Pattern, Run, one_of
 
 _START: Final[Pattern] = (one_of(("<|start|>assistant", Run(" ", 0, 2)), ""),)
 _END: Final[Pattern] = (one_of("<|eom|>", "<|eot|>"),)

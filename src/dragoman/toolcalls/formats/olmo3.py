@@ -4,6 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import Format, closes
 from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_calls
+from dragoman.toolcalls.patterns import BLANKS
 
 FORMAT: Final = Format(
     key="olmo3",
@@ -11,7 +12,7 @@ FORMAT: Final = Format(
     says="OLMo 3",
     models=("olmo-3*",),
     rules=(
-        *python_calls(("<function_calls>",)),
+        *python_calls(("<function_calls>", BLANKS)),
         *further_python_calls(",;"),
         *closes(("</function_calls>",), stray=False),
     ),

@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import AT_START, Do, Format, Where, closes, marks
 from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_calls
-from dragoman.toolcalls.scanner import BLANKS, one_of
+from dragoman.toolcalls.patterns import BLANKS, one_of
 
 FORMAT: Final = Format(
     key="pythonic",
@@ -12,8 +12,8 @@ FORMAT: Final = Format(
     says="Llama 4, Llama 3.2 (small), ToolACE",
     models=("llama-4*", "toolace*"),
     rules=(
-        *python_calls(("<|python_start|>", BLANKS, one_of("[", ""))),
-        *python_calls(("[",), at=AT_START),
+        *python_calls(("<|python_start|>", BLANKS, one_of(("[", BLANKS), ""))),
+        *python_calls(("[", BLANKS), at=AT_START),
         # One call without brackets: only a declared tool tells it from code.
         *python_calls((), at={Where.START, Where.ANSWER}, declared=True),
         *further_python_calls(",;"),

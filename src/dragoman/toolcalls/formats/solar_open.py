@@ -3,7 +3,7 @@
 from typing import Final
 
 from dragoman.toolcalls.format import Format, Json, call, closes, opens_section
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, Run
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run, one_of
 
 FORMAT: Final = Format(
     key="solar_open",
@@ -15,8 +15,7 @@ FORMAT: Final = Format(
             (
                 "<|tool_call:begin|>",
                 BLANKS,
-                Run(r"[^<\s]", 0, 128, name="id"),
-                BLANKS,
+                one_of((Run(r"[^<\s]", 1, 128, name="id"), BLANKS), ""),
                 "<|tool_call:name|>",
                 BLANKS,
                 Run(r"[^<\s]", 1, 128, name="name"),

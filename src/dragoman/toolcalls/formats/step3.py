@@ -5,7 +5,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import Format, closes
 from dragoman.toolcalls.grammars.invokes import invokes
-from dragoman.toolcalls.scanner import BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.patterns import BLANKS, Pattern, Run, one_of
 
 # Full-width bars, but ASCII underscores.
 _BAR: Final = Run("[｜|]", 1, 1)

@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import AT_START, Do, Format, Objects, Where, call, marks
 from dragoman.toolcalls.grammars.json_objects import objects_after, tagged_objects
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, one_of
 
 FORMAT: Final = Format(
     key="xlam",

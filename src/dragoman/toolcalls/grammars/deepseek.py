@@ -8,7 +8,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import Do, Json, Rule, Where, call, closes, marks, opens_section
 from dragoman.toolcalls.grammars.invokes import invokes
-from dragoman.toolcalls.scanner import AHEAD, ANYTHING, BLANKS, OneOf, Pattern, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, OneOf, Pattern, Run, one_of
 
 # Full-width bars and blocks; gateways that normalise text make them ASCII.
 _BAR: Final = Run("[｜|]", 1, 1)
@@ -35,8 +35,8 @@ def _headers(name: Run) -> tuple[Pattern, ...]:
     typed: Pattern = (*_BEGIN, BLANKS, "function", BLANKS, *_SEP, BLANKS, name)
     return (
         (*typed, BLANKS, "```json"),
-        (*typed, BLANKS, "\n", AHEAD, "{"),
-        (*typed, BLANKS, "\n```\n", AHEAD, BLANKS, "{"),
+        (*typed, BLANKS, "```", AHEAD, BLANKS, "{"),
+        (*typed, BLANKS, AHEAD, "{"),
         (*_BEGIN, BLANKS, name, BLANKS, *_SEP),
     )
 
@@ -52,7 +52,7 @@ _JSON_RULES: Final[tuple[Rule, ...]] = (
     *call(*_headers(Run(_NAME_CHARS, 1, 128, name="name")), body=Json()),
     *opens_section((*_SECTION_BEGIN, BLANKS, AHEAD, _AHEAD_CALL)),
     *opens_section(
-        (*_SECTION_BEGIN, Run(ANYTHING, 1, 96, name="noise", lazy=True), AHEAD, _AHEAD_CALL),
+        (*_SECTION_BEGIN, Run("[^<]", 1, 128, name="noise"), AHEAD, _AHEAD_CALL),
         noisy=True,
     ),
     *marks(("```",), do=Do.SKIP, at={Where.TAIL}),

@@ -3,7 +3,7 @@
 from typing import Final, Literal
 
 from dragoman.toolcalls.format import Do, Rule, Tags, call, closes, marks, opens_section
-from dragoman.toolcalls.scanner import (
+from dragoman.toolcalls.patterns import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,

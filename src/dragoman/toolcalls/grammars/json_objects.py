@@ -9,7 +9,7 @@ from dragoman.toolcalls.format import (
     call,
     closes,
 )
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
 
 _IN_TAIL = frozenset({Where.TAIL})
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from dragoman.toolcalls.format import ANYWHERE, Literals, Rule, Where, call
-from dragoman.toolcalls.scanner import AHEAD, BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
 
 _BODY: Final = Literals(style="python", closer=")")
 _KEYWORD: Final = Run(r"[\w\-]", 1, 128)
@@ -23,9 +23,7 @@ def python_calls(
     opener: Pattern, *, at: Iterable[Where] = ANYWHERE, declared: bool = False
 ) -> tuple[Rule, ...]:
     """Return the rule of the first call, after `opener`."""
-    return call(
-        (*opener, BLANKS, *_HEADER) if opener else _HEADER, body=_BODY, at=at, declared=declared
-    )
+    return call((*opener, *_HEADER), body=_BODY, at=at, declared=declared)
 
 
 def further_python_calls(separators: str = ",") -> tuple[Rule, ...]:

@@ -7,7 +7,16 @@ name one with keys and values in tags.
 from typing import Final
 
 from dragoman.toolcalls.format import Rule, Tags, call, closes, opens_section
-from dragoman.toolcalls.scanner import AHEAD, AHEAD_OR_END, BLANKS, Part, Pattern, Run, one_of
+from dragoman.toolcalls.patterns import (
+    AHEAD,
+    AHEAD_OR_END,
+    BLANKS,
+    OneOf,
+    Part,
+    Pattern,
+    Run,
+    one_of,
+)
 
 NAME: Final = Run(r"[^<>{}\[\]()\"'=\s]", 1, 128, name="name")
 _ANY_NAME: Final = Run(r"[^<>{}\[\]()\"'=\s]", 1, 128)
@@ -51,28 +60,27 @@ def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
         json=True,
     )
     continues = one_of("<parameter", "< parameter", "</function>", "{")
-    headers: tuple[Pattern, ...] = (
-        ("<function=", NAME, _GAP, ">", BLANKS, AHEAD, continues),
-        ('<function name="', NAME, '">', BLANKS, AHEAD, continues),
-        ("<function ", NAME, ">", BLANKS, AHEAD, continues),
-        ("<function", NAME, ">", BLANKS, AHEAD, continues),
-        ("<function=", NAME, AHEAD, "</function>"),
-    )
     ahead = one_of(
-        ("<function=", _ANY_NAME, _GAP, ">", BLANKS, continues),
+        ("<function", _after_function(_ANY_NAME), BLANKS, continues),
         ("<function=", _ANY_NAME, "</function>"),
-        ('<function name="', _ANY_NAME, '">', BLANKS, continues),
-        ("<function ", _ANY_NAME, ">", BLANKS, continues),
-        ("<function", _ANY_NAME, ">", BLANKS, continues),
     )
     return (
         *opens_section(
             (opener, BLANKS, AHEAD, ahead), (opener, BLANKS, opener, BLANKS, AHEAD, ahead)
         ),
-        *call(*headers, body=body),
+        *call(
+            ("<function", _after_function(NAME), BLANKS, AHEAD, continues),
+            ("<function=", NAME, AHEAD, "</function>"),
+            body=body,
+        ),
         *closes((closer,), section=True, stray=False),
         *closes(("</function>",), stray=False),
     )
+
+
+def _after_function(name: Run) -> OneOf:
+    """Return the ways in which a function's name is written."""
+    return one_of(("=", name, _GAP, ">"), (' name="', name, '">'), (" ", name, ">"), (name, ">"))
 
 
 def keyed_values(
@@ -91,7 +99,7 @@ def keyed_values(
     key_end: Pattern = ("</arg_key", suffix, ">")
     value: Pattern = ("<arg_value", suffix, ">")
     value_end: Pattern = ("</arg_value", suffix, ">")
-    named: Pattern = (*key, BLANKS, Run(r"[^<>]", 1, 256, name="key"), *key_end)
+    named: Pattern = (*key, Run(r"[^<>]", 1, 256, name="key"), *key_end)
     body = Tags(
         param=((*named, BLANKS, *value),),
         value_end=((*value_end, BLANKS, AHEAD_OR_END, one_of(key, value, closer, opener)),),

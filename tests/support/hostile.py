@@ -1,0 +1,93 @@
+"""Texts made to cost a parser much: a family's own markers, cut at any place and repeated, with blanks."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from dragoman.toolcalls.format import Do, Elements, Format, Json, Literals, Objects, Rule, Tags
+from dragoman.toolcalls.formats import AUTO
+from dragoman.toolcalls.patterns import Ahead, OneOf, Part, Pattern, Run
+
+# What a run may be filled with, best first: a blank may go on into the next run.
+_FILLERS = ' a0:\n<x,|｜"[/▁_]'
+PLAIN = (" ", "\n", "<", "{", '"', "'", "\\", "[", "]", "`", "<|", "</", "< ", '{"', '\\"', "</p> ")
+
+
+def written(pattern: Pattern, *, most: int = 1) -> str:
+    """Return a text that a pattern fits, its runs filled up to `most` characters."""
+    return "".join(_part(part, most) for part in pattern)
+
+
+def _part(part: Part, most: int) -> str:
+    match part:
+        case str():
+            return part
+        case Run():
+            size = max(part.least, min(part.most, most))
+            return _filler(part.chars) * size
+        case OneOf():
+            return written(max(part.choices, key=len), most=most)
+        case Ahead():
+            return ""
+
+
+@cache
+def _filler(chars: str) -> str:
+    return next((char for char in _FILLERS if re.fullmatch(chars, char)), "a")
+
+
+def _patterns(rule: Rule) -> Iterator[Pattern]:
+    yield rule.pattern
+    match rule.body:
+        case Tags(param=param, value_end=ends, value_cut=cuts, call_end=call_end, skip=skip):
+            yield from (*param, *ends, *cuts, *call_end, *skip)
+        case Elements(mark=mark):
+            yield (mark, "<", "a", ">")
+        case Json() | Objects() | Literals() | None:
+            pass
+
+
+def rules(form: Format) -> list[Rule]:
+    if form is not AUTO:
+        return list(form.rules)
+    return [rule for one in form.rules for family in one.adopt for rule in family.rules]
+
+
+def units(form: Format) -> list[str]:
+    """Return what hostile texts repeat: markers whole and cut, with short runs and with long ones."""
+    found: dict[str, None] = dict.fromkeys(PLAIN)
+    for opener, closer in form.think:
+        found |= dict.fromkeys((opener, closer, opener[:-1], closer[:-1]))
+    for rule in rules(form):
+        for pattern in _patterns(rule):
+            for most in (1, 40, 300):
+                text = written(pattern, most=most)
+                cuts = (len(text), len(text) - 1, len(text) * 2 // 3, len(text) // 3)
+                for at in cuts:
+                    found |= dict.fromkeys((text[:at], text[:at] + " ", text[:at] + " " * 70))
+    found.pop("", None)
+    return list(found)
+
+
+def openings(form: Format) -> list[str]:
+    """Return what may stand before: nothing, or the beginning of a call, into its first value."""
+    found = {"": None, "x": None}
+    for rule in rules(form):
+        if rule.do is not Do.CALL:
+            continue
+        head = written(tuple(part for part in rule.pattern), most=1).replace(" ", "a")
+        found[head] = None
+        found[head + '{"name": "f", "arguments": {"a": "'] = None
+        found[head + 'a="'] = None
+        if isinstance(rule.body, Tags):
+            for pattern in rule.body.param:
+                cut = _until_ahead(rule.pattern)
+                found[written(cut, most=1) + written(pattern, most=1)] = None
+    return list(found)
+
+
+def _until_ahead(pattern: Pattern) -> Pattern:
+    for place, part in enumerate(pattern):
+        if isinstance(part, Ahead):
+            return pattern[:place]
+    return pattern
