@@ -198,6 +198,11 @@ class JsonArguments:
 
     def _release(self, text: str) -> str:
         """Add a comma that waited; hold back one that ends `text`."""
+        if self._comma and text and not text.strip(_SPACE) and self._scanner.place in _AFTER_COMMA:
+            waiting, self._comma = self._comma, ""  # held but once, a string grows where it is
+            waiting += text
+            self._comma = waiting
+            return ""
         if text or self._held is None:
             text = self._comma + text
             self._comma = ""

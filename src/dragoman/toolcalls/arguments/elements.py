@@ -38,7 +38,7 @@ class _Element:
         self.schema = schema
         self.closer = ""  # of the container in JSON; empty: not known to be one
         self.empty = True  # the container has no child yet
-        self.blanks = ""  # before what decides
+        self.blanks: list[str] = []  # before what decides
         self.value: Value | None = None  # of an element that is no container
 
 
@@ -140,7 +140,7 @@ class ElementsBody:
                 self._sink.problem("native_noise_dropped", text.strip()[:200])
             return
         if element.value is None:
-            element.blanks += text
+            element.blanks.append(text)
             if not text.isspace():
                 # Blanks may stand before a child as well as before a value.
                 self._begin_value(element)
@@ -149,7 +149,7 @@ class ElementsBody:
 
     def _begin_value(self, element: _Element) -> Value:
         element.value = Value(self._out, types_of(element.schema, self._root), "none")
-        element.value.add(element.blanks)
+        element.value.add("".join(element.blanks))
         return element.value
 
     def _close(self, key: str) -> None:
