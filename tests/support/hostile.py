@@ -4,9 +4,12 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from dragoman.toolcalls.arguments import elements, tags
 from dragoman.toolcalls.format import Do, Elements, Format, Json, Literals, Objects, Rule, Tags
 from dragoman.toolcalls.formats import AUTO
+from dragoman.toolcalls.grammar import grammar
 from dragoman.toolcalls.patterns import Ahead, OneOf, Part, Pattern, Run
+from dragoman.toolcalls.scanner import Scanner
 
 # What a run may be filled with, best first: a blank may go on into the next run.
 _FILLERS = ' a0:\n<x,|｜"[/▁_]'
@@ -91,3 +94,26 @@ def _until_ahead(pattern: Pattern) -> Pattern:
         if isinstance(part, Ahead):
             return pattern[:place]
     return pattern
+
+
+def hostile(form: Format, count: int = 12) -> Iterator[tuple[str, str]]:
+    """Yield beginnings and what may follow them again and again, spread over all that there are."""
+    heads, repeated = openings(form), units(form)
+    step = len(repeated) // count + 1
+    for number in range(count):
+        yield heads[number % len(heads)], repeated[(number * step) % len(repeated)]
+
+
+def scanners(form: Format) -> Iterator[Scanner]:
+    """Yield all that look for a family's markers."""
+    for family in {one.key: one for rule in form.rules for one in rule.adopt}.values() or (form,):
+        table = grammar(family)
+        yield from (state.scanner for state in table.states.values())
+        yield from (table.ends, table.closers)
+        for rule in family.rules:
+            if isinstance(rule.body, Tags):
+                yield from tags.scanners(rule.body)
+            elif isinstance(rule.body, Elements):
+                yield elements.scanner_of(rule.body)
+    if form.key == AUTO.key:
+        yield from (state.scanner for state in grammar(form).states.values())

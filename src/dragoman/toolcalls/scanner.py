@@ -28,11 +28,11 @@ class Scanner:
     """Find any of some patterns; earlier ones come first where several begin at the same place."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        self._patterns = tuple(patterns)
+        self.patterns = tuple(patterns)
         # The longest text that is ever held back.
         self.reach = max((length(pattern) for pattern in patterns), default=1) - 1
         # Characters that may begin a marker: text without any of them needs no look.
-        self.leads = leads(self._patterns)
+        self.leads = leads(self.patterns)
 
     def scan(self, text: str, at: int) -> Found | int:
         """Return the first marker from `at` on, or where the tail begins that may become one."""
@@ -59,11 +59,11 @@ class Scanner:
 
     @cached_property
     def _expression(self) -> Expression:
-        return Expression(self._patterns)
+        return Expression(self.patterns)
 
     @cached_property
     def _at_end(self) -> Expression:
-        return Expression(self._patterns, ended=True)
+        return Expression(self.patterns, ended=True)
 
 
 def _found(expression: Expression, match: re.Match[str]) -> Found | None:

@@ -4,13 +4,12 @@ An element is an object or an array if the schema says so or if another element 
 is a value, typed by the schema, and a string leaves escaped as it arrives.
 """
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.toolcalls.arguments.tags import Value
 from dragoman.toolcalls.format import Elements
 from dragoman.toolcalls.patterns import BLANKS, Run
-from dragoman.toolcalls.scanner import Found, Scanner
+from dragoman.toolcalls.scanner import Found, Scanner, scanner
 from dragoman.toolcalls.schema import element_schema, escaped, quoted, types_of
 
 if TYPE_CHECKING:
@@ -20,15 +19,10 @@ _ITEM: Final = "item"  # the name of an array's elements
 _OPEN, _CLOSE = 0, 1  # places of the patterns in the scanner
 
 
-@cache
-def _scanner(mark: str) -> Scanner:
+def scanner_of(spec: Elements) -> Scanner:
+    """Return what looks for an element's tags."""
     name = Run(r"[^<>\s/]", 1, 256, name="key")
-    return Scanner(
-        [
-            (mark, BLANKS, "<", name, ">"),
-            (mark, BLANKS, "</", name, ">"),
-        ]
-    )
+    return scanner(((spec.mark, BLANKS, "<", name, ">"), (spec.mark, BLANKS, "</", name, ">")))
 
 
 class _Element:
@@ -49,7 +43,7 @@ class ElementsBody:
         self._machine = machine
         self._sink = machine.sink
         self._spec = spec
-        self._scanner = _scanner(spec.mark)
+        self._scanner = scanner_of(spec)
         self._call_id = call_id
         self._name = name
         self._root = machine.declared.parameters(name).schema

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 _SOLID: Final = re.compile(r"\S")
 _WORD: Final = re.compile(r"[^\s,()\[\]{}:='\"<]+")
 _BARE: Final = re.compile(r"[^,\[\]{}<]+")  # Gemma's words may hold blanks
-_GEMMA_KEY: Final = re.compile(r"[^:,{}\[\]<]+")
+# What waits for what follows it: a key, or blanks after a quotation mark.
+MAX_KEY_CHARS: Final = 256
+_KEY: Final = re.compile(rf"[^\s,()\[\]{{}}:='\"<]{{1,{MAX_KEY_CHARS}}}")
+_GEMMA_KEY: Final = re.compile(rf"[^:,{{}}\[\]<]{{1,{MAX_KEY_CHARS}}}")
 _WORDS: Final = {
     "True": "true",
     "False": "false",
@@ -43,7 +46,6 @@ _CODES: Final = {"x": 2, "u": 4, "U": 8}  # escapes by number, with their digits
 _AFTER_STRING: Final = ",)]}:"  # a quotation mark before anything else is part of the string
 _QUOTES: Final = ("'", '"')
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
-_MAX_KEY_CHARS: Final = 1024  # of a key, or of blanks after a string, that wait for what follows
 _MAX_DIGITS: Final = 4096  # Python refuses longer numbers, and so may every reader
 
 
@@ -166,16 +168,16 @@ class LiteralsBody:
         if self._python and not top:
             if char in _QUOTES:
                 return self._begin_string(text, at, key=True)
-            return self._key_until(text, at, _WORD)
+            return self._key_until(text, at, _KEY)
         if not self._python and self._spec.quote.startswith(text[at : at + len(self._spec.quote)]):
             return self._begin_string(text, at, key=True)
-        return self._key_until(text, at, _WORD if self._python else _GEMMA_KEY)
+        return self._key_until(text, at, _KEY if self._python else _GEMMA_KEY)
 
     def _key_until(self, text: str, at: int, pattern: re.Pattern[str]) -> int:
         match = pattern.match(text, at)
         if match is None:
             return self._fail(at)
-        if match.end() == len(text) and len(text) - at < _MAX_KEY_CHARS:
+        if match.end() == len(text) and len(text) - at < MAX_KEY_CHARS:
             return at  # it may go on
         self._begin_key()
         key = match.group().strip()
@@ -302,8 +304,8 @@ class LiteralsBody:
             return self._read_escape(text, to)
         if len(quote) == 3:
             return self._read_triple(text, to)
-        solid = _SOLID.search(text, to + 1)
-        if solid is None and len(text) - to < _MAX_KEY_CHARS:
+        solid = _SOLID.search(text, to + 1, to + MAX_KEY_CHARS)
+        if solid is None and len(text) - to < MAX_KEY_CHARS:
             return to
         if solid is None or solid.group() in _AFTER_STRING:
             self._end_string()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.toolcalls.format import Tags
-from dragoman.toolcalls.scanner import Found, scanner
+from dragoman.toolcalls.scanner import Found, Scanner, scanner
 from dragoman.toolcalls.schema import (
     STRING_ONLY,
     STRING_OR_NULL,
@@ -47,6 +47,12 @@ class _Markers:
 
 
 _markers = cache(_Markers)
+
+
+def scanners(spec: Tags) -> tuple[Scanner, ...]:
+    """Return what looks for the tags of parameters and values."""
+    markers = _markers(spec)
+    return (markers.between, markers.value, markers.openers, markers.closers)
 
 
 class TagsBody:

@@ -1,0 +1,89 @@
+"""What hostile text costs: twice the text, twice the work, in every family and however it is cut.
+
+Work is counted, not timed: the characters that scanners look at.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dragoman.toolcalls.expressions import Expression
+from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.formats import AUTO, FORMATS
+from dragoman.toolcalls.parser import ToolCallParser
+from dragoman.toolcalls.scanner import Found, Scanner
+from dragoman.wire.json_stream import JsonScanner
+from tests.support.hostile import hostile, scanners
+
+each_family = pytest.mark.parametrize("form", [*FORMATS.values(), AUTO], ids=lambda form: form.key)
+SIZE = 800
+PIECE = 4096  # what the machine takes of a text at once
+# How often a character may be looked at, besides once with every piece that comes while it is held.
+LOOKS = 12
+# From one place, a character may be looked at as often as the longest run has lengths.
+WAYS = 256
+
+
+class Meter:
+    """Counts the characters that scanners look at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.work = 0
+        for name in ("scan", "scan_at", "begins", "find_last"):
+            monkeypatch.setattr(Scanner, name, self._counted(getattr(Scanner, name)))
+        monkeypatch.setattr(JsonScanner, "feed", self._fed(JsonScanner.feed))
+
+    def _counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        searches = method.__name__ in ("scan", "find_last")
+
+        def counted(scanner: Scanner, text: str, at: int = 0) -> object:
+            found = method(scanner, text, at)
+            # A search ends at what it finds; to try one place costs no more than a marker's length.
+            end = found.end if isinstance(found, Found) else len(text)
+            self.work += 1 + (end - at if searches else min(end - at, scanner.reach))
+            return found
+
+        return counted
+
+    def _fed(self, method: Callable[..., int]) -> Callable[..., int]:
+        def fed(scanner: JsonScanner, text: str, /) -> int:
+            taken = method(scanner, text)
+            self.work += 1 + taken
+            return taken
+
+        return fed
+
+    def measure(self, form: Format, text: str, size: int) -> int:
+        """Return the work of a text in pieces of some size."""
+        self.work = 0
+        parser = ToolCallParser(format=form, seed="s")
+        for at in range(0, len(text), size):
+            parser.feed(text[at : at + size])
+        parser.close()
+        return self.work
+
+
+@pytest.fixture
+def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
+    return Meter(monkeypatch)
+
+
+@each_family
+@pytest.mark.parametrize("size", [PIECE, 4, 1])
+def test_twice_the_text_is_twice_the_work(meter: Meter, form: Format, size: int) -> None:
+    reach = max(one.reach for one in scanners(form))
+    for head, unit in hostile(form):
+        once = head + unit * (SIZE // len(unit) + 1)
+        twice = once + once.removeprefix(head)
+        work = meter.measure(form, twice, size)
+
+        assert work <= 2.5 * meter.measure(form, once, size) + reach, (head, unit)
+        assert work <= len(twice) * (LOOKS + reach / size), (head, unit)
+
+
+@each_family
+def test_no_place_is_tried_in_ever_more_ways(form: Format) -> None:
+    for scanner in scanners(form):
+        for ended in (False, True):
+            assert Expression(scanner.patterns, ended=ended).ways <= WAYS
