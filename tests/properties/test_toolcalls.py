@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.format import Do, Format
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.toolcalls.patterns import OneOf, Pattern
 from dragoman.turn.request import Tool
+from tests.support.hostile import openings, units
 from tests.support.renderers import FAMILIES, Call, Family
 
 each_family = pytest.mark.parametrize("family", FORMATS)
@@ -169,3 +171,23 @@ def test_any_text_gives_a_result(text: str, family: Format, cuts: list[int]) -> 
 
     if not parsed.calls and not parsed.problems and not parsed.reasoning:
         assert text == parsed.content
+
+
+@each_family
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_whatever_a_call_holds_its_arguments_are_json_or_can_be_made_so(
+    family: str, data: st.DataObject
+) -> None:
+    form = FORMATS[family]
+    head = data.draw(st.sampled_from(openings(form)))
+    rest = data.draw(st.lists(st.sampled_from(units(form)) | CHARS, max_size=8).map("".join))
+    cuts = data.draw(st.lists(st.integers(1, 9), max_size=60))
+    # A limit so small that many pass it.
+    limits = data.draw(st.sampled_from([DEFAULT_LIMITS, Limits(max_tool_args_bytes=60)]))
+
+    parsed = run(ToolCallParser(format=form, limits=limits), head + rest, cuts)
+
+    for call in parsed.calls:
+        assert isinstance(json.loads(call.arguments + call.repair), dict)
+        assert not (call.complete and call.repair)

@@ -22,8 +22,8 @@ from dragoman.toolcalls.sink import Sink
 # Places where blanks wait for what follows them: before text they are text.
 _BLANK_PLACES: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
 _TOLD_BLANKS: Final = frozenset({Where.START, Where.AFTER})
-# Blanks beyond this are text, whatever follows.
-_MAX_BLANKS: Final = 1024
+# Blanks wait for what follows them; beyond this they are text whatever that is.
+MAX_BLANKS: Final = 1024
 _SOLID: Final = re.compile(r"\S")
 _MAX_PIECE_CHARS: Final = 4096
 _FENCE_TICKS: Final = 3
@@ -76,6 +76,11 @@ class Machine:
         return bool(self.held or self._blanks) or (self.body is not None and self.body.holding)
 
     @property
+    def waiting(self) -> str:
+        """The text of which nothing is known yet, in its order."""
+        return self._blanks + (self.body.held if self.body is not None else "") + self.held
+
+    @property
     def quiet_leads(self) -> str | None:
         """Characters without which a piece of text passes untouched; None: every piece needs a look."""
         if self.body is not None or self.held or self._ticks or self._where in _BLANK_PLACES:
@@ -105,8 +110,11 @@ class Machine:
             body = self.body
             if body is not None:
                 at = body.feed(text, at)
-                if self.body is body:
+                if self.body is not body:
+                    continue
+                if not self.sink.overfull:
                     break  # it goes on, and waits for more
+                body.stop()
                 continue
             if self._candidates:
                 to = self._try(text, at)
@@ -296,11 +304,14 @@ class Machine:
         """Emit text; where blanks may be dropped, they wait."""
         where = self._where
         if where in _BLANK_PLACES:
-            if text.isspace() and len(self._blanks) < _MAX_BLANKS:
-                if where is not Where.ANSWER:
-                    self._blanks += text
+            if where is Where.ANSWER:
+                text = text.lstrip()
+                if not text:
+                    return
+            elif text.isspace() and len(self._blanks) + len(text) <= MAX_BLANKS:
+                self._blanks += text
                 return
-            text = text.lstrip() if where is Where.ANSWER else self._blanks + text
+            text = self._blanks + text
             self._blanks = ""
             self._go(Where.LATER if self.sink.calls else Where.TEXT)
         self._emit(text)

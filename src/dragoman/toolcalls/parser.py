@@ -88,8 +88,8 @@ class ToolCallParser:
 
     @property
     def held(self) -> str:
-        """The text that is held back because it may become a marker."""
-        return self._machine.held
+        """The text that is held back: it may become a marker, or what it begins may be no call."""
+        return self._machine.waiting
 
     def feed(self, text: str, /) -> list[Event]:
         """Take a piece of text and return what it led to: blocks as a stream's events."""

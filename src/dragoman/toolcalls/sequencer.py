@@ -56,6 +56,7 @@ class Sequencer:
         self.calls = 0  # calls begun
         self.whole_calls = 0
         self.cut_calls = 0
+        self.overfull = False  # the open call's arguments have passed their limit
         self.seed = seed
         self._table = table
         self._origin = origin
@@ -66,7 +67,6 @@ class Sequencer:
         self._waiting: list[str] | None = None  # arguments of a call that must be whole first
         self._call: BlockStart | None = None  # the call that waits
         self._size = 0  # of the open call's arguments
-        self._overfull = False  # they passed their limit: the rest is dropped
         self._told: set[str] = set()
         self._last: TextDelta | ReasoningDelta | None = None  # made here: more may be added to it
 
@@ -109,7 +109,7 @@ class Sequencer:
         self.calls += 1
         self.start = None  # the upstream's block, if it goes on, is another one
         self._size = 0
-        self._overfull = False
+        self.overfull = False
         custom = tool.flavor is Flavor.CUSTOM
         kind = BlockKind.CUSTOM_CALL if custom else BlockKind.TOOL_CALL
         self._custom = CustomInput(limits=self._limits) if custom else None
@@ -123,11 +123,10 @@ class Sequencer:
 
     def args(self, json: str, /) -> None:
         self._size += len(json)
-        if self._size > self._limits.max_tool_args_bytes:
-            if not self._overfull:
-                self._overfull = True
-                self.problem("native_call_invalid", "limit `max_tool_args_bytes` passed")
-        elif self._waiting is not None:
+        if self._size > self._limits.max_tool_args_bytes and not self.overfull:
+            self.overfull = True
+            self.problem("native_call_invalid", "limit `max_tool_args_bytes` passed")
+        if self._waiting is not None:
             self._waiting.append(json)
         elif self._custom is None:
             self.out.append(ArgsDelta(self.index, json))
@@ -145,7 +144,7 @@ class Sequencer:
             self._input(self._custom.end().text)
             self._custom = None
             repair = ""
-        complete = complete and not self._overfull
+        complete = complete and not self.overfull
         if complete:
             self.whole_calls += 1
         else:

@@ -7,6 +7,7 @@ class Sink(Protocol):
     """Takes text, reasoning, calls and problems in the order in which they stand in the answer."""
 
     calls: int  # calls begun so far, over all channels
+    overfull: bool  # the arguments of the call that is open have passed their limit
 
     def text(self, text: str, /) -> None: ...
     def reasoning(self, text: str, /) -> None: ...

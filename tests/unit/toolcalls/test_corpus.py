@@ -54,15 +54,6 @@ def test_case_cut_short_agrees_with_the_whole_as_far_as_it_goes(case: Case) -> N
                 assert other.arguments.startswith(one.arguments), short
 
 
-@each_case
-def test_case_holds_back_no_more_than_its_longest_marker(case: Case) -> None:
-    parser = case.parser()
-
-    for char in case.whole:
-        parser.feed(char)
-        assert len(parser.held) <= 700
-
-
 def rest_of(said: str, told: str) -> str:
     """Return what `said` has beyond its common beginning with `told`."""
     common = 0

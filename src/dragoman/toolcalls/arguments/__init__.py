@@ -26,12 +26,21 @@ class Body(Protocol):
         """Something of the call has come and not left, apart from what the machine holds."""
         ...
 
+    @property
+    def held(self) -> str:
+        """The text that is not known to be a call: all of it, from its header on."""
+        ...
+
     def start(self) -> None:
         """Begin, after the machine knows this body."""
         ...
 
     def feed(self, text: str, at: int, /) -> int:
         """Read on from `at`; return where reading stopped."""
+        ...
+
+    def stop(self) -> None:
+        """End the call as it stands: a limit was passed."""
         ...
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
 
 _ITEM: Final = "item"  # the name of an array's elements
+_CALL, _SECTION = "invoke", "tool_call"  # the names of what stands around the elements
+_EXCERPT_CHARS: Final = 200
 _OPEN, _CLOSE = 0, 1  # places of the patterns in the scanner
 
 
@@ -28,7 +30,8 @@ def scanner_of(spec: Elements) -> Scanner:
 class _Element:
     """An element that is open."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, key: str, schema: Any) -> None:
+        self.key = key
         self.schema = schema
         self.closer = ""  # of the container in JSON; empty: not known to be one
         self.empty = True  # the container has no child yet
@@ -48,14 +51,19 @@ class ElementsBody:
         self._name = name
         self._root = machine.declared.parameters(name).schema
         self._out: list[str] = ["{"]
-        top = _Element(self._root)
+        top = _Element(_CALL, self._root)
         top.closer = "}"
         self._stack = [top]
+        self._noise = ""  # the beginning of text between elements
 
     @property
     def holding(self) -> bool:
         value = self._stack[-1].value
         return value is not None and value.holding
+
+    @property
+    def held(self) -> str:
+        return ""
 
     def start(self) -> None:
         self._machine.enter_call()
@@ -76,11 +84,16 @@ class ElementsBody:
             if not isinstance(found, Found):
                 at = to
                 break
-            if found.which == _OPEN:
-                self._open(found.groups["key"])
-            elif found.which == _CLOSE:
-                self._close(found.groups["key"])
             at = found.end
+            key = found.groups["key"]
+            if not self._belongs(key, closes=found.which == _CLOSE):
+                self._text(text[found.start : at])
+                continue
+            self._tell_noise()
+            if found.which == _OPEN:
+                self._open(key)
+            else:
+                self._close(key)
         self._flush()
         return at
 
@@ -88,16 +101,26 @@ class ElementsBody:
         at = self.feed(text, at)
         if self._machine.body is not self:
             return at
+        self._tell_noise()
         if len(self._stack) == 1 and not cut and at == len(text):
             self._sink.problem("native_closer_missing", self._name)
             self._end()
         else:
-            self._sink.problem("call_cut", self._name)
-            self._sink.end(complete=False, repair=self._repair())
-            self._machine.leave_call()
+            self.stop()
         return len(text)
 
+    def stop(self) -> None:
+        self._sink.problem("call_cut", self._name)
+        self._sink.end(complete=False, repair=self._repair())
+        self._machine.leave_call()
+
     # --- elements ----------------------------------------------------------------------------------
+
+    def _belongs(self, key: str, *, closes: bool) -> bool:
+        """Say whether a tag can stand where it stands; else it is text."""
+        if closes:
+            return key == _SECTION or any(key == element.key for element in self._stack)
+        return self._stack[-1].value is None  # no element begins inside a string
 
     def _open(self, key: str) -> None:
         element = self._stack[-1]
@@ -108,7 +131,7 @@ class ElementsBody:
         if element.closer == "}":
             self._out.append(f"{quoted(key)}: ")
         schema = element_schema(element.schema, key, self._root, array=element.closer == "]")
-        child = _Element(schema)
+        child = _Element(key, schema)
         types = types_of(schema, self._root)
         if types == {"object"}:
             self._begin_container(child, "{")
@@ -120,7 +143,6 @@ class ElementsBody:
         """Make an element the container that its first child shows it to be."""
         if element.closer:
             return
-        element.value = None
         self._begin_container(element, "[" if key == _ITEM else "{")
 
     def _begin_container(self, element: _Element, opener: str) -> None:
@@ -130,8 +152,8 @@ class ElementsBody:
     def _text(self, text: str) -> None:
         element = self._stack[-1]
         if element.closer:
-            if text.strip():
-                self._sink.problem("native_noise_dropped", text.strip()[:200])
+            if len(self._noise) < _EXCERPT_CHARS:
+                self._noise += text if self._noise else text.lstrip()
             return
         if element.value is None:
             element.blanks.append(text)
@@ -147,14 +169,21 @@ class ElementsBody:
         return element.value
 
     def _close(self, key: str) -> None:
-        if len(self._stack) == 1:
-            self._end()
-            return
-        element = self._stack.pop()
-        if element.closer:
-            self._out.append(element.closer)
-        else:
-            (element.value or self._begin_value(element)).end()
+        """Close the innermost element of that name, and all within it."""
+        while len(self._stack) > 1:
+            element = self._stack.pop()
+            if element.closer:
+                self._out.append(element.closer)
+            else:
+                (element.value or self._begin_value(element)).end()
+            if element.key == key:
+                return
+        self._end()
+
+    def _tell_noise(self) -> None:
+        if self._noise:
+            self._sink.problem("native_noise_dropped", self._noise[:_EXCERPT_CHARS].rstrip())
+            self._noise = ""
 
     # --- the end -----------------------------------------------------------------------------------
 

@@ -87,6 +87,10 @@ class LiteralsBody:
     def holding(self) -> bool:
         return bool(self._word or self._typed)
 
+    @property
+    def held(self) -> str:
+        return ""
+
     def start(self) -> None:
         self._machine.enter_call()
         self._sink.begin(self._call_id, self._name)
@@ -115,11 +119,14 @@ class LiteralsBody:
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
         at = self.feed(text, at)
         if self._machine.body is self:
-            self._flush()
-            self._sink.problem("call_cut", self._name)
-            self._sink.end(complete=False, repair=self._repair())
-            self._machine.leave_call()
+            self.stop()
         return len(text)
+
+    def stop(self) -> None:
+        self._flush()
+        self._sink.problem("call_cut", self._name)
+        self._sink.end(complete=False, repair=self._repair())
+        self._machine.leave_call()
 
     # --- reading -----------------------------------------------------------------------------------
 

@@ -27,8 +27,11 @@ _SOLID: Final = re.compile(r"\S")
 _SPACE: Final = " \t\n\r"
 # Keys beside name and arguments that real calls carry.
 _OTHER_KEYS: Final = frozenset({"type", "id", "index", "function", "tool_call_id", "call_id"})
+# What stands before an object's name and arguments is held, for without them it is text.  Real calls have
+# an id there, a type, at most a short remark; beyond this it is text whatever follows.
+MAX_HEADER_CHARS: Final = 4096
 # A call in the syntax of Python waits for its end; beyond this it is text.
-_MAX_LITERAL_CHARS: Final = 64 * 1024
+MAX_LITERAL_CHARS: Final = 64 * 1024
 _LITERAL_LEADS: Final = ("'", "T", "F", "N")  # where JSON has other words
 _EXCERPT_CHARS: Final = 200
 
@@ -58,6 +61,7 @@ class ObjectsBody:
         self._spec = spec
         self._at = _At.ITEM
         self._raw: list[str] | None = [raw]  # all so far, until a call is certain
+        self._raw_size = len(raw)
         self._array = False
         self._object = ""  # a beginning of the present object, to show what is wrong with it
         self._key = ""
@@ -68,15 +72,20 @@ class ObjectsBody:
         self._done = False  # the present object's call has been told
         self._scanner = JsonScanner(limits=machine.limits)
         self._gathered: list[str] = []
+        self._gathered_size = 0
         self._is_key = False  # what is gathered is a key
         self._arguments: JsonArguments | None = None
         self._in_string = False  # the next piece begins inside a string of the arguments
+        self._overfull = False  # a limit was passed: the rest of the arguments is dropped
         self._from = 0  # where the present step began in the text
-        self._literal_size = 0
 
     @property
     def holding(self) -> bool:
         return self._raw is not None or bool(self._gathered)
+
+    @property
+    def held(self) -> str:
+        return "".join(self._raw or ())
 
     def start(self) -> None:
         pass
@@ -94,6 +103,31 @@ class ObjectsBody:
             self._sink.args(text)
             return len(text)
         self._in_string = False
+        room = self._room()
+        while room is not None and room < len(text) - at:
+            # However the text is cut, what is uncertain becomes text at the same place.
+            to = self._read_on(text[: at + room], at)
+            if to < at + room or self._machine.body is not self:
+                return to
+            at, room = to, self._room()
+            if room == 0:
+                self._give_back("")
+                return at
+        return self._read_on(text, at)
+
+    def _room(self) -> int | None:
+        """Return how much more may be held of what is uncertain; None if a call is certain."""
+        if self._raw is None:
+            return None
+        if self._at is _At.LITERAL:
+            most = MAX_LITERAL_CHARS
+        elif self._early is not None or (self._at is _At.STRING and self._is_early()):
+            most = self._machine.limits.max_tool_args_bytes
+        else:
+            most = MAX_HEADER_CHARS
+        return max(0, most - self._raw_size)
+
+    def _read_on(self, text: str, at: int) -> int:
         end = len(text)
         while at < end and self._machine.body is self:
             self._from = at
@@ -102,9 +136,10 @@ class ObjectsBody:
                 to = self._read(text, at)
             except TooLarge as error:
                 self._sink.problem("native_call_invalid", str(error))
-                to = self._fail(text, at)
+                to = self._overflow(text, at)
             if self._raw is not None:
                 self._raw.append(text[at:to])
+                self._raw_size += to - at
             if to == at and state is self._at:
                 break
             at = to
@@ -114,20 +149,35 @@ class ObjectsBody:
         at = self.feed(text, at)
         if self._machine.body is not self:
             return at
+        try:
+            self._end_with(text[at:], cut=cut)
+        except TooLarge as error:
+            self._sink.problem("native_call_invalid", str(error))
+            self._overflow(text, at)
+            if self._machine.body is self:
+                self._end_free(cut=cut)
+        return len(text)
+
+    def stop(self) -> None:
+        if self._arguments is not None:
+            self._end_arguments(cut=True)
+        self._machine.leave_call()
+
+    def _end_with(self, rest: str, *, cut: bool) -> None:
+        """End where the text ends; `rest` is what was left of it."""
         if self._at is _At.LITERAL:
-            self._end_literal(text[at:])
+            self._end_literal(rest)
         elif self._at is _At.FREE:
             self._end_free(cut=cut)
         elif self._arguments is not None and self._at is _At.ARGUMENTS:
             self._end_arguments(cut=cut or not self._arguments.begun)
             self._machine.leave_call()
         elif self._raw is not None:
-            self._give_back(text[at:])
+            self._give_back(rest)
         else:
             if not self._done and self._name is not None:
                 self._tell_cut()
             self._machine.leave_call()
-        return len(text)
 
     def _read(self, text: str, at: int) -> int:
         match self._at:
@@ -216,6 +266,10 @@ class ObjectsBody:
         self._begin_gathering(key=False)
         return self._gather(text, at)
 
+    def _is_early(self) -> bool:
+        """Say whether what is gathered are arguments that stand before the name."""
+        return self._name is None and not self._is_key and self._is_arguments()
+
     def _is_arguments(self) -> bool:
         return self._spec.single_key or self._key in self._spec.argument_keys
 
@@ -224,6 +278,7 @@ class ObjectsBody:
     def _begin_gathering(self, *, key: bool) -> None:
         self._is_key = key
         self._gathered = []
+        self._gathered_size = 0
         self._scanner = JsonScanner(limits=self._machine.limits)
         self._at = _At.STRING
 
@@ -242,6 +297,9 @@ class ObjectsBody:
             self._gathered.append(piece[:taken] + f"\\u{ord(piece[taken]):04x}")
             return at + taken + 1
         self._gathered.append(piece[:taken])
+        self._gathered_size += taken
+        if self._gathered_size > self._machine.limits.max_tool_args_bytes:
+            raise TooLarge("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
         if scanner.done:
             return self._end_gathering(text, at + taken)
         if taken < len(piece):
@@ -325,6 +383,7 @@ class ObjectsBody:
         if arguments.stalled:
             self._at = _At.FREE
             self._gathered = []
+            self._gathered_size = 0
             return self._read_until_end(text, len(text) - len(arguments.take_unread()))
         self._in_string = arguments.in_string
         return len(text)
@@ -366,20 +425,34 @@ class ObjectsBody:
         found = ends.scan(text, at)
         to = found.start if isinstance(found, Found) else found
         if self._at is _At.LITERAL:
-            self._literal_size += to - at
-            if self._literal_size > _MAX_LITERAL_CHARS:
-                self._give_back(text[at:to])
-            elif isinstance(found, Found):
+            if isinstance(found, Found):
                 self._end_literal(text[at:to])
             return to
-        self._gathered.append(text[at:to])
+        if not self._overfull:
+            self._gathered.append(text[at:to])
+            self._gathered_size += to - at
+        if self._gathered_size > self._machine.limits.max_tool_args_bytes:
+            raise TooLarge("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
         if isinstance(found, Found):
             self._end_free(cut=False)
         return to
 
+    def _overflow(self, text: str, at: int) -> int:
+        """Stop where a limit is passed: the rest of a call's arguments is dropped, all else is text."""
+        if self._arguments is None:
+            return self._fail(text, at)
+        self._overfull = True
+        self._gathered = []
+        self._gathered_size = 0
+        self._at = _At.FREE
+        return at
+
     def _end_free(self, *, cut: bool) -> None:
         """End arguments that were no JSON at some place; the object's own closers are not theirs."""
         assert self._arguments is not None  # noqa: S101 -- the state says so
+        if self._overfull:
+            self.stop()
+            return
         rest = "".join(self._gathered).rstrip()
         self._gathered = []
         for closer in ("]" if self._array else "") + "}" * (1 + self._nested):

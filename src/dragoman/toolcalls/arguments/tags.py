@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dragoman.errors import TooLarge
+from dragoman.toolcalls.arguments.verbatim import settle
 from dragoman.toolcalls.format import Tags
 from dragoman.toolcalls.scanner import Found, Scanner, scanner
 from dragoman.toolcalls.schema import (
@@ -73,12 +75,17 @@ class TagsBody:
         self._keys: set[str] = set()
         self._value: Value | None = None  # of the parameter that is open
         self._json: JsonArguments | None = None  # the body is one JSON object
+        self._whole = False  # that object is there: nothing may be added to it
         self._wrapped: list[str] | None = None  # a value that may be all the arguments
         self._waits = False  # what is left of the text may become a marker
 
     @property
     def holding(self) -> bool:
         return self._wrapped is not None or (self._value is not None and self._value.holding)
+
+    @property
+    def held(self) -> str:
+        return ""
 
     def start(self) -> None:
         self._machine.enter_call()
@@ -106,6 +113,12 @@ class TagsBody:
         self._flush()
         return at
 
+    def stop(self) -> None:
+        if self._json is not None:
+            self._end_json(self._json, cut=True)
+        else:
+            self._cut("" if self._value is None else self._value.repair)
+
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
         at = self.feed(text, at)
         if self._machine.body is self and self._value is not None and not cut:
@@ -117,9 +130,10 @@ class TagsBody:
         if self._machine.body is not self:
             return at
         rest = text[at:].lstrip()
-        if self._value is not None:
-            # A closing tag that was cut off is no part of the value.
-            self._cut(self._value.repair)
+        if self._json is not None:
+            self._end_json(self._json, cut=cut)
+        elif self._value is not None:
+            self.stop()  # a closing tag that was cut off is no part of the value
         elif (rest and not self._closing(rest)) or (cut and not rest):
             self._cut("")
         else:
@@ -160,13 +174,13 @@ class TagsBody:
         start = solid.start()
         scanner = self._markers.between
         found = scanner.scan_at(text, start)
-        if found is not None:
+        if found is not None and not (self._whole and found.which < self._markers.params):
             self._obey(text, found)
             return found.end
-        if scanner.begins(text, start):
+        if found is None and scanner.begins(text, start):
             self._waits = True
             return start
-        if self._spec.json and not self._keys and text[start] == "{":
+        if self._spec.json and not self._keys and not self._whole and text[start] == "{":
             self._json = JsonArguments(limits=self._machine.limits)
             return start
         # Something else begins: the call has ended without its closer.
@@ -186,20 +200,33 @@ class TagsBody:
     def _read_json(self, text: str, at: int) -> int:
         arguments = self._json
         assert arguments is not None  # noqa: S101 -- the caller looked
-        self._out.append(arguments.feed(text[at:]))
-        if arguments.whole or arguments.stalled:
-            at = len(text) - len(arguments.take_unread())
-            self._json = None
-            self._keys.add("")  # what follows is no second body
-            if not arguments.whole:
-                self._flush()
-                self._sink.problem("native_call_invalid", self._name)
-                self._sink.end(complete=False, repair=arguments.end().repair)
-                self._machine.leave_call()
-            else:
-                self._out[-1] = self._out[-1].rstrip()
+        try:
+            self._out.append(arguments.feed(text[at:]))
+        except TooLarge as error:
+            self._sink.problem("native_call_invalid", str(error))
+            self._end_json(arguments, cut=True)
             return at
-        return len(text)
+        if not arguments.whole and not arguments.stalled:
+            return len(text)
+        at = len(text) - len(arguments.take_unread())
+        if arguments.whole:
+            self._out[-1] = self._out[-1].rstrip()
+            self._json = None
+            self._whole = True
+        else:
+            self._sink.problem("native_call_invalid", self._name)
+            self._end_json(arguments, cut=True)
+        return at
+
+    def _end_json(self, arguments: JsonArguments, *, cut: bool) -> None:
+        """End a body whose JSON object is not whole."""
+        outcome = settle(arguments, cut=cut)
+        self._out.append(outcome.text)
+        self._flush()
+        for code in outcome.problems:
+            self._sink.problem(code, self._name)
+        self._sink.end(complete=outcome.complete, repair=outcome.repair)
+        self._machine.leave_call()
 
     # --- values ------------------------------------------------------------------------------------
 
@@ -262,9 +289,11 @@ class TagsBody:
             if not self._unwrap():
                 self._unwrap_not()
                 self._out.append("}")
+        elif self._whole:
+            pass
         elif not self._keys:
             self._out.append("{}")
-        elif "" not in self._keys:
+        else:
             self._out.append("}")
         self._flush()
         self._sink.end(complete=True)
@@ -280,7 +309,9 @@ class TagsBody:
             self._keys.clear()
         self._flush()
         self._sink.problem("call_cut", self._name)
-        self._sink.end(complete=False, repair=(repair + "}") if self._keys else "{}")
+        if not self._whole:
+            repair = repair + "}" if self._keys else "{}"
+        self._sink.end(complete=False, repair=repair)
         self._machine.leave_call()
 
     def _flush(self) -> None:

@@ -41,6 +41,10 @@ class JsonBody:
     def holding(self) -> bool:
         return self._raw is not None or self._arguments.holding
 
+    @property
+    def held(self) -> str:
+        return "".join(self._raw or ())
+
     def start(self) -> None:
         if self._name is not None:
             self._machine.enter_call()
@@ -67,6 +71,10 @@ class JsonBody:
             self._keep(text[at:to])
             self._end(cut=False)
             return to
+        if self._overfull and self._raw is not None:
+            self._keep(text[at:])
+            self._end_nameless(Outcome("", complete=False))
+            return len(text)
         if arguments.stalled or self._overfull:
             return self._leave_json(text, at)
         self._keep(text[at:])
@@ -91,6 +99,9 @@ class JsonBody:
         self._keep(text[at:to])
         self._end(cut=cut or not self._arguments.begun)
         return to
+
+    def stop(self) -> None:
+        self._end(cut=True)
 
     def _read_free(self, text: str, at: int) -> int:
         ends = self._machine.grammar.ends

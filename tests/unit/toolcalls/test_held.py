@@ -1,0 +1,141 @@
+"""How much text is held back: no more than the longest marker, and what is said here by name."""
+
+import pytest
+
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.toolcalls.arguments.literals import MAX_KEY_CHARS
+from dragoman.toolcalls.arguments.objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
+from dragoman.toolcalls.format import Format, Json, Literals, Objects
+from dragoman.toolcalls.formats import AUTO, FORMATS
+from dragoman.toolcalls.machine import MAX_BLANKS
+from dragoman.toolcalls.parser import ToolCallParser, parse
+from tests.support.hostile import hostile, rules, scanners
+from tests.support.toolcalls import corpus
+
+each_family = pytest.mark.parametrize("form", [*FORMATS.values(), AUTO], ids=lambda form: form.key)
+
+
+def most_held(form: Format) -> int:
+    """Return how much a family may hold back of what may still be text."""
+    most = max(scanner.reach for scanner in scanners(form))
+    bodies = [rule.body for rule in rules(form)]
+    if any(isinstance(body, Literals) for body in bodies):
+        most = max(most, MAX_KEY_CHARS)
+    if any(isinstance(body, Objects) for body in bodies):
+        # An object shows only by its name and its arguments whether it is a call.
+        most += MAX_HEADER_CHARS
+    return most
+
+
+@each_family
+def test_no_marker_is_longer_than_a_header_can_be(form: Format) -> None:
+    assert max(scanner.reach for scanner in scanners(form)) <= 700
+
+
+@each_family
+def test_a_case_holds_back_no_more_than_its_family_may(form: Format) -> None:
+    most = most_held(form)
+    for case in corpus(form.key):
+        parser = case.parser()
+        for char in case.whole:
+            parser.feed(char)
+            assert len(parser.held.lstrip()) <= most, case.name
+
+
+@each_family
+@pytest.mark.parametrize("size", [1, 7, 4096])
+def test_hostile_text_is_held_back_no_more_than_its_family_may(form: Format, size: int) -> None:
+    most = most_held(form)
+    if any(isinstance(rule.body, Json) for rule in rules(form)):
+        # A call whose id says nothing waits for its arguments: they tell which tool is meant.
+        most = max(most, LIMITS.max_tool_args_bytes + size)
+    for head, unit in hostile(form):
+        text = head + unit * (6000 // len(unit) + 1)
+        parser = ToolCallParser(format=form, limits=LIMITS)
+        for at in range(0, len(text), size):
+            parser.feed(text[at : at + size])
+            held = parser.held
+            blanks = len(held) - len(held.lstrip())
+            assert blanks <= MAX_BLANKS + most, (head, unit)
+            assert len(held) - blanks <= most, (head, unit)
+
+
+LIMITS = Limits(max_tool_args_bytes=5000)
+
+
+def fed(text: str, family: str) -> ToolCallParser:
+    parser = ToolCallParser(format=family)
+    for char in text:
+        parser.feed(char)
+    return parser
+
+
+def test_a_lone_angle_bracket_waits_for_one_character() -> None:
+    parser = fed("a <", "kimi_k2")
+
+    assert parser.held == "<"
+    parser.feed(" ")
+    assert parser.held == ""
+
+
+def test_blanks_wait_up_to_their_bound_and_then_are_text() -> None:
+    parser = fed(" " * MAX_BLANKS, "kimi_k2")
+
+    assert parser.held == " " * MAX_BLANKS
+    parser.feed(" ")
+    assert parser.held == ""
+    assert parser.result.content == " " * (MAX_BLANKS + 1)
+
+
+@pytest.mark.parametrize("family", ["llama3_json", "hermes"])
+def test_an_object_without_a_call_s_keys_is_text_beyond_the_header_s_bound(family: str) -> None:
+    head = "" if family == "llama3_json" else "<tool_call>"
+    text = head + '{"id": "' + "x" * 2 * MAX_HEADER_CHARS + '", "name": "f", "arguments": {}}'
+
+    whole, pieces = parse(text, format=family), fed(text, family)
+    pieces.close()
+
+    assert (text, ()) == (whole.content, whole.calls)
+    assert (text, ()) == (pieces.result.content, pieces.result.calls)
+
+
+def test_arguments_before_the_name_wait_for_it_up_to_the_limit_of_arguments() -> None:
+    text = '<tool_call>{"arguments": {"a": "' + "x" * 2 * MAX_HEADER_CHARS + '"}, "name": "f"}'
+
+    assert [call.name for call in parse(text, format="hermes").calls] == ["f"]
+    few = Limits(max_tool_args_bytes=MAX_HEADER_CHARS)
+    refused = parse(text, format="hermes", limits=few)
+    assert (text, ()) == (refused.content, refused.calls)
+
+
+def test_a_call_in_the_syntax_of_python_waits_for_its_end_up_to_a_bound() -> None:
+    def text(size: int) -> str:
+        return "<tool_call>{'name': 'f', 'arguments': {'a': '" + "x" * size + "'}}</tool_call>"
+
+    assert len(parse(text(MAX_LITERAL_CHARS // 2), format="hermes").calls) == 1
+    assert parse(text(MAX_LITERAL_CHARS), format="hermes").calls == ()
+
+
+def test_a_call_that_only_its_arguments_can_name_is_text_beyond_their_limit() -> None:
+    header = "<|tool_call_begin|>3<|tool_call_argument_begin|>"
+    text = header + '{"a": "' + "x" * 200 + '"}'
+
+    refused = parse(text, format="kimi_k2", limits=Limits(max_tool_args_bytes=100))
+
+    assert (text, ()) == (refused.content, refused.calls)
+    assert DEFAULT_LIMITS.max_tool_args_bytes > MAX_LITERAL_CHARS
+
+
+def test_a_long_string_argument_is_never_held() -> None:
+    for family, head in (
+        ("kimi_k2", '<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a": "'),
+        ("hermes", '<tool_call>{"name": "f", "arguments": {"a": "'),
+        ("qwen3_coder", "<function=f><parameter=a>"),
+        ("pythonic", '[f(a="'),
+        ("gemma4", '<|tool_call>call:f{a:<|"|>'),
+        ("minimax_m3", ']<]minimax[>[<invoke name="f">]<]minimax[>[<a>'),
+    ):
+        parser = fed(head, family)
+        for _ in range(1000):
+            parser.feed("abcd")
+            assert parser.held == "", family
