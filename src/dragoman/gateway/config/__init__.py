@@ -1,0 +1,1 @@
+"""The operator's file: what may stand in it, how it is read, checked, written and shown."""
