@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.toolcalls.formats import FORMATS
+from dragoman.toolcalls.formats import ALIASES, FORMATS
 
 DRAGOMAN = [sys.executable, "-m", "dragoman.cli.main"]
 KIMI = (
@@ -116,3 +116,12 @@ def test_formats_lists_every_family() -> None:
         assert row["key"] in shown
         assert row["models"]
         assert row["markers"]
+
+
+def test_formats_shows_the_other_names_of_a_family() -> None:
+    shown = run("formats").stdout.decode()
+    rows = [msgspec.json.decode(line) for line in run("formats", "--json").stdout.splitlines()]
+
+    assert ALIASES == {alias: row["key"] for row in rows for alias in row["aliases"]}
+    for alias in ALIASES:
+        assert f"= {alias}" in shown

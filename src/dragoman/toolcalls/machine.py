@@ -16,6 +16,7 @@ from dragoman.toolcalls.format import Do, Format, Rule, Where
 from dragoman.toolcalls.grammar import Grammar
 from dragoman.toolcalls.grammar import grammar as make_grammar
 from dragoman.toolcalls.names import Declared
+from dragoman.toolcalls.patterns import AHEAD_OR_END
 from dragoman.toolcalls.scanner import Found
 from dragoman.toolcalls.sink import Sink
 
@@ -141,7 +142,7 @@ class Machine:
             if body is not None:
                 at = body.close(text, at, cut=cut)
             elif at < len(text):
-                at = self._last_prose(text, at)
+                at = self._last_prose(text, at, cut=cut)
             else:
                 break
         if self._blanks:
@@ -185,7 +186,7 @@ class Machine:
 
     # --- prose -------------------------------------------------------------------------------------
 
-    def _last_prose(self, text: str, at: int) -> int:
+    def _last_prose(self, text: str, at: int, *, cut: bool) -> int:
         """As in `feed`, when no more text will come."""
         if self._candidates:
             to = self._try(text, at, last=True)
@@ -193,7 +194,9 @@ class Machine:
         scanner = self._state.scanner
         found = scanner.find_last(text, at)
         if found is not None:
-            if self._state.rules[found.which].do is Do.CALL and scanner.begins(text, found.start):
+            rule = self._state.rules[found.which]
+            ends = AHEAD_OR_END in rule.pattern and not cut
+            if rule.do is Do.CALL and not ends and scanner.begins(text, found.start):
                 return self._refuse(text, found, at)  # the header of another call, cut off
             return self._obey(text, at, found)
         if self._where in (Where.TAIL, Where.AFTER):

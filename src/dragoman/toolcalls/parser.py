@@ -30,6 +30,7 @@ from dragoman.turn.events import (
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Tool
 from dragoman.turn.tools import ToolTable
+from dragoman.turn.whole import WholeCalls
 
 
 class ParsedCall(Struct, frozen=True, gc=False):
@@ -55,7 +56,8 @@ class ToolCallParser:
     """Parse one text, cut anywhere.
 
     `tools` are those the request declared; None takes whatever looks like a call, an empty sequence
-    leaves everything alone.  `channel` says which field of an answer the text stood in.
+    leaves everything alone.  `channel` says which field of an answer the text stood in.  `whole` holds each
+    call until it has ended.
     """
 
     def __init__(  # noqa: PLR0913 -- one keyword for each thing that may be known of a text
@@ -74,9 +76,8 @@ class ToolCallParser:
         content = channel == "content"
         calls = tools is None or bool(tools)
         self._events: list[Event] = []
-        self._sequencer = Sequencer(
-            table=ToolTable(tools or ()), seed=seed, whole=whole, limits=limits
-        )
+        self._whole = WholeCalls() if whole else None
+        self._sequencer = Sequencer(table=ToolTable(tools or ()), seed=seed, limits=limits)
         self._machine = Machine(
             grammar(format, calls=calls, think=content),
             self._sequencer,
@@ -109,6 +110,8 @@ class ToolCallParser:
 
     def _take(self) -> list[Event]:
         events = self._sequencer.take()
+        if self._whole is not None:
+            events = self._whole.feed(events)
         self._events += events
         return events
 

@@ -57,7 +57,6 @@ def stages(
                 tools=tools,
                 table=exchange.tools,
                 think_tags=profile.think_tags,
-                whole=profile.tool_calls == "whole",
                 seed=exchange.seed,
                 origin=profile.origin,
                 seal_plain=seal_plain,

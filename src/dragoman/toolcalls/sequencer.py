@@ -1,7 +1,7 @@
 """From what the engine finds to a legal sequence of blocks.
 
 Opens and ends blocks as their content comes, numbers them, and names the tools as their client knows
-them.  With `whole`, a call waits until it has ended.
+them.
 """
 
 from typing import Final
@@ -43,7 +43,6 @@ class Sequencer:
         seed: str = "",
         origin: str = "",
         seal_plain: bool = False,
-        whole: bool = False,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.out: list[Event] = []
@@ -61,19 +60,11 @@ class Sequencer:
         self._table = table
         self._origin = origin
         self._seal_plain = seal_plain
-        self._whole = whole
         self._limits = limits
         self._custom: CustomInput | None = None  # reads the open call's input, if it is free text
-        self._waiting: list[str] | None = None  # arguments of a call that must be whole first
-        self._call: BlockStart | None = None  # the call that waits
         self._size = 0  # of the open call's arguments
         self._told: set[str] = set()
         self._last: TextDelta | ReasoningDelta | None = None  # made here: more may be added to it
-
-    @property
-    def waiting(self) -> bool:
-        """A call waits for its end."""
-        return self._call is not None
 
     def take(self) -> list[Event]:
         """Return the events since the last call."""
@@ -114,32 +105,21 @@ class Sequencer:
         kind = BlockKind.CUSTOM_CALL if custom else BlockKind.TOOL_CALL
         self._custom = CustomInput(limits=self._limits) if custom else None
         self.end_block()
-        start = BlockStart(self.index + 1, kind, call_id, tool.name, tool.namespace, tool.flavor)
-        if self._whole:
-            self._call = start
-            self._waiting = []
-        else:
-            self._begin(start)
+        self._begin(
+            BlockStart(self.index + 1, kind, call_id, tool.name, tool.namespace, tool.flavor)
+        )
 
     def args(self, json: str, /) -> None:
         self._size += len(json)
         if self._size > self._limits.max_tool_args_bytes and not self.overfull:
             self.overfull = True
             self.problem("native_call_invalid", "limit `max_tool_args_bytes` passed")
-        if self._waiting is not None:
-            self._waiting.append(json)
-        elif self._custom is None:
+        if self._custom is None:
             self.out.append(ArgsDelta(self.index, json))
         else:
             self._input(self._custom.feed(json))
 
     def end(self, *, complete: bool, repair: str = "") -> None:
-        if self._call is not None and self._waiting is not None:
-            start, json = self._call, "".join(self._waiting)
-            self._call = self._waiting = None
-            self._begin(start)
-            if json:
-                self.args(json)
         if self._custom is not None:
             self._input(self._custom.end().text)
             self._custom = None

@@ -1,7 +1,7 @@
 """Native tool calls within an answer: a stage from events to events, between reader and writer.
 
     NativeCalls(format=FORMAT, tools=request.tools, table=exchange.tools, think_tags="auto",
-                whole=False, seed="", origin="", seal_plain=False, limits=DEFAULT_LIMITS)
+                seed="", origin="", seal_plain=False, limits=DEFAULT_LIMITS)
     stage.feed(events) -> events         the terminal event flushes; there is no `close`
     stage.pending                        something is held back
 
@@ -96,13 +96,17 @@ class Splitter:
         machine = self._machine
         return (
             self._sequencer.start is not None
-            or self._sequencer.waiting
             or (machine is not None and machine.holding)
         )
 
     def passes(self, event: Event, /) -> bool:
         """Say whether this event, fed now, would leave as it is and change nothing."""
-        return type(event) is self._passing and self._lead not in event.text  # type: ignore[union-attr]
+        return (
+            type(event) is self._passing
+            and self._lead not in event.text  # type: ignore[union-attr]
+            and self._other_lead not in event.text  # type: ignore[union-attr]
+            and (self._find_lead is None or not self._find_lead(event.text))  # type: ignore[union-attr]
+        )
 
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the events that are ready."""
@@ -315,8 +319,6 @@ class Splitter:
         self._machine = None
         if machine is not None and not machine.in_call:
             machine.close(cut=True)
-        elif self._sequencer.waiting:
-            self._sequencer.problem("held_content_lost")
         self._sequencer.start = None
 
 
@@ -330,7 +332,6 @@ class NativeCalls(Splitter):
         tools: Sequence[Tool] | None,
         table: ToolTable = NO_TOOLS,
         think_tags: ThinkTagsMode = "auto",
-        whole: bool = False,
         seed: str = "",
         origin: str = "",
         seal_plain: bool = False,
@@ -342,7 +343,6 @@ class NativeCalls(Splitter):
                 seed=seed,
                 origin=origin,
                 seal_plain=seal_plain,
-                whole=whole,
                 limits=limits,
             ),
             Declared(tools),

@@ -2,17 +2,15 @@
 
 import pytest
 
-from dragoman.toolcalls.formats import AUTO, FORMATS
+from dragoman.toolcalls.formats import ALIASES, AUTO, FORMATS, find_format
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from tests.support.toolcalls import Case, corpus, declared
 
-# Their calls have no marker of their own, or one that plain text may begin with.
-SILENT = {"muse_glimmer"}
 SHOWN = ("one_call", "several_calls", "text_around", "literal_end_marker", "prose_about_markers")
 CASES = [
     case
     for family, form in FORMATS.items()
-    if not form.bare and family not in SILENT
+    if not form.bare
     for case in corpus(family)
     if case.name in SHOWN
 ]
@@ -53,3 +51,17 @@ def test_a_family_that_did_not_show_after_all_leaves_others_their_chance() -> No
 
     assert parser.result.content == "a <tool_call>{} b <|tool_call_begin|> c "
     assert [call.name for call in parser.result.calls] == ["f"]
+
+
+@pytest.mark.parametrize(("alias", "family"), ALIASES.items())
+def test_other_names_lead_to_a_family(alias: str, family: str) -> None:
+    assert alias not in FORMATS
+    assert FORMATS[family] == find_format(alias)
+
+
+def test_a_first_sign_counts_only_where_an_answer_begins() -> None:
+    parser = ToolCallParser(format="auto")
+    parser.feed("x to=self<|message|>hm<|eom|>")
+    parser.close()
+
+    assert parser.result.content == "x to=self<|message|>hm<|eom|>"

@@ -330,6 +330,9 @@ class ObjectsBody:
                 return self._fail(text, at)
         elif self._key in self._spec.id_keys:
             self._id = _string(raw) or ""
+            if self._done:
+                # The call has left under an id of ours.
+                self._sink.problem("native_noise_dropped", f"id after the arguments: {raw}")
         return at
 
     def _take_name(self, written: str) -> bool:

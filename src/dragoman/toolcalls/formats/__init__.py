@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Final
 
 from dragoman.errors import ConfigError
-from dragoman.toolcalls.format import Do, Format, Rule
+from dragoman.toolcalls.format import ANYWHERE, Do, Format, Rule, Where
 from dragoman.toolcalls.formats import (
     apertus,
     apriel,
@@ -56,7 +56,7 @@ from dragoman.toolcalls.formats import (
     step3,
     xlam,
 )
-from dragoman.toolcalls.patterns import AHEAD, Pattern, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
 
 # In the order of the families' table.
 _ALL: Final = (
@@ -111,6 +111,18 @@ _ALL: Final = (
 
 FORMATS: Final[dict[str, Format]] = {one.key: one for one in _ALL}
 
+# Names under which engines know models that write like another family.
+ALIASES: Final = {
+    "qwen25": "hermes",
+    "granite4": "hermes",
+    "qwen3_xml": "qwen3_coder",
+    "step3p5": "qwen3_coder",
+    "mimo": "qwen3_coder",
+    "nemotron_v3": "qwen3_coder",
+    "nemotron_nano": "qwen3_coder",
+    "llama4_pythonic": "pythonic",
+}
+
 # What shows beyond doubt which family writes, for models of which nothing is known.  Where several share
 # a marker, what follows it decides: they are tried in this order.
 _BAR: Final = Run("[｜|]", 1, 2)
@@ -154,6 +166,21 @@ _SIGNS: Final[tuple[tuple[Pattern, tuple[ModuleType, ...]], ...]] = (
     (("<dots_function_call>",), (dots,)),
 )
 
+# Signs that begin like a word: only where an answer begins can they be waited for.
+_FIRST_SIGNS: Final[tuple[tuple[Pattern, tuple[ModuleType, ...]], ...]] = (
+    (
+        (
+            "to=",
+            one_of(
+                ("self<|message|>",),
+                ("user<|message|>",),
+                (Run(r"[^<\s]", 1, 128), "<|message|>", BLANKS, "<atem:"),
+            ),
+        ),
+        (muse_glimmer,),
+    ),
+)
+
 AUTO: Final = Format(
     key="auto",
     says="any family whose markers cannot be mistaken",
@@ -162,9 +189,11 @@ AUTO: Final = Format(
         Rule(
             pattern=(AHEAD, *pattern),
             do=Do.ADOPT,
+            at=places,
             adopt=tuple(module.FORMAT for module in modules),
         )
-        for pattern, modules in _SIGNS
+        for signs, places in ((_SIGNS, ANYWHERE), (_FIRST_SIGNS, frozenset({Where.START})))
+        for pattern, modules in signs
     ),
 )
 
@@ -175,7 +204,7 @@ def find_format(key: str) -> Format:
     Raises:
         ConfigError: there is none of that name.
     """
-    found = AUTO if key == AUTO.key else FORMATS.get(key)
+    found = AUTO if key == AUTO.key else FORMATS.get(ALIASES.get(key, key))
     if found is None:
         raise ConfigError(f"no tool-call format `{key}`; there are {', '.join(sorted(FORMATS))}")
     return found

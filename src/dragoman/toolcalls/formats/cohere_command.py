@@ -2,9 +2,16 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Objects, Where, marks
+from msgspec.structs import replace
+
+from dragoman.toolcalls.format import Do, Format, Objects, Where, call, marks
 from dragoman.toolcalls.grammars.json_objects import tagged_objects
-from dragoman.toolcalls.patterns import one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, one_of
+
+# Their ids are small counters, of no use beyond the answer.
+_OBJECTS: Final = Objects(
+    name_keys=("tool_name", "name"), argument_keys=("parameters", "arguments")
+)
 
 FORMAT: Final = Format(
     key="cohere_command",
@@ -12,15 +19,13 @@ FORMAT: Final = Format(
     says="Command R7B, Command A, Command 3 and 4",
     models=("command-r7b*", "command-a*", "c4ai-command*"),
     rules=(
-        *tagged_objects(
-            "<|START_ACTION|>",
-            "<|END_ACTION|>",
-            # Their ids are small counters, of no use beyond the answer.
-            body=Objects(
-                name_keys=("tool_name", "name"), argument_keys=("parameters", "arguments")
-            ),
-            special=True,
+        *tagged_objects("<|START_ACTION|>", "<|END_ACTION|>", body=_OBJECTS, special=True),
+        # As older Command R wrote it.
+        *call(
+            ("Action:", BLANKS, one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"),
+            body=replace(_OBJECTS, declared=True),
         ),
+        *marks(("```",), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
         *marks(
             (one_of("<|START_RESPONSE|>", "<|START_TEXT|>"),),
             do=Do.SAY,

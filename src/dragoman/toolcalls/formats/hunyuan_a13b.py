@@ -1,8 +1,9 @@
-"""Hunyuan A13B: an array of objects between tags."""
+"""Hunyuan A13B: an array of objects between tags, the answer between others."""
 
 from typing import Final
 
 from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.grammars.answers import answer_tags
 from dragoman.toolcalls.grammars.json_objects import tagged_objects
 
 FORMAT: Final = Format(
@@ -10,5 +11,5 @@ FORMAT: Final = Format(
     opens=("<tool_calls>[",),
     says="Hunyuan A13B",
     models=("hunyuan-a13b*",),
-    rules=tagged_objects("<tool_calls>", "</tool_calls>"),
+    rules=(*tagged_objects("<tool_calls>", "</tool_calls>"), *answer_tags("answer")),
 )

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Format, Json, Objects, call, closes
+from dragoman.toolcalls.format import AT_START, Format, Json, Objects, Where, call, closes
 from dragoman.toolcalls.grammars.json_objects import further_objects, objects_after
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
 
 _MARKER: Final = "[TOOL_CALLS]"
 _CLOSER: Final = "[/TOOL_CALLS]"
@@ -36,9 +36,18 @@ FORMAT: Final = Format(
         ),
         # A name and nothing else, before the next call or the end.
         *call(
-            (_MARKER, BLANKS, _NAME, BLANKS, AHEAD, one_of(_MARKER, _CLOSER)),
+            (_MARKER, BLANKS, _NAME, BLANKS, AHEAD_OR_END, one_of(_MARKER, _CLOSER)),
             body=Json(),
             empty=True,
+            declared=True,
+        ),
+        # The name before the marker: only where nothing else was said can it be held for that.
+        *call(
+            (_NAME, BLANKS, _MARKER, BLANKS, AHEAD, "{"),
+            (_NAME, BLANKS, _MARKER, BLANKS, "[ARGS]"),
+            body=Json(),
+            at=AT_START - {Where.TAIL},
+            declared=True,
         ),
         *further_objects(body=_OBJECTS),
         *closes((_CLOSER,)),
