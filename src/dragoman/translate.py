@@ -40,6 +40,7 @@ from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.stops import StopSequences
 from dragoman.turn.tools import ToolTable
+from dragoman.turn.whole import WholeCalls
 
 _NOTED: Final = frozenset({Finish, Fault, Usage, Loss})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
@@ -309,6 +310,8 @@ def _stages(
     stages: list[Stage] = [
         *native_stages(exchange, model=model, native_format=native_format, tools=tools)
     ]
+    if exchange.profile.tool_calls == "whole":
+        stages.append(WholeCalls())
     if stop:
         stages.append(StopSequences(stop, input_estimate=exchange.input_estimate))
     return stages

@@ -36,7 +36,7 @@ _MAX_DELTA_CHARS: Final = 4096
 class Sequencer:
     """Build blocks.  `out` holds the events not yet taken."""
 
-    def __init__(  # noqa: PLR0913 -- what blocks are made from
+    def __init__(
         self,
         *,
         table: ToolTable = NO_TOOLS,

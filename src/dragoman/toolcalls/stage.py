@@ -94,10 +94,7 @@ class Splitter:
     def pending(self) -> bool:
         """Something is held back."""
         machine = self._machine
-        return (
-            self._sequencer.start is not None
-            or (machine is not None and machine.holding)
-        )
+        return self._sequencer.start is not None or (machine is not None and machine.holding)
 
     def passes(self, event: Event, /) -> bool:
         """Say whether this event, fed now, would leave as it is and change nothing."""

@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import pytest
 from msgspec import Raw
 
 from dragoman.limits import Limits
@@ -234,29 +233,14 @@ def test_custom_tools_get_their_input_as_text() -> None:
     assert "".join(inputs) == "*** Begin\n+x"
 
 
-def test_k2_2_whole_holds_a_call_until_it_is_complete() -> None:
-    one = stage(whole=True)
-    one.feed([START, BlockStart(0, BlockKind.TEXT)])
-    call = SB + CB + "functions.bash:0" + AB + '{"command": "ls"'
-
-    assert one.feed([TextDelta(0, call)]) == []
-    assert one.pending
-    assert one.feed([TextDelta(0, "}" + CE + SE)]) == [
-        BlockStart(0, BlockKind.TOOL_CALL, "functions.bash:0", "bash"),
-        ArgsDelta(0, '{"command": "ls"}'),
-        BlockEnd(0),
-    ]
-
-
-@pytest.mark.parametrize("whole", [False, True])
-def test_p3_a_section_gives_the_same_however_it_is_cut(*, whole: bool) -> None:
+def test_p_3_a_section_gives_the_same_however_it_is_cut() -> None:
     section = "Hm. " + SB + CB + "functions.bash:0" + AB + '{"a":"<|"}' + CE + CE + SE + " ok"
-    expected = merged(run(turn(text(0, section)), stage(whole=whole)))
+    expected = merged(run(turn(text(0, section)), stage()))
 
     for at in range(1, len(section)):
         events = turn(text(0, section[:at], section[at:]))
-        assert expected == merged(run(events, stage(whole=whole)))
-    assert expected == merged(run(turn(text(0, *section)), stage(whole=whole)))
+        assert expected == merged(run(events, stage()))
+    assert expected == merged(run(turn(text(0, *section)), stage()))
 
 
 def test_a_call_without_native_id_gets_one_derived_from_the_seed() -> None:
