@@ -3,8 +3,8 @@
 From a dialect into itself the client's bytes pass, but for what the upstream must not or cannot see.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Final, TypedDict, Unpack
 
 import msgspec
 from msgspec import Raw, Struct
@@ -40,67 +40,109 @@ _VENDORS_OWN: Final = frozenset(
 )
 
 
+class ClientRequest(Struct, frozen=True):
+    """A client's request, read once, for whichever upstream it then goes to."""
+
+    body: bytes
+    request: Request  # what the client meant
+    # Why no other dialect could take it: only the vendor of its own understands what it asks for.
+    vendors_own: Malformed | None = None
+
+
 class TranslatedRequest(Struct, frozen=True):
     """A client's request in an upstream's dialect."""
 
     body: bytes
-    request: Request  # what the client meant
+    request: Request  # what was said to the upstream
     losses: tuple[Loss, ...] = ()
     stop: tuple[str, ...] = ()  # for `Translator(stop=…)`: what the upstream cannot match itself
 
 
-def translate_request(  # noqa: PLR0913 -- where from, where to, and how
+class RequestOptions(TypedDict, total=False):
+    """Where a request goes, and what may be done to get it there."""
+
+    profile: Profile | str  # of the upstream; a name or a `Profile`; default `generic`
+    model: str  # the upstream's name for the model; without one the client's
+    strict: bool  # what would be a loss of meaning is refused instead
+    repair_history: bool  # orphan tool results become text instead of an error
+    prefill: str  # `continue`: a last assistant turn that the target cannot go on is kept as a turn
+    known_ids: Mapping[str, str] | None  # native ids behind shortened ones, as far as remembered
+    limits: Limits
+
+
+def read_request(
+    body: bytes, *, source: str, sealer: Sealer | None = None, limits: Limits = DEFAULT_LIMITS
+) -> ClientRequest:
+    """Read a client's request.
+
+    Raises:
+        Malformed: the request is not of its dialect; carries the path.
+        TooLarge: it passes `max_request_bytes`.
+    """
+    if len(body) > limits.max_request_bytes:
+        raise TooLarge("max_request_bytes", limits.max_request_bytes)
+    from_dialect = dialect(source)
+    try:
+        return ClientRequest(body, from_dialect.decode_request(body, sealer=sealer, limits=limits))
+    except Malformed as error:
+        if error.code not in _VENDORS_OWN or _has_minted(body):
+            raise
+        outline = decode(_OUTLINE, body)
+        request = Request(dialect=from_dialect.name, model=outline.model, stream=outline.stream)
+        return ClientRequest(body, request, error)
+
+
+def write_request(
+    client: ClientRequest,
+    *,
+    target: str,
+    changed: Request | None = None,
+    **options: Unpack[RequestOptions],
+) -> TranslatedRequest:
+    """Write a client's request for an upstream; `changed` is what to say instead of what was meant.
+
+    Raises:
+        Malformed: only the vendor of the client's dialect understands it, and `target` is another.
+        Untranslatable: the target cannot say what the request asks for; carries the path.
+    """
+    request = changed or client.request
+    if client.vendors_own is not None and request.dialect != target:
+        raise client.vendors_own
+    profile = options.get("profile", "generic")
+    to = Target(
+        profile=find_profile(profile) if isinstance(profile, str) else profile,
+        model=options.get("model", "") or request.model,
+        strict=options.get("strict", False),
+        repair_history=options.get("repair_history", False),
+        prefill="continue" if options.get("prefill") == "continue" else "reject",
+        known_ids=dict(options.get("known_ids") or {}),
+        limits=options.get("limits", DEFAULT_LIMITS),
+    )
+    if request.dialect == target:
+        return _forward(client, request, dialect(target), to)
+    encoded = dialect(target).encode_request(request, to)
+    losses = request.losses + encoded.losses
+    return TranslatedRequest(encoded.body, request, losses, encoded.stop)
+
+
+def translate_request(
     body: bytes,
     *,
     source: str,
     target: str,
-    profile: Profile | str = "generic",
-    model: str = "",
-    strict: bool = False,
-    repair_history: bool = False,
-    prefill: str = "reject",
     sealer: Sealer | None = None,
-    known_ids: Mapping[str, str] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    **options: Unpack[RequestOptions],
 ) -> TranslatedRequest:
-    """Turn a client's request into one for an upstream; `model` is the upstream's name for the model.
+    """Turn a client's request into one for an upstream.
 
     Raises:
         Malformed: the request is not of its dialect; carries the path.
         Untranslatable: the target cannot say what the request asks for; carries the path.
         TooLarge: it passes `max_request_bytes`.
     """
-    if len(body) > limits.max_request_bytes:
-        raise TooLarge("max_request_bytes", limits.max_request_bytes)
-    request = _decode(body, source, target, sealer, limits)
-    to = Target(
-        profile=find_profile(profile) if isinstance(profile, str) else profile,
-        model=model or request.model,
-        strict=strict,
-        repair_history=repair_history,
-        prefill="continue" if prefill == "continue" else "reject",
-        known_ids=dict(known_ids or {}),
-        limits=limits,
-    )
-    if source == target:
-        return _forward(body, request, dialect(target), to)
-    encoded = dialect(target).encode_request(request, to)
-    losses = request.losses + encoded.losses
-    return TranslatedRequest(encoded.body, request, losses, encoded.stop)
-
-
-def _decode(
-    body: bytes, source: str, target: str, sealer: Sealer | None, limits: Limits
-) -> Request:
-    """Read a request; what only the vendor of its dialect understands may pass to that dialect."""
-    from_dialect = dialect(source)
-    try:
-        return from_dialect.decode_request(body, sealer=sealer, limits=limits)
-    except Malformed as error:
-        if source != target or error.code not in _VENDORS_OWN or _has_minted(body):
-            raise
-        outline = decode(_OUTLINE, body)
-        return Request(dialect=from_dialect.name, model=outline.model, stream=outline.stream)
+    limits = options.get("limits", DEFAULT_LIMITS)
+    client = read_request(body, source=source, sealer=sealer, limits=limits)
+    return write_request(client, target=target, **options)
 
 
 def _has_minted(body: bytes) -> bool:
@@ -108,32 +150,39 @@ def _has_minted(body: bytes) -> bool:
     return PREFIX.encode() in body or b'"gx' in body or b'"gh-' in body
 
 
-def _forward(body: bytes, request: Request, to: Dialect, target: Target) -> TranslatedRequest:
+def _forward(
+    client: ClientRequest, request: Request, to: Dialect, target: Target
+) -> TranslatedRequest:
     """Keep the client's bytes; only the model, and what means nothing upstream, is written anew."""
-    fields = decode(_FIELDS, body)
+    fields = decode(_FIELDS, client.body)
     profile = target.profile
-    rewritten: list[str] = []
-    if _has_minted(body) or profile.id_style in ("kimi", "mistral9") or profile.reasoning_filler:
-        rewritten += to.history_fields
+    rewritten: set[str] = set()
+    minted = _has_minted(client.body)
+    if minted or profile.id_style in ("kimi", "mistral9") or profile.reasoning_filler:
+        rewritten.update(to.history_fields)
     if profile.schema_dialect != "any":
-        rewritten.append("tools")
+        rewritten.add("tools")
     losses = request.losses
-    if rewritten:
+    if rewritten or request is not client.request:
         encoded = to.encode_request(request, target)
-        losses += tuple(loss for loss in encoded.losses if _concerns(loss, rewritten))
         fresh = decode(_FIELDS, encoded.body)
+        if request is not client.request:
+            before = decode(_FIELDS, to.encode_request(client.request, target).body)
+            names = fresh.keys() | before.keys()
+            rewritten.update(name for name in names if fresh.get(name) != before.get(name))
+        losses += tuple(loss for loss in encoded.losses if _concerns(loss, rewritten))
         for name in rewritten:
             if name in fresh:
                 fields[name] = fresh[name]
             else:
                 fields.pop(name, None)
     elif target.model == request.model:
-        return TranslatedRequest(body, request, losses)
+        return TranslatedRequest(client.body, request, losses)
     fields["model"] = Raw(msgspec.json.encode(target.model))
     return TranslatedRequest(msgspec.json.encode(fields), request, losses)
 
 
-def _concerns(loss: Loss, fields: Sequence[str]) -> bool:
+def _concerns(loss: Loss, fields: Collection[str]) -> bool:
     """Say whether a loss lies in one of the top-level fields."""
     return any(loss.path.startswith(f"$.{name}") for name in fields)
 

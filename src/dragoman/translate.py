@@ -31,7 +31,9 @@ from dragoman.turn.events import (
     Fault,
     FaultKind,
     Finish,
+    Ping,
     ReasoningDelta,
+    Start,
     TextDelta,
     Usage,
 )
@@ -44,6 +46,8 @@ from dragoman.turn.whole import WholeCalls
 
 _NOTED: Final = frozenset({Finish, Fault, Usage, Loss})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
+# What may leave before an answer has said anything.
+_PRELUDE: Final = frozenset({Start, Ping, Loss, Usage})
 
 
 class TranslatedBody(Struct, frozen=True):
@@ -117,6 +121,7 @@ class Translator:
         exchange = make_exchange(keep_identity=source == target, **options)
         request, tools = exchange.request, options.get("tools", ())
         from_dialect, to_dialect = dialect(source), dialect(target)
+        self.begun = False  # content was written, or the end: another attempt is out of the question
         self.losses: list[Loss] = []  # what was not carried, or mended, so far
         self.outcome: Finish | Fault | None = None  # how the answer ended
         self.usage: Usage | None = None  # the last counts
@@ -218,6 +223,8 @@ class Translator:
     def _render(self, events: list[Event]) -> bytes:
         send = self._send
         out: list[bytes] = []
+        if not self.begun:
+            self.begun = any(type(event) not in _PRELUDE for event in events)
         try:
             for event in events:
                 if type(event) in _NOTED:
