@@ -46,8 +46,8 @@ from dragoman.turn.whole import WholeCalls
 
 _NOTED: Final = frozenset({Finish, Fault, Usage, Loss})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
-# What may leave before an answer has said anything.
-_PRELUDE: Final = frozenset({Start, Ping, Loss, Usage})
+# What may come before an answer has said anything, and of a failed one instead of it.
+_PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
 
 
 class TranslatedBody(Struct, frozen=True):
@@ -121,7 +121,7 @@ class Translator:
         exchange = make_exchange(keep_identity=source == target, **options)
         request, tools = exchange.request, options.get("tools", ())
         from_dialect, to_dialect = dialect(source), dialect(target)
-        self.begun = False  # content was written, or the end: another attempt is out of the question
+        self.begun = False  # content was written, or a proper end: another attempt is out of the question
         self.losses: list[Loss] = []  # what was not carried, or mended, so far
         self.outcome: Finish | Fault | None = None  # how the answer ended
         self.usage: Usage | None = None  # the last counts
