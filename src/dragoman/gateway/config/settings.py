@@ -29,12 +29,21 @@ class Secret(Struct, frozen=True, gc=False):
 
 
 class Timeouts(Section, frozen=True):
-    """Seconds; 0 switches one off.  An upstream's table, and a route's over it."""
+    """Seconds; 0 switches one off."""
 
     connect: float = 10.0
     first_byte: float = 300.0  # reasoning models are silent for long
     idle: float = 120.0  # between bytes of a stream
     total: float = 0.0  # a total limit kills good streams
+
+
+class TimeoutChanges(Section, frozen=True):
+    """A route's changes to the timeouts of its upstreams; what is absent stays as it is there."""
+
+    connect: float | None = None
+    first_byte: float | None = None
+    idle: float | None = None
+    total: float | None = None
 
 
 class Tls(Section, frozen=True):
@@ -127,7 +136,7 @@ class Route(Section, frozen=True):
     body: dict[str, object] = {}
     format: str = ""  # empty: as the upstream says
     profile: str = ""
-    timeouts: Timeouts | None = None
+    timeouts: TimeoutChanges = TimeoutChanges()
     strict: bool = False  # a loss of meaning in the request is refused
     repair_history: bool = False  # orphan tool results become text
     prefill: Literal["reject", "continue"] = "reject"

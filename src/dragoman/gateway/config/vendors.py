@@ -1,0 +1,253 @@
+"""Vendors and servers that people put behind the gateway: where they are and how they are spoken to."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from dragoman.turn.request import DialectName
+
+GENERIC: Final = "generic"  # the profile of a server of which nothing is known
+
+
+class Vendor(Struct, frozen=True, kw_only=True):
+    name: str
+    says: str  # one line for people who choose
+    base_url: str
+    dialect: DialectName = "chat"
+    key_variable: str = ""  # where its key is usually kept; empty: it asks for none
+    profile: str = GENERIC
+    model: str  # a good first choice; `*` for servers that serve what they were started with
+    # What shows in an address that it is this one: a host (and all under it), or `:port` alone where
+    # the port is as good as a name.
+    hosts: tuple[str, ...] = ()
+
+
+_ALL: Final = (
+    Vendor(
+        name="openrouter",
+        says="OpenRouter, in front of many vendors",
+        base_url="https://openrouter.ai/api/v1",
+        key_variable="OPENROUTER_API_KEY",
+        profile="openrouter",
+        model="moonshotai/kimi-k2-thinking",
+        hosts=("openrouter.ai",),
+    ),
+    Vendor(
+        name="openai",
+        says="OpenAI",
+        base_url="https://api.openai.com/v1",
+        dialect="responses",  # reasoning is carried from turn to turn only here
+        key_variable="OPENAI_API_KEY",
+        profile="openai",
+        model="gpt-5",
+        hosts=("api.openai.com", "openai.azure.com"),
+    ),
+    Vendor(
+        name="anthropic",
+        says="Anthropic",
+        base_url="https://api.anthropic.com/v1",
+        dialect="anthropic",
+        key_variable="ANTHROPIC_API_KEY",
+        profile="anthropic",
+        model="claude-sonnet-4-5",
+        hosts=("api.anthropic.com",),
+    ),
+    Vendor(
+        name="moonshot",
+        says="Moonshot, Kimi models",
+        base_url="https://api.moonshot.ai/v1",
+        key_variable="MOONSHOT_API_KEY",
+        profile="moonshot",
+        model="kimi-k2-thinking",
+        hosts=("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
+    ),
+    Vendor(
+        name="deepseek",
+        says="DeepSeek",
+        base_url="https://api.deepseek.com/v1",
+        key_variable="DEEPSEEK_API_KEY",
+        profile="deepseek",
+        model="deepseek-chat",
+        hosts=("api.deepseek.com",),
+    ),
+    Vendor(
+        name="zai",
+        says="Z.ai, GLM models",
+        base_url="https://api.z.ai/api/paas/v4",
+        key_variable="ZAI_API_KEY",
+        profile="zai",
+        model="glm-4.7",
+        hosts=("api.z.ai", "open.bigmodel.cn"),
+    ),
+    Vendor(
+        name="qwen",
+        says="Alibaba's Model Studio (DashScope), Qwen models",
+        base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        key_variable="DASHSCOPE_API_KEY",
+        profile="qwen",
+        model="qwen3-coder-plus",
+        hosts=(
+            "dashscope-intl.aliyuncs.com",
+            "dashscope-us.aliyuncs.com",
+            "dashscope.aliyuncs.com",
+        ),
+    ),
+    Vendor(
+        name="minimax",
+        says="MiniMax",
+        base_url="https://api.minimax.io/v1",
+        key_variable="MINIMAX_API_KEY",
+        profile="minimax",
+        model="MiniMax-M2",
+        hosts=("api.minimax.io", "api.minimaxi.com", "api.minimax.chat"),
+    ),
+    Vendor(
+        name="mistral",
+        says="Mistral",
+        base_url="https://api.mistral.ai/v1",
+        key_variable="MISTRAL_API_KEY",
+        profile="mistral",
+        model="devstral-medium-latest",
+        hosts=("api.mistral.ai", "codestral.mistral.ai"),
+    ),
+    Vendor(
+        name="groq",
+        says="Groq",
+        base_url="https://api.groq.com/openai/v1",
+        key_variable="GROQ_API_KEY",
+        profile="groq",
+        model="openai/gpt-oss-120b",
+        hosts=("api.groq.com",),
+    ),
+    Vendor(
+        name="together",
+        says="Together",
+        base_url="https://api.together.xyz/v1",
+        key_variable="TOGETHER_API_KEY",
+        model="moonshotai/Kimi-K2-Thinking",
+        hosts=("api.together.xyz", "api.together.ai"),
+    ),
+    Vendor(
+        name="fireworks",
+        says="Fireworks",
+        base_url="https://api.fireworks.ai/inference/v1",
+        key_variable="FIREWORKS_API_KEY",
+        model="accounts/fireworks/models/kimi-k2-thinking",
+        hosts=("api.fireworks.ai",),
+    ),
+    Vendor(
+        name="xai",
+        says="xAI, Grok models",
+        base_url="https://api.x.ai/v1",
+        key_variable="XAI_API_KEY",
+        model="grok-4",
+        hosts=("api.x.ai",),
+    ),
+    Vendor(
+        name="gemini",
+        says="Gemini through Google's OpenAI-compatible endpoint",
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        key_variable="GEMINI_API_KEY",
+        profile="gemini",
+        model="gemini-2.5-pro",
+        hosts=("generativelanguage.googleapis.com",),
+    ),
+    Vendor(
+        name="ollama",
+        says="Ollama on this machine",
+        base_url="http://127.0.0.1:11434/v1",
+        profile="ollama",
+        model="qwen3-coder",
+        hosts=(":11434",),
+    ),
+    # Ports 8000, 8080 and 4000 belong to too many programs to say who listens there.
+    Vendor(
+        name="vllm",
+        says="vLLM on this machine",
+        base_url="http://127.0.0.1:8000/v1",
+        profile="vllm",
+        model="*",
+    ),
+    Vendor(
+        name="llama-server",
+        says="llama.cpp's server on this machine",
+        base_url="http://127.0.0.1:8080/v1",
+        profile="llama-server",
+        model="*",
+    ),
+    Vendor(
+        name="lm-studio",
+        says="LM Studio on this machine",
+        base_url="http://127.0.0.1:1234/v1",
+        profile="lm-studio",
+        model="*",
+        hosts=(":1234",),
+    ),
+    Vendor(
+        name="sglang",
+        says="SGLang on this machine",
+        base_url="http://127.0.0.1:30000/v1",
+        profile="sglang",
+        model="*",
+        hosts=(":30000",),
+    ),
+    Vendor(
+        name="litellm",
+        says="a LiteLLM proxy on this machine",
+        base_url="http://127.0.0.1:4000/v1",
+        key_variable="LITELLM_API_KEY",
+        profile="litellm",
+        model="*",
+    ),
+    Vendor(
+        name="simulator",
+        says="the built-in simulator (`dragoman simulate`), which needs no key",
+        base_url="http://127.0.0.1:8485/v1",
+        model="sim/kimi-k2",
+    ),
+)
+
+VENDORS: Final[dict[str, Vendor]] = {vendor.name: vendor for vendor in _ALL}
+
+# Other names that people use for the same.
+ALIASES: Final[dict[str, str]] = {
+    "alibaba": "qwen",
+    "claude": "anthropic",
+    "dashscope": "qwen",
+    "glm": "zai",
+    "google": "gemini",
+    "grok": "xai",
+    "kimi": "moonshot",
+    "llama.cpp": "llama-server",
+    "llamacpp": "llama-server",
+    "lmstudio": "lm-studio",
+    "sim": "simulator",
+    "z.ai": "zai",
+}
+
+
+def find_vendor(name: str) -> Vendor | None:
+    """Return a vendor by its name or another name for it, in any letter case."""
+    wanted = name.strip().lower()
+    return VENDORS.get(ALIASES.get(wanted, wanted))
+
+
+def vendor_at(base_url: str) -> Vendor | None:
+    """Return whose address this is, if it shows."""
+    try:
+        parts = urlsplit(base_url)
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:  # no address at all: the checker says so
+        return None
+    for vendor in _ALL:
+        for known in vendor.hosts:
+            if known in (f":{port}", host) or host.endswith(f".{known}"):
+                return vendor
+    return None
+
+
+def profile_for(base_url: str) -> str:
+    """Return the name of the profile that fits an address; `generic` if nothing is known of it."""
+    vendor = vendor_at(base_url)
+    return GENERIC if vendor is None else vendor.profile

@@ -1,0 +1,274 @@
+"""Where a request goes: aliases, then routes, then tiers, then names that say it themselves.
+
+A name is first replaced by its alias, if it has one.  Then the first that fits decides:
+
+1. a route, in the order of the file;
+2. a tier: `haiku` means every name such as `claude-haiku-4-5`;
+3. `upstream/model`, which names its upstream;
+4. the only upstream there is, if there are no routes at all.
+
+Everything is worked out once, from settings that were checked; choosing compiles and looks up nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from dragoman.errors import ConfigError
+from dragoman.gateway.config.settings import (
+    Match,
+    ModelFacts,
+    Route,
+    Settings,
+    TimeoutChanges,
+    Timeouts,
+    Upstream,
+)
+from dragoman.gateway.config.vendors import profile_for
+from dragoman.gateway.globs import Glob, fill, is_glob
+from dragoman.profiles import profile as find_profile
+from dragoman.profiles.profile import Profile
+from dragoman.turn.request import DialectName
+
+# Names by which Claude Code asks for a tier.
+_TIERS: Final[dict[Literal["haiku", "sonnet", "opus"], tuple[str, ...]]] = {
+    "haiku": ("claude-*haiku*", "haiku"),
+    "sonnet": ("claude-*sonnet*", "sonnet"),
+    "opus": ("claude-*opus*", "opus"),
+}
+DIRECT: Final = "direct"  # the name of the route of requests that name their upstream
+ONLY: Final = "only"  # the name of the route to the only upstream there is
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What routes may ask about a request."""
+
+    model: str  # as the client says it
+    dialect: DialectName = "chat"  # of the client
+    thinking: bool = False
+    tokens: int = 0  # by the estimate
+    images: bool = False
+    headers: Mapping[str, str] = {}  # names in lower case, or a mapping that ignores the case
+
+
+class Hop(Struct, frozen=True, kw_only=True):
+    """One upstream that may answer."""
+
+    upstream_name: str
+    upstream: Upstream
+    model: str  # as the upstream calls it
+    profile: Profile
+    native_format: str  # family of native tool calls, `auto` or `none`
+    timeouts: Timeouts
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """Who may answer, in this order, and how."""
+
+    route_name: str
+    hops: tuple[Hop, ...]  # at least one
+    route: Route
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """A model that clients may ask for."""
+
+    name: str
+    owner: str  # the upstream that is asked first
+    facts: ModelFacts = ModelFacts()
+
+
+class _Condition:
+    """A `match` table, compiled."""
+
+    __slots__ = ("_headers", "_match", "_model")
+
+    def __init__(self, match: Match) -> None:
+        self._match = match
+        self._model = Glob(match.model)
+        self._headers = tuple((name.lower(), Glob(glob)) for name, glob in match.header.items())
+
+    def holds(self, model: str, question: Question) -> bool:
+        match = self._match
+        return (
+            self._model.matches(model)
+            and match.thinking in (None, question.thinking)
+            and match.images in (None, question.images)
+            and match.dialect in (None, question.dialect)
+            and (match.tokens_above is None or question.tokens > match.tokens_above)
+            and all(
+                (value := question.headers.get(name)) is not None and glob.matches(value)
+                for name, glob in self._headers
+            )
+        )
+
+
+class _Way:
+    """A route with its targets resolved."""
+
+    __slots__ = ("_choice", "_open", "condition")
+
+    def __init__(self, name: str, route: Route, condition: _Condition, hops: Iterable[Hop]) -> None:
+        self.condition = condition
+        self._choice = Choice(route_name=name, hops=tuple(hops), route=route)
+        self._open = any("*" in hop.model for hop in self._choice.hops)
+
+    @property
+    def owner(self) -> str:
+        return self._choice.hops[0].upstream_name
+
+    def choice(self, model: str) -> Choice:
+        if not self._open:
+            return self._choice
+        return structs.replace(
+            self._choice, hops=tuple(_filled(hop, model) for hop in self._choice.hops)
+        )
+
+
+class Router:
+    """Chooses, and lists what can be chosen.
+
+    Raises:
+        ConfigError: a target names no upstream, or there is no profile of a name that is set.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._upstreams = settings.upstreams
+        exact = {name: meant for name, meant in settings.aliases.items() if not is_glob(name)}
+        self._aliases = {name.lower(): meant for name, meant in exact.items()}
+        self._alias_globs = tuple(
+            (Glob(name), meant) for name, meant in settings.aliases.items() if name not in exact
+        )
+        self._routes = tuple(
+            self._way(route_name(route, number), route, route.match)
+            for number, route in enumerate(settings.routes, start=1)
+        )
+        self._tiers = tuple(
+            self._way(f"tier-{tier}", Route(to=settings.tiers[tier]), Match(model=glob))
+            for tier, globs in _TIERS.items()
+            if settings.tiers.get(tier)
+            for glob in globs
+        )
+        self._direct = {
+            name: self._way(DIRECT, Route(to=(f"{name}/*",)), Match()) for name in self._upstreams
+        }
+        self._only = self._sole_way()
+        self._facts = {name.lower(): facts for name, facts in settings.models.items()}
+        self._fact_globs = tuple(
+            (Glob(name), facts) for name, facts in settings.models.items() if is_glob(name)
+        )
+
+    def choose(self, question: Question) -> Choice | None:
+        """Return who may answer, or None if no route fits and the name says nothing."""
+        model = self.meant(question.model)
+        for way in self._routes:
+            if way.condition.holds(model, question):
+                return way.choice(model)
+        for way in self._tiers:
+            if way.condition.holds(model, question):
+                return way.choice(model)
+        named, slash, rest = model.partition("/")
+        if slash and rest and (direct := self._direct.get(named)) is not None:
+            return direct.choice(model)
+        return None if self._only is None else self._only.choice(model)
+
+    def meant(self, model: str) -> str:
+        """Return the name that routes see: what an alias means, or the name itself."""
+        meant = self._aliases.get(model.lower())
+        if meant is not None:
+            return meant
+        for glob, target in self._alias_globs:
+            if glob.matches(model):
+                return fill(target, model)
+        return model
+
+    def facts(self, model: str) -> ModelFacts:
+        """Return what is set about a model, by the name clients use."""
+        facts = self._facts.get(model.lower())
+        if facts is not None:
+            return facts
+        return next((f for glob, f in self._fact_globs if glob.matches(model)), ModelFacts())
+
+    def models(self, told: Mapping[str, Sequence[str]] = {}) -> tuple[Listed, ...]:
+        """Return the names that clients may ask for, each with the facts that are set about it.
+
+        `told` holds what upstreams said when they were asked, for those whose settings list none.  A
+        model of an upstream is listed by the shortest name that leads to it.
+        """
+        owners: dict[str, str] = {}
+        for route, way in zip(self._settings.routes, self._routes, strict=True):
+            if not is_glob(route.match.model):
+                owners.setdefault(route.match.model, way.owner)
+        wanted = [name for name in self._settings.aliases if not is_glob(name)]
+        wanted += [f"claude-{tier}" for tier in _TIERS if self._settings.tiers.get(tier)]
+        wanted += [name for name in self._settings.models if not is_glob(name)]
+        for name in wanted:
+            if (choice := self.choose(Question(model=name))) is not None:
+                owners.setdefault(name, choice.hops[0].upstream_name)
+        for owner, upstream in self._upstreams.items():
+            for model in upstream.models or told.get(owner, ()):
+                if shortest := self._name_for(owner, model):
+                    owners.setdefault(shortest, owner)
+        return tuple(
+            Listed(name=name, owner=owner, facts=self.facts(name)) for name, owner in owners.items()
+        )
+
+    def _name_for(self, upstream: str, model: str) -> str | None:
+        for name in (model, f"{upstream}/{model}"):
+            choice = self.choose(Question(model=name))
+            if choice is not None:
+                first = choice.hops[0]
+                if (upstream, model) == (first.upstream_name, first.model):
+                    return name
+        return None
+
+    def _way(self, name: str, route: Route, match: Match) -> _Way:
+        return _Way(name, route, _Condition(match), [self._hop(one, route) for one in route.to])
+
+    def _hop(self, target: str, route: Route) -> Hop:
+        name, _, model = target.partition("/")
+        upstream = self._upstreams.get(name)
+        if upstream is None:
+            raise ConfigError(f"route target `{target}` names no upstream")
+        return Hop(
+            upstream_name=name,
+            upstream=upstream,
+            model=model,
+            profile=_resolved_profile(upstream, route),
+            native_format=route.format or upstream.format,
+            timeouts=_changed(upstream.timeouts, route.timeouts),
+        )
+
+    def _sole_way(self) -> _Way | None:
+        if len(self._upstreams) != 1 or self._settings.routes:
+            return None
+        (name,) = self._upstreams
+        return self._way(ONLY, Route(to=(f"{name}/*",)), Match())
+
+
+def route_name(route: Route, number: int) -> str:
+    """Return the name of a route in logs; `number` is its place in the file, from 1."""
+    return route.name or f"route-{number}"
+
+
+def _filled(hop: Hop, name: str) -> Hop:
+    """Put the client's name into a target; `upstream/model` sent to that upstream loses the first part."""
+    if "*" not in hop.model:
+        return hop
+    return structs.replace(
+        hop, model=fill(hop.model, name.removeprefix(f"{hop.upstream_name}/") or name)
+    )
+
+
+def _resolved_profile(upstream: Upstream, route: Route) -> Profile:
+    found = find_profile(route.profile or upstream.profile or profile_for(upstream.base_url))
+    if upstream.tool_calls:
+        return structs.replace(found, tool_calls=upstream.tool_calls)
+    return found
+
+
+def _changed(timeouts: Timeouts, changes: TimeoutChanges) -> Timeouts:
+    given = {name: value for name, value in structs.asdict(changes).items() if value is not None}
+    return structs.replace(timeouts, **given)
