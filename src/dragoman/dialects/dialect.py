@@ -1,4 +1,4 @@
-"""What a dialect is: nine functions over the language between.
+"""What a dialect is: eight functions and a few facts over the language between.
 
 A dialect is one folder with `schema`, `request`, `reader`, `writer` and `faults`, and one row in
 `dialects/__init__.py`.  Dialects do not know each other.
@@ -37,6 +37,8 @@ class Dialect:
     """One API dialect."""
 
     name: DialectName
+    path: str  # of its requests, behind a server's base URL
+    keep_alive: bytes  # what may stand between events to show that a stream lives
     # Fields that hold the conversation: a same-dialect relay rewrites these and nothing else.
     history_fields: tuple[str, ...]
     decode_request: DecodeRequest

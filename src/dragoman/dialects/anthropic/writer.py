@@ -68,7 +68,7 @@ _MESSAGE_DELTA: Final = (
     b'event: message_delta\ndata: {"type":"message_delta","delta":%b,"usage":%b}\n\n'
 )
 _MESSAGE_STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
-_PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
+KEEP_ALIVE: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _ERROR: Final = b"event: error\ndata: %b\n\n"
 
 _EMPTY_TEXT: Final = b'{"type":"text","text":""}'
@@ -143,7 +143,7 @@ class MessagesWriter:
             case Citation():
                 return self._cite(event)
             case Ping():
-                return _PING
+                return KEEP_ALIVE
             case Start():
                 who = message_identity(event, self._exchange)
                 estimate = self._exchange.input_estimate

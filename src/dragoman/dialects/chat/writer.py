@@ -49,7 +49,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _TAIL: Final = b',"finish_reason":null}]}\n\n'
 _DONE: Final = b"data: [DONE]\n\n"
 # One line only: a blank line after a comment makes some clients see an empty event.
-_PING: Final = b": ping\n"
+KEEP_ALIVE: Final = b": keep-alive\n"
 _REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "reasoning_content": ("reasoning_content",),
     "reasoning": ("reasoning",),
@@ -170,7 +170,7 @@ class ChatWriter:
             case Fault():
                 return b"data: %b\n\n%b" % (encode_error(event), _DONE)
             case Ping():
-                return _PING
+                return KEEP_ALIVE
             case Loss():
                 return b""
             case _:

@@ -7,10 +7,12 @@ from dragoman.dialects.openai_errors import decode_fault, encode_fault
 from dragoman.dialects.responses.reader import ResponsesReader
 from dragoman.dialects.responses.request import decode_request
 from dragoman.dialects.responses.upstream import encode_request
-from dragoman.dialects.responses.writer import ResponsesWriter, encode_body
+from dragoman.dialects.responses.writer import KEEP_ALIVE, ResponsesWriter, encode_body
 
 DIALECT: Final = Dialect(
     name="responses",
+    path="/responses",
+    keep_alive=KEEP_ALIVE,
     history_fields=("instructions", "input"),
     decode_request=decode_request,
     encode_request=encode_request,

@@ -39,7 +39,7 @@ from dragoman.turn.loss import Loss
 from dragoman.turn.state import Legality
 
 # One line and no blank one: SDKs take a comment that ends with a blank line for an empty event.
-_PING: Final = b": keep-alive\n"
+KEEP_ALIVE: Final = b": keep-alive\n"
 _VENDOR: Final = "openai"
 
 
@@ -91,7 +91,7 @@ class ResponsesWriter:
             case Fault():
                 return self._fail(event)
             case Ping():
-                return _PING
+                return KEEP_ALIVE
             case Loss():
                 return b""
 

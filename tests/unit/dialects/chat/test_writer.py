@@ -114,7 +114,7 @@ def test_g5_ping_is_one_comment_line() -> None:
     writer = DIALECT.writer(exchange())
     writer.send(START)
 
-    assert b": ping\n" == writer.send(Ping())
+    assert b": keep-alive\n" == writer.send(Ping())
 
 
 def test_illegal_order_is_refused() -> None:
