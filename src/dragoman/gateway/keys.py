@@ -1,0 +1,197 @@
+"""Who a client is, which models it may use, and how much.
+
+Limits are buckets that drain at a steady pace: a key with 60 requests a minute may send 60 at once and
+then one a second.  They count in this process only.  Time comes in as monotonic seconds.
+"""
+
+import hashlib
+import hmac
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, Self
+
+from dragoman.gateway.config.settings import Key
+from dragoman.gateway.globs import Glob
+from dragoman.turn.events import Fault, FaultKind
+
+ANONYMOUS: Final = "anonymous"
+_BUSY_RETRY_SECONDS: Final = 1.0  # when another request of the same key ends is not known
+_ROUNDING: Final = 1e-6  # whoever waited as long as told must not wait for a last bit
+_TOLD_MODELS: Final = 20  # as many globs as fit into a readable error
+_HOW: Final = "send it as `x-api-key: KEY` or `authorization: Bearer KEY`"
+
+
+class Bucket:
+    """How much of a limit per minute is used up: it fills by spending and drains with time."""
+
+    __slots__ = ("_at", "_level")
+
+    def __init__(self) -> None:
+        self._level = 0.0
+        self._at = 0.0
+
+    def wait(self, cost: float, *, per_minute: int, now: float) -> float:
+        """Return the seconds until `cost` fits; one larger than the limit fits an empty bucket."""
+        passed = max(0.0, now - self._at)
+        self._level = max(0.0, self._level - passed * per_minute / 60)
+        self._at = now
+        over = self._level + min(cost, per_minute) - per_minute
+        return over * 60 / per_minute if over > _ROUNDING else 0.0
+
+    def spend(self, amount: float) -> None:
+        """Take an amount; less than nothing gives back what was taken too much."""
+        self._level = max(0.0, self._level + amount)
+
+
+class Meter:
+    """What one key has under way and has used: it outlives a reload of the settings."""
+
+    __slots__ = ("requests", "running", "tokens")
+
+    def __init__(self) -> None:
+        self.requests = Bucket()
+        self.tokens = Bucket()
+        self.running = 0
+
+
+class Admission:
+    """One request under way.  It must `leave` in the end; leaving twice is harmless."""
+
+    __slots__ = ("_estimate", "_left", "_meter")
+
+    def __init__(self, meter: Meter, estimate: int) -> None:
+        self._meter = meter
+        self._estimate = estimate
+        self._left = False
+
+    def leave(self, tokens_used: int | None = None) -> None:
+        """End the request; `tokens_used` takes the place of the estimate, None lets it stand."""
+        if self._left:
+            return
+        self._left = True
+        self._meter.running -= 1
+        if tokens_used is not None:
+            self._meter.tokens.spend(tokens_used - self._estimate)
+
+
+class Holder:
+    """A client that showed a key, or one that was not asked for it."""
+
+    __slots__ = ("_globs", "_key", "meter", "name")
+
+    def __init__(self, name: str, key: Key | None) -> None:
+        self.name = name
+        self.meter = Meter()
+        self._key = key
+        self._globs = () if key is None else tuple(Glob(text) for text in key.models)
+
+    def may_use(self, model: str) -> Fault | None:
+        """Return why this client may not use a model, by the name it asks for."""
+        if not self._globs or any(glob.matches(model) for glob in self._globs):
+            return None
+        names = [f"`{glob.text}`" for glob in self._globs[:_TOLD_MODELS]]
+        more = len(self._globs) - len(names)
+        told = ", ".join(names) + (f" and {more} more" if more else "")
+        message = f"this key may not use the model `{model[:200]}`; it may use {told}"
+        return Fault(FaultKind.PERMISSION, message, status=403, param="model")
+
+    def enter(self, now: float, estimate: int) -> Admission | Fault:
+        """Begin a request of about `estimate` tokens; a refused one costs nothing."""
+        meter, key = self.meter, self._key
+        if key is not None:
+            refusal = _over_limit(key, meter, now, estimate)
+            if refusal is not None:
+                return refusal
+            if key.requests_per_minute:
+                meter.requests.spend(1)
+            if key.tokens_per_minute:
+                meter.tokens.spend(estimate)
+        meter.running += 1
+        return Admission(meter, estimate)
+
+
+def _over_limit(key: Key, meter: Meter, now: float, estimate: int) -> Fault | None:
+    if key.concurrent and meter.running >= key.concurrent:
+        what = f"{key.concurrent} requests at once"
+        return _limited(what, _BUSY_RETRY_SECONDS)
+    limit = key.requests_per_minute
+    if limit and (seconds := meter.requests.wait(1, per_minute=limit, now=now)):
+        return _limited(f"{limit} requests per minute", seconds)
+    limit = key.tokens_per_minute
+    if limit and (seconds := meter.tokens.wait(estimate, per_minute=limit, now=now)):
+        return _limited(f"{limit} tokens per minute", seconds)
+    return None
+
+
+def _limited(what: str, seconds: float) -> Fault:
+    wait = float(math.ceil(seconds))  # clients read whole seconds
+    message = f"this key is limited to {what}; try again in {wait:.0f}s"
+    return Fault(FaultKind.RATE_LIMIT, message, status=429, retry_after=wait)
+
+
+class Keyring:
+    """All keys that open this gateway.  Without any, everybody is the same anonymous client."""
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        self._holders: dict[bytes, Holder] = {}
+        for number, key in enumerate(keys, start=1):
+            # An empty key must never be what a client without one has.
+            if key.key.value:
+                holder = Holder(key.name or f"key-{number}", key)
+                self._holders.setdefault(_digest(key.key.value), holder)
+        self._anonymous = None if keys else Holder(ANONYMOUS, None)
+
+    def identify(self, headers: Mapping[str, str]) -> Holder | Fault:
+        """Return whose credential a request carries; header names are lower case, or their case is ignored.
+
+        Every key is compared, in a time that does not depend on which one fits.
+        """
+        if self._anonymous is not None:
+            return self._anonymous
+        credential = given_credential(headers)
+        if isinstance(credential, Fault):
+            return credential
+        if not credential:
+            return _unknown(f"this gateway asks for a key: {_HOW}")
+        digest = _digest(credential)
+        found: Holder | None = None
+        for known, holder in self._holders.items():
+            if hmac.compare_digest(known, digest):
+                found = holder
+        return found or _unknown("this gateway does not know the key that was sent")
+
+    def adopt(self, old: Self) -> None:
+        """Go on with what the keys of another keyring have used, for keys of the same value."""
+        for digest, holder in self._holders.items():
+            before = old._holders.get(digest)
+            if before is not None:
+                holder.meter = before.meter
+        if self._anonymous is not None and old._anonymous is not None:
+            self._anonymous.meter = old._anonymous.meter
+
+
+def given_credential(headers: Mapping[str, str]) -> str | Fault:
+    """Return the credential of a request, empty if it has none."""
+    plain = headers.get("x-api-key", "").strip()
+    authorization = headers.get("authorization", "").strip()
+    scheme, _, token = authorization.partition(" ")
+    token = token.strip()
+    if authorization and scheme.lower() != "bearer":
+        if plain:
+            return plain
+        return _unknown(f"`authorization` must be of the Bearer kind: {_HOW}")
+    # Digests are compared: the time says nothing of either value.
+    if plain and token and not hmac.compare_digest(_digest(plain), _digest(token)):
+        return _unknown(
+            "`x-api-key` and `authorization` carry different keys; send one of them, or the same"
+            " in both (Claude Code sends both if ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN are set)"
+        )
+    return plain or token
+
+
+def _digest(value: str) -> bytes:
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()
+
+
+def _unknown(message: str) -> Fault:
+    return Fault(FaultKind.AUTH, message, status=401)
