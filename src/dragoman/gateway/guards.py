@@ -1,0 +1,259 @@
+"""What is looked for in requests before they go upstream: a line that spoils caches, and calls that loop.
+
+Everything is read from the request itself; nothing is remembered between requests.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from dragoman.gateway.config.settings import Guards
+from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.request import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    Part,
+    Request,
+    SearchResultPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+)
+
+# --- the billing line ---
+
+_BILLING: Final = b"x-anthropic-billing-header:"
+# The name and its pairs; what follows them on the line is the prompt, if a client joined its blocks.
+# Where there are no pairs the whole line is meant.
+_BILLING_LINE: Final = re.compile(
+    r"x-anthropic-billing-header:"
+    r"(?:(?:[ \t]*\w+=[^;\s]*(?:;|(?=\s|\Z)))+[ \t]*|[^\n]*)(?:\r?\n)?",
+    re.IGNORECASE,
+)
+
+
+class _System(Struct):
+    system: str | list[Raw] | None = None
+
+
+class _Block(Struct):
+    text: str = ""
+
+
+_SYSTEM: Final = msgspec.json.Decoder(_System)
+_BLOCK: Final = msgspec.json.Decoder(_Block)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+def strip_billing(request: Request) -> Request:
+    """Take the agent's accounting line from the front of the system prompt, and nothing else.
+
+    Its values differ from request to request, so that no upstream finds the rest in its prefix cache.
+    """
+    if not request.system:
+        return request
+    first, *others = request.system
+    text = without_billing(first.text)
+    if text == first.text:
+        return request
+    kept = (structs.replace(first, text=text),) if text.strip() else ()
+    return structs.replace(request, system=(*kept, *others))
+
+
+def strip_billing_body(body: bytes) -> bytes:
+    """Do the same to the bytes of a Messages request that are passed on; all other fields stay as they are."""
+    if _BILLING not in body:
+        return body
+    try:
+        system = _SYSTEM.decode(body).system
+        stripped = _stripped_system(system) if system else None
+        if stripped is None:
+            return body
+        fields = _FIELDS.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return body  # whoever reads it says what is wrong with it
+    if stripped:
+        fields["system"] = Raw(msgspec.json.encode(stripped))
+    else:
+        del fields["system"]
+    return msgspec.json.encode(fields)
+
+
+def without_billing(text: str) -> str:
+    """Return a text without the accounting line at its very beginning."""
+    match = _BILLING_LINE.match(text)
+    return text if match is None else text[match.end() :]
+
+
+def _stripped_system(system: str | list[Raw]) -> str | list[Raw] | None:
+    """Return the system prompt without the line, or None if there is none."""
+    if isinstance(system, str):
+        rest = without_billing(system)
+        return None if rest == system else rest if rest.strip() else ""
+    text = _BLOCK.decode(system[0]).text
+    rest = without_billing(text)
+    if rest == text:
+        return None
+    if not rest.strip():
+        return system[1:]
+    block = _FIELDS.decode(system[0])
+    block["text"] = Raw(msgspec.json.encode(rest))
+    return [Raw(msgspec.json.encode(block)), *system[1:]]
+
+
+# --- loops ---
+
+_NAMES_TOLD: Final = 8
+_TAG: Final = re.compile(r"\s*<([A-Za-z][\w.-]*)[\s>]")
+
+
+class Loop(Struct, frozen=True):
+    """Calls that came again and again, with the same arguments and the same results."""
+
+    names: tuple[str, ...]  # the tools of one round, in order
+    repeats: int  # how many rounds there were, up to the end of the history
+
+    @property
+    def says(self) -> str:
+        """What happened, in half a sentence."""
+        told = ", ".join(f"`{name[:100]}`" for name in self.names[:_NAMES_TOLD])
+        if len(self.names) == 1:
+            return f"the tool {told} was called {self.repeats} times in a row"
+        return f"the tools {told} were called in the same order {self.repeats} times in a row"
+
+
+def find_loop(request: Request, guards: Guards) -> Loop | None:
+    """Return the loop that the history ends in: a call, or a short cycle of them, that gives nothing new.
+
+    A person who says something, and an answer without calls, end a loop: what comes after is a new try.
+    """
+    steps = _steps(request.turns)
+    seen: list[tuple[str, bytes]] = []  # from the last call back, as far as it was asked for
+
+    def step(at: int) -> tuple[str, bytes] | None:
+        while len(seen) <= at:
+            one = next(steps, None)
+            if one is None:
+                return None
+            seen.append(one)
+        return seen[at]
+
+    for length in range(1, guards.loop_cycle + 1):
+        rounds = _rounds(step, length)
+        if rounds >= max(2, guards.loop_repeats):
+            names = tuple(name for name, _ in reversed(seen[:length]))
+            return Loop(names, rounds)
+    return None
+
+
+def _rounds(step: Callable[[int], tuple[str, bytes] | None], length: int) -> int:
+    """Return how often the last `length` steps stand one after another at the end."""
+    same = 0
+    while (earlier := step(same + length)) is not None and earlier == step(same):
+        same += 1
+    return same // length + 1
+
+
+def with_note(request: Request, loop: Loop) -> Request:
+    """Tell the model about its loop, behind everything else, so that no cached prefix changes."""
+    note = TextPart(
+        f"[Note from the gateway: {loop.says}, with the same arguments and the same results each time."
+        " Calling again will change nothing. Use what the results say, try something different,"
+        " or say that you cannot go on and why.]"
+    )
+    *before, last = request.turns or (Turn(USER, ()),)
+    if last.role is USER:
+        return structs.replace(
+            request, turns=(*before, structs.replace(last, parts=(*last.parts, note)))
+        )
+    return structs.replace(request, turns=(*before, last, Turn(USER, (note,))))
+
+
+def loop_fault(loop: Loop) -> Fault:
+    """Return the refusal of a request that would go on with a loop."""
+    message = (
+        f"stopped by the gateway: {loop.says}, with the same arguments and the same results;"
+        " say how to go on, or change `loops` under [guards]"
+    )
+    return Fault(FaultKind.BAD_REQUEST, message, status=400, code="tool_loop")
+
+
+def _steps(turns: Sequence[Turn]) -> Iterator[tuple[str, bytes]]:
+    """Give the calls of the agent's present run from the last one back: the name, and a digest of all."""
+    results: dict[str, ToolResultPart] = {}
+    after = USER  # who spoke next
+    for turn in reversed(turns):
+        if turn.role is SYSTEM:
+            continue  # an agent's own remark
+        if turn.role is ASSISTANT:
+            calls = [part for part in turn.parts if isinstance(part, ToolCallPart)]
+            if not calls and after is USER:
+                return
+            for call in reversed(calls):
+                # An id that comes again, further back, has a result of its own.
+                yield call.name, _digest(call, results.pop(call.id, None))
+        else:
+            if any(_is_spoken(part) for part in turn.parts):
+                return
+            for part in turn.parts:
+                if isinstance(part, ToolResultPart):
+                    results[part.call_id] = part
+        after = turn.role
+
+
+def _is_spoken(part: Part) -> bool:
+    """Say whether a person said this.  Agents put their own remarks between tags."""
+    if not isinstance(part, TextPart):
+        return not isinstance(part, ToolResultPart)
+    text = part.text
+    if not text or text.isspace():
+        return False
+    tag = _TAG.match(text)
+    return tag is None or not text.rstrip().endswith(f"</{tag[1]}>")
+
+
+def _digest(call: ToolCallPart, result: ToolResultPart | None) -> bytes:
+    """Return what two calls share if they asked for the same and got the same."""
+    digest = hashlib.blake2b(digest_size=16)
+
+    def add(text: str) -> None:
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+
+    add(call.namespace)
+    add(call.name)
+    add(_canonical(call.arguments))
+    if result is not None:
+        add(str(result.is_error))
+        for part in result.parts:
+            for text in _contents(part):
+                add(text)
+    return digest.digest()
+
+
+def _contents(part: Part) -> Iterator[str]:
+    """Give what a part of a result says; marks for caches wander from turn to turn and say nothing."""
+    match part:
+        case TextPart():
+            yield part.text
+        case SearchResultPart():
+            yield from (part.source, part.title, *(inner.text for inner in part.parts))
+        case _:
+            plain = structs.replace(part, cache=None) if hasattr(part, "cache") else part
+            yield repr(plain)
+
+
+def _canonical(arguments: str) -> str:
+    """Return arguments with their keys sorted and their blanks gone; text that is no JSON as it is."""
+    try:
+        value = msgspec.json.decode(arguments)
+        return msgspec.json.encode(value, order="sorted").decode()
+    except (ValueError, RecursionError, OverflowError):
+        return arguments
