@@ -1,0 +1,81 @@
+"""When an upstream is left alone: after failures in a row, or when it asks for it.
+
+    well ──failures in a row, or `retry-after`──► resting ──time──► one probe ──success──► well
+                                                     ▲                  │
+                                                     └─────failure──────┘
+
+An upstream that rests is tried last rather than never.  Time comes in as monotonic seconds.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+# However long an upstream asks for: a mistaken `retry-after` must not put it away for a day.
+LONGEST_REST: Final = 300.0
+
+
+class Health:
+    """How one upstream fares.
+
+    Every request that goes to it ends in one of `failed`, `succeeded` and `abandoned`.
+    `failures` or `cooldown` of 0 means that it never rests.
+    """
+
+    __slots__ = ("_cooldown", "_failures", "_in_a_row", "_probe_until", "_rest_until")
+
+    def __init__(self, failures: int, cooldown: float) -> None:
+        self._failures = failures
+        self._cooldown = cooldown
+        self._in_a_row = 0
+        self._rest_until: float | None = None  # None: it is well
+        self._probe_until = -math.inf  # a probe that never ends must not hold its place for ever
+
+    def started(self, now: float) -> None:
+        """Note that a request goes to it; the first one after a rest is the probe that others wait for."""
+        if self._rest_until is not None and self.resting(now) == 0:
+            self._probe_until = now + self._cooldown
+
+    def failed(self, now: float, retry_after: float | None = None) -> None:
+        """Note that it could not answer, and for how many seconds it asks to be left alone."""
+        if self._failures <= 0 or self._cooldown <= 0:
+            return
+        self._in_a_row += 1
+        rest = 0.0
+        if retry_after is not None and retry_after > 0:
+            rest = min(retry_after, LONGEST_REST)
+        # Requests that were under way when the rest began, and fail in it, do not prolong it.
+        if self._in_a_row >= self._failures and not self._is_asleep(now):
+            rest = max(rest, self._cooldown)
+        if rest:
+            until = now + rest
+            self._rest_until = until if self._rest_until is None else max(until, self._rest_until)
+            self._probe_until = -math.inf
+
+    def succeeded(self) -> None:
+        """Note that it answered, and forget what came before."""
+        self._in_a_row = 0
+        self._rest_until = None
+        self._probe_until = -math.inf
+
+    def abandoned(self) -> None:
+        """Note that a request ended before anything could be learned from it: its client left."""
+        self._probe_until = -math.inf
+
+    def resting(self, now: float) -> float:
+        """Return for how many seconds it should be left alone; 0: it may be asked."""
+        if self._rest_until is None:
+            return 0.0
+        return max(0.0, self._rest_until - now, self._probe_until - now)
+
+    def _is_asleep(self, now: float) -> bool:
+        return self._rest_until is not None and self._rest_until > now
+
+
+def in_order(hops: Sequence[T], health_of: Callable[[T], Health], now: float) -> tuple[T, ...]:
+    """Return the hops in the order to try them: those whose upstream rests come last, not never."""
+    well = [hop for hop in hops if not health_of(hop).resting(now)]
+    rest = [hop for hop in hops if health_of(hop).resting(now)]
+    return (*well, *rest)
