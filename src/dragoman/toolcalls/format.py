@@ -84,6 +84,7 @@ class Literals(Struct, frozen=True, kw_only=True):
 
     style: Literal["python", "gemma"]
     closer: str  # ends the arguments
+    outer: str = ""  # what closes that which stands around the arguments, as far as it is there
     quote: str = ""  # a quotation mark of the format's own
     typed: bool = False  # strings are typed by the schema
 

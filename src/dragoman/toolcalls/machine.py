@@ -229,6 +229,8 @@ class Machine:
             shown = text[found.start : found.end]
             self.sink.problem("native_call_invalid", shown[:_EXCERPT_CHARS])
             self._say(shown)
+            if rule.then is not None:
+                self._go(rule.then)
             return found.end
         self._apply(rule, text, found)
         return found.end

@@ -59,6 +59,7 @@ class _At(Enum):
     COMMA = auto()  # a comma, or the end
     STRING = auto()
     WORD = auto()
+    OUTER = auto()  # what closes that which stands around the arguments
 
 
 class LiteralsBody:
@@ -80,8 +81,10 @@ class LiteralsBody:
         self._quote = ""  # that ends the string
         self._is_key = False  # the string is a key
         self._typed: list[str] | None = None  # a string whose type the schema tells
-        self._types: frozenset[str] = STRING_ONLY
+        self._types: frozenset[str] = STRING_ONLY  # of the value that follows the key
+        self._known = False  # the schema says what it is
         self._word: list[str] = []
+        self._outer = spec.outer
 
     @property
     def holding(self) -> bool:
@@ -118,11 +121,16 @@ class LiteralsBody:
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
         at = self.feed(text, at)
-        if self._machine.body is self:
-            self.stop()
-        return len(text)
+        if self._machine.body is not self:
+            return at
+        ended = self._at is _At.OUTER
+        self.stop()
+        return at if ended else len(text)
 
     def stop(self) -> None:
+        if self._at is _At.OUTER:
+            self._machine.leave_call()
+            return
         self._flush()
         self._sink.problem("call_cut", self._name)
         self._sink.end(complete=False, repair=self._repair())
@@ -135,6 +143,8 @@ class LiteralsBody:
             return self._read_python(text, at) if self._python else self._read_marked(text, at)
         if self._at is _At.WORD:
             return self._read_word(text, at)
+        if self._at is _At.OUTER:
+            return self._read_outer(text, at)
         solid = _SOLID.search(text, at)
         if solid is None:
             return len(text)
@@ -171,11 +181,8 @@ class LiteralsBody:
         char = text[at]
         if char == self._stack[-1][0]:
             return self._pop(at)
-        top = len(self._stack) == 1
-        if self._python and not top:
-            if char in _QUOTES:
-                return self._begin_string(text, at, key=True)
-            return self._key_until(text, at, _KEY)
+        if self._python and char in _QUOTES:
+            return self._begin_string(text, at, key=True)
         if not self._python and self._spec.quote.startswith(text[at : at + len(self._spec.quote)]):
             return self._begin_string(text, at, key=True)
         return self._key_until(text, at, _KEY if self._python else _GEMMA_KEY)
@@ -189,7 +196,8 @@ class LiteralsBody:
         self._begin_key()
         key = match.group().strip()
         self._out.append(quoted(key))
-        self._types = self._parameters.types(key) if len(self._stack) == 1 else STRING_ONLY
+        self._known = len(self._stack) == 1 and key in self._parameters.properties
+        self._types = self._parameters.types(key) if self._known else STRING_ONLY
         self._at = _At.COLON
         return match.end()
 
@@ -225,8 +233,23 @@ class LiteralsBody:
         if not self._stack:
             self._flush()
             self._sink.end(complete=True)
-            self._machine.leave_call()
+            self._at = _At.OUTER
+            if not self._outer:
+                self._machine.leave_call()
         return at + 1
+
+    def _read_outer(self, text: str, at: int) -> int:
+        """Read one closer of what stands around the arguments; leave where there is none."""
+        solid = _SOLID.search(text, at, at + MAX_KEY_CHARS)
+        if solid is None and len(text) - at < MAX_KEY_CHARS:
+            return at
+        if solid is None or solid.group() != self._outer[0]:
+            self._machine.leave_call()
+            return at
+        self._outer = self._outer[1:]
+        if not self._outer:
+            self._machine.leave_call()
+        return solid.end()
 
     # --- words -------------------------------------------------------------------------------------
 
@@ -238,7 +261,8 @@ class LiteralsBody:
         if at < len(text):
             word = "".join(self._word).strip()
             self._word = []
-            self._out.append(_value(word))
+            typed = self._spec.typed and self._known and len(self._stack) == 1
+            self._out.append(to_json(word, self._types) if typed else _value(word))
             self._at = _At.COMMA
         return at
 
@@ -260,6 +284,8 @@ class LiteralsBody:
         self._is_key = key
         if key:
             self._begin_key()
+            self._known = False
+            self._types = STRING_ONLY
         self._typed = None
         if not key and self._spec.typed and len(self._stack) == 1 and self._types != STRING_ONLY:
             self._typed = []

@@ -3,7 +3,7 @@
 from typing import Final
 
 from dragoman.toolcalls.format import Format, Literals, call, closes
-from dragoman.toolcalls.patterns import Run
+from dragoman.toolcalls.patterns import BLANKS, Run
 
 FORMAT: Final = Format(
     key="functiongemma",
@@ -12,10 +12,18 @@ FORMAT: Final = Format(
     models=("functiongemma*",),
     rules=(
         *call(
-            ("<start_function_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), "{"),
+            (
+                "<start_function_call>",
+                BLANKS,
+                "call:",
+                Run(r"[^<>{}\s]", 1, 128, name="name"),
+                BLANKS,
+                "{",
+            ),
             body=Literals(style="gemma", closer="}", quote="<escape>", typed=True),
         ),
-        *closes(("<end_function_call>",)),
+        # The second asks for the tool's result: a model that stops there has said all.
+        *closes(("<end_function_call>",), ("<start_function_response>",)),
     ),
     think=(),
 )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from dragoman.toolcalls.format import Do, Format, Literals, Where, call, closes, marks
-from dragoman.toolcalls.patterns import Run
+from dragoman.toolcalls.patterns import BLANKS, Run
 
 FORMAT: Final = Format(
     key="gemma4",
@@ -12,10 +12,11 @@ FORMAT: Final = Format(
     models=("gemma-4*", "gemma4*"),
     rules=(
         *call(
-            ("<|tool_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), "{"),
+            ("<|tool_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), BLANKS, "{"),
             body=Literals(style="gemma", closer="}", quote='<|"|>'),
         ),
-        *closes(("<tool_call|>",)),
+        # The second asks for the tool's result: a model that stops there has said all.
+        *closes(("<tool_call|>",), ("<|tool_response>",)),
         # The opener of the reasoning channel may have been stripped.
         *marks(("thought\n",), do=Do.REASON, at={Where.START}, then=Where.THINK),
     ),

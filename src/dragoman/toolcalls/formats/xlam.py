@@ -4,6 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import AT_START, Do, Format, Objects, Where, call, marks
 from dragoman.toolcalls.grammars.json_objects import objects_after, tagged_objects
+from dragoman.toolcalls.grammars.python_objects import python_objects
 from dragoman.toolcalls.patterns import AHEAD, BLANKS, one_of
 
 FORMAT: Final = Format(
@@ -17,7 +18,15 @@ FORMAT: Final = Format(
         *call(
             (one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"), body=Objects(declared=True)
         ),
+        *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
         *call((AHEAD, "[", BLANKS, "{"), body=Objects(declared=True), at=AT_START),
+        # Reasoning that nobody told of: its closer is all that shows, and an array may follow it.
+        *marks(
+            ("</think>", BLANKS, AHEAD, "[", BLANKS, "{"),
+            do=Do.NOISE,
+            at={Where.START, Where.TEXT},
+            then=Where.ANSWER,
+        ),
         *marks(("```",), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
     ),
     bare=True,
