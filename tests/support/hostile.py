@@ -59,8 +59,9 @@ def rules(form: Format) -> list[Rule]:
 def units(form: Format) -> list[str]:
     """Return what hostile texts repeat: markers whole and cut, with short runs and with long ones."""
     found: dict[str, None] = dict.fromkeys(PLAIN)
-    for opener, closer in form.think:
-        found |= dict.fromkeys((opener, closer, opener[:-1], closer[:-1]))
+    for part in (tag for tags in form.think for tag in tags):
+        tag = written((part,), most=40)
+        found |= dict.fromkeys((tag, tag[:-1]))
     for rule in rules(form):
         for pattern in _patterns(rule):
             for most in (1, 40, 300):

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.toolcalls.patterns import Pattern
+from dragoman.toolcalls.patterns import Part, Pattern
 
 
 class Where(StrEnum):
@@ -65,7 +65,7 @@ class Tags(Struct, frozen=True, kw_only=True):
     skip: tuple[Pattern, ...] = ()  # stray markup between parameters: dropped, and told
     trim: Literal["none", "line", "blank"] = "none"  # of a string: one line feed, or all blanks
     json: bool = False  # the body may be one JSON object instead
-    entities: bool = False  # keys escape quotation marks as `&quot;`
+    entities: bool = False  # names and keys escape quotation marks as `&quot;`
 
 
 class Objects(Struct, frozen=True, kw_only=True):
@@ -109,6 +109,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     at: frozenset[Where] = ANYWHERE
     then: Where | None = None  # where this leads; None: nowhere new
     section: bool | None = None  # a section of calls begins or ends
+    inside: bool = False  # counts only inside a section
     body: Body | None = None  # calls: how the arguments are written
     declared: bool = False  # calls: only if the name is that of a declared tool
     empty: bool = False  # calls: the marker is the whole call, without arguments
@@ -123,7 +124,7 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     models: tuple[str, ...]  # patterns of model ids, for people; `detection.py` decides
     opens: tuple[str, ...] = ()  # what calls begin with, for people; `rules` decides
     rules: tuple[Rule, ...]
-    think: tuple[tuple[str, str], ...] = (("<think>", "</think>"),)  # tags around reasoning
+    think: tuple[tuple[Part, Part], ...] = (("<think>", "</think>"),)  # tags around reasoning
     trim_think: bool = False  # a line feed before the closing tag belongs to it
     starts_thinking: bool = False  # a stream of this family may begin inside reasoning
     bare: bool = False  # has no marker of its own: never found by watching a stream

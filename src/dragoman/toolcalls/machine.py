@@ -217,6 +217,8 @@ class Machine:
         rule = self._state.rules[found.which]
         if self._fenced and self._state.quotable[found.which]:
             return self._refuse(text, found, found.start)  # an example, not a call
+        if rule.inside and not self._section:
+            return self._refuse(text, found, found.start)
         if rule.do is Do.CALL:
             return self._begin(rule, text, found)
         if rule.do is Do.ADOPT:

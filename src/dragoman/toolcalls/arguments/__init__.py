@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 from dragoman.toolcalls.arguments.elements import ElementsBody
 from dragoman.toolcalls.arguments.literals import LiteralsBody
 from dragoman.toolcalls.arguments.objects import ObjectsBody
-from dragoman.toolcalls.arguments.tags import TagsBody
+from dragoman.toolcalls.arguments.tags import TagsBody, unescaped
 from dragoman.toolcalls.arguments.verbatim import JsonBody
 from dragoman.toolcalls.format import Elements, Json, Literals, Objects, Rule, Tags
 
@@ -54,7 +54,8 @@ def make_body(machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: st
     call_id = groups.get("id", "")
     name: str | None = None
     if "name" in groups:
-        name = declared.plain(groups["name"])
+        entities = isinstance(rule.body, Tags) and rule.body.entities
+        name = declared.plain(unescaped(groups["name"]) if entities else groups["name"])
     elif "id" in groups:
         name = declared.kimi(call_id)
     if rule.declared and declared.known and name not in declared:

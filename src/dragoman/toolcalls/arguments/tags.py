@@ -57,6 +57,11 @@ def scanners(spec: Tags) -> tuple[Scanner, ...]:
     return (markers.between, markers.value, markers.openers, markers.closers)
 
 
+def unescaped(attribute: str) -> str:
+    """Return an attribute without its entities."""
+    return attribute.replace("&quot;", '"').replace("&amp;", "&")
+
+
 class TagsBody:
     """The parameters of one call."""
 
@@ -233,7 +238,7 @@ class TagsBody:
     def _begin_value(self, groups: dict[str, str]) -> None:
         key = groups["key"].strip()
         if self._spec.entities:
-            key = key.replace("&quot;", '"').replace("&amp;", "&")
+            key = unescaped(key)
         if self._wrapped is not None:
             self._unwrap_not()
         out = self._out

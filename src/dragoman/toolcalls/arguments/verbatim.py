@@ -183,7 +183,7 @@ def settle(arguments: JsonArguments, *, cut: bool) -> Outcome:
         return Outcome("", False, "{}", ("call_cut",))
     ending = arguments.end()
     text, losses = ending.text, ending.losses
-    if cut and ending.open_ended:
+    if cut and (ending.open_ended or "args_not_object" in losses):
         return Outcome("", False, text, ("call_cut",))
     if ending.whole:
         return Outcome(text, True, "", losses)

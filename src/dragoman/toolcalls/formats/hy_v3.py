@@ -36,5 +36,5 @@ FORMAT: Final = Format(
         *closes(_HY_CLOSER, stray=False),
         *closes(("</tool_calls", _SUFFIX, ">"), section=True, stray=False),
     ),
-    think=(("<think>", "</think>"), ("<think:opensource>", "</think:opensource>")),
+    think=((one_of(("<think", _SUFFIX, ">")), one_of(("</think", _SUFFIX, ">"))),),
 )

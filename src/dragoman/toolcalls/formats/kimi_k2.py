@@ -3,7 +3,6 @@
 from typing import Final
 
 from dragoman.toolcalls.format import (
-    CALLED,
     Do,
     Format,
     Json,
@@ -58,6 +57,17 @@ FORMAT: Final = Format(
             then=Where.AFTER,
         ),
         *closes((_SECTION_END,), section=True),
-        Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), do=Do.NOISE, at=CALLED),
+        # Inside a section, what stands between calls belongs to nobody either.
+        Rule(
+            pattern=(
+                Run("[^<]", 1, 128, name="noise"),
+                AHEAD,
+                one_of(_AHEAD_CALL, (_SECTION_END,)),
+            ),
+            do=Do.NOISE,
+            at=frozenset({Where.AFTER}),
+            inside=True,
+        ),
+        Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), do=Do.NOISE),
     ),
 )

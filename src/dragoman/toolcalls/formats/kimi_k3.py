@@ -5,6 +5,7 @@ from typing import Final
 from dragoman.toolcalls.format import Do, Format, Tags, Where, call, closes, marks, opens_section
 from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
 
+_TOKEN: Final = one_of("<|open|>", "<|close|>")
 _CALL: Final = ('<|open|>call tool="',)
 _INDEX: Final = ('"', Run(r"[^<]", 0, 64), "<|sep|>")
 _ARGUMENT: Final = (
@@ -30,7 +31,7 @@ FORMAT: Final = Format(
                         "<|close|>argument<|sep|>",
                         BLANKS,
                         AHEAD_OR_END,
-                        one_of("<|open|>argument", "<|close|>"),
+                        one_of("<|open|>argument", "<|open|>call", "<|close|>"),
                     ),
                 ),
                 value_cut=((AHEAD, *_ARGUMENT), (AHEAD, "<|close|>call<|sep|>")),
@@ -48,6 +49,12 @@ FORMAT: Final = Format(
             (one_of("<|close|>message<|sep|>", "<|end_of_msg|>"),),
             do=Do.SKIP,
             at={Where.MESSAGE, Where.ANSWER},
+        ),
+        # A channel's token that was cut off at the end.
+        *marks(
+            (_TOKEN, Run(r"[a-z<|]", 0, 16), AHEAD_OR_END, _TOKEN),
+            do=Do.NOISE,
+            at={Where.START, Where.THINK, Where.ANSWER, Where.MESSAGE},
         ),
     ),
     think=(("<|open|>think<|sep|>", "<|close|>think<|sep|>"),),
