@@ -23,6 +23,9 @@ class Rendering(Struct, frozen=True, kw_only=True, gc=False):
     )
     responses_reasoning: Literal["summary", "content"] = "summary"
     responses_refusal: Literal["refusal", "text"] = "refusal"
+    # "always" writes reasoning state even for a client that did not ask for it, as an answer that is
+    # kept here must have it.
+    responses_encrypted: Literal["asked", "always"] = "asked"
     # "message_stop" ends an interrupted Messages stream with that event, for clients that wait for it.
     stream_error_tail: Literal["none", "message_stop"] = "none"
 
@@ -37,6 +40,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     # The answer keeps the upstream's id, model and time: what a same-dialect relay writes itself must
     # fit the bytes it passes on.
     keep_identity: bool = False
+    previous_id: str = ""  # of the answer that this one goes on from, if it was kept here
     seed: str = ""  # what ids are derived from; empty: the upstream's id of the answer
     created: int = 0  # Unix seconds; 0: what the upstream said
     sealer: Sealer | None = None  # without one, foreign reasoning state is not carried

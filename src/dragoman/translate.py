@@ -69,6 +69,7 @@ class ExchangeOptions(TypedDict, total=False):
     tools: Sequence[Tool]  # its tools, if the request is not at hand
     seed: str  # what ids are derived from; without one the upstream's id is used
     created: int  # Unix seconds; without it what the upstream said
+    previous_id: str  # Responses: the kept answer whose items were put into the request
     sealer: Sealer | None  # without one foreign reasoning state is not carried
     input_estimate: int | None  # tokens of the request; without it estimated from the request
     strict: bool  # a malformed event is a failure instead of a loss
@@ -92,6 +93,7 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
         keep_identity=keep_identity,
         seed=options.get("seed", ""),
         created=options.get("created", 0),
+        previous_id=options.get("previous_id", ""),
         sealer=options.get("sealer"),
         input_estimate=input_estimate,
         strict=options.get("strict", False),
@@ -105,10 +107,11 @@ class Translator:
 
     `model` is the upstream's id of the model, and `native_format` the family of tool calls that it may
     write as text: a family's key, `auto` for what the model is known to write, or `none`.  `stop` are stop
-    sequences to match here.  For the rest see `ExchangeOptions`.
+    sequences to match here.  `watchers` see all events that the client is told, and change none.  For the
+    rest see `ExchangeOptions`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- where from, where to, and how
         self,
         *,
         source: str,
@@ -116,6 +119,7 @@ class Translator:
         model: str = "",
         native_format: str = "auto",
         stop: Sequence[str] = (),
+        watchers: Sequence[Stage] = (),
         **options: Unpack[ExchangeOptions],
     ) -> None:
         exchange = make_exchange(keep_identity=source == target, **options)
@@ -133,6 +137,7 @@ class Translator:
             from_dialect.frame_reader(exchange), exchange, keep_raw=self._relay is not None
         )
         self._stages: list[Stage] = _stages(exchange, tools, stop, model, native_format)
+        self._stages += watchers
         self._writer = to_dialect.writer(exchange)
         self._send = self._writer.send
         self._closed = False
@@ -257,6 +262,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     model: str = "",
     native_format: str = "auto",
     stop: Sequence[str] = (),
+    watchers: Sequence[Stage] = (),
     request_id: str = "",
     **options: Unpack[ExchangeOptions],
 ) -> TranslatedBody:
@@ -270,7 +276,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     to = dialect(target)
     before = _read_whole(body, dialect(source), exchange)
     events = before
-    for stage in _stages(exchange, tools, stop, model, native_format):
+    for stage in (*_stages(exchange, tools, stop, model, native_format), *watchers):
         events = stage.feed(events)
     answer = fold(events)
     if answer.fault is not None:

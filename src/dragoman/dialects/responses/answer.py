@@ -93,6 +93,8 @@ class ResponseHead:
 def _echo(exchange: Exchange) -> bytes:
     request = exchange.request
     given = request.settings if isinstance(request, ResponsesRequest) else {}
+    if exchange.previous_id:
+        given = given | {"previous_response_id": Raw(encode(exchange.previous_id))}
     fields: list[bytes] = []
     for name, default in _ECHOES:
         value = given.get(name, NULL)

@@ -221,6 +221,7 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
 
 def _wants_encrypted(exchange: Exchange) -> bool:
     request = exchange.request
-    if not isinstance(request, ResponsesRequest):
+    always = exchange.rendering.responses_encrypted == "always"
+    if always or not isinstance(request, ResponsesRequest):
         return True
     return request.store is False or "reasoning.encrypted_content" in request.include
