@@ -116,7 +116,11 @@ class _Way:
 
     @property
     def owner(self) -> str:
-        return self._choice.hops[0].upstream_name
+        return self.hops[0].upstream_name
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        return self._choice.hops
 
     def choice(self, model: str) -> Choice:
         if not self._open:
@@ -173,6 +177,11 @@ class Router:
         if slash and rest and (direct := self._direct.get(named)) is not None:
             return direct.choice(model)
         return None if self._only is None else self._only.choice(model)
+
+    def hops(self) -> tuple[Hop, ...]:
+        """Return every target of the settings; a `*` in a model still stands for the client's name."""
+        ways = (*self._routes, *self._tiers, *([self._only] if self._only else []))
+        return tuple(hop for way in ways for hop in way.hops)
 
     def meant(self, model: str) -> str:
         """Return the name that routes see: what an alias means, or the name itself."""

@@ -325,6 +325,13 @@ def test_a_route_changes_only_the_timeouts_it_names():
     assert hop(made, "b").timeouts == Timeouts(connect=3, idle=50)
 
 
+def test_all_targets_can_be_told_beforehand():
+    made = router(route("a", "local/x", "openrouter/*"), tiers={"opus": ("local/y",)})
+
+    assert {"x", "*", "y"} == {one.model for one in made.hops()}
+    assert ["*"] == [one.model for one in router(upstreams={"local": LOCAL}).hops()]
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -1,17 +1,41 @@
 """What may stand in `dragoman.toml`: every table and key, with its default and meaning.
 
-These are plain facts after reading: globs are still text, secrets are already looked up.
+These are plain facts after reading: globs are still text, secrets are already looked up, paths of files
+are resolved.  The types say all that can be said about one value alone, and are the only list of keys:
+what reads, checks, shows and documents the file walks them.
 """
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from dragoman.limits import Limits
 from dragoman.turn.request import DialectName
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8484
+
+
+# What a text stands for; `config.texts` knows how each is judged.
+TextKind: TypeAlias = Literal[
+    "address", "file", "format", "glob", "header", "host", "meaning", "name", "origin", "place",
+    "profile", "target",
+]  # fmt: skip
+
+Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Address: TypeAlias = Annotated[str, Meta(extra={"kind": "address"})]  # of an API
+File: TypeAlias = Annotated[str, Meta(extra={"kind": "file"})]  # that must exist
+FormatName: TypeAlias = Annotated[str, Meta(extra={"kind": "format"})]
+GlobText: TypeAlias = Annotated[str, Meta(extra={"kind": "glob"})]
+HeaderName: TypeAlias = Annotated[str, Meta(extra={"kind": "header"})]
+Host: TypeAlias = Annotated[str, Meta(extra={"kind": "host"})]  # a name or number, nothing around
+Meaning: TypeAlias = Annotated[str, Meta(extra={"kind": "meaning"})]  # of an alias
+Name: TypeAlias = Annotated[str, Meta(extra={"kind": "name"})]  # of an upstream
+Origin: TypeAlias = Annotated[str, Meta(extra={"kind": "origin"})]  # of a page
+Place: TypeAlias = Annotated[str, Meta(extra={"kind": "place"})]  # of a file that may be made
+ProfileName: TypeAlias = Annotated[str, Meta(extra={"kind": "profile"})]
+TargetText: TypeAlias = Annotated[str, Meta(extra={"kind": "target"})]  # `upstream/model`
 
 
 class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,28 +55,28 @@ class Secret(Struct, frozen=True, gc=False):
 class Timeouts(Section, frozen=True):
     """Seconds; 0 switches one off."""
 
-    connect: float = 10.0
-    first_byte: float = 300.0  # reasoning models are silent for long
-    idle: float = 120.0  # between bytes of a stream
-    total: float = 0.0  # a total limit kills good streams
+    connect: Seconds = 10.0
+    first_byte: Seconds = 300.0  # reasoning models are silent for long
+    idle: Seconds = 120.0  # between bytes of a stream
+    total: Seconds = 0.0  # a total limit kills good streams
 
 
 class TimeoutChanges(Section, frozen=True):
     """A route's changes to the timeouts of its upstreams; what is absent stays as it is there."""
 
-    connect: float | None = None
-    first_byte: float | None = None
-    idle: float | None = None
-    total: float | None = None
+    connect: Seconds | None = None
+    first_byte: Seconds | None = None
+    idle: Seconds | None = None
+    total: Seconds | None = None
 
 
 class Tls(Section, frozen=True):
     """How an upstream is verified, and how we show ourselves to it."""
 
     verify: bool = True
-    ca: str = ""  # file with the authorities to trust instead of the system's
-    cert: str = ""  # our certificate, for mutual TLS
-    key: str = ""  # its private key; empty: in the same file
+    ca: File = ""  # file with the authorities to trust instead of the system's
+    cert: File = ""  # our certificate, for mutual TLS
+    key: File = ""  # its private key; empty: in the same file
 
 
 class Key(Section, frozen=True):
@@ -60,51 +84,49 @@ class Key(Section, frozen=True):
 
     key: Secret
     name: str = ""  # for logs; empty: `key-1`, `key-2`, …
-    models: tuple[str, ...] = ()  # globs over the model names a client asks for; empty: all
-    requests_per_minute: int = 0
-    tokens_per_minute: int = 0
-    concurrent: int = 0  # requests under way at once
+    models: tuple[GlobText, ...] = ()  # globs over the model names a client asks for; empty: all
+    requests_per_minute: Count = 0
+    tokens_per_minute: Count = 0
+    concurrent: Count = 0  # requests under way at once
 
 
 class Server(Section, frozen=True):
-    host: str = DEFAULT_HOST
-    port: int = DEFAULT_PORT  # 0: any free one
-    workers: int = 1  # processes that share the port
-    keys: tuple[
-        Key, ...
-    ] = ()  # none: loopback only, no key asked; a string is a key without limits
+    host: Host = DEFAULT_HOST
+    port: Annotated[int, Meta(ge=0, le=65535)] = DEFAULT_PORT  # 0: any free one
+    workers: Annotated[int, Meta(ge=1, le=256)] = 1  # processes that share the port
+    # None: loopback only, no key asked.  A text is a key without limits.
+    keys: tuple[Key, ...] = ()
     # Names under which browsers and clients may reach us beside loopback and `host`.
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
+    allowed_hosts: tuple[Host, ...] = ()
+    allowed_origins: tuple[Origin, ...] = ()
     insecure: bool = False  # a public address without keys
     seal_key: Secret | None = None  # signs reasoning state; absent: random, dies with the process
-    drain_seconds: float = 30.0  # how long streams may go on after SIGTERM
+    drain_seconds: Seconds = 30.0  # how long streams may go on after SIGTERM
     # Seconds of silence before the client is sent a sign of life; 0: never.
-    keep_alive: float = 10.0
+    keep_alive: Seconds = 10.0
     # Seconds the status line waits for the upstream's first event, so that errors keep their status.
-    hold_headers: float = 10.0
+    hold_headers: Seconds = 10.0
     limits: Limits = Limits()
 
 
 class Upstream(Section, frozen=True):
-    base_url: str  # what stands before `/chat/completions`, `/messages` or `/responses`
+    base_url: Address  # what stands before `/chat/completions`, `/messages` or `/responses`
     dialect: DialectName = "chat"
     key: Secret | None = None
     auth: Literal["auto", "bearer", "x-api-key", "none"] = (
         "auto"  # auto: as the dialect's vendor does
     )
-    profile: str = ""  # empty: by the host of `base_url`, else `generic`
-    format: str = "auto"  # family of native tool calls, `auto` or `none`
-    headers: dict[str, Secret | str] = {}  # sent with every request
-    body: dict[
-        str, object
-    ] = {}  # fields put into every request; a client's own field is overwritten
+    profile: ProfileName = ""  # empty: by the host of `base_url`, else `generic`
+    format: FormatName = "auto"  # family of native tool calls, `auto` or `none`
+    headers: dict[HeaderName, Secret | str] = {}  # sent with every request
+    # Fields put into every request; a client's own field is overwritten.
+    body: dict[str, object] = {}
     timeouts: Timeouts = Timeouts()
     tls: Tls = Tls()
-    retries: int = 2  # before the first content only
-    max_retry_after: float = 30.0  # a longer wait is the client's to decide
-    cooldown: float = 30.0  # seconds to stay away after `failures` in a row
-    failures: int = 3
+    retries: Annotated[int, Meta(ge=0, le=20)] = 2  # before the first content only
+    max_retry_after: Seconds = 30.0  # a longer wait is the client's to decide
+    cooldown: Seconds = 30.0  # seconds to stay away after `failures` in a row
+    failures: Annotated[int, Meta(ge=1)] = 3
     tool_calls: Literal["", "stream", "whole"] = ""  # empty: as the profile says
     strict: bool = False  # a malformed event fails the answer instead of being skipped
     models: tuple[str, ...] = ()  # what `/v1/models` lists of it; empty: asked from the upstream
@@ -114,28 +136,29 @@ class Upstream(Section, frozen=True):
 class Match(Section, frozen=True):
     """All that is given must hold."""
 
-    model: str = "*"  # glob over the name the client asks for (after `aliases`)
+    model: GlobText = "*"  # glob over the name the client asks for (after `aliases`)
     thinking: bool | None = None
-    tokens_above: int | None = None  # by the estimate
+    tokens_above: Count | None = None  # by the estimate
     images: bool | None = None
-    header: dict[str, str] = {}  # name to glob
+    header: dict[HeaderName, GlobText] = {}  # name to glob
     dialect: DialectName | None = None  # of the client
 
 
 class Route(Section, frozen=True):
     """First match wins.  Each target is `upstream/model`; the next is tried if one cannot answer."""
 
-    to: tuple[str, ...]  # `upstream/*` keeps the name the client asked for
+    # A `*` in it is the name that the client asked for.  A text is a list of one.
+    to: Annotated[tuple[TargetText, ...], Meta(min_length=1)]
     match: Match = Match()
     name: str = ""  # for logs and `x-dragoman-route`; empty: `route-1`, …
     auth: Literal["own", "passthrough"] = (
         "own"  # passthrough: the client's credential goes upstream
     )
     params: dict[str, object] = {}  # overrides: see `gateway.overrides`
-    headers: dict[str, Secret | str] = {}
+    headers: dict[HeaderName, Secret | str] = {}
     body: dict[str, object] = {}
-    format: str = ""  # empty: as the upstream says
-    profile: str = ""
+    format: FormatName = ""  # empty: as the upstream says
+    profile: ProfileName = ""
     timeouts: TimeoutChanges = TimeoutChanges()
     strict: bool = False  # a loss of meaning in the request is refused
     repair_history: bool = False  # orphan tool results become text
@@ -151,26 +174,27 @@ class ModelFacts(Section, frozen=True):
     """What agents must know of a model; keyed by its name as clients see it, or a glob."""
 
     display: str = ""
-    context: int = 0  # tokens; 0: unknown
-    output: int = 0
+    context: Count = 0  # tokens; 0: unknown
+    output: Count = 0
 
 
 class Store(Section, frozen=True):
     """Answers kept for `previous_response_id` and `GET /v1/responses/{id}`."""
 
     responses: Literal["memory", "sqlite", "off"] = "memory"
-    path: str = ""  # of the SQLite file; empty: in the state folder
-    max_bytes: int = 256 * 1024 * 1024
-    max_age_days: float = 30.0
-    reasoning_entries: int = 10_000  # reasoning kept for clients that do not send it back; 0: none
-    reasoning_seconds: float = 3600.0
+    path: Place = ""  # of the SQLite file; empty: in the state folder
+    max_bytes: Count = 256 * 1024 * 1024
+    max_age_days: Annotated[float, Meta(ge=0)] = 30.0
+    # Reasoning kept for clients that do not send it back; 0: none.
+    reasoning_entries: Count = 10_000
+    reasoning_seconds: Seconds = 3600.0
 
 
 class Guards(Section, frozen=True):
     strip_billing: bool = True  # a nonce in the first system block that spoils prefix caches
     loops: Literal["off", "warn", "note", "stop"] = "off"  # what to do about repeated calls
-    loop_repeats: int = 5  # identical calls with identical results in a row
-    loop_cycle: int = 4  # longest cycle looked for
+    loop_repeats: Annotated[int, Meta(ge=2)] = 5  # identical calls with identical results in a row
+    loop_cycle: Annotated[int, Meta(ge=1, le=64)] = 4  # longest cycle looked for
 
 
 class Log(Section, frozen=True):
@@ -182,12 +206,13 @@ class Settings(Section, frozen=True):
     """The whole file."""
 
     server: Server = Server()
-    upstreams: dict[str, Upstream] = {}
+    upstreams: dict[Name, Upstream] = {}
     routes: tuple[Route, ...] = ()
-    aliases: dict[str, str] = {}  # a name or glob that clients use: the name that routes see
+    # A name or glob that clients use: the name that routes see.  It is followed once.
+    aliases: dict[GlobText, Meaning] = {}
     # What Claude Code's tiers mean, after all routes: `haiku`, `sonnet`, `opus` to targets.
-    tiers: dict[Literal["haiku", "sonnet", "opus"], tuple[str, ...]] = {}
-    models: dict[str, ModelFacts] = {}
+    tiers: dict[Literal["haiku", "sonnet", "opus"], tuple[TargetText, ...]] = {}
+    models: dict[GlobText, ModelFacts] = {}
     store: Store = Store()
     guards: Guards = Guards()
     log: Log = Log()

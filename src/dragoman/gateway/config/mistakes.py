@@ -1,0 +1,51 @@
+"""What is wrong with a file: where, what, and what to write instead."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from dragoman.errors import ConfigError
+
+
+class Problem(Struct, frozen=True):
+    """What is wrong with one value, wherever it stands."""
+
+    message: str
+    suggestion: str = ""
+
+
+class Mistake(Struct, frozen=True):
+    """What is wrong, and where; also what a warning is made of."""
+
+    path: str  # `upstreams.local.base_url`, `routes[2].to[1]` (counted from 1), a flag, a variable
+    message: str
+    suggestion: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        tail = f"; {self.suggestion}" if self.suggestion else ""
+        return f"{where}{self.message}{tail}"
+
+
+class Mistakes(ConfigError):
+    """All mistakes of one set of settings: one line if there is one, else a line each."""
+
+    def __init__(self, mistakes: Sequence[Mistake], *, source: str = "") -> None:
+        self.mistakes = tuple(mistakes)
+        self.source = source  # what was read: a file's name, or empty
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        if len(self.mistakes) == 1:
+            return f"{self.source}: {self.mistakes[0]}" if self.source else str(self.mistakes[0])
+        where = f" in {self.source}" if self.source else ""
+        lines = "".join(f"\n  {mistake}" for mistake in self.mistakes)
+        return f"{len(self.mistakes)} mistakes{where}:{lines}"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a question with the nearest known word, or nothing if none is near."""
+    by_lower = {one.lower(): one for one in known}
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f"did you mean `{by_lower[near[0]]}`?" if near else ""
