@@ -59,7 +59,7 @@ def rules(form: Format) -> list[Rule]:
 def units(form: Format) -> list[str]:
     """Return what hostile texts repeat: markers whole and cut, with short runs and with long ones."""
     found: dict[str, None] = dict.fromkeys(PLAIN)
-    for part in (tag for tags in form.think for tag in tags):
+    for part in (tag for pair in form.think for tag in pair):
         tag = written((part,), most=40)
         found |= dict.fromkeys((tag, tag[:-1]))
     for rule in rules(form):

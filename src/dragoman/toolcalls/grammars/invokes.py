@@ -59,7 +59,7 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
             ),
         ),
         value_cut=(
-            (AHEAD, *params[0]),
+            *((AHEAD, *param) for param in params),
             (AHEAD, *call_end, BLANKS, AHEAD_OR_END, OneOf(((*begin, "invoke"), *outer))),
         ),
         call_end=(call_end,),

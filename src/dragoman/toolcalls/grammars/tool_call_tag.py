@@ -52,7 +52,7 @@ def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
                 AHEAD_OR_END,
                 one_of(closer, opener, "<function=", "</function>"),
             ),
-            (_LINE, AHEAD, closer, BLANKS, one_of(opener, "<function=")),
+            (_LINE, AHEAD, closer, BLANKS, AHEAD_OR_END, one_of(opener, "<function=")),
         ),
         call_end=(("</function>",),),
         skip=(("</parameter>",),),
