@@ -1,0 +1,596 @@
+"""Answers kept between requests: put back byte for byte, bounded, and each owner's own."""
+
+import asyncio
+import json
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec import Raw
+from openai.types.responses import Response
+from openai.types.responses.response_item_list import ResponseItemList
+
+from dragoman.errors import ConfigError, Malformed, TooLarge
+from dragoman.gateway.config.settings import Store
+from dragoman.gateway.database import StoreFailed
+from dragoman.gateway.responses_state import (
+    Expanded,
+    Page,
+    complete_response_of,
+    page_of,
+)
+from dragoman.gateway.store import ResponsesStore, open_store
+from dragoman.limits import Limits
+from dragoman.requests import read_request
+from dragoman.translate import Translator, translate_body
+from dragoman.turn.events import FaultKind
+
+CALL = b'{"type":"function_call","id":"fc_1","call_id":"call_1","name":"ls","arguments":"{ }"}'
+THOUGHT = b'{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"Hm."}]}'
+RESULT = b'{"type":"function_call_output","call_id":"call_1","output":"a  b"}'
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def request(input_: bytes = b'"hi"', **fields: object) -> bytes:
+    rest = "".join(f",{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items())
+    return b'{"model":"m","input":%b%b}' % (input_, rest.encode())
+
+
+def response(response_id: str, *output: bytes, **fields: object) -> bytes:
+    rest = "".join(f",{json.dumps(name)}:{json.dumps(value)}" for name, value in fields.items())
+    return b'{"id":"%b","object":"response","status":"completed","output":[%b]%b}' % (
+        response_id.encode(),
+        b",".join(output),
+        rest.encode(),
+    )
+
+
+def with_store(
+    work: Callable[[ResponsesStore], Awaitable[None]], path: Path | str = ":memory:", **bounds
+) -> None:
+    async def run() -> None:
+        store = await ResponsesStore.open(str(path), **bounds)
+        try:
+            await work(store)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+def items_of(body: bytes) -> list[bytes]:
+    fields = msgspec.json.decode(body, type=dict[str, Raw])
+    return [bytes(raw) for raw in msgspec.json.decode(fields["input"], type=list[Raw])]
+
+
+# --- going on from an answer ----------------------------------------------------------------------
+
+
+def test_request_that_names_nothing_is_not_touched() -> None:
+    body = request(b' [ {"role":"user", "content":"hi"} ] ')
+
+    async def work(store: ResponsesStore) -> None:
+        assert Expanded(body) == await store.expand(body, "a")
+
+    with_store(work)
+
+
+def test_conversation_is_put_before_the_new_input_byte_for_byte() -> None:
+    async def work(store: ResponsesStore) -> None:
+        first = request(b'"h\\u00e9 "')
+        await store.keep("a", first, response("resp_1", THOUGHT, CALL))
+        second = await store.expand(
+            request(b"[%b]" % RESULT, previous_response_id="resp_1", instructions="new"), "a"
+        )
+        await store.keep("a", second.body, response("resp_2"))
+        third = await store.expand(request(previous_response_id="resp_2"), "a")
+
+        begin = [b'{"type":"message","role":"user","content":"h\\u00e9 "}', THOUGHT, CALL, RESULT]
+        assert begin == items_of(second.body)
+        assert [*begin, b'{"type":"message","role":"user","content":"hi"}'] == items_of(third.body)
+        assert "resp_1" == second.previous_id
+        assert b"previous_response_id" not in second.body
+        assert b'"instructions":"new"' in second.body
+
+    with_store(work)
+
+
+def test_instructions_of_the_answer_before_are_not_carried() -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(instructions="old"), response("resp_1", instructions="old"))
+        body = (await store.expand(request(previous_response_id="resp_1"), "a")).body
+
+        assert b"old" not in body
+
+    with_store(work)
+
+
+@pytest.mark.parametrize("owner", ["a", "b"])
+def test_unknown_answer_is_refused(owner: str) -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1"))
+        name = "resp_2" if owner == "a" else "resp_1"  # another owner's is as unknown
+        with pytest.raises(Malformed) as caught:
+            await store.expand(request(previous_response_id=name), owner)
+
+        assert "previous_response_not_found" == caught.value.code
+        assert "$.previous_response_id" == caught.value.path
+
+    with_store(work)
+
+
+def test_null_for_the_answer_before_means_none() -> None:
+    body = request(previous_response_id=None)
+
+    async def work(store: ResponsesStore) -> None:
+        assert Expanded(body) == await store.expand(body, "a")
+
+    with_store(work)
+
+
+def test_references_become_the_items_of_ai_sdk() -> None:
+    """`@ai-sdk/openai` replays what it was answered as references."""
+    references = b",".join(
+        b'{"type":"item_reference","id":"%b"}' % name for name in (b"rs_1", b"fc_1")
+    )
+
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1", THOUGHT, CALL))
+        body = (await store.expand(request(b"[%b,%b]" % (references, RESULT)), "a")).body
+
+        assert [THOUGHT, CALL, RESULT] == items_of(body)
+
+    with_store(work)
+
+
+def test_reference_to_what_another_owner_has_is_refused_with_its_path() -> None:
+    reference = b'[{"type":"item_reference","id":"fc_1"}]'
+
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1", CALL))
+        with pytest.raises(Malformed) as caught:
+            await store.expand(request(reference), "b")
+
+        assert ("item_not_found", "$.input[0].id") == (caught.value.code, caught.value.path)
+
+    with_store(work)
+
+
+def test_reference_to_reasoning_that_is_gone_is_left_for_the_reader_to_tell() -> None:
+    body = request(b'[{"type":"item_reference","id":"rs_9"},{"role":"user","content":"hi"}]')
+
+    async def work(store: ResponsesStore) -> None:
+        whole = (await store.expand(body, "a")).body
+        read = read_request(whole, source="responses").request
+        await store.keep("a", whole, response("resp_1"))
+        later = (await store.expand(request(previous_response_id="resp_1"), "a")).body
+
+        assert ["reasoning_dropped"] == [loss.code for loss in read.losses]
+        assert b"rs_9" not in later
+
+    with_store(work)
+
+
+def test_conversation_larger_than_a_request_may_be_is_refused() -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(json.dumps("x" * 2000).encode()), response("resp_1"))
+        with pytest.raises(TooLarge):
+            await store.expand(
+                request(previous_response_id="resp_1"), "a", limits=Limits(max_request_bytes=1000)
+            )
+
+    with_store(work)
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def test_client_that_says_store_false_is_not_kept() -> None:
+    async def work(store: ResponsesStore) -> None:
+        assert not await store.keep("a", request(store=False), response("resp_1"))
+        assert await store.get("resp_1", "a") is None
+
+    with_store(work)
+
+
+def test_answer_is_given_back_whole() -> None:
+    body = response("resp_1", CALL, tools=[{"type": "function"}], instructions=None, usage={"n": 1})
+
+    async def work(store: ResponsesStore) -> None:
+        assert await store.keep("a", request(store=True), body)
+        kept = await store.get("resp_1", "a")
+
+        assert kept is not None
+        assert json.loads(body) == json.loads(kept)
+        assert await store.get("resp_1", "b") is None
+
+    with_store(work)
+
+
+def test_deleted_answer_is_gone_and_its_items_too() -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1", CALL))
+        assert await store.delete("resp_1", "b") is None
+        told = await store.delete("resp_1", "a")
+
+        assert {"id": "resp_1", "object": "response", "deleted": True} == json.loads(told or b"")
+        assert await store.delete("resp_1", "a") is None
+        assert await store.get("resp_1", "a") is None
+        with pytest.raises(Malformed):
+            await store.expand(request(b'[{"type":"item_reference","id":"fc_1"}]'), "a")
+
+    with_store(work)
+
+
+def test_deleting_an_answer_leaves_what_later_ones_share_with_it() -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1", CALL))
+        second = await store.expand(request(b"[%b]" % RESULT, previous_response_id="resp_1"), "a")
+        await store.keep("a", second.body, response("resp_2"))
+        await store.delete("resp_1", "a")
+        third = await store.expand(request(previous_response_id="resp_2"), "a")
+
+        assert items_of(second.body) == items_of(third.body)[:3]
+
+    with_store(work)
+
+
+def test_same_id_again_takes_the_place_of_the_first() -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1", CALL))
+        await store.keep("a", request(), response("resp_1", THOUGHT))
+        kept = await store.get("resp_1", "a")
+
+        assert [json.loads(THOUGHT)] == json.loads(kept or b"")["output"]
+
+    with_store(work)
+
+
+def test_no_answer_can_be_cancelled() -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1"))
+
+        assert FaultKind.BAD_REQUEST is (await store.cancel("resp_1", "a")).kind
+        assert FaultKind.NOT_FOUND is (await store.cancel("resp_1", "b")).kind
+
+    with_store(work)
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+def test_input_items_are_listed_as_the_sdk_reads_them() -> None:
+    given = b'[{"role":"user","content":"one"},{"role":"assistant","content":"two"},%b,%b,%b]' % (
+        CALL,
+        RESULT,
+        b'{"role":"user","content":[{"type":"input_text","text":"three"}]}',
+    )
+
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(given), response("resp_1"))
+        body = await store.input_items("resp_1", "a", Page(order="asc"))
+        listed = ResponseItemList.model_validate_json(body or b"")
+
+        assert ["message", "message", "function_call", "function_call_output", "message"] == [
+            item.type for item in listed.data
+        ]
+        assert len(listed.data) == len({item.id for item in listed.data})
+        assert (listed.data[0].id, listed.data[-1].id) == (listed.first_id, listed.last_id)
+        assert listed.has_more is False
+        assert await store.input_items("resp_1", "b", Page()) is None
+
+    with_store(work)
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_pages_together_are_the_list_even_if_items_repeat(order: str) -> None:
+    same = b'{"type":"message","id":"msg_1","role":"user","content":"go on"}'
+    given = b"[%b]" % b",".join([same, b'{"role":"user","content":"go on"}'] * 3)
+
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(given), response("resp_1"))
+        seen: list[str] = []
+        more = True
+        while more:
+            after = seen[-1] if seen else ""
+            page = page_of({"after": after, "limit": "1", "order": order})
+            body = json.loads(await store.input_items("resp_1", "a", page) or b"")
+            seen += [item["id"] for item in body["data"]]
+            more = body["has_more"]
+        whole = json.loads(await store.input_items("resp_1", "a", Page(order=order)) or b"")
+
+        assert 6 == len(set(seen))
+        assert [item["id"] for item in whole["data"]] == seen
+
+    with_store(work)
+
+
+def test_page_after_an_unknown_item_is_refused() -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1"))
+        with pytest.raises(Malformed):
+            await store.input_items("resp_1", "a", Page(after="msg_9"))
+
+    with_store(work)
+
+
+@pytest.mark.parametrize(
+    "query", [{"limit": "0"}, {"limit": "101"}, {"limit": "x"}, {"limit": ""}, {"order": "up"}]
+)
+def test_wrong_parameter_of_a_list_is_named(query: dict[str, str]) -> None:
+    with pytest.raises(Malformed) as caught:
+        page_of(query)
+
+    assert list(query) == [caught.value.path]
+
+
+def test_list_begins_with_the_latest_items_unless_told_otherwise() -> None:
+    assert Page(after="", limit=20, order="desc") == page_of({"include": "x"})
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+def test_oldest_answers_go_when_there_is_no_room() -> None:
+    async def work(store: ResponsesStore) -> None:
+        for n in range(60):
+            text = json.dumps(f"{n} " + "x" * 20_000).encode()
+            assert await store.keep("a", request(text), response(f"resp_{n}"))
+        kept = [n for n in range(60) if await store.get(f"resp_{n}", "a") is not None]
+
+        assert 10 < len(kept) < 30
+        assert kept == list(range(60 - len(kept), 60))
+
+    with_store(work, max_bytes=500_000)
+
+
+def test_file_stays_near_its_bound(tmp_path: Path) -> None:
+    async def work(store: ResponsesStore) -> None:
+        for n in range(100):
+            text = json.dumps(f"{n} " + "x" * 20_000).encode()
+            await store.keep("a", request(text), response(f"resp_{n}"))
+
+    with_store(work, tmp_path / "r.sqlite", max_bytes=500_000)
+
+    assert (tmp_path / "r.sqlite").stat().st_size < 600_000
+
+
+def test_answer_without_room_of_its_own_is_not_kept_and_costs_no_other() -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1"))
+        large = request(json.dumps("x" * 600_000).encode())
+
+        assert not await store.keep("a", large, response("resp_2"))
+        assert await store.get("resp_1", "a") is not None
+
+    with_store(work, max_bytes=500_000)
+
+
+def test_conversation_takes_room_for_its_turns_not_for_every_request() -> None:
+    async def work(store: ResponsesStore) -> None:
+        body = request()
+        for n in range(100):
+            assert await store.keep("a", body, response(f"resp_{n}", CALL, tools=["x" * 9000]))
+            new = b'{"role":"user","content":"%d %b"}' % (n, b"x" * 2000)
+            body = request(b"[%b]" % new, previous_response_id=f"resp_{n}")
+            body = (await store.expand(body, "a")).body
+
+        assert len(body) > 200_000  # so that a hundred of them would be ten megabytes and more
+        assert await store.get("resp_0", "a") is not None
+
+    with_store(work, max_bytes=500_000)
+
+
+def test_answer_that_is_too_old_is_gone() -> None:
+    clock = Clock()
+
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1"))
+        clock.now += 2 * 86_400
+        before = await store.get("resp_1", "a")
+        clock.now += 2 * 86_400
+
+        assert before is not None
+        assert await store.get("resp_1", "a") is None  # though nothing was written since
+        await store.keep("a", request(), response("resp_2"))
+        assert not await store.delete("resp_1", "a")
+
+    with_store(work, max_age_days=3, clock=clock)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_answers_outlive_the_process(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "r.sqlite"
+
+    async def first(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1", CALL))
+
+    async def second(store: ResponsesStore) -> None:
+        body = (await store.expand(request(previous_response_id="resp_1"), "a")).body
+
+        assert CALL in body
+
+    with_store(first, path)
+    with_store(second, path)
+
+
+def test_only_the_owner_of_the_process_may_look(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "r.sqlite"
+
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1"))
+
+        assert {0o600} == {stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+        assert 0o700 == stat.S_IMODE(path.parent.stat().st_mode)
+
+    with_store(work, path)
+
+
+def test_two_stores_share_one_file(tmp_path: Path) -> None:
+    async def work() -> None:
+        path = str(tmp_path / "r.sqlite")
+        stores = await asyncio.gather(*(ResponsesStore.open(path) for _ in range(2)))
+        names = [f"resp_{n}" for n in range(40)]
+        await asyncio.gather(
+            *(
+                stores[n % 2].keep("a", request(), response(name, CALL))
+                for n, name in enumerate(names)
+            )
+        )
+        found = [await stores[(n + 1) % 2].get(name, "a") for n, name in enumerate(names)]
+        for store in stores:
+            await store.close()
+
+        assert None not in found
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"not a database" * 100, "not a database"), (b"SQLite format 3\0" + b"\1" * 999, "opened")],
+    ids=["text", "garbage"],
+)
+def test_damaged_file_is_an_error_of_the_configuration(
+    tmp_path: Path, content: bytes, words: str
+) -> None:
+    path = tmp_path / "r.sqlite"
+    path.write_bytes(content)
+
+    async def work(store: ResponsesStore) -> None: ...
+
+    with pytest.raises(ConfigError, match=words) as caught:
+        with_store(work, path)
+
+    assert str(path) in str(caught.value)
+
+
+def test_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "r.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+
+    async def work(store: ResponsesStore) -> None: ...
+
+    with pytest.raises(ConfigError, match="another program"):
+        with_store(work, path)
+
+
+def test_file_of_another_version_is_not_used(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "r.sqlite"
+
+    async def work(store: ResponsesStore) -> None: ...
+
+    with_store(work, path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+    with pytest.raises(ConfigError, match="another version"):
+        with_store(work, path)
+
+
+def test_place_that_cannot_be_written_is_an_error_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    async def work(store: ResponsesStore) -> None: ...
+
+    with pytest.raises(ConfigError, match=r"store\.path"):
+        with_store(work, tmp_path / "file" / "r.sqlite")
+
+
+def test_store_that_is_closed_says_so() -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.close()
+        with pytest.raises(StoreFailed):
+            await store.get("resp_1", "a")
+
+    with_store(work)
+
+
+def test_settings_choose_the_store(tmp_path: Path) -> None:
+    async def work() -> None:
+        environ = {"XDG_STATE_HOME": str(tmp_path)}
+        assert await open_store(Store(responses="off"), environ=environ) is None
+        for settings in (Store(responses="memory"), Store(responses="sqlite")):
+            store = await open_store(settings, environ=environ)
+            assert store is not None
+            await store.close()
+
+    asyncio.run(work())
+
+    assert ["responses.sqlite"] == [one.name for one in (tmp_path / "dragoman").iterdir()]
+
+
+# --- the ends of streams --------------------------------------------------------------------------
+
+CHAT_STREAM = b"".join(
+    b"data: %b\n\n" % data
+    for data in (
+        b'{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"response.comp"}}]}',
+        b'{"id":"c","choices":[{"index":0,"delta":{"content":"leted"},"finish_reason":"stop"}]}',
+        b"[DONE]",
+    )
+)
+
+
+def test_stream_ends_with_the_answer_that_is_kept() -> None:
+    asked = read_request(request(), source="responses").request
+    translator = Translator(
+        source="chat", target="responses", request=asked, seed="s", previous_id="resp_0"
+    )
+    tail = translator.feed(CHAT_STREAM)
+    complete = complete_response_of(tail)
+    answer = Response.model_validate_json(complete or b"")
+
+    assert translator.done
+    assert "response.completed" == answer.output_text
+    assert "resp_0" == answer.previous_response_id
+
+
+def test_complete_body_says_which_answer_it_goes_on_from() -> None:
+    asked = read_request(request(), source="responses").request
+    body = (
+        b'{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},'
+        b'"finish_reason":"stop"}]}'
+    )
+    out = translate_body(
+        body, source="chat", target="responses", request=asked, previous_id="resp_0"
+    )
+
+    assert "resp_0" == json.loads(out.body)["previous_response_id"]
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        (b'event: response.failed\ndata: {"type":"response.failed","response":{}}\n\n', b"{}"),
+        (b'data:{"response":{"id":1},"type":"response.incomplete"}\r\n\r\n', b'{"id":1}'),
+        (
+            b'data: {"type":"response.completed","response":{"id":1}}\n\ndata: [DONE]\n\n',
+            b'{"id":1}',
+        ),
+        (b'data: {"type":"x","delta":"response.completed"}\n\n', None),
+        (b"data: response.completed\n\n", None),
+        (b'event: error\ndata: {"type":"error"}\n\n', None),
+        (b"", None),
+    ],
+)
+def test_end_of_a_stream_is_found(tail: bytes, expected: bytes | None) -> None:
+    assert expected == complete_response_of(tail)
