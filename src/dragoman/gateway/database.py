@@ -30,8 +30,13 @@ _TABLES: Final = (
         owner TEXT NOT NULL,
         digest TEXT NOT NULL,
         needed INTEGER NOT NULL,      -- by how many answers
-        item TEXT NOT NULL,           -- the item's own id; empty: it has none
-        body BLOB NOT NULL)""",
+        item TEXT NOT NULL)           -- the item's own id; empty: it has none
+    """,
+    # Apart, because a piece is counted with every answer: that should not write its bytes again.
+    "CREATE TABLE body (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL)",
+    """CREATE TRIGGER body_of_piece AFTER DELETE ON piece
+        BEGIN DELETE FROM body WHERE id = old.id; END
+    """,
     "CREATE UNIQUE INDEX piece_by_digest ON piece (owner, digest)",
     "CREATE INDEX piece_by_item ON piece (owner, item) WHERE item <> ''",
     "CREATE INDEX piece_unneeded ON piece (id) WHERE needed = 0",
@@ -111,8 +116,8 @@ class Database:
         bodies = [
             body
             for (body,) in self._execute(
-                "SELECT piece.body FROM json_each(?) AS place"
-                " CROSS JOIN piece ON piece.id = place.value ORDER BY place.key",
+                "SELECT body.bytes FROM json_each(?) AS place"
+                " CROSS JOIN body ON body.id = place.value ORDER BY place.key",
                 (pieces,),
             )
         ]
@@ -123,8 +128,8 @@ class Database:
     def find_items(self, owner: str, item_ids: Iterable[str]) -> dict[str, bytes]:
         """Return the items of this owner that are kept, by their ids; of several the last."""
         rows = self._execute(
-            f"SELECT item, body FROM piece WHERE owner = ? AND item <> '' AND item IN ({_ALL_OF})"  # noqa: S608 -- a constant
-            " ORDER BY id",
+            "SELECT item, bytes FROM piece JOIN body USING (id)"  # noqa: S608 -- a constant
+            f" WHERE owner = ? AND item <> '' AND item IN ({_ALL_OF}) ORDER BY id",
             (owner, _json(item_ids)),
         )
         return dict(rows.fetchall())
@@ -176,11 +181,12 @@ class Database:
         for digest, item in zip(digests, items, strict=True):
             if digest not in known:
                 added = self._execute(
-                    "INSERT INTO piece (owner, digest, needed, item, body) VALUES (?, ?, 0, ?, ?)",
-                    (owner, digest, item.id, item.body),
+                    "INSERT INTO piece (owner, digest, needed, item) VALUES (?, ?, 0, ?)",
+                    (owner, digest, item.id),
                 )
                 assert added.lastrowid is not None  # noqa: S101 -- a row was put in
                 known[digest] = added.lastrowid
+                self._execute("INSERT INTO body VALUES (?, ?)", (added.lastrowid, item.body))
         return [known[digest] for digest in digests]
 
     def _need(self, pieces: Iterable[int], change: int) -> None:
