@@ -47,6 +47,7 @@ class Relay:
         self._resumes = resumes  # frames stand alone: after a mended one, others may pass again
         self._used_ids = used_ids
         self._mended = False  # something was written anew
+        self.passed = False  # what was chosen last are the peer's own bytes
         self._spoiled = False  # the failure to be told is not the peer's
         self._in_call = False  # the open block is a call
         self._raw: list[bytes] = []  # what waits for a decision
@@ -58,6 +59,16 @@ class Relay:
     def calm(self) -> bool:
         """Nothing waits, and a delta of text that nobody changes passes as it came."""
         return not self._raw and not self._in_call and (self._resumes or not self._mended)
+
+    @property
+    def follows(self) -> bool:
+        """All that was sent is the peer's own."""
+        return not self._mended
+
+    @property
+    def waits(self) -> bool:
+        """Something waits for a decision."""
+        return bool(self._raw)
 
     def choose(
         self,
@@ -73,9 +84,11 @@ class Relay:
         self._before += before
         self._after += after
         self._written.append(written)
+        self.passed = False
         if pending:
             return b""
-        parts = self._raw if self._stands() else self._written
+        self.passed = self._stands()
+        parts = self._raw if self.passed else self._written
         out = b"".join(parts)
         for kept in (self._raw, self._before, self._after, self._written):
             kept.clear()

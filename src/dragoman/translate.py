@@ -27,6 +27,8 @@ from dragoman.toolcalls.selection import stages as native_stages
 from dragoman.toolcalls.stage import Stage
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import (
+    BlockKind,
+    BlockStart,
     Event,
     Fault,
     FaultKind,
@@ -44,7 +46,8 @@ from dragoman.turn.stops import StopSequences
 from dragoman.turn.tools import ToolTable
 from dragoman.turn.whole import WholeCalls
 
-_NOTED: Final = frozenset({Finish, Fault, Usage, Loss})
+_NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
+_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 # What may come before an answer has said anything, and of a failed one instead of it.
 _PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
@@ -125,7 +128,10 @@ class Translator:
         exchange = make_exchange(keep_identity=source == target, **options)
         request, tools = exchange.request, options.get("tools", ())
         from_dialect, to_dialect = dialect(source), dialect(target)
-        self.begun = False  # content was written, or a proper end: another attempt is out of the question
+        self.begun = (
+            False  # content was written, or a proper end: another attempt is out of the question
+        )
+        self.calls: list[str] = []  # names of the tools that were called so far
         self.losses: list[Loss] = []  # what was not carried, or mended, so far
         self.outcome: Finish | Fault | None = None  # how the answer ended
         self.usage: Usage | None = None  # the last counts
@@ -212,10 +218,15 @@ class Translator:
         if self.outcome is not None:
             # `[DONE]` and whatever else follows the end passes; a mended stream has its own.
             return relay.after_end(raw)
+        announces = relay.follows and self._writer.expect(raw, resume=not relay.waits)
         after = self._through_stages(events)
         written = self._render(after)
-        pending = any(stage.pending for stage in self._stages) and self.outcome is None
-        return relay.choose(raw, events, after, written, pending=pending)
+        pending = any(stage.pending for stage in self._stages) or (announces and not events)
+        pending = pending and self.outcome is None
+        out = relay.choose(raw, events, after, written, pending=pending)
+        if relay.passed:
+            self._writer.passed(out)
+        return out
 
     def _write(self, events: list[Event]) -> bytes:
         return self._render(self._through_stages(events))
@@ -245,7 +256,10 @@ class Translator:
         return b"".join(out)
 
     def _note(self, event: Event) -> None:
-        if isinstance(event, Loss):
+        if isinstance(event, BlockStart):
+            if event.kind in _CALLS:
+                self.calls.append(event.name)
+        elif isinstance(event, Loss):
             self.losses.append(event)
         elif isinstance(event, Usage):
             self.usage = event

@@ -25,6 +25,18 @@ class Writer(Protocol):
 
     def send(self, event: Event, /) -> bytes: ...
 
+    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+        """See bytes of the same dialect that lead to what is sent next, and may pass in its place.
+
+        `resume` says that all before them has passed or been written.  Returns whether they only
+        announce what the bytes after them tell.
+        """
+        ...
+
+    def passed(self, raw: bytes, /) -> None:
+        """Know that bytes of the same dialect took the place of what was written."""
+        ...
+
 
 class DecodeRequest(Protocol):
     def __call__(self, body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> Request:

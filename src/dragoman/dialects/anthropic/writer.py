@@ -5,6 +5,7 @@ every block in its empty form first, one signature before a thinking block's sto
 writer's own, for a block of the turn may become none, one or two here.
 """
 
+import re
 from typing import Final, assert_never
 
 import msgspec
@@ -57,6 +58,10 @@ _BLOCK_START: Final = (
     b"event: content_block_start\ndata: "
     b'{"type":"content_block_start","index":%d,"content_block":%b}\n\n'
 )
+# The start of a block, as an upstream writes it, with its index.
+_BLOCK_BEGUN: Final = re.compile(
+    rb'"type"\s*:\s*"content_block_start"\s*,\s*"index"\s*:\s*([0-9]{1,9})'
+)
 _DELTA: Final = (
     b"event: content_block_delta\ndata: "
     b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":%%b}}\n\n'
@@ -104,6 +109,17 @@ class MessagesWriter:
         self._signed_calls = exchange.expects_call_signatures
         self._refused = False
         self._usage: Usage | None = None
+
+    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+        """Count the blocks as the upstream does, should these bytes of its own not pass."""
+        if resume:
+            begun = _BLOCK_BEGUN.search(raw)
+            if begun is not None:
+                self._next = max(self._next, int(begun[1]))
+        return False
+
+    def passed(self, raw: bytes, /) -> None:
+        """Nothing of a frame that has passed concerns what is written later."""
 
     def send(self, event: Event, /) -> bytes:
         """Return the bytes that tell an event.

@@ -4,6 +4,7 @@ Clients join all strings of the deltas, so role, ids and names are written once.
 accumulator makes of the stream is what `encode_body` gives for the same answer.
 """
 
+import re
 from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
@@ -50,6 +51,8 @@ _TAIL: Final = b',"finish_reason":null}]}\n\n'
 _DONE: Final = b"data: [DONE]\n\n"
 # One line only: a blank line after a comment makes some clients see an empty event.
 KEEP_ALIVE: Final = b": keep-alive\n"
+# A field in which an upstream's chunk tells reasoning, seen in the chunk's bytes.
+_TOLD_REASONING: Final = re.compile(rb'"(reasoning(?:_content)?)"\s*:\s*"(?!")')
 _REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "reasoning_content": ("reasoning_content",),
     "reasoning": ("reasoning",),
@@ -109,6 +112,7 @@ class ChatWriter:
         self._check = Legality().check
         self._names = CallNames(exchange)
         self._fields = [b'"%b":' % name.encode() for name in reasoning_fields(exchange)]
+        self._told_fields: list[bytes] = []  # of an upstream whose chunks pass
         self._with_details = exchange.rendering.chat_reasoning == "details"
         self._whole_head = b""  # of every chunk, up to its choices
         self._head = b""  # and up to its delta
@@ -129,6 +133,17 @@ class ChatWriter:
         self._base = 0  # of text before the open block
         self._annotations: list[AnnotationOut] = []
         self._usage: Usage | None = None
+
+    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+        """Keep to the fields in which the upstream itself tells its reasoning."""
+        for name in _TOLD_REASONING.findall(raw):
+            if name not in self._told_fields:
+                self._told_fields.append(name)
+                self._fields = [b'"%b":' % one for one in self._told_fields]
+        return False
+
+    def passed(self, raw: bytes, /) -> None:
+        """Nothing of a frame that has passed concerns what is written later."""
 
     def send(self, event: Event, /) -> bytes:
         """Return the bytes that tell the client of an event.

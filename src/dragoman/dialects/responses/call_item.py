@@ -25,7 +25,11 @@ class CallWriter:
         self.announced = True
         if self._shell is not None:
             return b""
-        self._id = self._output.new_id("ctc_" if self._custom else "fc_")
+        self._id = (
+            self._output.new_id("ctc_", "custom_tool_call")
+            if self._custom
+            else self._output.new_id("fc_", "function_call")
+        )
         return self._output.added(self._item("", "in_progress"))
 
     def arguments(self, text: str) -> bytes:
@@ -77,7 +81,7 @@ class CallWriter:
         shell = BY_FLAVOR[flavor]
         return encode(
             {
-                "id": self._output.new_id(shell.id_prefix),
+                "id": self._output.new_id(shell.id_prefix, shell.call_type),
                 "type": shell.call_type,
                 "status": status,
                 "call_id": self.call_id,

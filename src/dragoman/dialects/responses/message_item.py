@@ -22,8 +22,8 @@ class MessageWriter:
 
     def __init__(self, output: Output) -> None:
         self.part_open = False
+        self.open = False
         self._output = output
-        self._open = False
         self._id = ""
         self._at = b""  # the fields that say which part an event is about
         self._parts: list[bytes] = []  # those that are whole
@@ -38,9 +38,9 @@ class MessageWriter:
         """Begin a part, and the message if none is open."""
         output = self._output
         out = b""
-        if not self._open:
-            self._open = True
-            self._id = output.new_id("msg_")
+        if not self.open:
+            self.open = True
+            self._id = output.new_id("msg_", "message")
             self._parts = []
             out = output.added(self._item(b"in_progress"))
         self.part_open = True
@@ -107,9 +107,9 @@ class MessageWriter:
 
     def close(self, *, cut: bool = False) -> bytes:
         """End the message, if one is open."""
-        if not self._open:
+        if not self.open:
             return b""
-        self._open = False
+        self.open = False
         return self._output.done(self._item(b"incomplete" if cut else b"completed"))
 
     def _event(self, name: str, fields: bytes) -> bytes:

@@ -26,7 +26,7 @@ class ReasoningWriter:
     def begin(self) -> bytes:
         """Open an item."""
         self.open = True
-        self._id = self._output.new_id("rs_")
+        self._id = self._output.new_id("rs_", "reasoning")
         self._key = None
         self._summary, self._content, self._all = [], [], []
         return self._output.added(reasoning_item(self._id, [], [], None))

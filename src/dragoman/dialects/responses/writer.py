@@ -12,6 +12,7 @@ from dragoman.dialects.responses.call_item import CallWriter
 from dragoman.dialects.responses.message_item import MessageWriter
 from dragoman.dialects.responses.output import Output
 from dragoman.dialects.responses.reasoning_item import ReasoningWriter, reasoning_item
+from dragoman.dialects.responses.relayed import ADDED, ANNOUNCEMENTS, DONE, relayed_events
 from dragoman.dialects.responses.request import ResponsesRequest
 from dragoman.dialects.sealing import seal
 from dragoman.exchange import Exchange
@@ -53,7 +54,9 @@ class ResponsesWriter:
         self._legality = Legality()
         self._output = Output()
         self._message = MessageWriter(self._output)
-        self._reasoning = ReasoningWriter(self._output, exchange.rendering.responses_reasoning)
+        # Full reasoning that comes as such from the same dialect stays what it is.
+        shown_as = "content" if exchange.keep_identity else exchange.rendering.responses_reasoning
+        self._reasoning = ReasoningWriter(self._output, shown_as)
         self._call: CallWriter | None = None  # the one that is open
         self._opaque: list[Opaque] = []  # of the open block
         self._usage: Usage | None = None
@@ -94,6 +97,31 @@ class ResponsesWriter:
                 return KEEP_ALIVE
             case Loss():
                 return b""
+
+    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+        """Keep the upstream's ids, and its numbers, should these bytes of its own not pass."""
+        output = self._output
+        numbers: list[int] = []
+        announces = False
+        for event in relayed_events(raw):
+            announces = event.type in ANNOUNCEMENTS
+            if event.sequence_number is not None:
+                numbers.append(event.sequence_number)
+            if event.type == ADDED:
+                output.known[event.output_index] = event.item
+                if not self._message.open:
+                    output.skipped = max(0, event.output_index - len(output.items))
+        if resume and numbers:
+            output.sequence = numbers[0]
+        return announces
+
+    def passed(self, raw: bytes, /) -> None:
+        """Know that these bytes of the upstream have been sent in place of what was written."""
+        for event in relayed_events(raw):
+            if event.type == DONE and event.item.type == "message" and not self._message.part_open:
+                self._message.close()
+            if event.sequence_number is not None:
+                self._output.sequence = event.sequence_number + 1
 
     # --- the response ---------------------------------------------------------------------------
 
@@ -179,7 +207,9 @@ class ResponsesWriter:
         sealed = self._seal("", call.call_id)
         self._opaque = []
         if sealed is not None:
-            out = self._output.whole(reasoning_item(self._output.new_id("rs_"), [], [], sealed))
+            out = self._output.whole(
+                reasoning_item(self._output.new_id("rs_", "reasoning"), [], [], sealed)
+            )
         return out + call.announce()
 
     def _cite(self, citation: Citation) -> bytes:

@@ -1,0 +1,119 @@
+"""A stream from a dialect into itself: when our writer takes over, it goes on where the upstream was."""
+
+import pytest
+
+from dragoman import Translator, decode_tools
+from dragoman.check import check
+from dragoman.dialects import DIALECT_NAMES
+from tests.support.chat import DONE, USAGE, call, chunk, payloads
+from tests.support.corpus import corpus
+
+# Rules that say no more than that the stream stopped, and where an upstream's own last frame was wrong.
+STOPPED = {"truncated", "done-marker", "arguments-whole"}
+# A call without arguments gets its `{}` only when the next frame shows that none will come.
+LATE = {"b4_call_without_arguments"}
+
+
+@pytest.mark.parametrize("name", DIALECT_NAMES)
+def test_a_relay_whose_upstream_stops_anywhere_goes_on_legally(name: str) -> None:
+    for case in corpus(name):
+        if check(name, case.stream).violations or case.name in LATE:
+            continue
+        frames = case.stream.split(b"\n\n")
+        for count in range(1, len(frames) - 1):
+            translator = Translator(source=name, target=name, seed="s")
+            out = translator.feed(b"\n\n".join([*frames[:count], b""])) + translator.close()
+            rules = {violation.rule for violation in check(name, out).violations}
+            assert rules <= STOPPED, (case.name, count)
+
+
+ROLE = chunk({"role": "assistant", "content": ""})
+TEXT_THEN_CALL = [
+    ROLE,
+    chunk({"reasoning_content": "Hm."}),
+    chunk({"content": "So: "}),
+    chunk({"content": "this."}),
+    chunk(call(0, '{"a": 1}', id="call_1", name="bash")),
+    chunk({}, "tool_calls"),
+    USAGE,
+    DONE,
+]
+
+
+def written(name: str) -> bytes:
+    translator = Translator(source="chat", target=name, seed="upstream")
+    return translator.feed(b"".join(TEXT_THEN_CALL)) + translator.close()
+
+
+@pytest.mark.parametrize("name", DIALECT_NAMES)
+def test_after_an_id_that_had_to_change_the_stream_is_still_legal(name: str) -> None:
+    stream = written(name).replace(b"call_1", b"functions.bash:0")
+
+    translator = Translator(source=name, target=name, seed="s")
+    out = b"".join(translator.feed(stream[at : at + 50]) for at in range(0, len(stream), 50))
+    out += translator.close()
+
+    assert b"gx-functions-2ebash-3a0" in out
+    assert () == check(name, out).violations
+
+
+def test_items_and_numbers_of_a_responses_upstream_go_on_where_they_were() -> None:
+    stream = written("responses").replace(b"call_1", b"functions.bash:0")
+    before = payloads(stream)
+
+    translator = Translator(source="responses", target="responses", seed="s")
+    after = payloads(translator.feed(stream) + translator.close())
+
+    assert [one["sequence_number"] for one in before] == [one["sequence_number"] for one in after]
+    items = before[-1]["response"]["output"]
+    assert [one["id"] for one in items] == [one["id"] for one in after[-1]["response"]["output"]]
+
+
+def test_an_item_that_told_nothing_keeps_its_place() -> None:
+    silent = (
+        b'event: response.output_item.added\ndata: {"type":"response.output_item.added",'
+        b'"sequence_number":2,"output_index":0,"item":{"id":"rs_0","type":"reasoning","summary":[]}}\n\n'
+        b'event: response.output_item.done\ndata: {"type":"response.output_item.done",'
+        b'"sequence_number":3,"output_index":0,"item":{"id":"rs_0","type":"reasoning","summary":[]}}\n\n'
+    )
+    spoken = (
+        b'event: response.output_item.added\ndata: {"type":"response.output_item.added",'
+        b'"sequence_number":4,"output_index":1,"item":{"id":"msg_1","type":"message",'
+        b'"role":"assistant","status":"in_progress","content":[]}}\n\n'
+        b'event: response.content_part.added\ndata: {"type":"response.content_part.added",'
+        b'"sequence_number":5,"item_id":"msg_1","output_index":1,"content_index":0,'
+        b'"part":{"type":"output_text","text":"","annotations":[]}}\n\n'
+        b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta",'
+        b'"sequence_number":6,"item_id":"msg_1","output_index":1,"content_index":0,"delta":"Hi",'
+        b'"logprobs":[]}\n\n'
+    )
+    head = b"".join(written("responses").partition(b"event: response.output_item.added")[:1])
+
+    translator = Translator(source="responses", target="responses", seed="s")
+    out = translator.feed(head + silent + spoken) + translator.close()
+
+    assert head + silent + spoken == out[: len(head + silent + spoken)]
+    assert 7 == payloads(out)[-1]["sequence_number"]
+    assert () == check("responses", out).violations
+
+
+def test_c1_reasoning_of_a_chat_upstream_stays_in_its_own_fields() -> None:
+    leaked = (
+        "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{}<|tool_call_end|>",
+        " So.",
+    )
+    for field in ("reasoning", "reasoning_content"):
+        pieces = [chunk({field: text}) for text in ("Hm. ", *leaked)]
+        translator = Translator(
+            source="chat",
+            target="chat",
+            model="kimi-k2",
+            tools=decode_tools(b'[{"name":"bash","input_schema":{}}]'),
+        )
+        stream = b"".join([ROLE, *pieces, chunk({}, "stop"), USAGE, DONE])
+        chunks = payloads(translator.feed(stream) + translator.close())
+
+        deltas = [one["choices"][0]["delta"] for one in chunks[:-1] if one["choices"]]
+        told = {key for delta in deltas for key in delta if "reasoning" in key}
+        assert {field} == told
+        assert "Hm.  So." == "".join(delta.get(field, "") for delta in deltas)
