@@ -1,0 +1,63 @@
+"""What must never be told: secrets that are known, and text that looks like one."""
+
+import functools
+import re
+from typing import Final, TypeAlias
+
+Secrets: TypeAlias = tuple[str, ...]
+
+REDACTED: Final = "[redacted]"
+# A secret this short may be part of a word; only the whole word is taken out.
+_SHORT: Final = 8
+
+# Text that looks like a credential, whoever's it is.  What a group holds is kept.
+_PATTERNS: Final = re.compile(
+    r"""
+      # keys by the letters that vendors put before them
+      \b(?:sk[-_]|gsk_|xai-|pplx-|nvapi-|fw_|tgp_|r8_|hf_|gh[opsu]_|github_pat_|glpat-|xox[abprs]-)
+        [A-Za-z0-9_*.\-]{8,}
+    | \bAIza[A-Za-z0-9_\-]{20,}
+    | \bAKIA[A-Z0-9]{12,}
+      # a signed token
+    | \beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-.]+
+      # what follows a word that says it is secret
+    | (?P<scheme>\b(?:bearer|basic)\s+)(?!auth)[A-Za-z0-9._~+/=\-]{6,}
+    | (?P<name>
+        \b(?:x-api-key|api[-_ ]?key|access[-_]token|auth[-_]token|authorization|client[-_]secret
+            |password|secret)\b
+        ["']?(?:\s+provided)?\s*[:=]\s*["']?
+      )
+      (?!(?:bearer|basic)\s|\[redacted\])[^\s"',;&<>{}()]{6,}
+      # a password in an address
+    | (?P<before>://)[^\s/@:]+:[^\s/@]+(?P<after>@)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_KEPT_BEFORE: Final = ("scheme", "name", "before")
+
+
+def redact(text: str, secrets: Secrets = ()) -> str:
+    """Return a text without any of `secrets`, and without what looks like a credential."""
+    known = _known(secrets)
+    if known is not None:
+        text = known.sub(REDACTED, text)
+    return _PATTERNS.sub(_kept, text)
+
+
+def _kept(match: re.Match[str]) -> str:
+    before = next((match[name] for name in _KEPT_BEFORE if match[name]), "")
+    return f"{before}{REDACTED}{match['after'] or ''}"
+
+
+@functools.lru_cache(maxsize=8)
+def _known(secrets: Secrets) -> re.Pattern[str] | None:
+    """Return what finds every secret; the longest first, for one may be the beginning of another."""
+    ordered = sorted({one for one in secrets if one}, key=len, reverse=True)
+    if not ordered:
+        return None
+    return re.compile("|".join(map(_finding, ordered)))
+
+
+def _finding(secret: str) -> str:
+    escaped = re.escape(secret)
+    return escaped if len(secret) >= _SHORT else rf"(?<!\w){escaped}(?!\w)"
