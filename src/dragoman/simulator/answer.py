@@ -1,0 +1,158 @@
+"""From a request's bytes to the bytes that answer it: pure, so the same request has the same answer."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from dragoman.dialects import dialect as find_dialect
+from dragoman.errors import DragomanError, Malformed
+from dragoman.limits import DEFAULT_LIMITS
+from dragoman.simulator import quirks, shorten, voices
+from dragoman.simulator.behaviour import compose
+from dragoman.simulator.names import parse_model
+from dragoman.simulator.play import Asked, Delivery, Fields, Play
+from dragoman.simulator.render import render
+from dragoman.simulator.reply import Reply
+from dragoman.turn.request import DialectName, Request
+
+SSE: Final = "text/event-stream; charset=utf-8"
+JSON: Final = "application/json"
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What is sent, and how."""
+
+    status: int = 200
+    headers: dict[str, str]
+    writes: Sequence[bytes]  # one write each
+    length: int | None = None  # of the whole body, if it is told in advance
+    pace: float = 0.0
+    slow: float = 0.0
+    ending: Literal["end", "cut", "reset", "stall"] = "end"
+
+
+def read(dialect: DialectName, body: bytes) -> Asked:
+    """Read a request, strictly.
+
+    Raises:
+        Malformed: it is not of the dialect; carries the path.
+        TooLarge: it passes `max_request_bytes`.
+    """
+    request = find_dialect(dialect).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
+    _refuse_what_is_not_played(request)
+    fields: Fields = msgspec.json.decode(body)
+    name = parse_model(request.model)
+    return Asked(request=request, fields=fields, seed=seed_of(dialect, body), family=name.family)
+
+
+def seed_of(dialect: str, body: bytes) -> str:
+    return hashlib.sha256(dialect.encode() + b"\0" + body).hexdigest()
+
+
+def answer(
+    asked: Asked, attempt: int, *, reply: Reply | None = None, more: quirks.Asked = ()
+) -> Answer:
+    """Answer a request; `attempt` counts requests of the same bytes, from 1.
+
+    A `reply` is said in place of the model's own, with the quirks `more` beside those of its name.
+
+    Raises:
+        Malformed: the model's name or a directive is not understood.
+    """
+    wanted = (*parse_model(asked.request.model).quirks, *more)
+    quirks.check(wanted)
+    said = compose(asked) if reply is None else reply
+    play = Play(asked=asked, reply=said, delivery=Delivery(stream=asked.request.stream))
+    return send(finished(play, quirks.due(wanted, asked.request.dialect, attempt)))
+
+
+def finished(play: Play, wanted: quirks.Asked) -> Play:
+    """Let quirks, stop sequences, the model's grammar and the limit of tokens act, in that order.
+
+    Raises:
+        Malformed: a quirk's value is not one it takes.
+    """
+    play = quirks.apply(play, wanted, "said")
+    request = play.asked.request
+    play = structs.replace(play, reply=shorten.at_stop(play.reply, request.stop))
+    play = quirks.apply(render(play), wanted, "written")
+    return structs.replace(play, reply=shorten.to_tokens(play.reply, request.max_output))
+
+
+def send(play: Play) -> Answer:
+    """Return what is sent for an answer."""
+    how = play.delivery
+    headers = request_ids(play.asked.id)
+    if how.retry_after and how.error:
+        headers["retry-after"] = how.retry_after
+    if how.error:
+        body = voices.error(play.asked.request.dialect, how.error, request_id=play.asked.id)
+        status = 200 if how.error_in_ok else how.error
+        headers["content-type"] = JSON
+        return _stopped(
+            Answer(status=status, headers=headers, writes=[body], length=len(body)), how
+        )
+    if not how.stream:
+        body = voices.body(play)
+        headers["content-type"] = JSON
+        return _stopped(Answer(headers=headers, writes=[body], length=len(body)), how)
+    headers |= {"content-type": SSE, "cache-control": "no-cache", "x-accel-buffering": "no"}
+    return _stopped(Answer(headers=headers, writes=voices.stream(play)), how)
+
+
+def refusal(dialect: DialectName, error: DragomanError, seed: str) -> Answer:
+    """Answer a request that was not understood."""
+    path, code = "", ""
+    if isinstance(error, Malformed):
+        path, code = error.path.removeprefix("$").removeprefix("."), error.code
+    status = error.http_status
+    body = voices.error(
+        dialect, status, request_id=seed[:24], says=str(error), code=code, param=path
+    )
+    headers = {**request_ids(seed[:24]), "content-type": JSON}
+    return Answer(status=status, headers=headers, writes=[body], length=len(body))
+
+
+def request_ids(seed: str) -> dict[str, str]:
+    return {"request-id": f"req_{seed}", "x-request-id": f"req_{seed}"}
+
+
+def _stopped(whole: Answer, how: Delivery) -> Answer:
+    """Cut the writes as the delivery says, and end them where it says."""
+    writes = list(whole.writes)
+    total = sum(map(len, writes))
+    at = how.stop_at if how.stop_at >= 0 else total // 2
+    ending: Literal["end", "cut", "reset", "stall"] = "end"
+    if how.stop and at < total:
+        ending = how.stop
+        writes = list(_first(writes, at))
+    match how.writes:
+        case "all":
+            writes = [b"".join(writes)]
+        case "byte":
+            joined = b"".join(writes)
+            writes = [joined[at : at + 1] for at in range(len(joined))]
+        case "event" if how.batch > 1:
+            starts = range(0, len(writes), how.batch)
+            writes = [b"".join(writes[at : at + how.batch]) for at in starts]
+    return structs.replace(whole, writes=writes, pace=how.pace, slow=how.slow, ending=ending)
+
+
+def _first(writes: Sequence[bytes], left: int) -> Iterator[bytes]:
+    for one in writes:
+        if left <= 0:
+            return
+        yield one[:left]
+        left -= len(one)
+
+
+def _refuse_what_is_not_played(request: Request) -> None:
+    if request.count != 1:
+        raise Malformed("the simulator gives one answer a request", path="$.n")
+    if request.previous_id:
+        reason = f"no response `{request.previous_id}`: the simulator keeps none"
+        code = "previous_response_not_found"
+        raise Malformed(reason, path="$.previous_response_id", code=code)

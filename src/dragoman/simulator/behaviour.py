@@ -1,0 +1,163 @@
+"""What the played model says: text without tools, calls with them, text again once they have answered."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from dragoman.simulator import directives
+from dragoman.simulator.conversation import Prompt, prompts
+from dragoman.simulator.directives import AskedCall, Step
+from dragoman.simulator.play import Asked, Json
+from dragoman.simulator.reply import Call, Reply
+from dragoman.simulator.samples import sample
+from dragoman.simulator.voices.frames import encode_body
+from dragoman.turn.events import Flavor
+from dragoman.turn.request import Request, Tool
+
+_SHORT: Final = 120  # characters of what the user said that are repeated
+_CALLABLE: Final = frozenset({Flavor.FUNCTION, Flavor.CUSTOM})
+
+
+def compose(asked: Asked) -> Reply:
+    """Return what the model answers, before any quirk.
+
+    Raises:
+        Malformed: a directive is not understood.
+    """
+    conversation = prompts(asked.request)
+    step = directives.due(conversation)
+    if step is not None:
+        return _directed(asked, step)
+    thought = _thought(conversation[-1]) if _thinks(asked.request) else ""
+    if _calls_now(asked.request, conversation[-1]):
+        tools = callable_tools(asked.request)
+        tool = _chosen(tools, conversation[-1].text)
+        return Reply(
+            reasoning=thought,
+            text=f"I will use `{tool.name}`.",
+            calls=(plausible_call(asked, tool, 0),),
+            finish="tool_calls",
+        )
+    return Reply(reasoning=thought, text=_answer(asked.request, conversation))
+
+
+def callable_tools(request: Request) -> list[Tool]:
+    """Return the tools that the model may call, by the request's own choice."""
+    choice = request.tool_choice
+    tools = [tool for tool in request.tools if not tool.server and tool.flavor in _CALLABLE]
+    if choice is None:
+        return tools
+    if choice.mode == "none":
+        return []
+    if choice.mode == "tool":
+        return [tool for tool in tools if tool.name == choice.name]
+    return [tool for tool in tools if not choice.allowed or tool.name in choice.allowed]
+
+
+def plausible_call(asked: Asked, tool: Tool, number: int) -> Call:
+    """Return a call of a tool, made from its schema."""
+    if tool.flavor is Flavor.CUSTOM:
+        arguments = f"example input of {tool.name}"
+    else:
+        schema: Json = msgspec.json.decode(tool.schema) if tool.schema is not None else {}
+        if isinstance(schema, dict):
+            schema.setdefault("type", "object")
+        arguments = _json(sample(schema, name=tool.name, variant=number))
+    return Call(
+        id=call_id(asked, number),
+        name=tool.name,
+        arguments=arguments,
+        flavor=tool.flavor,
+        namespace=tool.namespace,
+    )
+
+
+def call_id(asked: Asked, number: int) -> str:
+    """Return the id of a call: of this request and no other."""
+    digest = hashlib.sha256(f"{asked.seed}/{number}".encode()).hexdigest()[:24]
+    return f"toolu_{digest}" if asked.request.dialect == "anthropic" else f"call_{digest}"
+
+
+def asked_calls(asked: Asked, calls: Sequence[AskedCall]) -> tuple[Call, ...]:
+    """Return calls whose names and arguments are given."""
+    known = {tool.name: tool for tool in asked.request.tools}
+    out = []
+    for number, call in enumerate(calls):
+        tool = known.get(call.name)
+        custom = isinstance(call.arguments, str)
+        out.append(
+            Call(
+                id=call_id(asked, number),
+                name=call.name,
+                arguments=call.arguments
+                if isinstance(call.arguments, str)
+                else _json(call.arguments),
+                flavor=Flavor.CUSTOM if custom else Flavor.FUNCTION,
+                namespace=tool.namespace if tool is not None else "",
+            )
+        )
+    return tuple(out)
+
+
+def _directed(asked: Asked, step: Step) -> Reply:
+    return Reply(
+        reasoning=step.think,
+        text=step.say,
+        calls=asked_calls(asked, step.calls),
+        finish="tool_calls" if step.calls else "stop",
+    )
+
+
+def _json(value: Json) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _thinks(request: Request) -> bool:
+    wish = request.reasoning
+    if wish.mode == "off" or wish.effort == "none":
+        return False
+    return wish.mode in ("auto", "budget", "effort") or wish.show in ("summary", "full")
+
+
+def _calls_now(request: Request, last: Prompt) -> bool:
+    if not callable_tools(request):
+        return False
+    choice = request.tool_choice
+    forced = choice is not None and choice.mode in ("required", "tool")
+    return forced or not last.results
+
+
+def _chosen(tools: list[Tool], text: str) -> Tool:
+    """Return the tool that the user's text names, or the first."""
+    named = [tool for tool in tools if tool.name in text]
+    return max(named, key=lambda tool: len(tool.name)) if named else tools[0]
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHORT else f"{line[:_SHORT]}…"
+
+
+def _thought(last: Prompt) -> str:
+    if last.results:
+        return "The tools have answered. I can tell the user what they said."
+    return f"The user says: {_short(last.text)} Let me think about what is wanted."
+
+
+def _answer(request: Request, conversation: list[Prompt]) -> str:
+    if request.format.kind == "json_schema" and request.format.schema is not None:
+        return _json(sample(msgspec.json.decode(request.format.schema), name="answer"))
+    last = conversation[-1]
+    if request.format.kind == "json_object":
+        return encode_body({"answer": _short(last.text)}).decode()
+    if last.results:
+        told = " ".join(f"{one.name} returned: {_short(one.text)}." for one in last.results)
+        return f"The tools have answered. {told} That is all I need."
+    words = len(last.text.split())
+    return (
+        f"You said: {_short(last.text)} "
+        f"I count {words} words, and this is answer number {len(conversation)}. "
+        "I am a simulated model: I answer the same to the same words."
+    )

@@ -1,0 +1,67 @@
+"""The quirks that a model's name can ask for.
+
+They act in the order of this table, whatever their order in the name.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from dragoman.errors import Malformed
+from dragoman.simulator.play import Play
+from dragoman.simulator.quirks import saying, sending, writing
+from dragoman.simulator.quirks.quirk import Quirk, number
+from dragoman.turn.request import DialectName
+
+QUIRKS: Final[dict[str, Quirk]] = {
+    row.name: row for row in (*saying.ROWS, *writing.ROWS, *sending.ROWS)
+}
+_MAX_FAILURES: Final = 1_000
+
+Asked = Sequence[tuple[str, str]]  # names and values
+
+
+def check(asked: Asked) -> None:
+    """Refuse what is no quirk.
+
+    Raises:
+        Malformed: it is not in the table, or has a value and takes none, or the other way round.
+    """
+    for name, value in asked:
+        quirk = QUIRKS.get(name)
+        if quirk is None:
+            raise Malformed(
+                f"the simulator has no quirk `{name}`; there are {', '.join(QUIRKS)}",
+                path="$.model",
+                code="model_not_found",
+            )
+        if bool(value) != bool(quirk.value) and not quirk.value.startswith("["):
+            raise Malformed(f"quirk `{name}` is written `{quirk.usage}`", path="$.model")
+
+
+def apply(play: Play, asked: Asked, moment: Literal["said", "written"]) -> Play:
+    """Let the quirks of one moment act.
+
+    Raises:
+        Malformed: a value is not one the quirk takes.
+    """
+    values = dict(asked)
+    for name, quirk in QUIRKS.items():
+        if name in values and quirk.moment == moment:
+            play = quirk.act(play, values[name])
+    return play
+
+
+def due(asked: Asked, dialect: DialectName, attempt: int) -> Asked:
+    """Return the quirks for the `attempt`-th request of the same body, from 1.
+
+    Raises:
+        Malformed: `fail` has no number.
+    """
+    value = dict(asked).get("fail")
+    if value is None:
+        return asked
+    if attempt > number(value, "fail", most=_MAX_FAILURES):
+        return [(name, one) for name, one in asked if not QUIRKS[name].fault]
+    if any(QUIRKS[name].fault for name, _ in asked if name != "fail"):
+        return asked
+    return [*asked, ("error", "529" if dialect == "anthropic" else "503")]

@@ -1,0 +1,158 @@
+"""Quirks of what the model says."""
+
+from typing import Final
+
+import msgspec
+from msgspec import structs
+
+from dragoman.errors import Malformed
+from dragoman.simulator import shorten
+from dragoman.simulator.behaviour import callable_tools, plausible_call
+from dragoman.simulator.native.family import dumps
+from dragoman.simulator.play import Fields, Json, Play
+from dragoman.simulator.quirks.quirk import Quirk, number
+from dragoman.simulator.render import arguments_of
+from dragoman.simulator.reply import Call, Reply
+from dragoman.simulator.voices.frames import encode_body
+from dragoman.turn.events import Flavor
+from dragoman.turn.request import Tool
+
+_THOUGHT: Final = "Let me think about this. I know what to do."
+_LINE: Final = 'The quick brown fox jumps over the lazy dog, and "quotes" and é too.\n'
+_MAX_KB: Final = 65_536
+_MAX_CALLS: Final = 1_000
+
+
+def _said(play: Play, reply: Reply) -> Play:
+    return structs.replace(play, reply=reply)
+
+
+def _think(play: Play, _value: str) -> Play:
+    return _said(play, structs.replace(play.reply, reasoning=play.reply.reasoning or _THOUGHT))
+
+
+def _think_tags(play: Play, _value: str) -> Play:
+    reply = play.reply
+    text = f"<think>{reply.reasoning or _THOUGHT}</think>\n\n{reply.text}"
+    return _said(play, structs.replace(reply, reasoning="", text=text))
+
+
+def _parallel(play: Play, value: str) -> Play:
+    """Make as many calls, unless the request wants one at a time."""
+    wanted = number(value, "parallel", most=_MAX_CALLS)
+    tools = callable_tools(play.asked.request)
+    if not play.reply.calls or not tools or play.asked.request.parallel is False:
+        return play
+    given = play.reply.calls[:wanted]
+    more = [
+        plausible_call(play.asked, tools[at % len(tools)], at) for at in range(len(given), wanted)
+    ]
+    return _said(play, structs.replace(play.reply, calls=(*given, *more)))
+
+
+def _text(play: Play, value: str) -> Play:
+    size = number(value, "text", most=_MAX_KB) * 1024
+    return _said(play, structs.replace(play.reply, text=_filling(size)))
+
+
+def _args(play: Play, value: str) -> Play:
+    size = number(value, "args", most=_MAX_KB) * 1024
+    tools = {tool.name: tool for tool in play.asked.request.tools}
+    calls = tuple(_enlarged(call, tools.get(call.name), size) for call in play.reply.calls)
+    return _said(play, structs.replace(play.reply, calls=calls))
+
+
+def _enlarged(call: Call, tool: Tool | None, size: int) -> Call:
+    if call.flavor is Flavor.CUSTOM:
+        return structs.replace(call, arguments=_filling(size))
+    arguments = arguments_of(call)
+    arguments[_text_argument(arguments, tool)] = _filling(size)
+    return structs.replace(call, arguments=encode_body(arguments).decode())
+
+
+def _text_argument(arguments: Fields, tool: Tool | None) -> str:
+    """Return the name of an argument that takes text."""
+    schema: Json = msgspec.json.decode(tool.schema) if tool and tool.schema is not None else {}
+    known = schema.get("properties") if isinstance(schema, dict) else None
+    for name, inner in known.items() if isinstance(known, dict) else ():
+        if isinstance(inner, dict) and inner.get("type") == "string" and "enum" not in inner:
+            return name
+    return next((name for name, one in arguments.items() if isinstance(one, str)), "content")
+
+
+def _filling(size: int) -> str:
+    return (_LINE * (size // len(_LINE) + 1))[:size]
+
+
+def _ids(play: Play, value: str) -> Play:
+    calls = tuple(structs.replace(call, id=value) for call in play.reply.calls)
+    return _said(play, structs.replace(play.reply, calls=calls))
+
+
+def _structural(play: Play, _value: str) -> Play:
+    return structs.replace(play, asked=structs.replace(play.asked, family=""))
+
+
+def _leak_reasoning(play: Play, _value: str) -> Play:
+    if not play.asked.family:
+        raise Malformed("only a family that writes calls as text can leak them into its reasoning")
+    return structs.replace(play, style=structs.replace(play.style, leak=True))
+
+
+def _leak_both(play: Play, value: str) -> Play:
+    play = _leak_reasoning(play, value)
+    style = structs.replace(play.style, reasoning_fields=("reasoning", "reasoning_content"))
+    return structs.replace(play, style=style)
+
+
+def _refuse(play: Play, _value: str) -> Play:
+    text = play.reply.text[: len(play.reply.text) // 2]
+    return _said(play, structs.replace(play.reply, text=text, calls=(), finish="content_filter"))
+
+
+def _length(play: Play, _value: str) -> Play:
+    return _said(play, shorten.inside_call(play.reply))
+
+
+def _bad_json(play: Play, _value: str) -> Play:
+    """Spoil the arguments: of structural calls, and of calls written with JSON."""
+    reply = play.reply
+    calls = tuple(structs.replace(one, arguments=_spoilt(one.arguments)) for one in reply.calls)
+    text, reasoning = reply.text, reply.reasoning
+    for call in reply.written:
+        good = dumps(arguments_of(call))
+        text = text.replace(good, _spoilt(good))
+        reasoning = reasoning.replace(good, _spoilt(good))
+    return _said(play, structs.replace(reply, calls=calls, text=text, reasoning=reasoning))
+
+
+def _spoilt(arguments: str) -> str:
+    return f"{arguments[:-1]}, oops}}"
+
+
+ROWS: Final = (
+    Quirk("structural", "", "calls are structural, whatever the family", _structural),
+    Quirk("leak-reasoning", "", "calls as text stand in the reasoning", _leak_reasoning),
+    Quirk(
+        "leak-both",
+        "",
+        "the same, in Chat's `reasoning` and `reasoning_content` at once",
+        _leak_both,
+    ),
+    Quirk("think", "", "it thinks, asked or not", _think),
+    Quirk(
+        "think-tags",
+        "",
+        "its thoughts stand in the text, between <think> and </think>",
+        _think_tags,
+    ),
+    Quirk("parallel", "N", "it makes N calls in one answer", _parallel),
+    Quirk("args", "KB", "one argument of each call is a text of that size", _args),
+    Quirk("text", "KB", "its text is of that size", _text),
+    Quirk("ids", "X", "every call has the id X", _ids),
+    Quirk("refuse", "", "a content filter ends the answer", _refuse),
+    Quirk(
+        "bad-json-args", "", "the arguments of calls are not JSON", _bad_json, "written", fault=True
+    ),
+    Quirk("length", "", "the limit of tokens ends the answer inside a call", _length, "written"),
+)

@@ -1,0 +1,43 @@
+"""Calls as text: from structural ones to what the model's family writes."""
+
+from typing import Final
+
+import msgspec
+from msgspec import structs
+
+from dragoman.simulator.conversation import calls_made
+from dragoman.simulator.native import FAMILIES
+from dragoman.simulator.native.family import Arguments
+from dragoman.simulator.native.family import Call as NativeCall
+from dragoman.simulator.play import Play
+from dragoman.simulator.reply import Call
+from dragoman.turn.events import Flavor
+
+_ARGUMENTS: Final[msgspec.json.Decoder[Arguments]] = msgspec.json.Decoder(dict)
+
+
+def arguments_of(call: Call) -> Arguments:
+    """Return a call's arguments as the object that its text is."""
+    if call.flavor is Flavor.CUSTOM:
+        return {"input": call.arguments}
+    return _ARGUMENTS.decode(call.arguments)
+
+
+def render(play: Play) -> Play:
+    """Write the calls as text, if the model has a grammar of its own."""
+    reply = play.reply
+    if not play.asked.family or not reply.calls:
+        return play
+    family = FAMILIES[play.asked.family]
+    calls = reply.calls[: family.most]
+    before = calls_made(play.asked.request)
+    native = family.render([NativeCall(one.name, arguments_of(one), before) for one in calls])
+    if play.style.leak:
+        lead = f"{reply.reasoning}\n" if reply.reasoning and family.before else ""
+        reply = structs.replace(reply, reasoning=lead + native)
+    else:
+        lead = f"{reply.text}\n" if reply.text and family.before else ""
+        reply = structs.replace(reply, text=lead + native)
+    return structs.replace(
+        play, reply=structs.replace(reply, calls=(), written=calls, finish="stop")
+    )

@@ -1,0 +1,137 @@
+"""The model's voice in Chat Completions."""
+
+from typing import Final
+
+from dragoman.simulator.play import CREATED, Fields, Frame, FrameKind, Json, Play
+from dragoman.simulator.reply import Call
+from dragoman.simulator.tokens import pieces
+from dragoman.simulator.voices.arguments import as_object
+from dragoman.simulator.voices.frames import in_turns
+from dragoman.simulator.voices.usage import input_tokens
+from dragoman.turn.events import Flavor
+
+DONE: Final = Frame(kind="done", raw=b"data: [DONE]\n\n")
+_FINISH: Final = {
+    "stop": "stop",
+    "stop_sequence": "stop",
+    "refusal": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+}
+
+
+def frames(play: Play) -> list[Frame]:
+    """Return the events of a streamed answer."""
+    style, reply = play.style, play.reply
+    empty = None if style.null_content else ""
+    out = [_chunk(play, "start", {"role": "assistant", "content": empty})]
+    out += [
+        _chunk(play, "delta", dict.fromkeys(style.reasoning_fields, piece))
+        for piece in pieces(reply.reasoning, style.piece)
+    ]
+    out += [_chunk(play, "delta", {"content": piece}) for piece in pieces(reply.text, style.piece)]
+    calls = [_call(play, number, call) for number, call in enumerate(reply.calls)]
+    out += in_turns(calls) if style.interleave else [one for each in calls for one in each]
+    out.append(_chunk(play, "finish", {}, _finish(play)))
+    if style.usage and play.asked.request.include_usage:
+        usage = {**_head(play), "choices": [], "usage": _usage(play)}
+        out.append(Frame(kind="usage", data=usage))
+    out.append(DONE)
+    return out
+
+
+def body(play: Play) -> Fields:
+    """Return a complete answer."""
+    reply, style = play.reply, play.style
+    message: Fields = {"role": "assistant", "content": reply.text, "refusal": None}
+    if not reply.text and (reply.calls or style.null_content):
+        message["content"] = None
+    if reply.reasoning:
+        message.update(dict.fromkeys(style.reasoning_fields, reply.reasoning))
+    if reply.calls:
+        message["tool_calls"] = [
+            {"id": call.id, **_function(call, _arguments(play, call))} for call in reply.calls
+        ]
+    choice: Fields = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _finish(play),
+    }
+    out: Fields = {**_head(play), "object": "chat.completion", "choices": [choice]}
+    if style.usage:
+        out["usage"] = _usage(play)
+    return out
+
+
+def failure(code: str | None, kind: str, message: str) -> list[Frame]:
+    """Return how a stream tells that it failed."""
+    return [Frame(kind="error", data=error(message, kind, code)), DONE]
+
+
+def error(message: str, kind: str, code: str | None, param: str | None = None) -> Fields:
+    """Return the body of an error."""
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def _head(play: Play) -> Fields:
+    return {
+        "id": f"chatcmpl-{play.asked.id}",
+        "object": "chat.completion.chunk",
+        "created": CREATED,
+        "model": play.asked.request.model,
+        "system_fingerprint": "fp_simulator",
+    }
+
+
+def _chunk(play: Play, kind: FrameKind, delta: Fields, finish: str | None = None) -> Frame:
+    choice: Fields = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    data: Fields = {**_head(play), "choices": [choice]}
+    if play.style.usage and play.asked.request.include_usage:
+        data["usage"] = None
+    return Frame(kind=kind, data=data)
+
+
+def _call(play: Play, number: int, call: Call) -> list[Frame]:
+    index = 0 if play.style.index_zero else number
+    head: Fields = {"index": index, "id": call.id}
+    if play.style.object_arguments:
+        return [_calls(play, "delta", {**head, **_function(call, _arguments(play, call))})]
+    out = [_calls(play, "open", {**head, **_function(call, "")})]
+    size = 0 if play.style.whole_arguments else play.style.piece
+    kind, field = ("custom", "input") if call.flavor is Flavor.CUSTOM else ("function", "arguments")
+    out += [
+        _calls(play, "delta", {"index": index, kind: {field: piece}})
+        for piece in pieces(call.arguments, size)
+    ]
+    return out
+
+
+def _calls(play: Play, kind: FrameKind, call: Fields) -> Frame:
+    return _chunk(play, kind, {"tool_calls": [call]})
+
+
+def _function(call: Call, arguments: Json) -> Fields:
+    if call.flavor is Flavor.CUSTOM:
+        return {"type": "custom", "custom": {"name": call.name, "input": arguments}}
+    return {"type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _arguments(play: Play, call: Call) -> Json:
+    return as_object(call) if play.style.object_arguments else call.arguments
+
+
+def _finish(play: Play) -> str:
+    return play.style.finish or _FINISH[play.reply.finish]
+
+
+def _usage(play: Play) -> Fields:
+    read, written = input_tokens(play.asked), play.reply.output_tokens
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": read + written,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": play.reply.reasoning_tokens},
+    }
