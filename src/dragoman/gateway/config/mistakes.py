@@ -25,7 +25,7 @@ class Mistake(Struct, frozen=True):
     def __str__(self) -> str:
         where = f"{self.path}: " if self.path else ""
         tail = f"; {self.suggestion}" if self.suggestion else ""
-        return f"{where}{self.message}{tail}"
+        return one_line(f"{where}{self.message}{tail}")
 
 
 class Mistakes(ConfigError):
@@ -44,8 +44,13 @@ class Mistakes(ConfigError):
         return f"{len(self.mistakes)} mistakes{where}:{lines}"
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a question with the nearest known word, or nothing if none is near."""
+def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return a question with the nearest known words, or nothing if none is near."""
     by_lower = {one.lower(): one for one in known}
-    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f"did you mean `{by_lower[near[0]]}`?" if near else ""
+    near = get_close_matches(word.lower(), by_lower, n=2, cutoff=cutoff)
+    return f"did you mean {' or '.join(f'`{by_lower[one]}`' for one in near)}?" if near else ""
+
+
+def one_line(text: str) -> str:
+    """Return a text that cannot break its line or upset a terminal."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

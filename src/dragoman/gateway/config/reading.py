@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, cast
 
 from msgspec import Struct, inspect
 
-from dragoman.gateway.config.mistakes import Mistake, Problem, did_you_mean
+from dragoman.gateway.config.mistakes import Mistake, Problem, did_you_mean, one_line
 from dragoman.gateway.config.settings import Key, Secret, Settings, TextKind
 from dragoman.gateway.config.surroundings import Surroundings, find_secret, is_reference
 from dragoman.gateway.config.texts import judge
@@ -318,8 +318,7 @@ def _told(value: Value) -> str:
 
 
 def _shortened(text: str) -> str:
-    # A line break or worse would spoil the message's line.
-    clean = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    clean = one_line(text)
     return clean if len(clean) <= _SHOWN else f"{clean[: _SHOWN - 1]}…"
 
 
@@ -348,10 +347,11 @@ def _suggested(name: str, fields: Mapping[str, inspect.Field]) -> str:
     meant = _MEANT.get(name.lower().replace("-", "_"))
     if meant in fields:
         return f"did you mean `{meant}`?"
-    if near := did_you_mean(name, fields):
+    if near := did_you_mean(name, fields, cutoff=0.7):
         return near
-    homes = _HOMES.get(name, [])
-    return f"it belongs into {' or '.join(homes[:3])}" if homes else ""
+    if name not in _HOMES:
+        return did_you_mean(name, _HOMES, cutoff=0.75)
+    return f"it belongs into {' or '.join(_HOMES[name][:3])}"
 
 
 def _example(name: str) -> str:
