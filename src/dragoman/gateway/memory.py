@@ -1,0 +1,255 @@
+"""Reasoning that stood before tool calls, for clients that do not send it back.
+
+Some upstreams demand their reasoning on every later request of a tool loop, and many clients drop it.
+What was said before a call is remembered under the call's id as the client saw it, and put back when
+the client sends that call.  In this process alone, for a while, and never more than the bounds allow.
+
+    memory = ReasoningMemory(entries=…, seconds=…)
+    changed = memory.restore(request, owner, profile.origin)  # for `write_request(changed=…)`
+    watchers = memory.watchers(request, owner, profile)       # for `Translator(watchers=…)`
+
+Upstreams that number their calls use the same ids in every conversation.  So a memory also knows how
+the conversation began and what the call said.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dragoman.gateway.witness import MAX_ARGUMENTS, Parts, Witness
+from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.stage import Stage
+from dragoman.turn.request import (
+    ASSISTANT,
+    USER,
+    OpaqueState,
+    Part,
+    ReasoningPart,
+    Request,
+    TextPart,
+    ToolCallPart,
+    Turn,
+)
+
+# All that is remembered, in characters: a few hundred long sessions.
+_MAX_CHARS: Final = 64 * 1024 * 1024
+_ENTRY_CHARS: Final = 512  # what an entry takes beside its text
+_MAX_IDS: Final = 10_000  # shortened ids
+# Conversations that begin alike and have calls of the same id and different arguments.
+_MAX_ALIKE: Final = 4
+_SHORTENED: Final = "gh-"
+_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+
+Place: TypeAlias = tuple[str, str, int]  # owner, origin, and how the conversation began
+
+
+class Recollection(Struct, frozen=True):
+    """What came with one call."""
+
+    before: tuple[ReasoningPart, ...]  # reasoning before the text that led to the call
+    after: tuple[ReasoningPart, ...]  # reasoning between that text and the call
+    signature: tuple[OpaqueState, ...]  # state of the call itself
+    written: int  # hash of the arguments as they were written
+    meant: int  # and of what they mean, for clients that write them anew
+
+    @property
+    def signed(self) -> bool:
+        """There is reasoning that its upstream signed."""
+        return any(part.opaque for part in (*self.before, *self.after))
+
+    @property
+    def size(self) -> int:
+        parts = (*self.before, *self.after)
+        states = [state for part in parts for state in part.opaque] + [*self.signature]
+        texts = sum(len(one.text) for part in parts for one in part.segments)
+        return _ENTRY_CHARS + texts + sum(len(state.data) for state in states)
+
+
+_NOTHING: Final = Recollection((), (), (), 0, 0)
+
+
+class _Slot(Struct):
+    """What is known of calls with one id at one place."""
+
+    expires: float
+    known: tuple[Recollection, ...]  # the latest last
+
+    @property
+    def size(self) -> int:
+        return sum(one.size for one in self.known)
+
+
+class ReasoningMemory:
+    """Remember for at most `seconds` since the last use; what was not used longest goes first."""
+
+    def __init__(
+        self, *, entries: int, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._max_entries = entries  # 0: remember no reasoning
+        self._seconds = seconds
+        self._clock = clock
+        self._slots: OrderedDict[tuple[Place, str], _Slot] = OrderedDict()  # by last use
+        self._chars = 0  # of all slots
+        # Native ids, by owner and shortened id.
+        self._ids: OrderedDict[tuple[str, str], str] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    # --- collecting -----------------------------------------------------------------------------
+
+    def watchers(self, request: Request, owner: str, profile: Profile) -> tuple[Stage, ...]:
+        """Return who is to see the events of the answer to a request; nobody, if there can be no calls.
+
+        `request` is what was asked of the upstream, with ids as the client knows them.
+        """
+        if not request.tools and not request.has_calls:
+            return ()
+        place = (owner, profile.origin, _beginning(request))
+
+        def note_call(call_id: str, native: str) -> None:
+            if call_id.startswith(_SHORTENED):
+                self._note_id((owner, call_id), native)
+
+        def note(call_id: str, arguments: str, parts: Parts) -> None:
+            before, after, signature = parts
+            written, meant = hash(arguments), hash(_meaning(arguments))
+            self._remember((place, call_id), Recollection(before, after, signature, written, meant))
+
+        witness = Witness(
+            request.call_ids,
+            note_call,
+            note if self._max_entries else None,
+            replays=profile.replay_reasoning != "never",
+        )
+        return (witness,)
+
+    def _note_id(self, key: tuple[str, str], native: str) -> None:
+        self._ids[key] = native
+        self._ids.move_to_end(key)
+        while len(self._ids) > _MAX_IDS:
+            self._ids.popitem(last=False)
+
+    def _remember(self, key: tuple[Place, str], one: Recollection) -> None:
+        known: tuple[Recollection, ...] = ()
+        if (slot := self._slots.pop(key, None)) is not None:
+            self._chars -= slot.size
+            known = tuple(other for other in slot.known if other.meant != one.meant)
+        slot = _Slot(self._clock() + self._seconds, (*known[1 - _MAX_ALIKE :], one))
+        self._slots[key] = slot
+        self._chars += slot.size
+        while len(self._slots) > self._max_entries or self._chars > _MAX_CHARS:
+            self._chars -= self._slots.popitem(last=False)[1].size
+        self._drop_expired()
+
+    def _drop_expired(self) -> None:
+        now = self._clock()
+        while self._slots and next(iter(self._slots.values())).expires <= now:
+            self._chars -= self._slots.popitem(last=False)[1].size
+
+    # --- giving back ----------------------------------------------------------------------------
+
+    def known_ids(self, request: Request, owner: str) -> dict[str, str]:
+        """Return the native ids behind the shortened ones of a request, as far as remembered."""
+        if not self._ids:
+            return {}
+        shortened = (one for one in request.call_ids if one.startswith(_SHORTENED))
+        return {one: self._ids[owner, one] for one in shortened if (owner, one) in self._ids}
+
+    def restore(self, request: Request, owner: str, origin: str) -> Request:
+        """Return the request with the reasoning that its client left out, the same one if there is none.
+
+        A turn gets the same reasoning, at the same place, on every request.
+        """
+        self._drop_expired()
+        if not self._slots:
+            return request
+        place: Place | None = None
+        turns: list[Turn] | None = None
+        for at, turn in enumerate(request.turns):
+            if turn.role is not ASSISTANT or not any(map(_is_call, turn.parts)):
+                continue
+            if place is None:
+                place = (owner, origin, _beginning(request))
+            parts = self._restored(turn.parts, place)
+            if parts is not turn.parts:
+                turns = turns if turns is not None else list(request.turns)
+                turns[at] = replace(turn, parts=parts)
+        return request if turns is None else replace(request, turns=tuple(turns))
+
+    def _restored(self, parts: tuple[Part, ...], place: Place) -> tuple[Part, ...]:
+        """Return the parts of a turn with what is remembered of its calls, or the same."""
+        known = [self._find(part, place) for part in parts if isinstance(part, ToolCallPart)]
+        while known and known[0] is None:
+            known.pop(0)  # calls that were made before any reasoning
+        found = [one for one in known if one is not None]
+        if not found or len(found) < len(known):
+            return parts  # a part of the whole would be another thought
+        thoughts = [part for part in parts if isinstance(part, ReasoningPart)]
+        if any(part.opaque for part in thoughts):
+            return parts  # the client sends it back
+        # Text that came back is as good as ours, unless it must be signed.
+        fills = not thoughts or any(one.signed for one in found)
+        return _filled(parts, found, fills=fills)
+
+    def _find(self, call: ToolCallPart, place: Place) -> Recollection | None:
+        key = (place, call.id)
+        slot = self._slots.get(key)
+        if slot is None:
+            return None
+        arguments = call.arguments[:MAX_ARGUMENTS]
+        for one in reversed(slot.known):
+            if one.written == hash(arguments) or one.meant == hash(_meaning(arguments)):
+                slot.expires = self._clock() + self._seconds
+                self._slots.move_to_end(key)
+                return one
+        return None
+
+
+def _filled(
+    parts: tuple[Part, ...], found: Sequence[Recollection], *, fills: bool
+) -> tuple[Part, ...]:
+    """Put what is remembered of the last calls of a turn among its parts; the same if that is nothing."""
+    unknown = sum(map(_is_call, parts)) - len(found)
+    remembered = iter((*((_NOTHING,) * unknown), *found))
+    out: list[Part] = []
+    begin = 0  # of what leads to the next call
+    for part in parts:
+        if fills and isinstance(part, ReasoningPart):
+            continue
+        if not isinstance(part, ToolCallPart):
+            out.append(part)
+            continue
+        one = next(remembered)
+        if fills:
+            out[begin:begin] = one.before
+            out += one.after
+        signs = one.signature and not part.opaque
+        out.append(replace(part, opaque=one.signature) if signs else part)
+        begin = len(out)
+    return parts if out == list(parts) else tuple(out)
+
+
+def _is_call(part: Part) -> bool:
+    return isinstance(part, ToolCallPart)
+
+
+def _beginning(request: Request) -> int:
+    """Return what tells conversations apart: the first that a user said."""
+    for turn in request.turns:
+        if turn.role is USER:
+            return hash(tuple(part.text for part in turn.parts if isinstance(part, TextPart)))
+    return 0
+
+
+def _meaning(arguments: str) -> bytes | str:
+    """Return the same for arguments that are written differently and mean the same."""
+    try:
+        return _ENCODER.encode(msgspec.json.decode(arguments))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return arguments
