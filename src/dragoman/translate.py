@@ -47,7 +47,7 @@ from dragoman.turn.tools import ToolTable
 from dragoman.turn.whole import WholeCalls
 
 _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
-_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
+CALL_KINDS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 # What may come before an answer has said anything, and of a failed one instead of it.
 _PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
@@ -257,7 +257,7 @@ class Translator:
 
     def _note(self, event: Event) -> None:
         if isinstance(event, BlockStart):
-            if event.kind in _CALLS:
+            if event.kind in CALL_KINDS:
                 self.calls.append(event.name)
         elif isinstance(event, Loss):
             self.losses.append(event)
