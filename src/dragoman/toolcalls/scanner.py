@@ -6,7 +6,7 @@ Knows nothing of tool calls.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 
 from msgspec import Struct
@@ -33,9 +33,12 @@ class Scanner:
         self.reach = max((length(pattern) for pattern in patterns), default=1) - 1
         # Characters that may begin a marker: text without any of them needs no look.
         self.leads = leads(self.patterns)
+        self._ready = False  # the expression is compiled
 
     def scan(self, text: str, at: int) -> Found | int:
         """Return the first marker from `at` on, or where the tail begins that may become one."""
+        if not self._ready and not self._may_find(text, at):
+            return len(text)
         expression = self._expression
         match = expression.regex.search(text, at)
         if match is None:
@@ -44,21 +47,47 @@ class Scanner:
 
     def scan_at(self, text: str, at: int) -> Found | None:
         """Return the marker that begins at `at`, if it is whole and nothing better may come."""
+        if not self._ready and not self._may_begin(text, at):
+            return None
         match = self._expression.regex.match(text, at)
         return None if match is None else _found(self._expression, match)
 
     def begins(self, text: str, at: int = 0) -> bool:
         """Say whether all of the text from `at` on may become a marker."""
+        if not self._ready and not self._may_begin(text, at):
+            return False
         match = self._expression.regex.match(text, at)
         return match is not None and match.lastindex not in self._expression.terminals
 
     def find_last(self, text: str, at: int) -> Found | None:
         """Return the first marker from `at` on, when no more text will come."""
+        if not self._may_find(text, at):
+            return None
         match = self._at_end.regex.search(text, at)
         return None if match is None else _found(self._at_end, match)
 
+    def warm(self) -> None:
+        """Compile now what is else compiled when a text first may hold a marker."""
+        _ = self._expression, self._at_end
+
+    # An expression takes milliseconds to compile, and most texts never need it: until one shows a
+    # character that may begin a marker, that character is all that is looked for.
+
+    def _may_find(self, text: str, at: int) -> bool:
+        return self._find_lead is None or self._find_lead(text, at) is not None
+
+    def _may_begin(self, text: str, at: int) -> bool:
+        return self.leads is None or text[at : at + 1] in self.leads
+
+    @cached_property
+    def _find_lead(self) -> Callable[[str, int], object] | None:
+        if self.leads is None:
+            return None
+        return re.compile(f"[{re.escape(self.leads)}]" if self.leads else "(?!)").search
+
     @cached_property
     def _expression(self) -> Expression:
+        self._ready = True
         return Expression(self.patterns)
 
     @cached_property

@@ -132,3 +132,22 @@ def test_what_is_found_does_not_depend_on_how_the_text_is_cut() -> None:
         for end in range(len(text) + 1):
             found = scanner.scan(text[:end], 0)
             assert not isinstance(found, Found) or found == final, text[:end]
+
+
+def test_nothing_is_compiled_until_a_text_may_hold_a_marker() -> None:
+    scanner = Scanner([("<tool>",), ("[x]", NAME)])
+
+    assert 10 == scanner.scan("plain text", 0)
+    assert scanner.scan_at("plain", 0) is None
+    assert not scanner.begins("plain", 0)
+    assert scanner.find_last("plain", 0) is None
+    assert {"_expression", "_at_end"}.isdisjoint(vars(scanner))
+    assert 0 == which(scanner, "a <tool>")
+    assert "_expression" in vars(scanner)
+
+
+def test_a_scanner_of_nothing_finds_nothing() -> None:
+    scanner = Scanner([])
+
+    assert 5 == scanner.scan("<tool", 0)
+    assert scanner.find_last("<tool", 0) is None
