@@ -1,0 +1,334 @@
+"""What a route changes in requests: `params` of `[[routes]]`, under names that belong to no dialect.
+
+| Name | Value | What it sets |
+|---|---|---|
+| `temperature`, `top_p` | number | sampling |
+| `top_k`, `seed` | integer | sampling |
+| `frequency_penalty`, `presence_penalty` | number | sampling |
+| `max_tokens` | integer | the longest answer |
+| `stop` | text or list of texts | stop sequences |
+| `thinking` | true or false | reasoning on or off |
+| `thinking_budget` | integer | tokens for reasoning |
+| `effort` | `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max` | reasoning effort |
+| `parallel_tool_calls` | true or false | several calls in one answer |
+| `tool_choice` | `auto`, `required`, `none` or a tool's name | which tools must be used |
+| `verbosity` | `low`, `medium`, `high` | length of the answer |
+| `service_tier` | text | the vendor's tier |
+| `user` | text | the end user's id |
+| `cache_key` | text | the prompt cache's key |
+
+A plain value is set whatever the client said.  `{ default = v }` is set if the client said nothing;
+`{ min = v }` and `{ max = v }` bring what the client said into bounds, and all three may stand together.
+`"drop"` takes away what the client said.  Thinking that the client switched off is switched on by a plain
+value alone; a budget in the client's request counts as the effort it amounts to.
+"""
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct, structs
+
+from dragoman.turn.request import ReasoningWish, Request, ToolChoice
+
+DROP: Final = "drop"
+_FORMS: Final = ("default", "min", "max")
+# A budget as an effort: the first row that it reaches.
+_REACHES: Final = ((32_768, "xhigh"), (16_384, "high"), (4096, "medium"), (0, "low"))
+_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_MODES: Final[dict[str, Literal["auto", "required", "none"]]] = {
+    "auto": "auto",
+    "required": "required",
+    "none": "none",
+}
+
+Kind: TypeAlias = Literal["number", "integer", "bool", "text", "texts", "effort", "verbosity"]
+Mode: TypeAlias = Literal["default", "off", "auto", "budget", "effort"]
+Get: TypeAlias = Callable[[Request], object]  # None: the client said nothing
+Put: TypeAlias = Callable[[Request, object], Request]  # None takes it away
+
+
+class Param(Struct, frozen=True):
+    """One name: what values it takes, and where it stands in a request."""
+
+    kind: Kind
+    get: Get
+    put: Put
+    least: float = -math.inf
+    most: float = math.inf
+    is_open: Callable[[Request], bool] | None = (
+        None  # a default may be set; without: nothing was said
+    )
+
+
+def apply(params: Mapping[str, object], request: Request) -> Request:
+    """Return the request as a route wants it; the very same one if nothing changes.
+
+    The settings were checked: what `check` would complain about has no effect.
+    """
+    for name, wish in params.items():
+        param = PARAMS.get(name)
+        if param is None:
+            continue
+        said = param.get(request)
+        is_open = said is None if param.is_open is None else param.is_open(request)
+        meant = _meant(param, wish, said, is_open=is_open)
+        is_set = wish == DROP or _fits(param, wish)
+        if is_set or meant != said:
+            changed = param.put(request, meant)
+            request = request if changed == request else changed
+    return request
+
+
+def check(params: Mapping[str, object]) -> list[str]:
+    """Return every mistake in a table of overrides, each with what to write instead."""
+    mistakes: list[str] = []
+    for name, wish in params.items():
+        param = PARAMS.get(name)
+        if param is None:
+            near = difflib.get_close_matches(name, PARAMS, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(PARAMS)}"
+            mistakes.append(f"`{name}` is no parameter; {hint}")
+        elif isinstance(wish, Mapping):
+            mistakes += _check_forms(name, param, wish)
+        elif wish != DROP and not _fits(param, wish):
+            mistakes.append(f"`{name}` must be {_wanted(param)}, a table or `{DROP}`")
+    asks = [one for one in ("effort", "thinking_budget") if _sets(params.get(one))]
+    if params.get("thinking") is False and asks:
+        mistakes.append(f"`thinking` is false, but `{asks[0]}` asks for it")
+    return mistakes
+
+
+def _check_forms(name: str, param: Param, wish: Mapping[str, object]) -> list[str]:
+    mistakes = [
+        f"`{name}.{form}` is no form; there are {', '.join(_FORMS)}"
+        for form in wish
+        if form not in _FORMS
+    ]
+    if not wish:
+        mistakes.append(f"`{name}` is an empty table; write {', '.join(_FORMS)}, or a value")
+    for form in _FORMS:
+        if form in wish and not _fits(param, wish[form]):
+            mistakes.append(f"`{name}.{form}` must be {_wanted(param)}")
+        elif form in wish and form != "default" and param.kind not in _RANKED:
+            mistakes.append(f"`{name}` has no order, so that it takes no `{form}`")
+    least, most = wish.get("min"), wish.get("max")
+    bounded = not mistakes and least is not None and most is not None
+    if bounded and _rank(param, least) > _rank(param, most):
+        mistakes.append(f"`{name}.min` is above `{name}.max`")
+    return mistakes
+
+
+_RANKED: Final = frozenset({"number", "integer", "effort"})
+
+
+def _sets(wish: object) -> bool:
+    return wish is not None and wish not in (DROP, "none") and not isinstance(wish, Mapping)
+
+
+def _meant(param: Param, wish: object, said: object, *, is_open: bool) -> object:
+    """Return the value after an override: what the client said if the override does not concern it."""
+    if wish == DROP:
+        return None
+    if not isinstance(wish, Mapping):
+        return _value(param, wish) if _fits(param, wish) else said
+    if is_open and _fits(param, wish.get("default")):
+        said = _value(param, wish["default"])
+    if said is None or param.kind not in _RANKED:
+        return said
+    for form, keeps in (("min", max), ("max", min)):
+        bound = wish.get(form)
+        if _fits(param, bound):
+            said = keeps(said, _value(param, bound), key=lambda one: _rank(param, one))
+    return said
+
+
+def _fits(param: Param, value: object) -> bool:
+    match param.kind:
+        case "number":
+            right = isinstance(value, int | float) and not isinstance(value, bool)
+            return right and param.least <= _number(value) <= param.most
+        case "integer":
+            right = isinstance(value, int) and not isinstance(value, bool)
+            return right and param.least <= _number(value) <= param.most
+        case "bool":
+            return isinstance(value, bool)
+        case "text":
+            return isinstance(value, str) and value != ""
+        case "texts":
+            texts = [value] if isinstance(value, str) else value
+            if not isinstance(texts, list | tuple):
+                return False
+            return all(isinstance(one, str) and one for one in texts)
+        case "effort":
+            return value in _EFFORTS
+        case "verbosity":
+            return value in ("low", "medium", "high")
+
+
+def _wanted(param: Param) -> str:
+    """Say what values a parameter takes."""
+    match param.kind:
+        case "number" | "integer":
+            word = "a number" if param.kind == "number" else "a whole number"
+            if math.isinf(param.most):
+                return word if math.isinf(param.least) else f"{word} of at least {param.least:g}"
+            return f"{word} from {param.least:g} to {param.most:g}"
+        case "bool":
+            return "true or false"
+        case "text":
+            return "a text"
+        case "texts":
+            return "a text or a list of texts"
+        case "effort":
+            return f"one of {', '.join(_EFFORTS)}"
+        case "verbosity":
+            return "low, medium or high"
+
+
+def _value(param: Param, value: object) -> object:
+    """Return a checked value as a request holds it."""
+    match param.kind, value:
+        case "number", int():
+            return float(value)
+        case "texts", str():
+            return (value,)
+        case "texts", list():
+            return tuple(value)
+        case _:
+            return value
+
+
+def _rank(param: Param, value: object) -> float:
+    if param.kind == "effort":
+        return _EFFORTS.index(str(value)) if value in _EFFORTS else 0.0
+    return _number(value)
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) else math.nan
+
+
+# --- where each parameter stands ------------------------------------------------------------------
+
+
+def _field(name: str, nothing: object = None) -> tuple[Get, Put]:
+    """Return how to read and write a field of the request; `nothing` is what it holds if unsaid."""
+
+    def get(request: Request) -> object:
+        value = getattr(request, name)
+        return None if value == nothing else value
+
+    def put(request: Request, value: object) -> Request:
+        return structs.replace(request, **{name: nothing if value is None else value})
+
+    return get, put
+
+
+def _sampled(name: str) -> tuple[Get, Put]:
+    def get(request: Request) -> object:
+        return getattr(request.sampling, name)
+
+    def put(request: Request, value: object) -> Request:
+        return structs.replace(request, sampling=structs.replace(request.sampling, **{name: value}))
+
+    return get, put
+
+
+def _get_thinking(request: Request) -> object:
+    mode = request.reasoning.mode
+    return None if mode == "default" else mode != "off"
+
+
+def _put_thinking(request: Request, value: object) -> Request:
+    show = request.reasoning.show
+    if value is None:
+        return structs.replace(request, reasoning=ReasoningWish(show=show))
+    if value and _get_thinking(request):
+        return request  # how much, the client has said
+    mode: Mode = "auto" if value else "off"
+    return structs.replace(request, reasoning=ReasoningWish(mode=mode, show=show))
+
+
+def _is_thinking_open(request: Request) -> bool:
+    """Say whether the client left it to the model how much to think."""
+    wish = request.reasoning
+    return wish.mode == "default" or (wish.mode == "auto" and not wish.effort)
+
+
+def _get_effort(request: Request) -> object:
+    wish = request.reasoning
+    if wish.mode == "off":
+        return None  # bounds do not wake what is off
+    if wish.effort or wish.budget is None:
+        return wish.effort or None
+    return next((effort for least, effort in _REACHES if wish.budget >= least), "low")
+
+
+def _put_effort(request: Request, value: object) -> Request:
+    wish = request.reasoning
+    if value == "none":
+        return _put_thinking(request, False)
+    if value is not None:
+        mode: Mode = "auto" if wish.mode == "auto" else "effort"
+        fresh = structs.replace(wish, mode=mode, effort=str(value), budget=None)
+    elif wish.mode == "effort":
+        fresh = ReasoningWish(show=wish.show)
+        if wish.budget is not None:
+            fresh = structs.replace(wish, mode="budget", effort="")
+    else:
+        fresh = structs.replace(wish, effort="")
+    return structs.replace(request, reasoning=fresh)
+
+
+def _get_budget(request: Request) -> object:
+    return None if request.reasoning.mode == "off" else request.reasoning.budget
+
+
+def _put_budget(request: Request, value: object) -> Request:
+    wish = request.reasoning
+    if isinstance(value, int):
+        fresh = ReasoningWish(mode="budget", budget=value, show=wish.show)
+    else:
+        mode: Mode = "default" if wish.mode == "budget" else wish.mode
+        fresh = structs.replace(wish, mode=mode, budget=None)
+    return structs.replace(request, reasoning=fresh)
+
+
+def _get_choice(request: Request) -> object:
+    choice = request.tool_choice
+    if choice is None:
+        return None
+    return choice.name if choice.mode == "tool" else choice.mode
+
+
+def _put_choice(request: Request, value: object) -> Request:
+    if value is None:
+        return structs.replace(request, tool_choice=None)
+    name = str(value)
+    mode = _MODES.get(name)
+    allowed = () if request.tool_choice is None else request.tool_choice.allowed
+    choice = ToolChoice("tool", name) if mode is None else ToolChoice(mode, allowed=allowed)
+    return structs.replace(request, tool_choice=choice)
+
+
+PARAMS: Final[dict[str, Param]] = {
+    "temperature": Param("number", *_sampled("temperature"), 0, 2),
+    "top_p": Param("number", *_sampled("top_p"), 0, 1),
+    "top_k": Param("integer", *_sampled("top_k"), -1),  # -1: some servers' word for all
+    "seed": Param("integer", *_sampled("seed")),
+    "frequency_penalty": Param("number", *_sampled("frequency_penalty"), -2, 2),
+    "presence_penalty": Param("number", *_sampled("presence_penalty"), -2, 2),
+    "max_tokens": Param("integer", *_field("max_output"), 1),
+    "stop": Param("texts", *_field("stop", ())),
+    "thinking": Param("bool", _get_thinking, _put_thinking),
+    "thinking_budget": Param("integer", _get_budget, _put_budget, 1, is_open=_is_thinking_open),
+    "effort": Param("effort", _get_effort, _put_effort, is_open=_is_thinking_open),
+    "parallel_tool_calls": Param("bool", *_field("parallel")),
+    "tool_choice": Param("text", _get_choice, _put_choice),
+    "verbosity": Param("verbosity", *_field("verbosity", "")),
+    "service_tier": Param("text", *_field("tier", "")),
+    "user": Param("text", *_field("user_id", "")),
+    "cache_key": Param("text", *_field("cache_key", "")),
+}
