@@ -26,6 +26,8 @@ COMMANDS: Final[dict[str, Entry]] = {
     ),
     "formats": Entry("dragoman.cli.formats:command", "List the families of native tool calls."),
     "parse": Entry("dragoman.cli.parse:command", "Find the tool calls that a model wrote as text."),
+    "serve": Entry("dragoman.cli.serve:command", "Run the gateway."),
+    "simulate": Entry("dragoman.cli.simulate:command", "Play a model, offline."),
     "translate": Entry(
         "dragoman.cli.translate:command", "Turn a stream, body or request into another dialect."
     ),

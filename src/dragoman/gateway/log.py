@@ -110,6 +110,10 @@ class Logger:
             secrets=secrets,
         )
 
+    def redact(self, text: str) -> str:
+        """Return a text that may be told."""
+        return redact(text, self.secrets)
+
     def request(self, record: RequestRecord) -> None:
         """Write the line of one request."""
         level = record.level

@@ -37,7 +37,7 @@ def answer_headers(
 
     `warnings` are codes of losses.
     """
-    headers = {"request-id": request_id, "x-request-id": request_id}
+    headers = {"server": "dragoman", "request-id": request_id, "x-request-id": request_id}
     known = {
         "x-dragoman-route": route,
         "x-upstream-model": upstream_model,

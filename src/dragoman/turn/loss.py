@@ -33,6 +33,7 @@ CODES: Final[dict[str, str]] = {
     "opaque_dropped": "reasoning state of one vendor means nothing to another",
     "opaque_invalid": "an envelope did not open: forged, damaged, or sealed with another key",
     "opaque_too_large": "reasoning state passed the envelope's limit and was left out",
+    "tool_loop": "the history repeats the same calls with the same results",
     "tool_result_missing": "a tool call had no result; a neutral one was put in",
     "tool_result_orphaned": "a tool result without its call became user text",
     "tool_image_moved": "images of a tool result follow in a user message",

@@ -1,0 +1,148 @@
+"""`dragoman serve`: the gateway."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from dragoman.gateway.config.settings import Settings
+
+_HELP: Final = """Serve clients of any dialect from upstreams of any dialect.
+
+Clients speak Anthropic Messages (`/v1/messages`), Chat Completions (`/v1/chat/completions`) or Responses
+(`/v1/responses`); where a request goes and how is said by a file or by flags.  The file is `--config`, else
+./dragoman.toml, else the one in the folder for settings; `dragoman config init` writes one.
+
+Without a file and without `--upstream` the built-in simulator answers, so that everything can be tried
+without a key.
+
+SIGTERM lets streams end before it exits; SIGHUP reads the file again.
+
+\b
+Exit codes:
+  0  it was stopped
+  2  wrong usage or settings, or the port is in use
+
+\b
+Examples:
+  dragoman serve
+  dragoman serve --upstream http://127.0.0.1:8000/v1 --model qwen3-coder-30b
+  dragoman serve --upstream https://openrouter.ai/api/v1 --upstream-key-env OPENROUTER_API_KEY \\
+                 --model moonshotai/kimi-k2-thinking
+  dragoman serve --config dragoman.toml --port 9000 --workers 4
+"""
+SIMULATED: Final = "sim"  # the upstream that is there when no other is
+_PLAYED: Final = ("kimi-k2", "qwen3-coder", "deepseek-v3.1", "glm-4.6", "minimax-m2", "plain")
+
+
+@click.command("serve", help=_HELP, short_help="Run the gateway.")
+@click.option("--config", "path", type=click.Path(path_type=Path), help="The file of settings.")
+@click.option("--host", help="The address to serve on.  [default: 127.0.0.1]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="The port to serve on; 0 takes any free one.  [default: 8484]",
+)
+@click.option(
+    "--upstream", metavar="URL", help="What stands before `/chat/completions` and the like."
+)
+@click.option(
+    "--upstream-dialect",
+    type=click.Choice(["chat", "anthropic", "responses"]),
+    help="What the upstream speaks.  [default: chat]",
+)
+@click.option(
+    "--upstream-key-env", metavar="VAR", help="The variable that holds the upstream's key."
+)
+@click.option("--model", help="The model to ask for, whatever clients ask for.")
+@click.option(
+    "--format",
+    "native_format",
+    metavar="FAMILY|auto|none",
+    help="How the model writes tool calls as text.  [default: auto]",
+)
+@click.option("--workers", type=click.IntRange(1, 64), help="Processes that share the port.")
+@click.option("--insecure", is_flag=True, help="Serve on a public address without keys.")
+def command(  # noqa: PLR0913 -- one for each flag
+    path: Path | None,
+    host: str | None,
+    port: int | None,
+    upstream: str | None,
+    upstream_dialect: str | None,
+    upstream_key_env: str | None,
+    model: str | None,
+    native_format: str | None,
+    workers: int | None,
+    *,
+    insecure: bool,
+) -> None:
+    from dragoman.gateway.config.loading import load
+    from dragoman.gateway.config.overlays import Flags
+    from dragoman.gateway.serve import Service
+
+    flags = Flags(
+        upstream=upstream,
+        upstream_dialect=upstream_dialect,
+        upstream_key_env=upstream_key_env,
+        model=model,
+        format=native_format,
+        host=host,
+        port=port,
+        workers=workers,
+        insecure=insecure or None,
+    )
+    loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
+    for warning in loaded.warnings:
+        click.echo(f"dragoman: warning: {warning}", err=True)
+    simulates = not loaded.settings.upstreams
+
+    def reload() -> "Settings":
+        return load(loaded.path, environ=os.environ, cwd=Path.cwd(), flags=flags).settings
+
+    service = Service(
+        loaded.settings,
+        reload=None if loaded.path is None else reload,
+        companion=simulated if simulates else None,
+        announce=_announce_simulated if simulates else _announce,
+    )
+    code = service.run()
+    if code:
+        click.get_current_context().exit(code)
+
+
+@asynccontextmanager
+async def simulated(settings: "Settings") -> "AsyncIterator[Settings]":
+    """Run a simulator beside the gateway, and send it every request."""
+    from msgspec import structs
+
+    from dragoman.gateway.config.settings import Match, Route, Upstream
+    from dragoman.simulator.server import Simulator
+
+    async with Simulator(port=0) as simulator:
+        upstream = Upstream(base_url=f"{simulator.url}/v1", models=_PLAYED)
+        routes = (
+            Route(name="by-name", match=Match(model=f"{SIMULATED}/*"), to=(f"{SIMULATED}/*",)),
+            Route(name="simulator", to=(f"{SIMULATED}/kimi-k2",)),
+        )
+        yield structs.replace(settings, upstreams={SIMULATED: upstream}, routes=routes)
+
+
+def _announce(url: str) -> None:
+    click.echo(f"dragoman: serving on {url}")
+
+
+def _announce_simulated(url: str) -> None:
+    asked = '"messages": [{"role": "user", "content": "Which files are here?"}]'
+    click.echo(f"""dragoman: serving on {url}, answered by the built-in simulator.  Try:
+
+curl -s {url}/v1/messages -d '{{"model": "claude-sonnet-4-5", "max_tokens": 512, {asked},
+  "tools": [{{"name": "bash", "input_schema": {{"type": "object", "properties": {{"command": {{"type": "string"}}}},
+  "required": ["command"]}}}}]}}'
+curl -s {url}/v1/chat/completions -d '{{"model": "sim/qwen3-coder", {asked}}}'
+curl -sN {url}/v1/responses -d '{{"model": "sim/plain", "stream": true, "input": "Hello"}}'
+dragoman run claude --gateway {url}
+""")

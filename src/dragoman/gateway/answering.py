@@ -1,0 +1,186 @@
+"""The three endpoints that answer: from the client's bytes to the pump, and what is learned at the end."""
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from dragoman.dialects import dialect
+from dragoman.errors import DragomanError, Malformed
+from dragoman.gateway.body import read_body
+from dragoman.gateway.call import Call
+from dragoman.gateway.flight import Flight
+from dragoman.gateway.guards import find_loop, loop_fault, with_note
+from dragoman.gateway.keys import Admission
+from dragoman.gateway.overrides import apply
+from dragoman.gateway.pump import Job, Pump
+from dragoman.gateway.replies import refused
+from dragoman.gateway.responses_state import complete_response_of
+from dragoman.gateway.routing import Choice, Question
+from dragoman.requests import ClientRequest, read_request
+from dragoman.translate import Translator
+from dragoman.turn.events import Fault, FaultKind, Finish
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import ImagePart, Request, ToolResultPart
+
+_THINKS: Final = frozenset({"auto", "budget", "effort"})
+
+
+async def answer(call: Call) -> web.StreamResponse:
+    """Answer a client's request."""
+    plan, runtime = call.plan, call.runtime
+    limits = plan.settings.server.limits
+    body = await read_body(call.http, limits.max_request_bytes)
+    previous = ""
+    if call.dialect == "responses" and runtime.store is not None:
+        body, previous = await _expanded(call, body)
+    client = read_request(body, source=call.dialect, sealer=plan.sealer, limits=limits)
+    request = client.request
+    call.model = request.model
+    holder = call.holder
+    fault = None if holder is None else holder.may_use(request.model)
+    if fault is not None:
+        return refused(call, fault)
+    estimate = runtime.calibration.estimate(request.model, request)
+    choice = _choose(call, request, estimate)
+    if isinstance(choice, Fault):
+        return refused(call, choice)
+    admission = (
+        None if holder is None else holder.enter(asyncio.get_running_loop().time(), estimate)
+    )
+    if isinstance(admission, Fault):
+        return refused(call, admission)
+    try:
+        return await _fly(call, client, choice, estimate, previous)
+    finally:
+        if admission is not None:
+            _leave(call, admission)
+
+
+async def _expanded(call: Call, body: bytes) -> tuple[bytes, str]:
+    """Return a Responses request with the items it only names, and the id it goes on from."""
+    store = call.runtime.store
+    if store is None:
+        return body, ""
+    try:
+        found = await store.expand(body, call.owner, limits=call.plan.settings.server.limits)
+    except Malformed as error:
+        if error.code not in _NOT_KEPT:
+            raise
+        return body, ""  # an upstream of this dialect may know it; another refuses it as unknown
+    return found.body, found.previous_id
+
+
+_NOT_KEPT: Final = frozenset({"previous_response_not_found", "item_not_found"})
+
+
+def _choose(call: Call, request: Request, estimate: int) -> Choice | Fault:
+    question = Question(
+        model=request.model,
+        dialect=call.dialect,
+        thinking=request.reasoning.mode in _THINKS,
+        tokens=estimate,
+        images=_has_images(request),
+        headers=call.http.headers,
+    )
+    choice = call.plan.router.choose(question)
+    if choice is not None:
+        return choice
+    named = ", ".join(f"`{one.name}`" for one in call.plan.router.models()[:10])
+    said = f"no route for the model `{request.model[:200]}`; see `routes` of the gateway's settings"
+    return Fault(
+        FaultKind.NOT_FOUND, f"{said} (there are {named})" if named else said, param="model"
+    )
+
+
+def _has_images(request: Request) -> bool:
+    for turn in request.turns:
+        for part in turn.parts:
+            if isinstance(part, ImagePart):
+                return True
+            if isinstance(part, ToolResultPart) and any(
+                isinstance(one, ImagePart) for one in part.parts
+            ):
+                return True
+    return False
+
+
+async def _fly(
+    call: Call, client: ClientRequest, choice: Choice, estimate: int, previous: str
+) -> web.StreamResponse:
+    plan, runtime = call.plan, call.runtime
+    request, warnings = _guarded(call, apply(choice.route.params, client.request))
+    if isinstance(request, Fault):
+        return refused(call, request)
+    server = plan.settings.server
+    flight = Flight(call.http, server, dialect(call.dialect).keep_alive)
+    job = Job(
+        plan=plan,
+        request_id=call.id,
+        owner=call.owner,
+        client=client,
+        request=request,
+        previous=previous,
+        headers=call.http.headers,
+        choice=choice,
+        estimate=estimate,
+        warnings=warnings,
+        flight=flight,
+    )
+    call.job = job
+    runtime.watch.add(flight)
+    try:
+        response = await Pump(job, runtime).run()
+    finally:
+        runtime.watch.remove(flight)
+    await _keep(call, job, client.body)
+    return response
+
+
+def _guarded(call: Call, request: Request) -> tuple[Request | Fault, tuple[Loss, ...]]:
+    """Look for a client whose tools go round in circles."""
+    guards = call.plan.settings.guards
+    if guards.loops == "off":
+        return request, ()
+    loop = find_loop(request, guards)
+    if loop is None:
+        return request, ()
+    if guards.loops == "stop":
+        return loop_fault(loop), ()
+    losses = (Loss("tool_loop", "$", loop.says),)
+    return (with_note(request, loop) if guards.loops == "note" else request), losses
+
+
+async def _keep(call: Call, job: Job, body: bytes) -> None:
+    """Keep an answer for the requests that will go on from it."""
+    store = call.runtime.store
+    if store is None or call.dialect != "responses" or not isinstance(job.outcome, Finish):
+        return
+    if job.request.store is False or job.body is None:
+        return
+    response = complete_response_of(job.body) if job.request.stream else job.body
+    if response is None:
+        return
+    try:
+        await store.keep(call.owner, body, response)
+    except DragomanError as error:
+        call.runtime.logger.notice("response not kept", level="warning", id=call.id, why=str(error))
+
+
+def _leave(call: Call, admission: Admission) -> None:
+    """Count what a request has used, and learn from it."""
+    job = call.job
+    usage = None if job is None else job.usage
+    if job is None or usage is None or usage.estimated:
+        admission.leave()
+        return
+    admission.leave(usage.prompt + usage.output)
+    call.runtime.calibration.learn(job.request.model, job.client.request, usage.prompt)
+
+
+async def break_off(job: Job, fault: Fault) -> web.StreamResponse:
+    """End a stream that was begun, after a failure of our own."""
+    job.outcome = fault
+    translator = Translator(source="chat", target=job.dialect, request=job.request)
+    await job.flight.write(translator.fail(fault))
+    return await job.flight.end()

@@ -1,0 +1,214 @@
+"""The gateway's face to HTTP: which path is what, who may ask, and how failures of all kinds are told."""
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from aiohttp import web
+
+from dragoman._version import __version__
+from dragoman.errors import DragomanError
+from dragoman.gateway import answering, side
+from dragoman.gateway.call import Call
+from dragoman.gateway.flight import ClientLeft
+from dragoman.gateway.origins import refuse_page
+from dragoman.gateway.plan import Plan
+from dragoman.gateway.replies import refused
+from dragoman.gateway.runtime import Runtime
+from dragoman.requests import fault_of_request
+from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.request import DialectName
+
+Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
+
+SHUTTING_DOWN: Final = "shutting_down"
+CLIENT_LEFT: Final = 499  # what is written down for a client that did not wait; nobody is told it
+
+
+class Endpoint(NamedTuple):
+    handle: Handler
+    dialect: DialectName | None = None  # None: as the client's headers show
+
+
+# What agents ask for on the side, and can do without: answered cheaply, never passed on.
+_SIDE_CALLS: Final = (
+    "/api/event_logging/",
+    "/api/claude_code/",
+    "/api/hello",
+    "/api/oauth/",
+    "/v1/traces",
+    "/otlp/",
+)
+
+
+class Gateway:
+    """Answers requests as its plan says.  The plan may be exchanged at any time."""
+
+    def __init__(self, plan: Plan, runtime: Runtime) -> None:
+        self.plan = plan
+        self.runtime = runtime
+        self.draining = False
+        self.ready = True
+        self._calls: set[Call] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # --- the life of the server ------------------------------------------------------------------
+
+    async def drain(self, seconds: float) -> int:
+        """Let the requests under way end, new ones are refused; return how many did not end in time."""
+        self.draining = True
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            pass
+        late = [call for call in self._calls if call.job is not None]
+        fault = Fault(FaultKind.OVERLOADED, "the gateway is shutting down", code=SHUTTING_DOWN)
+        for call in late:
+            if call.job is not None:
+                call.job.flight.abort(fault)
+        return len(late)
+
+    def hurry(self) -> None:
+        """Do not wait for requests that are under way any longer."""
+        self._idle.set()
+
+    async def gone(self) -> None:
+        """Wait until every request has been answered."""
+        await self._idle.wait()
+
+    # --- one request -----------------------------------------------------------------------------
+
+    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer any request, whatever happens."""
+        if http.path in ("/health", "/ready", "/"):
+            return self._state(http)
+        endpoint = _endpoint(http)
+        shown: DialectName = "anthropic" if "anthropic-version" in http.headers else "chat"
+        if endpoint is not None and endpoint.dialect is not None:
+            shown = endpoint.dialect
+        call = Call(http, plan=self.plan, runtime=self.runtime, dialect=shown)
+        self._calls.add(call)
+        self._idle.clear()
+        status, left = 0, False
+        try:
+            response = await self._answer(call, endpoint)
+            status = response.status
+        except (ClientLeft, asyncio.CancelledError):
+            status, left = CLIENT_LEFT, True
+            raise
+        else:
+            return response
+        finally:
+            self._calls.discard(call)
+            if not self._calls:
+                self._idle.set()
+            self.runtime.logger.request(call.record(status, left=left))
+
+    async def _answer(self, call: Call, endpoint: Endpoint | None) -> web.StreamResponse:
+        try:
+            fault = self._unwelcome(call)
+            if fault is not None:
+                return refused(call, fault, 503 if fault.code == SHUTTING_DOWN else 0)
+            if endpoint is None:
+                return _unknown(call)
+            return await endpoint.handle(call)
+        except DragomanError as error:
+            return refused(call, fault_of_request(error), _STATUS.get(error.http_status, 0))
+        except ClientLeft:
+            raise
+        except Exception as error:  # noqa: BLE001 -- our own failure must reach the client as an answer
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            self.runtime.logger.notice(
+                "gateway failed",
+                level="error",
+                id=call.id,
+                error=type(error).__name__,
+                at=f"{where.name}:{where.lineno}",
+            )
+            said = "the gateway failed; its log has more under this request's id"
+            fault = Fault(FaultKind.GATEWAY, said, code="gateway_error")
+            if call.job is not None and call.job.flight.response is not None:
+                return await answering.break_off(call.job, fault)
+            return refused(call, fault)
+
+    def _unwelcome(self, call: Call) -> Fault | None:
+        """Return why a request may not be answered at all."""
+        http = call.http
+        headers = http.headers
+        fault = refuse_page(
+            host=headers.get("host", ""),
+            origin=headers.get("origin", ""),
+            fetch_site=headers.get("sec-fetch-site", ""),
+            method=http.method,
+            server=call.plan.settings.server,
+        )
+        if fault is not None:
+            return fault
+        holder = call.plan.keyring.identify(http.headers)
+        if isinstance(holder, Fault):
+            return holder
+        call.holder = holder
+        if self.draining:
+            said = "the gateway is shutting down; try another one"
+            return Fault(
+                FaultKind.OVERLOADED, said, status=503, code=SHUTTING_DOWN, retry_after=1.0
+            )
+        return None
+
+    def _state(self, http: web.BaseRequest) -> web.Response:
+        """Say that the gateway lives (`/health`), and that it takes requests (`/ready`)."""
+        if http.method not in ("GET", "HEAD"):
+            return web.Response(status=405, headers={"allow": "GET, HEAD"})
+        good = http.path != "/ready" or not self.draining
+        status = "ok" if good else "draining"
+        return web.json_response(
+            {"status": status, "name": "dragoman", "version": __version__},
+            status=200 if good else 503,
+        )
+
+
+_STATUS: Final = {415: 415}  # statuses that no kind of failure has
+
+
+def _endpoint(http: web.BaseRequest) -> Endpoint | None:
+    """Return what a path means; each is known with and without `/v1`."""
+    path = http.path.rstrip("/").removeprefix("/v1")
+    match (http.method, path.split("/")[1:]):
+        case ("POST", ["messages"]):
+            return Endpoint(answering.answer, "anthropic")
+        case ("POST", ["messages", "count_tokens"]):
+            return Endpoint(side.count_tokens, "anthropic")
+        case ("POST", ["chat", "completions"]):
+            return Endpoint(answering.answer, "chat")
+        case ("POST", ["responses"]):
+            return Endpoint(answering.answer, "responses")
+        case ("POST", ["responses", "input_tokens"]):
+            return Endpoint(side.count_tokens, "responses")
+        case ("GET" | "HEAD", ["models", *_]):
+            return Endpoint(side.models)
+        case ("GET", ["responses", _]):
+            return Endpoint(side.get_response, "responses")
+        case ("DELETE", ["responses", _]):
+            return Endpoint(side.delete_response, "responses")
+        case ("GET", ["responses", _, "input_items"]):
+            return Endpoint(side.input_items, "responses")
+        case ("POST", ["responses", _, "cancel"]):
+            return Endpoint(side.cancel_response, "responses")
+    if http.path.startswith(_SIDE_CALLS):
+        return Endpoint(side.nothing)
+    return None
+
+
+def _unknown(call: Call) -> web.Response:
+    http = call.http
+    if http.headers.get("upgrade", "").lower() == "websocket":
+        said = "WebSocket connections are not served; use HTTP with `stream: true`"
+        return refused(call, Fault(FaultKind.BAD_REQUEST, said), 426)
+    said = (
+        f"there is no {http.method} {http.path[:200]} here; there are POST /v1/messages, "
+        "/v1/chat/completions and /v1/responses, and GET /v1/models"
+    )
+    return refused(call, Fault(FaultKind.NOT_FOUND, said, code="not_found"))

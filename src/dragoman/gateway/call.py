@@ -1,0 +1,93 @@
+"""One HTTP request that the gateway answers: who asks for what, and what is known of it so far."""
+
+import time
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from dragoman.gateway.keys import Holder
+from dragoman.gateway.log import RequestRecord
+from dragoman.gateway.plan import Plan
+from dragoman.gateway.reqids import new_request_id
+from dragoman.gateway.runtime import Runtime
+from dragoman.toolcalls.selection import choose_format
+from dragoman.turn.events import Fault, Finish
+from dragoman.turn.request import DialectName
+
+if TYPE_CHECKING:
+    from dragoman.gateway.pump import Job
+
+
+class Call:
+    """One request, from its first byte to its line in the log."""
+
+    def __init__(
+        self, http: web.BaseRequest, *, plan: Plan, runtime: Runtime, dialect: DialectName
+    ) -> None:
+        self.http = http
+        self.plan = plan
+        self.runtime = runtime
+        self.dialect: DialectName = dialect  # in which the client is answered
+        self.id = new_request_id()
+        self.time = time.time()
+        self.began = time.perf_counter()
+        self.holder: Holder | None = None
+        self.model = ""  # as the client asks for it
+        self.job: Job | None = None  # if an upstream was to answer
+        self.fault: Fault | None = None  # if it was refused before that
+
+    @property
+    def owner(self) -> str:
+        """Whose request it is."""
+        return "" if self.holder is None else self.holder.name
+
+    def record(self, status: int, *, left: bool) -> RequestRecord:
+        """Return what is written down of this request."""
+        job = self.job
+        spent = (time.perf_counter() - self.began) * 1000
+        outcome = self.fault if job is None else job.outcome
+        ended, error, code = "", "", ""
+        match outcome:
+            case Finish():
+                ended = outcome.reason.value
+            case Fault():
+                ended, error, code = "fault", outcome.kind.value, outcome.code
+        if left:
+            ended = "client_left"
+        common = {
+            "time": self.time,
+            "id": self.id,
+            "path": self.http.path,
+            "dialect": self.dialect,
+            "key": self.owner,
+            "model": self.model,
+            "status": status,
+            "ended": ended,
+            "error": error,
+            "error_code": code,
+            "duration_ms": round(spent, 1),
+        }
+        if job is None:
+            return RequestRecord(**common)
+        usage = job.usage
+        flight, hop = job.flight, job.hop
+        family = choose_format(hop.model, hop.native_format) if job.request.tools else None
+        first = flight.first_content
+        return RequestRecord(
+            **common,
+            route=job.choice.route_name,
+            upstream=hop.upstream_name,
+            upstream_model=hop.model,
+            native_format=family.key if family else "",
+            stream=job.request.stream,
+            tokens_in=job.estimate if usage is None else usage.prompt,
+            tokens_out=0 if usage is None else usage.output,
+            tokens_cached=0 if usage is None else usage.cache_read,
+            tokens_reasoning=0 if usage is None else usage.reasoning,
+            tokens_estimated=usage is None or usage.estimated,
+            first_event_ms=round((first - flight.began) * 1000, 1) if first else None,
+            calls=len(job.calls),
+            call_names=tuple(job.calls),
+            retries=job.retries,
+            warnings=tuple(dict.fromkeys(loss.code for loss in job.losses)),
+        )

@@ -1,0 +1,158 @@
+"""One request on its way: when it began, what is due, and what the client has been sent.
+
+The client's side of an exchange.  The status line waits until the upstream has said something, so that an
+early failure keeps its status; a client that would wait too long gets the status and signs of life first.
+"""
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from dragoman.gateway.config.settings import Server, Timeouts
+from dragoman.turn.events import Fault, FaultKind
+
+STREAM_HEADERS: Final = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+
+
+class ClientLeft(Exception):
+    """The client is gone: nobody is left to tell."""
+
+
+class Flight:
+    """The clocks of one request, and the stream to its client."""
+
+    def __init__(self, http: web.BaseRequest, server: Server, keep_alive: bytes) -> None:
+        self._http = http
+        self._server = server
+        self._keep_alive = keep_alive
+        self._loop = asyncio.get_running_loop()
+        self._signing: asyncio.Task[None] | None = None
+        self._streams = False
+        self._writing = False
+        self._scope: asyncio.Timeout | None = None
+        self._timeouts = Timeouts()
+        self._deadline: Fault | None = None  # set when one has passed
+        self.response: web.StreamResponse | None = None
+        self.headers: dict[str, str] = {}  # of the answer
+        self.began = self._loop.time()
+        self.asked = self.began  # when the present attempt began
+        self.last_read = 0.0  # from the upstream, in this attempt; 0: nothing yet
+        self.last_write = self.began
+        self.first_content = 0.0
+
+    # --- deadlines -----------------------------------------------------------------------------
+
+    def expect(self, scope: asyncio.Timeout, timeouts: Timeouts, *, streams: bool) -> None:
+        """Begin an attempt: `scope` is ended when one of `timeouts` passes."""
+        self._scope = scope
+        self._timeouts = timeouts
+        self._streams = streams
+        self._deadline = None
+        self.asked = self._loop.time()
+        self.last_read = 0.0
+
+    def heard(self) -> float:
+        """Note that the upstream said something."""
+        self.last_read = now = self._loop.time()
+        return now
+
+    def abort(self, fault: Fault) -> None:
+        """End the attempt under way with a failure of the gateway's choice."""
+        if self._scope is not None and self._deadline is None and not self._scope.expired():
+            self._deadline = fault
+            self._scope.reschedule(self._loop.time())
+
+    @property
+    def deadline(self) -> Fault:
+        """Why the attempt was ended."""
+        return self._deadline or Fault(FaultKind.TIMEOUT, "upstream timed out", code="timeout")
+
+    def tick(self, now: float) -> None:
+        """Do what is due: end a late attempt, commit to a status, give a sign of life."""
+        late = self._late(now)
+        if late is not None:
+            self.abort(late)
+            return
+        if not self._streams or self._signing is not None or self._writing:
+            return
+        server = self._server
+        patience = server.hold_headers if self.response is None else server.keep_alive
+        if patience and now - self.last_write >= patience:
+            self._signing = asyncio.create_task(self._sign())
+
+    def _late(self, now: float) -> Fault | None:
+        times = self._timeouts
+        if times.total and now - self.began >= times.total:
+            return _timeout(f"no complete answer within {times.total:g} s", "total_timeout")
+        if not self.last_read:
+            if times.first_byte and now - self.asked >= times.first_byte:
+                return _timeout(f"no answer within {times.first_byte:g} s", "first_byte_timeout")
+        elif times.idle and now - self.last_read >= times.idle:
+            # A reader that does not read makes us stop listening: that is not the upstream's silence.
+            if self._writing:
+                return None
+            return _timeout(f"the stream was silent for {times.idle:g} s", "idle_timeout")
+        return None
+
+    # --- the client's stream ---------------------------------------------------------------------
+
+    async def _sign(self) -> None:
+        """Show that the answer is still being worked on."""
+        try:
+            if self.response is None:
+                await self._prepare()
+            await self.write(self._keep_alive)
+        except ClientLeft:
+            pass  # the handler is told by its own write, or cancelled
+        finally:
+            self._signing = None
+
+    async def _prepare(self) -> web.StreamResponse:
+        response = web.StreamResponse(headers=STREAM_HEADERS | self.headers)
+        self.response = response
+        try:
+            await response.prepare(self._http)
+        except ConnectionError as error:
+            raise ClientLeft from error
+        return response
+
+    async def open(self) -> None:
+        """Send the status line of a stream, if it has not left."""
+        if self._signing is not None:
+            await asyncio.wait((self._signing,))
+        if self.response is None:
+            await self._prepare()
+
+    async def write(self, data: bytes) -> None:
+        """Send a piece of the stream; waits while the client does not read."""
+        response = self.response
+        if response is None:
+            raise RuntimeError("write before open")
+        self._writing = True
+        try:
+            await response.write(data)
+        except ConnectionError as error:
+            raise ClientLeft from error
+        finally:
+            self._writing = False
+        self.last_write = self._loop.time()
+
+    async def end(self) -> web.StreamResponse:
+        """End the stream."""
+        if self.response is None:
+            raise RuntimeError("end before open")
+        self._streams = False
+        try:
+            await self.response.write_eof()
+        except ConnectionError as error:
+            raise ClientLeft from error
+        return self.response
+
+
+def _timeout(said: str, code: str) -> Fault:
+    return Fault(FaultKind.TIMEOUT, f"upstream timed out: {said}", code=code)

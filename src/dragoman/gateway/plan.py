@@ -1,0 +1,132 @@
+"""All that follows from the settings: made once, and made anew on a reload.
+
+A request keeps the plan it began with.
+"""
+
+import ssl
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+from yarl import URL
+
+from dragoman.dialects import dialect
+from dragoman.gateway.config.settings import Route, Secret, Settings, Upstream
+from dragoman.gateway.keys import Keyring
+from dragoman.gateway.log import Secrets
+from dragoman.gateway.routing import Hop, Router
+from dragoman.gateway.upstream import tls_context
+from dragoman.opaque import Sealer
+from dragoman.toolcalls.parser import ToolCallParser
+from dragoman.toolcalls.selection import choose_format
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_ANTHROPIC_VERSION: Final = "2023-06-01"
+
+
+class Plan:
+    """What the gateway does with a request, as the operator wants it.
+
+    Raises:
+        ConfigError: a route names nothing, a file of certificates cannot be read.
+    """
+
+    def __init__(self, settings: Settings, *, seal_key: bytes, keyring: Keyring) -> None:
+        self.settings = settings
+        self.keyring = keyring
+        self.router = Router(settings)
+        self.sealer = Sealer(seal_key, limits=settings.server.limits)
+        self._tls: dict[str, ssl.SSLContext | bool] = {
+            name: tls_context(upstream.tls, name) for name, upstream in settings.upstreams.items()
+        }
+        self._urls = {
+            name: URL(upstream.base_url.rstrip("/"))
+            for name, upstream in settings.upstreams.items()
+        }
+        self._paths = {
+            name: URL(f"{url}{dialect(settings.upstreams[name].dialect).path}")
+            for name, url in self._urls.items()
+        }
+
+    def warm(self) -> None:
+        """Compile what the first request would otherwise wait for."""
+        for hop in self.router.hops():
+            family = choose_format(hop.model, hop.native_format)
+            if family is not None:
+                ToolCallParser(format=family).close()
+
+    def tls(self, upstream: str) -> ssl.SSLContext | bool:
+        return self._tls[upstream]
+
+    def url(self, upstream: str, path: str = "") -> URL:
+        """Return where an upstream takes requests of its dialect, or `path` behind its base URL."""
+        return URL(f"{self._urls[upstream]}{path}") if path else self._paths[upstream]
+
+
+def extra_fields(hop: Hop, route: Route, body: bytes) -> bytes:
+    """Put the operator's fields into a request's body: the upstream's, then the route's over them."""
+    extra = {**hop.upstream.body, **route.body}
+    if not extra:
+        return body
+    fields = _FIELDS.decode(body)
+    for name, value in extra.items():
+        fields[name] = Raw(msgspec.json.encode(value))
+    return msgspec.json.encode(fields)
+
+
+def upstream_headers(
+    hop: Hop, route: Route, client: Mapping[str, str], *, same_dialect: bool
+) -> dict[str, str]:
+    """Return what a request carries upstream; of the client's headers only what is meant for it."""
+    upstream = hop.upstream
+    headers = {"content-type": "application/json"}
+    if upstream.dialect == "anthropic":
+        headers["anthropic-version"] = _ANTHROPIC_VERSION
+        if same_dialect:
+            for name in ("anthropic-version", "anthropic-beta"):
+                if name in client:
+                    headers[name] = client[name]
+    if route.auth == "passthrough":
+        headers |= _passed_on(upstream, client, same_dialect=same_dialect)
+    elif upstream.key is not None:
+        headers |= _credential(upstream, upstream.key.value)
+    for extra in (upstream.headers, route.headers):
+        for name, value in extra.items():
+            headers[name.lower()] = value.value if isinstance(value, Secret) else value
+    return headers
+
+
+def _credential(upstream: Upstream, key: str) -> dict[str, str]:
+    """Return the header that shows `key`, as the upstream wants it."""
+    style = upstream.auth
+    if style == "auto":
+        style = "x-api-key" if upstream.dialect == "anthropic" else "bearer"
+    match style:
+        case "bearer":
+            return {"authorization": f"Bearer {key}"}
+        case "x-api-key":
+            return {"x-api-key": key}
+    return {}
+
+
+def _passed_on(
+    upstream: Upstream, client: Mapping[str, str], *, same_dialect: bool
+) -> dict[str, str]:
+    """Return the client's own credential, for a route that says so."""
+    shown = {name: client[name] for name in ("authorization", "x-api-key") if name in client}
+    if upstream.auth == "auto" and same_dialect:
+        return shown
+    key = shown.get("x-api-key") or shown.get("authorization", "").removeprefix("Bearer ").strip()
+    return _credential(upstream, key) if key else {}
+
+
+def secrets_of(settings: Settings) -> Secrets:
+    """Return every secret of the settings, so that none is ever told."""
+    found = [key.key for key in settings.server.keys]
+    if settings.server.seal_key is not None:
+        found.append(settings.server.seal_key)
+    for table in (*settings.upstreams.values(), *settings.routes):
+        found += [value for value in table.headers.values() if isinstance(value, Secret)]
+    found += [up.key for up in settings.upstreams.values() if up.key is not None]
+    return tuple(secret.value for secret in found if secret.value)

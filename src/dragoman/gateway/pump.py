@@ -1,0 +1,406 @@
+"""From a client's request to an upstream's answer: attempts, fallbacks, and the stream between.
+
+The pump reads, feeds and writes.  What a dialect looks like, the core knows.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aiohttp import web
+from msgspec import Struct, structs
+
+from dragoman.dialects import dialect
+from dragoman.errors import Malformed, TooLarge, Untranslatable
+from dragoman.exchange import Rendering
+from dragoman.gateway.flight import Flight
+from dragoman.gateway.guards import strip_billing_body
+from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
+from dragoman.gateway.replies import fault_response, upstream_fault
+from dragoman.gateway.reqids import answer_headers
+from dragoman.gateway.routing import Choice, Hop
+from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.upstream import Reply, UpstreamFailed
+from dragoman.requests import ClientRequest, TranslatedRequest, fault_of_request, write_request
+from dragoman.toolcalls.stage import Stage
+from dragoman.translate import (
+    CALL_KINDS,
+    ExchangeOptions,
+    Translator,
+    fault_of,
+    translate_body,
+)
+from dragoman.turn.events import Fault, FaultKind, Finish, Usage
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import Request
+
+# Failures that another attempt at the same upstream may not meet.
+_PASSING: Final = frozenset(
+    {FaultKind.RATE_LIMIT, FaultKind.OVERLOADED, FaultKind.SERVER, FaultKind.UPSTREAM_BAD}
+)
+# Failures that another upstream may not have.
+_LOCAL: Final = _PASSING | {
+    FaultKind.AUTH,
+    FaultKind.PERMISSION,
+    FaultKind.BILLING,
+    FaultKind.NOT_FOUND,
+    FaultKind.CONTEXT_LENGTH,
+    FaultKind.TOO_LARGE,
+    FaultKind.TIMEOUT,
+}
+# Failures that tell of the upstream's state rather than of the request.
+_ILL: Final = _PASSING | {FaultKind.TIMEOUT}
+_SETTLED: Final = frozenset({"upstream_tls", "upstream_address"})  # no attempt will change these
+_FIRST_DELAY: Final = 0.5  # seconds, doubled with each attempt
+_LONGEST_DELAY: Final = 8.0
+
+
+class Job:
+    """One request: what the pump must know of it, and what became of it."""
+
+    def __init__(  # noqa: PLR0913 -- each is known from another place
+        self,
+        *,
+        plan: Plan,
+        request_id: str,
+        owner: str,
+        client: ClientRequest,
+        request: Request,
+        previous: str,
+        headers: Mapping[str, str],
+        choice: Choice,
+        estimate: int,
+        warnings: tuple[Loss, ...],
+        flight: Flight,
+    ) -> None:
+        self.plan = plan
+        self.request_id = request_id
+        self.owner = owner  # whose request it is
+        self.client = client
+        self.previous = previous  # Responses: the kept answer that the request goes on from
+        self.warnings = warnings  # of guards
+        self.request = request  # what to say upstream: the client's, after guards and overrides
+        self.headers = headers  # the client's
+        self.choice = choice
+        self.estimate = estimate
+        self.flight = flight
+        self.dialect = client.request.dialect
+        # What became of it.
+        self.hop: Hop = choice.hops[0]
+        self.retries = 0
+        self.upstream_id = ""  # how the upstream calls this request
+        self.request_losses: tuple[Loss, ...] = ()
+        self.answer_losses: Sequence[Loss] = ()
+        self.usage: Usage | None = None
+        self.outcome: Finish | Fault | None = None
+        self.calls: list[str] = []
+        self.body: bytes | None = None  # a complete answer, or the last bytes of a stream
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What was not carried, either way, so far."""
+        return (*self.warnings, *self.request_losses, *self.answer_losses)
+
+
+class Failure(Struct, frozen=True):
+    """An upstream did not answer."""
+
+    fault: Fault
+    elsewhere: bool  # another upstream might
+
+
+class Pump:
+    """Answers one request."""
+
+    def __init__(self, job: Job, runtime: Runtime) -> None:
+        self._job = job
+        self._runtime = runtime
+        self._flight = job.flight
+
+    async def run(self) -> web.StreamResponse:
+        """Ask each upstream in turn until one answers; tell the client why if none does."""
+        said: list[Fault] = []
+        for hop in self._runtime.in_order(self._job.choice.hops):
+            self._job.hop = hop
+            answer = await self._ask(hop)
+            if not isinstance(answer, Failure):
+                return answer
+            said.append(answer.fault)
+            if not answer.elsewhere:
+                break
+        fault = said[-1]
+        if len(said) > 1:
+            reasons = "; then ".join(one.message for one in said)
+            fault = structs.replace(fault, message=reasons)
+        return await self._tell(fault)
+
+    async def _tell(self, fault: Fault) -> web.StreamResponse:
+        """Tell the client that nobody answered."""
+        job = self._job
+        job.outcome = fault
+        if self._flight.response is None:
+            return fault_response(fault, dialect=job.dialect, headers=self._head())
+        translator = Translator(source="chat", target=job.dialect, request=job.request)
+        await self._flight.open()
+        await self._flight.write(translator.fail(fault))
+        return await self._flight.end()
+
+    # --- one upstream ------------------------------------------------------------------------------
+
+    async def _ask(self, hop: Hop) -> web.StreamResponse | Failure:
+        """Ask one upstream, again if its failure may pass."""
+        try:
+            written = self._write_for(hop)
+        except (Malformed, Untranslatable, TooLarge) as error:
+            return Failure(fault_of_request(error), elsewhere=True)
+        job = self._job
+        health = self._runtime.health(hop)
+        attempt = 0
+        while True:
+            answer = await self._attempt(hop, written)
+            now = asyncio.get_running_loop().time()
+            if not isinstance(answer, Fault):
+                health.succeeded()
+                return answer
+            if answer.kind in _ILL:
+                health.failed(now, answer.retry_after)
+            delay = _delay(hop, answer, attempt)
+            if delay is None:
+                told = upstream_fault(answer, hop, job.choice.route, self._runtime.logger.redact)
+                return Failure(told, elsewhere=answer.kind in _LOCAL)
+            attempt += 1
+            job.retries += 1
+            await asyncio.sleep(delay)
+
+    def _write_for(self, hop: Hop) -> TranslatedRequest:
+        job = self._job
+        route = job.choice.route
+        memory = self._runtime.memory
+        request = memory.restore(job.request, job.owner, hop.profile.origin)
+        written = write_request(
+            self._client_for(hop),
+            target=hop.upstream.dialect,
+            changed=None if request is job.client.request else request,
+            profile=hop.profile,
+            model=hop.model,
+            strict=route.strict,
+            repair_history=route.repair_history,
+            prefill=route.prefill,
+            known_ids=memory.known_ids(job.request, job.owner),
+            limits=job.plan.settings.server.limits,
+        )
+        job.request_losses = written.losses
+        return structs.replace(written, body=extra_fields(hop, route, written.body))
+
+    def _client_for(self, hop: Hop) -> ClientRequest:
+        """Return what the client said, without a line that only one vendor has a use for."""
+        client = self._job.client
+        guards = self._job.plan.settings.guards
+        if not guards.strip_billing or hop.profile.origin == "anthropic":
+            return client
+        body = strip_billing_body(client.body) if self._job.dialect == "anthropic" else client.body
+        return client if body is client.body else structs.replace(client, body=body)
+
+    async def _attempt(self, hop: Hop, written: TranslatedRequest) -> web.StreamResponse | Fault:
+        """Return the client's answer, or why there is none of which it has seen anything."""
+        job, flight = self._job, self._flight
+        translator: Translator | None = None
+        try:
+            async with asyncio.timeout(None) as scope:
+                flight.expect(scope, hop.timeouts, streams=job.request.stream)
+                async with await self._open(hop, written.body) as reply:
+                    job.upstream_id = _id_of(reply.headers)
+                    if reply.status != 200:
+                        return await _refusal(reply, hop)
+                    if not job.request.stream:
+                        return await self._whole(reply, hop, written)
+                    translator = self._translator(hop, written)
+                    held = await self._first(reply, translator)
+                    if translator.begun:
+                        await self._stream(reply, translator, held)
+                        return await flight.end()
+        except TimeoutError:
+            fault = flight.deadline
+        except UpstreamFailed as failed:
+            fault = failed.fault
+        if translator is None:
+            return fault
+        if not translator.begun:
+            return translator.outcome if isinstance(translator.outcome, Fault) else fault
+        await self._finish(translator, translator.fail(fault))
+        return await flight.end()
+
+    async def _open(self, hop: Hop, body: bytes) -> Reply:
+        job = self._job
+        same = hop.upstream.dialect == job.dialect
+        return await self._runtime.connector.open(
+            "POST",
+            job.plan.url(hop.upstream_name),
+            headers=upstream_headers(hop, job.choice.route, job.headers, same_dialect=same),
+            body=body,
+            timeouts=hop.timeouts,
+            tls=job.plan.tls(hop.upstream_name),
+        )
+
+    # --- a complete answer ---------------------------------------------------------------------------
+
+    async def _whole(
+        self, reply: Reply, hop: Hop, written: TranslatedRequest
+    ) -> web.StreamResponse | Fault:
+        job, flight = self._job, self._flight
+        limits = job.plan.settings.server.limits
+        body = await reply.read_all(limits.max_response_bytes)
+        flight.heard()
+        if body is None:
+            return fault_of(TooLarge("max_response_bytes", limits.max_response_bytes))
+        await reply.settle()
+        translated = translate_body(
+            body,
+            source=hop.upstream.dialect,
+            target=job.dialect,
+            model=hop.model,
+            native_format=hop.native_format,
+            stop=written.stop,
+            request_id=job.request_id,
+            watchers=self._watchers(hop),
+            **self._options(hop),
+        )
+        answer = translated.answer
+        if answer.fault is not None:
+            return answer.fault
+        job.answer_losses = translated.losses
+        job.usage = answer.usage
+        job.outcome = answer.finish
+        job.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
+        job.body = translated.body
+        flight.first_content = flight.last_read
+        return web.Response(
+            body=translated.body, content_type="application/json", headers=self._head()
+        )
+
+    # --- a stream ------------------------------------------------------------------------------------
+
+    def _options(self, hop: Hop) -> ExchangeOptions:
+        job = self._job
+        route, server = job.choice.route, job.plan.settings.server
+        return ExchangeOptions(
+            profile=hop.profile,
+            request=job.request,
+            previous_id=job.previous,
+            seed=job.request_id,
+            created=int(time.time()),
+            sealer=job.plan.sealer,
+            input_estimate=job.estimate,
+            strict=hop.upstream.strict,
+            rendering=Rendering(
+                chat_reasoning=route.chat_reasoning,
+                responses_reasoning=route.responses_reasoning,
+                stream_error_tail=route.stream_error_tail,
+            ),
+            limits=server.limits,
+        )
+
+    def _translator(self, hop: Hop, written: TranslatedRequest) -> Translator:
+        return Translator(
+            source=hop.upstream.dialect,
+            target=self._job.dialect,
+            model=hop.model,
+            native_format=hop.native_format,
+            stop=written.stop,
+            watchers=self._watchers(hop),
+            **self._options(hop),
+        )
+
+    def _watchers(self, hop: Hop) -> Sequence[Stage]:
+        """Return who remembers reasoning for a client that does not send it back."""
+        job = self._job
+        return self._runtime.memory.watchers(job.request, job.owner, hop.profile)
+
+    async def _first(self, reply: Reply, translator: Translator) -> bytes:
+        """Read until the answer has something to say, or ended without; return what it says."""
+        held: list[bytes] = []
+        while not translator.begun and not translator.done:
+            data = await reply.read()
+            self._flight.heard()
+            held.append(translator.feed(data) if data else translator.close())
+        return b"".join(held)
+
+    async def _stream(self, reply: Reply, translator: Translator, held: bytes) -> None:
+        """Send what was held, then everything as it comes: one write for each read."""
+        flight = self._flight
+        flight.first_content = flight.last_read
+        self._job.answer_losses = translator.losses
+        flight.headers = self._head()
+        await flight.open()
+        out = held
+        read, feed, heard, write = reply.read, translator.feed, flight.heard, flight.write
+        while not translator.done:
+            if out:
+                await write(out)
+            data = await read()
+            heard()
+            out = feed(data) if data else translator.close()
+        await self._finish(translator, out)
+        await reply.settle()
+
+    async def _finish(self, translator: Translator, out: bytes) -> None:
+        """Send the last of a stream, and note how it ended."""
+        job = self._job
+        job.answer_losses = translator.losses
+        job.usage = translator.usage
+        job.outcome = translator.outcome
+        job.calls = translator.calls
+        job.body = out
+        if out:
+            await self._flight.write(out)
+
+    def _head(self) -> dict[str, str]:
+        job = self._job
+        return answer_headers(
+            job.request_id,
+            route=job.choice.route_name,
+            upstream_model=job.hop.model,
+            upstream_id=job.upstream_id,
+            warnings=(loss.code for loss in job.losses),
+        )
+
+
+def _delay(hop: Hop, fault: Fault, attempt: int) -> float | None:
+    """Return how long to wait before the next attempt; None: there is none."""
+    upstream = hop.upstream
+    if attempt >= upstream.retries or fault.kind not in _PASSING or fault.code in _SETTLED:
+        return None
+    backoff: float = min(_LONGEST_DELAY, _FIRST_DELAY * 2**attempt) * random.uniform(0.5, 1.0)  # noqa: S311 -- spreads clients
+    if fault.retry_after is None:
+        return backoff
+    return None if fault.retry_after > upstream.max_retry_after else max(fault.retry_after, 0.0)
+
+
+async def _refusal(reply: Reply, hop: Hop) -> Fault:
+    """Read an upstream's error answer."""
+    body = await reply.read_error()
+    if 300 <= reply.status < 400:
+        where = reply.headers.get("location", "elsewhere")
+        said = f"upstream redirects to {where}; set `base_url` to where its API is"
+        return Fault(FaultKind.UPSTREAM_BAD, said, status=reply.status, code="upstream_address")
+    fault = dialect(hop.upstream.dialect).decode_fault(reply.status, body)
+    wait = _seconds(reply.headers)
+    return fault if wait is None else structs.replace(fault, retry_after=wait)
+
+
+def _id_of(headers: Mapping[str, str]) -> str:
+    return headers.get("request-id") or headers.get("x-request-id") or ""
+
+
+def _seconds(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a server asks to wait; dates and nonsense count as nothing said."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            value = float(headers.get(name, "")) * unit
+        except ValueError:
+            continue
+        if 0 <= value < float("inf"):
+            return value
+    return None

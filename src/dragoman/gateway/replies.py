@@ -1,0 +1,51 @@
+"""What clients are told when something failed, in their dialect."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from aiohttp import web
+from msgspec import structs
+
+from dragoman.dialects import dialect as find_dialect
+from dragoman.gateway.call import Call
+from dragoman.gateway.config.settings import Route
+from dragoman.gateway.reqids import answer_headers
+from dragoman.gateway.routing import Hop
+from dragoman.turn.events import Fault, FaultKind
+
+# The gateway's own credential was refused: that is no fault of the client's.
+_CREDENTIALS: Final = frozenset({FaultKind.AUTH, FaultKind.PERMISSION})
+
+
+def fault_response(
+    fault: Fault, *, dialect: str, headers: Mapping[str, str], status: int = 0
+) -> web.Response:
+    """Return a failure as a complete answer; `status` takes the place of the one that its kind has."""
+    own, body = find_dialect(dialect).encode_fault(fault, headers.get("request-id", ""))
+    extra: dict[str, str] = {}
+    if fault.retry_after is not None:
+        extra["retry-after"] = str(max(0, round(fault.retry_after)))
+    return web.Response(
+        status=status or own,
+        body=body,
+        content_type="application/json",
+        headers={**headers, **extra},
+    )
+
+
+def refused(call: Call, fault: Fault, status: int = 0) -> web.Response:
+    """Refuse a request before any upstream was asked."""
+    call.fault = fault
+    headers = answer_headers(call.id)
+    return fault_response(fault, dialect=call.dialect, headers=headers, status=status)
+
+
+def upstream_fault(fault: Fault, hop: Hop, route: Route, redact: Callable[[str], str]) -> Fault:
+    """Return an upstream's failure as it may be told: with its name, without secrets, without blame."""
+    name = hop.upstream_name
+    message = redact(fault.message)
+    if fault.kind in _CREDENTIALS and route.auth != "passthrough":
+        source = f" ({hop.upstream.key.source})" if hop.upstream.key else " (it has none)"
+        said = f"{name}: upstream rejected the gateway's credentials{source}: {message}"
+        return Fault(FaultKind.UPSTREAM_BAD, said, status=fault.status, code="upstream_credentials")
+    return structs.replace(fault, message=f"{name}: {message}")

@@ -1,0 +1,51 @@
+"""What lives as long as the gateway does, whatever the settings become."""
+
+import asyncio
+from collections.abc import Sequence
+
+from dragoman.gateway.counting import Calibration
+from dragoman.gateway.health import Health, in_order
+from dragoman.gateway.log import Logger
+from dragoman.gateway.memory import ReasoningMemory
+from dragoman.gateway.routing import Hop
+from dragoman.gateway.store import ResponsesStore
+from dragoman.gateway.upstream import Connector
+from dragoman.gateway.watch import Watch
+
+
+class Runtime:
+    """Connections, clocks and memories.  Made inside the event loop."""
+
+    def __init__(
+        self, *, logger: Logger, store: ResponsesStore | None, memory: ReasoningMemory
+    ) -> None:
+        self.connector = Connector()
+        self.watch = Watch()
+        self.calibration = Calibration()
+        self.logger = logger
+        self.store = store
+        self.memory = memory
+        self._health: dict[str, Health] = {}
+
+    def health(self, hop: Hop) -> Health:
+        """Return how an upstream fares."""
+        found = self._health.get(hop.upstream_name)
+        if found is None:
+            found = Health(hop.upstream.failures, hop.upstream.cooldown)
+            self._health[hop.upstream_name] = found
+        return found
+
+    def forget_health(self) -> None:
+        """Give every upstream another chance: its settings may be new."""
+        self._health.clear()
+
+    def in_order(self, hops: Sequence[Hop]) -> tuple[Hop, ...]:
+        """Return the hops in the order to try them."""
+        if len(hops) == 1:
+            return tuple(hops)
+        return in_order(hops, self.health, asyncio.get_running_loop().time())
+
+    async def close(self) -> None:
+        await self.connector.close()
+        if self.store is not None:
+            await self.store.close()

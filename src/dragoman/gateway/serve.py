@@ -1,0 +1,289 @@
+"""The life of the server: start, signals, reload, drain, and several processes on one port."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+
+from aiohttp import web
+from msgspec import structs
+
+from dragoman.errors import ConfigError, DragomanError
+from dragoman.gateway.app import Gateway
+from dragoman.gateway.config.settings import Settings
+from dragoman.gateway.keys import Keyring
+from dragoman.gateway.log import Logger
+from dragoman.gateway.memory import ReasoningMemory
+from dragoman.gateway.plan import Plan, secrets_of
+from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.store import open_store
+
+# Something that must run beside the gateway and may change its settings, such as an upstream of its own.
+Companion: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[Settings]]
+
+_BACKLOG: Final = 1024
+_LAST_WORDS_SECONDS: Final = 2.0  # for the ends of streams that did not end in time
+_RESTARTS: Final = 5  # of one worker, before something is wrong with all of them
+
+
+class Running:
+    """A gateway in this event loop: `async with Running(settings) as running: running.url`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        logger: Logger | None = None,
+        seal_key: bytes = b"",
+        bound: socket.socket | None = None,
+    ) -> None:
+        self._settings = settings
+        self._secrets = secrets_of(settings)
+        self._logger = logger or Logger.of(settings.log, secrets=self._secrets)
+        self._seal_key = _seal_key(settings) or seal_key or os.urandom(32)
+        self._socket = bound
+        self._stack = AsyncExitStack()
+        self.port = 0
+        self.gateway: Gateway
+
+    async def __aenter__(self) -> Self:
+        settings = self._settings
+        plan = self._plan(settings, Keyring(settings.server.keys))
+        async with AsyncExitStack() as stack:
+            store = await open_store(settings.store, environ=os.environ)
+            memory = ReasoningMemory(
+                entries=settings.store.reasoning_entries, seconds=settings.store.reasoning_seconds
+            )
+            runtime = Runtime(logger=self._logger, store=store, memory=memory)
+            stack.push_async_callback(runtime.close)
+            self.gateway = Gateway(plan, runtime)
+            plan.warm()
+            server = web.Server(self.gateway.handle, handler_cancellation=True, access_log=None)
+            runner = web.ServerRunner(server)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            bound = self._socket or bind(settings.server.host, settings.server.port)
+            self.port = bound.getsockname()[1]
+            await web.SockSite(runner, bound, backlog=_BACKLOG).start()
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def url(self) -> str:
+        host = self._settings.server.host
+        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 -- shown only
+        return f"http://{shown}:{self.port}"
+
+    def reload(self, settings: Settings) -> None:
+        """Use other settings for the requests that come from now on.
+
+        Address, number of processes and store stay as they are until a restart.
+
+        Raises:
+            ConfigError: the settings cannot be used; the old ones stay.
+        """
+        gateway = self.gateway
+        keyring = Keyring(settings.server.keys)
+        keyring.adopt(gateway.plan.keyring)
+        plan = self._plan(settings, keyring)
+        plan.warm()
+        gateway.plan = plan
+        gateway.runtime.forget_health()
+        gateway.runtime.logger.secrets = secrets_of(settings)
+        self._settings = settings
+
+    async def stop(self) -> bool:
+        """Let streams end, then end those that are left; say whether all ended by themselves."""
+        late = await self.gateway.drain(self._settings.server.drain_seconds)
+        if late:
+            try:
+                async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                    await self.gateway.gone()
+            except TimeoutError:
+                pass
+        return not late
+
+    def _plan(self, settings: Settings, keyring: Keyring) -> Plan:
+        return Plan(settings, seal_key=_seal_key(settings) or self._seal_key, keyring=keyring)
+
+
+def _seal_key(settings: Settings) -> bytes:
+    secret = settings.server.seal_key
+    return b"" if secret is None else secret.value.encode()
+
+
+def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
+    """Return a socket on an address; with `share`, other processes may bind the same one.
+
+    Raises:
+        ConfigError: the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if share:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        bound.bind((host, port))
+    except (OSError, OverflowError) as error:
+        bound.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        said = f"cannot listen on {host}:{port}: {reason}; choose another with `--port`"
+        raise ConfigError(said) from error
+    return bound
+
+
+# --- the process -----------------------------------------------------------------------------------
+
+
+class Service:
+    """What one process runs until it is told to stop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        reload: Callable[[], Settings] | None = None,
+        companion: Companion | None = None,
+        announce: Callable[[str], None] = lambda url: None,
+    ) -> None:
+        self._settings = settings
+        self._reload = reload
+        self._companion = companion
+        self._announce = announce
+
+    def run(self) -> int:
+        """Serve until SIGTERM or SIGINT; return the exit code."""
+        server = self._settings.server
+        seal_key = os.urandom(32)
+        if server.workers == 1:
+            return _run(self._main(bind(server.host, server.port), seal_key))
+        bound = bind(server.host, server.port, share=True)
+        port = bound.getsockname()[1]
+        self._settings = structs.replace(self._settings, server=structs.replace(server, port=port))
+        return Workers(server.workers, lambda: self._work(seal_key)).run(bound)
+
+    def _work(self, seal_key: bytes) -> int:
+        server = self._settings.server
+        return _run(self._main(bind(server.host, server.port, share=True), seal_key))
+
+    async def _main(self, bound: socket.socket, seal_key: bytes) -> int:
+        async with AsyncExitStack() as stack:
+            settings = self._settings
+            if self._companion is not None:
+                settings = await stack.enter_async_context(self._companion(settings))
+            running = await stack.enter_async_context(
+                Running(settings, seal_key=seal_key, bound=bound)
+            )
+            logger = running.gateway.runtime.logger
+            told = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._told_to_stop, told, running)
+            if hasattr(signal, "SIGHUP"):
+                loop.add_signal_handler(signal.SIGHUP, self._told_to_reload, running)
+            logger.notice("started", url=running.url, process=os.getpid())
+            self._announce(running.url)
+            await told.wait()
+            logger.notice("draining", process=os.getpid())
+            clean = await running.stop()
+            logger.notice("stopped", process=os.getpid(), all_streams_ended=clean)
+        return 0
+
+    def _told_to_stop(self, told: asyncio.Event, running: Running) -> None:
+        if told.is_set():  # told twice: whoever asks does not want to wait
+            running.gateway.hurry()
+        told.set()
+
+    def _told_to_reload(self, running: Running) -> None:
+        logger = running.gateway.runtime.logger
+        if self._reload is None:
+            logger.notice("not reloaded", level="warning", why="there is no file to read again")
+            return
+        try:
+            running.reload(self._reload())
+        except DragomanError as error:
+            logger.notice("not reloaded", level="error", why=str(error))
+        else:
+            logger.notice("reloaded", process=os.getpid())
+
+
+def _run(main: "asyncio.Coroutine[None, None, int]") -> int:
+    """Run on the fast event loop where there is one."""
+    try:
+        import uvloop  # noqa: PLC0415 -- not on every platform
+    except ImportError:
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+class Workers:
+    """Several processes on one port, each with its own event loop; this one only looks after them."""
+
+    def __init__(self, count: int, work: Callable[[], int]) -> None:
+        self._count = count
+        self._work = work
+        self._children: set[int] = set()
+        self._stopping = False
+
+    def run(self, bound: socket.socket) -> int:
+        """Keep them running until told to stop; `bound` holds the port meanwhile."""
+        with bound:
+            for _ in range(self._count):
+                self._children.add(self._fork())
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, self._pass_on)
+            restarts = 0
+            worst = 0
+            while self._children:
+                child, status = os.wait()
+                self._children.discard(child)
+                code = os.waitstatus_to_exitcode(status)
+                if self._stopping:
+                    worst = max(worst, abs(code))
+                    continue
+                restarts += 1
+                if restarts > _RESTARTS * self._count:
+                    self._pass_on(signal.SIGTERM)
+                    worst = 1
+                    continue
+                sys.stderr.write(
+                    f"dragoman: worker {child} ended with {code}; another takes its place\n"
+                )
+                self._children.add(self._fork())
+        return worst
+
+    def _pass_on(self, number: int, frame: object = None) -> None:
+        if number != signal.SIGHUP:
+            self._stopping = True
+        for child in self._children:
+            os.kill(child, number)
+
+    def _fork(self) -> int:
+        child = os.fork()
+        if child:
+            return child
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        code = 1
+        try:
+            code = self._work()
+        except DragomanError as error:
+            sys.stderr.write(f"dragoman: {error}\n")
+            code = error.exit_code
+        finally:
+            os._exit(code)
