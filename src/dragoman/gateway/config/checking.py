@@ -11,7 +11,7 @@ from msgspec import structs
 
 from dragoman.gateway.config.mistakes import Mistake, did_you_mean
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
-from dragoman.gateway.config.texts import is_loopback
+from dragoman.gateway.config.texts import is_loopback, is_near
 from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.globs import Glob, is_glob
 
@@ -191,7 +191,7 @@ def _addresses(settings: Settings) -> Iterator[Mistake]:
                 f"this address of {vendor.says} has no path",
                 f"`{vendor.base_url}` is the usual one",
             )
-        if parts.scheme == "http" and upstream.key and not is_loopback(parts.hostname or ""):
+        if parts.scheme == "http" and upstream.key and not is_near(parts.hostname or ""):
             yield Mistake(path, "the key travels unencrypted", "write `https://…` if it is served")
 
 

@@ -43,6 +43,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_near(host: str) -> bool:
+    """Return whether a host is on this machine or in a network of its own, as far as its name says."""
+    try:
+        address = ip_address(host.strip("[]"))
+    except ValueError:
+        return "." not in host.rstrip(".") or host.endswith((".internal", ".lan", ".local"))
+    return address.is_loopback or address.is_private
+
+
 def judge(kind: TextKind, text: str, around: Surroundings) -> str | Problem:
     """Return the text that is meant, or what is wrong with it."""
     match kind:
@@ -69,7 +78,7 @@ def _address(text: str) -> str | Problem:
         return Problem("an address holds no credentials", 'write the key as `key = "env:NAME"`')
     if parts.query or parts.fragment:
         return Problem("an address has no `?` and no `#`: paths are put behind it")
-    trimmed = text.rstrip("/")
+    trimmed = parts.scheme + text[len(parts.scheme) :].rstrip("/")
     for endpoint in _ENDPOINTS:
         if trimmed.endswith(endpoint):
             return Problem(
@@ -186,6 +195,7 @@ def _host(text: str) -> str | Problem:
 
 
 def _origin(text: str) -> str | Problem:
+    text = text.strip().lower()
     if text == "*":
         return Problem("every page on the web could use the gateway", "name the pages' origins")
     try:
@@ -197,7 +207,7 @@ def _origin(text: str) -> str | Problem:
         return Problem(f"`{text}` is no origin", "write `https://host` or `http://host:port`")
     if bare != text.rstrip("/"):
         return Problem("an origin ends with its host and port", f"write `{bare}`")
-    return bare.lower()
+    return bare
 
 
 _JUDGES: Final[dict[TextKind, Callable[[str], str | Problem]]] = {
