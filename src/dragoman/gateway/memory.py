@@ -98,7 +98,9 @@ class ReasoningMemory:
         # Native ids, by owner and shortened id.
         self._ids: OrderedDict[tuple[str, str], str] = OrderedDict()
 
-    def __len__(self) -> int:
+    @property
+    def held(self) -> int:
+        """How many entries there are."""
         return len(self._slots)
 
     # --- collecting -----------------------------------------------------------------------------

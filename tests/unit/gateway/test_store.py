@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from openai.types.responses import Response
 from openai.types.responses.response_item_list import ResponseItemList
 
 from dragoman.errors import ConfigError, Malformed, TooLarge
+from dragoman.exchange import Rendering
 from dragoman.gateway.config.settings import Store
 from dragoman.gateway.database import StoreFailed
 from dragoman.gateway.responses_state import (
@@ -23,7 +25,8 @@ from dragoman.gateway.responses_state import (
 )
 from dragoman.gateway.store import ResponsesStore, open_store
 from dragoman.limits import Limits
-from dragoman.requests import read_request
+from dragoman.opaque import Sealer
+from dragoman.requests import read_request, translate_request
 from dragoman.translate import Translator, translate_body
 from dragoman.turn.events import FaultKind
 
@@ -198,6 +201,23 @@ def test_client_that_says_store_false_is_not_kept() -> None:
     async def work(store: ResponsesStore) -> None:
         assert not await store.keep("a", request(store=False), response("resp_1"))
         assert await store.get("resp_1", "a") is None
+
+    with_store(work)
+
+
+def test_answer_without_an_id_is_not_kept() -> None:
+    async def work(store: ResponsesStore) -> None:
+        assert not await store.keep("a", request(), b'{"output":[]}')
+
+    with_store(work)
+
+
+def test_input_that_is_no_list_of_items_is_left_to_its_reader() -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1"))
+        body = (await store.expand(request(b"[1]", previous_response_id="resp_1"), "a")).body
+
+        assert b"1" == items_of(body)[-1]
 
     with_store(work)
 
@@ -477,8 +497,6 @@ def test_damaged_file_is_an_error_of_the_configuration(
 
 
 def test_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    import sqlite3
-
     path = tmp_path / "r.sqlite"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE theirs (x)")
@@ -491,8 +509,6 @@ def test_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_file_of_another_version_is_not_used(tmp_path: Path) -> None:
-    import sqlite3
-
     path = tmp_path / "r.sqlite"
 
     async def work(store: ResponsesStore) -> None: ...
@@ -524,6 +540,19 @@ def test_store_that_is_closed_says_so() -> None:
     with_store(work)
 
 
+@pytest.mark.parametrize("harm", ["DROP TABLE response", "DELETE FROM body"])
+def test_damage_while_running_is_told_as_such(tmp_path: Path, harm: str) -> None:
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", request(), response("resp_1"))
+        with sqlite3.connect(tmp_path / "r.sqlite") as connection:
+            connection.execute(harm)
+        connection.close()
+        with pytest.raises(StoreFailed):
+            await store.get("resp_1", "a")
+
+    with_store(work, tmp_path / "r.sqlite")
+
+
 def test_settings_choose_the_store(tmp_path: Path) -> None:
     async def work() -> None:
         environ = {"XDG_STATE_HOME": str(tmp_path)}
@@ -536,6 +565,48 @@ def test_settings_choose_the_store(tmp_path: Path) -> None:
     asyncio.run(work())
 
     assert ["responses.sqlite"] == [one.name for one in (tmp_path / "dragoman").iterdir()]
+
+
+# --- reasoning state ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("encrypted", "expected"), [("always", "thinking"), ("asked", "tool_use")])
+def test_kept_answer_has_the_reasoning_that_its_upstream_signed(
+    encrypted: str, expected: str
+) -> None:
+    """A client that leaves its items with us does not ask for state; the next request needs it."""
+    sealer = Sealer(b"key")
+    body = request(
+        reasoning={"effort": "high"}, tools=[{"type": "function", "name": "ls", "parameters": {}}]
+    )
+    answer = (
+        b'{"id":"m","type":"message","role":"assistant","content":[{"type":"thinking","thinking":'
+        b'"Hm.","signature":"c2ln"},{"type":"tool_use","id":"call_1","name":"ls","input":{}}],'
+        b'"stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":1}}'
+    )
+    told = translate_body(
+        answer,
+        source="anthropic",
+        target="responses",
+        profile="anthropic",
+        request=read_request(body, source="responses", sealer=sealer).request,
+        sealer=sealer,
+        seed="s",
+        rendering=Rendering(responses_encrypted=encrypted),
+    ).body
+
+    async def work(store: ResponsesStore) -> None:
+        await store.keep("a", body, told)
+        name = json.loads(told)["id"]
+        later = request(b"[%b]" % RESULT, previous_response_id=name, reasoning={"effort": "high"})
+        whole = (await store.expand(later, "a")).body
+        sent = translate_request(
+            whole, source="responses", target="anthropic", profile="anthropic", sealer=sealer
+        ).body
+
+        assert expected == json.loads(sent)["messages"][1]["content"][0]["type"]
+
+    with_store(work)
 
 
 # --- the ends of streams --------------------------------------------------------------------------
