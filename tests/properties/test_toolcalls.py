@@ -122,7 +122,8 @@ def literals(pattern: Pattern) -> list[str]:
 
 def fragments(family: Format) -> st.SearchStrategy[str]:
     markers = sorted({one for rule in family.rules for one in literals(rule.pattern)})
-    markers += [tag for pair in family.think for tag in pair] + ['{"name": "f"', "f", "}", '"', " "]
+    markers += [one for pair in family.think for one in literals(pair)]
+    markers += ['{"name": "f"', "f", "}", '"', " "]
     whole = st.sampled_from(markers)
     part = whole.flatmap(lambda one: st.integers(0, len(one)).map(lambda at: one[:at]))
     return st.lists(whole | part | PROSE, max_size=12).map("".join)
@@ -150,7 +151,7 @@ def test_text_strewn_with_markers_comes_back_unless_it_holds_a_call(
         assert is_subsequence(whole.content, text)
         assert is_subsequence(whole.reasoning, text)
         structured = any(rule.do in (Do.SAY, Do.REASON) for rule in form.rules)
-        tagged = any(opener in text for opener, _ in form.think)
+        tagged = any(literals((opener,))[0] in text for opener, _ in form.think)
         if not structured and not tagged and not whole.problems:
             assert text == whole.content
 

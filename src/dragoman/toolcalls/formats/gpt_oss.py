@@ -23,7 +23,7 @@ FORMAT: Final = Format(
     models=("gpt-oss*",),
     rules=(
         *call(
-            (*_START, "<|channel|>", _WORD, *_TO, _AFTER_NAME, *_TYPE, "<|message|>"),
+            (*_START, *_TURNED, "<|channel|>", _WORD, *_TO, _AFTER_NAME, *_TYPE, "<|message|>"),
             ("<|start|>assistant", *_TO, *_CHANNEL, *_TYPE, "<|message|>"),
             # The name with another channel glued to it.
             (*_START, "<|channel|>", _WORD, *_TO, "<|channel|>", _REST, *_TYPE, "<|message|>"),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format import ANYWHERE, Format, Where
 from dragoman.toolcalls.grammars.answers import answer_tags
 from dragoman.toolcalls.grammars.json_objects import tagged_objects
 
@@ -11,5 +11,9 @@ FORMAT: Final = Format(
     opens=("<tool_calls>[",),
     says="Hunyuan A13B",
     models=("hunyuan-a13b*",),
-    rules=(*tagged_objects("<tool_calls>", "</tool_calls>"), *answer_tags("answer")),
+    rules=(
+        # Calls that the thinking quotes are not made.
+        *tagged_objects("<tool_calls>", "</tool_calls>", at=ANYWHERE - {Where.THINK}),
+        *answer_tags("answer"),
+    ),
 )

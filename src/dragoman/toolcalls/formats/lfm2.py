@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import Do, Format, Objects, Where, call, closes, marks
 from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_calls
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, one_of
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run, one_of
 
 _OPENER: Final = "<|tool_call_start|>"
 
@@ -20,7 +20,7 @@ FORMAT: Final = Format(
         ),
         *python_calls((_OPENER, BLANKS, one_of(("[", BLANKS), ""))),
         *further_python_calls(),
-        *marks(("]",), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *marks((Run(r"[,\s]", 0, 16), "]"), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
         *closes(("<|tool_call_end|>",)),
     ),
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format import ANYWHERE, Format, Where
 from dragoman.toolcalls.grammars.json_objects import tagged_objects
 
 FORMAT: Final = Format(
@@ -10,5 +10,6 @@ FORMAT: Final = Format(
     opens=("<tool_calls>",),
     says="MiniMax-M1",
     models=("minimax-m1*",),
-    rules=tagged_objects("<tool_calls>", "</tool_calls>"),
+    # Calls that the thinking quotes are not made.
+    rules=tagged_objects("<tool_calls>", "</tool_calls>", at=ANYWHERE - {Where.THINK}),
 )

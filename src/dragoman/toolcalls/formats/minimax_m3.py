@@ -2,7 +2,16 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Elements, Format, call, closes, opens_section
+from dragoman.toolcalls.format import (
+    Do,
+    Elements,
+    Format,
+    Where,
+    call,
+    closes,
+    marks,
+    opens_section,
+)
 from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run
 
 _MARK: Final = "]<]minimax[>["
@@ -19,6 +28,8 @@ FORMAT: Final = Format(
         *opens_section((_MARK, BLANKS, "<tool_call>", BLANKS, AHEAD, *_INVOKE)),
         *closes((_MARK, BLANKS, "</tool_call>"), section=True),
         *closes((_MARK, BLANKS, "</invoke>")),
+        # A closer of thinking that was never opened.
+        *marks(("</mm:think>",), do=Do.NOISE, at={Where.START}, then=Where.ANSWER),
     ),
     think=(("<mm:think>", "</mm:think>"), ("<think>", "</think>")),
     starts_thinking=True,

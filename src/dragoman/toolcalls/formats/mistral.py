@@ -2,7 +2,20 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import AT_START, Format, Json, Objects, Where, call, closes
+from msgspec.structs import replace
+
+from dragoman.toolcalls.format import (
+    AT_START,
+    Do,
+    Format,
+    Json,
+    Objects,
+    Rule,
+    Where,
+    call,
+    closes,
+    opens_section,
+)
 from dragoman.toolcalls.grammars.json_objects import further_objects, objects_after
 from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
 
@@ -27,6 +40,23 @@ FORMAT: Final = Format(
     ),
     rules=(
         *objects_after((_MARKER,), body=_OBJECTS),
+        # Junk between the marker and the array.
+        *opens_section(
+            (_MARKER, Run(r"[^\[\]{}<]", 1, 64, name="noise"), AHEAD, "[", BLANKS, "{"), noisy=True
+        ),
+        Rule(
+            pattern=(AHEAD, "[", BLANKS, "{"),
+            do=Do.CALL,
+            at=frozenset({Where.AFTER}),
+            inside=True,
+            body=_OBJECTS,
+        ),
+        # Another array after one marker.
+        *call(
+            (Run(r"[,\s]", 0, 16), AHEAD, "[", BLANKS, "{"),
+            body=replace(_OBJECTS, declared=True),
+            at={Where.TAIL},
+        ),
         *call(
             (_MARKER, BLANKS, _NAME, BLANKS, "[CALL_ID]", _ID, "[ARGS]"),
             (_MARKER, BLANKS, _NAME, BLANKS, "[CALL_ID]", _ID, AHEAD, "{"),

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Format, closes
+from dragoman.toolcalls.format import Do, Format, Where, closes, marks
 from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_calls
-from dragoman.toolcalls.patterns import BLANKS
+from dragoman.toolcalls.patterns import BLANKS, Run, one_of
 
 FORMAT: Final = Format(
     key="olmo3",
@@ -12,8 +12,9 @@ FORMAT: Final = Format(
     says="OLMo 3",
     models=("olmo-3*",),
     rules=(
-        *python_calls(("<function_calls>", BLANKS)),
+        *python_calls(("<function_calls>", BLANKS, one_of(("[", BLANKS), ""))),
         *further_python_calls(",;"),
+        *marks((Run(r"[,\s]", 0, 16), "]"), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
         *closes(("</function_calls>",), stray=False),
     ),
     starts_thinking=True,

@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import AT_START, Do, Format, Where, closes, marks
 from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_calls
-from dragoman.toolcalls.patterns import BLANKS, one_of
+from dragoman.toolcalls.patterns import BLANKS, Run, one_of
 
 FORMAT: Final = Format(
     key="pythonic",
@@ -17,7 +17,7 @@ FORMAT: Final = Format(
         # One call without brackets: only a declared tool tells it from code.
         *python_calls((), at={Where.START, Where.ANSWER}, declared=True),
         *further_python_calls(",;"),
-        *marks(("]",), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *marks((Run(r"[,\s]", 0, 16), "]"), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
         *closes((one_of("<|python_end|>", "<|eom_id|>", "<|eot_id|>", "<|eot|>"),)),
     ),
     bare=True,

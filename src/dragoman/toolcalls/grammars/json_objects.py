@@ -15,16 +15,22 @@ _IN_TAIL = frozenset({Where.TAIL})
 
 
 def tagged_objects(
-    opener: str, closer: str, *, body: Objects | None = None, special: bool = False
+    opener: str,
+    closer: str,
+    *,
+    body: Objects | None = None,
+    special: bool = False,
+    at: frozenset[Where] = ANYWHERE,
 ) -> tuple[Rule, ...]:
     """Return the rules of objects between two tags, one or several of them, or an array.
 
     `special` says that the tags are special tokens: stray closers after a call are then dropped.
+    `at` says where the opening tag counts.
     """
     return (
-        *objects_after((opener,), body=body),
+        *objects_after((opener,), body=body, at=at),
         # The opener twice.
-        *objects_after((opener, BLANKS, opener), body=body),
+        *objects_after((opener, BLANKS, opener), body=body, at=at),
         *further_objects(body=body),
         *closes((closer,), stray=special),
         # Surplus brackets, or none at all, before the closer.

@@ -6,7 +6,7 @@ name one with keys and values in tags.
 
 from typing import Final
 
-from dragoman.toolcalls.format import Rule, Tags, call, closes, opens_section
+from dragoman.toolcalls.format import Rule, Tags, Where, call, closes, opens_section
 from dragoman.toolcalls.patterns import (
     AHEAD,
     AHEAD_OR_END,
@@ -18,11 +18,13 @@ from dragoman.toolcalls.patterns import (
     one_of,
 )
 
-NAME: Final = Run(r"[^<>{}\[\]()\"'=\s]", 1, 128, name="name")
-_ANY_NAME: Final = Run(r"[^<>{}\[\]()\"'=\s]", 1, 128)
+NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128, name="name")
+_ANY_NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128)
 _LINE: Final = Run(r"\n", 0, 1)
 # Blanks inside a tag, as some quantised models write them.
 _GAP: Final = Run(" ", 0, 4)
+# A line feed that was escaped once too often.
+_ESCAPED: Final = one_of("\\n", "")
 _KEY: Final = Run(r"[^<>\n]", 1, 256, name="key")
 
 
@@ -100,10 +102,13 @@ def keyed_values(
     value: Pattern = ("<arg_value", suffix, ">")
     value_end: Pattern = ("</arg_value", suffix, ">")
     named: Pattern = (*key, Run(r"[^<>]", 1, 256, name="key"), *key_end)
+    param: Pattern = (*named, BLANKS, _ESCAPED, *value)
     body = Tags(
-        param=((*named, BLANKS, *value),),
-        value_end=((*value_end, BLANKS, AHEAD_OR_END, one_of(key, value, closer, opener)),),
-        value_cut=((AHEAD, *named, BLANKS, *value),),
+        param=(param,),
+        value_end=(
+            (*value_end, BLANKS, _ESCAPED, AHEAD_OR_END, one_of(key, value, closer, opener)),
+        ),
+        value_cut=((AHEAD, *param),),
         call_end=(closer,),
         # A key without its value, a value without its key.
         skip=(
@@ -114,8 +119,16 @@ def keyed_values(
     )
     if separator:
         return call((*opener, BLANKS, NAME, BLANKS, *separator), body=body)
+    any_key: Pattern = (*key, Run(r"[^<>]", 1, 256), *key_end, BLANKS, *value)
     return (
-        *call((*opener, BLANKS, NAME, BLANKS, AHEAD, *key), body=body),
+        *call((*opener, BLANKS, NAME, BLANKS, _ESCAPED, AHEAD, *key), body=body),
+        # The opener left out: only where nothing else was said can a name be held for that.
+        *call(
+            (NAME, BLANKS, AHEAD, *any_key),
+            body=body,
+            at={Where.START, Where.ANSWER},
+            declared=True,
+        ),
         # Without arguments nothing but the name tells a call from prose.
         *call((*opener, BLANKS, NAME, BLANKS, *closer), body=body, declared=True, empty=True),
     )
