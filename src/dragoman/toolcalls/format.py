@@ -61,6 +61,7 @@ class Tags(Struct, frozen=True, kw_only=True):
     param: tuple[Pattern, ...]
     value_end: tuple[Pattern, ...]  # consumed
     value_cut: tuple[Pattern, ...] = ()  # looked at: what follows a value whose closer is missing
+    verbatim_end: tuple[Pattern, ...] = ()  # consumed: what alone ends a value told verbatim
     call_end: tuple[Pattern, ...]  # consumed
     skip: tuple[Pattern, ...] = ()  # stray markup between parameters: dropped, and told
     trim: Literal["none", "line", "blank"] = "none"  # of a string: one line feed, or all blanks
@@ -126,6 +127,7 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     rules: tuple[Rule, ...]
     think: tuple[tuple[Part, Part], ...] = (("<think>", "</think>"),)  # tags around reasoning
     trim_think: bool = False  # a line feed before the closing tag belongs to it
+    thinks_on: bool = False  # reasoning may hold calls, and goes on after them
     starts_thinking: bool = False  # a stream of this family may begin inside reasoning
     bare: bool = False  # has no marker of its own: never found by watching a stream
 

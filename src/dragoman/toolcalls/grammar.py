@@ -11,6 +11,7 @@ from dragoman.toolcalls.scanner import Scanner, scanner
 _WIDE_BAR: Final = "\uff5c"
 # How special tokens begin: no text that people write or quote has them.
 _SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
+_FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
 _OPENERS: Final = frozenset({Do.CALL, Do.SKIP})
 
 
@@ -57,8 +58,11 @@ def _is_special(choice: Pattern) -> bool:
 class Grammar:
     """A format's rules by place.  Built once and shared: it holds no state of any answer."""
 
-    def __init__(self, rules: Sequence[Rule], *, think: bool = False) -> None:
+    def __init__(
+        self, rules: Sequence[Rule], *, think: bool = False, thinks_on: bool = False
+    ) -> None:
         self.think = think  # reasoning tags count
+        self.thinks_on = thinks_on  # reasoning goes on after calls in it
         self.states = {
             where: State([rule for rule in rules if where in rule.at]) for where in Where
         }
@@ -133,4 +137,13 @@ def grammar(format_: Format, *, calls: bool = True, think: bool = True) -> Gramm
         rules += think_rules(format_, calls=calls)
     if calls:
         rules += format_.rules + leak_rules(format_)
-    return Grammar(rules, think=think)
+    elif think:
+        rules += tuple(filter(_frames, format_.rules))
+    return Grammar(rules, think=think, thinks_on=format_.thinks_on)
+
+
+def _frames(rule: Rule) -> bool:
+    """Say whether a rule tells reasoning from answers: that counts without calls as well."""
+    if rule.do is Do.SKIP:
+        return rule.section is None and not rule.at.isdisjoint(_FRAMED)
+    return rule.do is Do.REASON or rule.do is Do.SAY

@@ -24,7 +24,7 @@ from dragoman.toolcalls.sink import Sink
 _BLANK_PLACES: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
 _TOLD_BLANKS: Final = frozenset({Where.START, Where.AFTER})
 # Blanks wait for what follows them; beyond this they are text whatever that is.
-MAX_BLANKS: Final = 1024
+MAX_BLANKS: Final = 256
 _SOLID: Final = re.compile(r"\S")
 _MAX_PIECE_CHARS: Final = 4096
 _FENCE_TICKS: Final = 3
@@ -52,7 +52,7 @@ class Machine:
         self.held = ""  # the tail that may become a marker
         self._reasoning = reasoning or thinking  # the present channel
         self._thinking = thinking  # tags within the text opened it
-        self._thought = False  # a call ended tagged reasoning before its closer
+        self._thought = False  # a call stood in tagged reasoning: its closer is still to come
         self._blanks = ""  # blanks that wait for what follows them
         self._section = False  # inside a section of calls
         self._opener = ""  # of a section that has no call yet
@@ -178,9 +178,8 @@ class Machine:
         self._drop_blanks()
         self._opener = ""
         if self._thinking:
-            self._thinking = False
             self._thought = True
-            self._reasoning = False
+            self._thinking = self._reasoning = self.grammar.thinks_on
         if self._where is not Where.AFTER:
             self._go(Where.AFTER)
 
@@ -275,7 +274,9 @@ class Machine:
 
     def _apply(self, rule: Rule, text: str, found: Found) -> None:
         self._drop_blanks()
-        if rule.do is Do.NOISE or rule.do is Do.UNTHINK:
+        if rule.do is Do.UNTHINK and self._thinking:
+            self._reasoning = self._thinking = self._thought = False
+        elif rule.do is Do.NOISE or rule.do is Do.UNTHINK:
             noise = found.groups.get("noise", text[found.start : found.end])
             if noise.strip():
                 self._noise(noise)

@@ -34,15 +34,17 @@ class Declared:
 
     def __init__(self, tools: Sequence[Tool] | None) -> None:
         self.known = tools is not None
-        self._parameters = {
-            wire_name(tool.name, tool.namespace): Parameters(tool)
-            for tool in tools or ()
-            if not tool.server
-        }
+        self._parameters: dict[str, Parameters] = {}
+        # By what spellings have in common; None: several are meant.
         self._folded: dict[str, str | None] = {}
-        for name in self._parameters:
-            folded = _fold(name)
-            self._folded[folded] = None if folded in self._folded else name
+        for tool in tools or ():
+            if tool.server:
+                continue
+            wire = wire_name(tool.name, tool.namespace)
+            self._parameters[wire] = Parameters(tool)
+            for spelling in (wire,) if tool.namespace else (wire, tool.name):
+                folded = _fold(spelling)
+                self._folded[folded] = wire if self._folded.get(folded, wire) == wire else None
 
     def __contains__(self, name: str | None) -> bool:
         return name in self._parameters

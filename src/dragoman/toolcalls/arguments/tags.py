@@ -43,8 +43,9 @@ class _Markers:
         self.closers = scanner(spec.call_end)
         self.openers = scanner(spec.param)
         self.value = scanner((*spec.value_end, *spec.value_cut))
+        self.verbatim = scanner(spec.verbatim_end) if spec.verbatim_end else self.value
         # Says whether a piece of a value may hold a marker or the beginning of one.
-        leads = self.value.leads
+        leads = scanner((*spec.value_end, *spec.value_cut, *spec.verbatim_end)).leads
         self.may_hold = re.compile(r"[\s\S]" if leads is None else f"[{re.escape(leads)}]").search
 
 
@@ -54,7 +55,13 @@ _markers = cache(_Markers)
 def scanners(spec: Tags) -> tuple[Scanner, ...]:
     """Return what looks for the tags of parameters and values."""
     markers = _markers(spec)
-    return (markers.between, markers.value, markers.openers, markers.closers)
+    return (
+        markers.between,
+        markers.value,
+        markers.verbatim,
+        markers.openers,
+        markers.closers,
+    )
 
 
 def unescaped(attribute: str) -> str:
@@ -79,6 +86,7 @@ class TagsBody:
         self._out: list[str] = []  # JSON that leaves with the next flush
         self._keys: set[str] = set()
         self._value: Value | None = None  # of the parameter that is open
+        self._value_ends = self._markers.value  # what ends it
         self._json: JsonArguments | None = None  # the body is one JSON object
         self._whole = False  # that object is there: nothing may be added to it
         self._wrapped: list[str] | None = None  # a value that may be all the arguments
@@ -116,6 +124,8 @@ class TagsBody:
         while at < end and not self._waits and self._machine.body is self:
             at = self._read(text, at)
         self._flush()
+        if self._value is not None and self.holding:
+            self._sink.hold(self._value.size)
         return at
 
     def stop(self) -> None:
@@ -127,7 +137,7 @@ class TagsBody:
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
         at = self.feed(text, at)
         if self._machine.body is self and self._value is not None and not cut:
-            found = self._markers.value.find_last(text, at)
+            found = self._value_ends.find_last(text, at)
             if found is not None:
                 self._value.add(text[at : found.start])
                 self._end_value()
@@ -158,7 +168,7 @@ class TagsBody:
             return self._read_json(text, at)
         if self._value is None:
             return self._read_between(text, at)
-        found = self._markers.value.scan(text, at)
+        found = self._value_ends.scan(text, at)
         if not isinstance(found, Found):
             if found > at:
                 self._value.add(text[at:found])
@@ -251,7 +261,9 @@ class TagsBody:
         types = self._parameters.types(key)
         if flag is not None:
             types = STRING_ONLY if flag in ("true", "string") else frozenset()
-        self._value = Value(out, types, "none" if "verbatim" in groups else self._spec.trim)
+        verbatim = "verbatim" in groups
+        self._value_ends = self._markers.verbatim if verbatim else self._markers.value
+        self._value = Value(out, types, "none" if verbatim else self._spec.trim)
 
     def _may_wrap(self, key: str) -> bool:
         """Say whether a parameter may hold all the arguments: the tool knows others, but not it."""
@@ -335,6 +347,7 @@ class Value:
         self._types = types
         self._trim = trim
         self._fresh = True  # nothing has come yet
+        self.size = 0  # of what has come
         self._held: list[str] | None = None  # text of a value that waits for its end
         if types == STRING_ONLY:
             self._out.append('"')
@@ -360,6 +373,7 @@ class Value:
             text = self._trimmed(text)
         if not text:
             return
+        self.size += len(text)
         if self._held is None:
             self._out.append(escaped(text))
             return

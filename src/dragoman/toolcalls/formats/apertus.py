@@ -14,4 +14,5 @@ FORMAT: Final = Format(
         "<|tools_prefix|>", "<|tools_suffix|>", body=Objects(single_key=True), special=True
     ),
     think=(("<|inner_prefix|>", "<|inner_suffix|>"),),
+    thinks_on=True,
 )

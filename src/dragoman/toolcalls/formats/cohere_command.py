@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dragoman.toolcalls.format import Do, Format, Objects, Where, call, marks
+from dragoman.toolcalls.format import Do, Format, Objects, Where, call, closes, marks
 from dragoman.toolcalls.grammars.json_objects import tagged_objects
 from dragoman.toolcalls.patterns import AHEAD, BLANKS, one_of
 
@@ -20,6 +20,7 @@ FORMAT: Final = Format(
     models=("command-r7b*", "command-a*", "c4ai-command*"),
     rules=(
         *tagged_objects("<|START_ACTION|>", "<|END_ACTION|>", body=_OBJECTS, special=True),
+        *closes(("<|END_OF_TURN_TOKEN|>",)),
         # As older Command R wrote it.
         *call(
             ("Action:", BLANKS, one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"),

@@ -15,6 +15,7 @@ FORMAT: Final = Format(
     rules=(
         *call(("<function=", _NAME, ">", BLANKS, AHEAD, "{"), body=Json()),
         *closes(("</function>",), stray=False),
+        *closes(("<|eom_id|>",), ("<|eot_id|>",)),
         *marks((">>>all\n",), do=Do.SAY, then=Where.MESSAGE),
         *call((">>>", _NAME, "\n", BLANKS, AHEAD, "{"), body=Json()),
         # The first `>>>` stands in the prompt.

@@ -4,7 +4,9 @@ from typing import Final
 
 from dragoman.toolcalls.format import CALLED, Do, Format, Where, closes, marks
 from dragoman.toolcalls.grammars.json_objects import objects_after
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run, one_of
+
+_OLD: Final = "function call<|role_sep|>"
 
 FORMAT: Final = Format(
     key="gigachat3",
@@ -13,13 +15,23 @@ FORMAT: Final = Format(
     models=("gigachat3*", "gigachat-3*"),
     rules=(
         *objects_after(("<|function_call|>",)),
-        *objects_after(("function call<|role_sep|>\n",)),
-        *objects_after(("<|message_sep|>", BLANKS, "function call<|role_sep|>\n")),
+        *objects_after((_OLD,)),
+        *objects_after(("<|message_sep|>", BLANKS, _OLD)),
+        # What stands between a separator and the call is no text.
         *marks(
-            ("<|message_sep|>", Run("[^<]", 0, 64, name="noise"), AHEAD, "<|function_call|>"),
+            (
+                "<|message_sep|>",
+                Run("[^<]", 0, 64, name="noise"),
+                AHEAD,
+                one_of("<|function_call|>", _OLD),
+            ),
             do=Do.NOISE,
         ),
-        *marks(("<|message_sep|>",), do=Do.NOISE, at=CALLED | {Where.TEXT}),
+        *marks(
+            ("<|message_sep|>", BLANKS, one_of("</s>", "")),
+            do=Do.NOISE,
+            at=CALLED | {Where.TEXT},
+        ),
         *closes(("</s>",)),
     ),
 )

@@ -22,7 +22,7 @@ FORMAT: Final = Format(
         *marks((*_MODEL, "<|content_thinking|>"), do=Do.REASON, then=Where.THINK),
         *marks((*_MODEL, "<|content_text|>"), do=Do.SAY, then=Where.MESSAGE),
         *marks(_END, do=Do.SAY, at={Where.THINK}, then=Where.ANSWER),
-        *marks(_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *marks(_END, do=Do.SKIP, at={Where.MESSAGE, Where.ANSWER}, then=Where.ANSWER),
         *closes(_END),
     ),
     think=(),

@@ -5,7 +5,7 @@ from typing import Final
 from dragoman.toolcalls.format import Format, Tags, call, closes
 from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
 
-_PARAM_NAME: Final = Run(r"[^\"'<>\n]", 1, 256, name="key")
+_PARAM_NAME: Final = Run(r"[^\"'<>\n]", 1, 80, name="key")
 _QUOTE: Final = Run(r"[\"']", 1, 1)
 _PARAM: Final = ("<param", Run(" ", 0, 2), "name=", _QUOTE, _PARAM_NAME, _QUOTE, ">")
 # What stands in such a section is taken as it is.
@@ -30,10 +30,9 @@ FORMAT: Final = Format(
                 one_of("<param", "</function>"),
             ),
             body=Tags(
-                param=((*_PARAM, BLANKS, "<![CDATA", _CDATA), _PARAM),
+                param=((*_PARAM, Run(r"[ \n]", 0, 8), "<![CDATA", _CDATA), _PARAM),
                 value_end=(
                     (
-                        one_of("]]>", ""),
                         BLANKS,
                         "</param>",
                         BLANKS,
@@ -41,6 +40,11 @@ FORMAT: Final = Format(
                         one_of("<param", "</function>"),
                     ),
                 ),
+                value_cut=(
+                    (BLANKS, AHEAD, *_PARAM),
+                    (BLANKS, AHEAD, "</function>", BLANKS, AHEAD_OR_END, "<function"),
+                ),
+                verbatim_end=(("]]>", BLANKS, "</param>"),),
                 call_end=(("</function>",),),
                 trim="blank",
             ),

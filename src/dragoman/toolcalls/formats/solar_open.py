@@ -1,9 +1,13 @@
-"""Solar Open: id, name and arguments between special tokens."""
+"""Solar Open: id, name and arguments between special tokens, in messages whose kind a token tells."""
 
 from typing import Final
 
-from dragoman.toolcalls.format import Format, Json, call, closes, opens_section
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run, one_of
+from dragoman.toolcalls.format import Do, Format, Json, Where, call, closes, marks, opens_section
+from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
+
+_BEGIN: Final[Pattern] = (one_of("<|begin|>assistant", ""),)
+_END: Final[Pattern] = (one_of("<|end|>", "<|flush|>"),)
+_BETWEEN: Final = frozenset({Where.START, Where.ANSWER, Where.AFTER})
 
 FORMAT: Final = Format(
     key="solar_open",
@@ -24,7 +28,14 @@ FORMAT: Final = Format(
             ),
             body=Json(),
         ),
-        *opens_section(("<|tool_calls|>", BLANKS, AHEAD, "<|tool_call:begin|>")),
+        *opens_section((*_BEGIN, "<|tool_calls|>", BLANKS, AHEAD, "<|tool_call:begin|>")),
         *closes(("<|tool_call:end|>",)),
+        *closes(("<|calls|>",), _END, section=True),
+        *marks((*_BEGIN, "<|think|>"), do=Do.REASON, at=_BETWEEN, then=Where.THINK),
+        *marks((*_BEGIN, "<|content|>"), do=Do.SAY, at=_BETWEEN, then=Where.MESSAGE),
+        *marks(_END, do=Do.SAY, at={Where.THINK}, then=Where.ANSWER),
+        *marks(_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
     ),
+    think=(),
+    starts_thinking=True,
 )
