@@ -1,0 +1,216 @@
+"""How many tokens a request has: asked from the upstream if it can say, else estimated.
+
+| Upstream | Where it is asked | With |
+|---|---|---|
+| Messages | `/messages/count_tokens` | the request, without what counts for nothing |
+| Responses | `/responses/input_tokens` | the same |
+| vLLM | `/tokenize` of the server | messages and tools |
+| llama-server | `/apply-template`, then `/tokenize` of the server | messages and tools, then the prompt made of them |
+
+Questions are made from the request's body in the upstream's dialect.  An answer that says nothing, or 0, is
+none.  The estimate learns, for each model, from the counts that its upstreams report.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Collection
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.gateway.config.settings import Upstream
+from dragoman.turn.estimate import estimate_tokens
+from dragoman.turn.request import DialectName, Request
+
+ESTIMATED: Final = {"x-dragoman-token-count": "estimated"}  # goes with every estimate
+
+# --- the estimate ---
+
+_FIRST_RATIO: Final = 1.1  # a little too much is safer than too little
+_WEIGHT: Final = 0.1  # of the newest report
+_LEAST, _MOST = 0.5, 3.0  # beyond these, a report is about something else
+_MAX_MODELS: Final = 256
+
+
+class Calibration:
+    """What reports have taught about the estimate, for each model.  The least recent are forgotten."""
+
+    def __init__(self, max_models: int = _MAX_MODELS) -> None:
+        self._max_models = max_models
+        self._ratios: OrderedDict[str, float] = OrderedDict()
+
+    def ratio(self, model: str) -> float:
+        """Return how many tokens a model counts for one that is estimated."""
+        return self._ratios.get(model, _FIRST_RATIO)
+
+    def estimate(self, model: str, request: Request) -> int:
+        """Return about how many input tokens a request has for a model: never 0."""
+        return max(1, math.ceil(estimate_tokens(request) * self.ratio(model)))
+
+    def learn(self, model: str, request: Request, reported: int) -> None:
+        """Take in how many input tokens, cached ones included, an upstream reported for a request."""
+        if reported <= 0:
+            return
+        seen = min(_MOST, max(_LEAST, reported / estimate_tokens(request)))
+        ratio = self.ratio(model)
+        self._ratios[model] = ratio + _WEIGHT * (seen - ratio)
+        self._ratios.move_to_end(model)
+        if len(self._ratios) > self._max_models:
+            self._ratios.popitem(last=False)
+
+
+# --- what the client is told ---
+
+
+class _MessagesCount(Struct, frozen=True):
+    input_tokens: int
+
+
+class _ResponsesCount(Struct, frozen=True):
+    object: str
+    input_tokens: int
+
+
+def count_body(dialect: DialectName, tokens: int) -> bytes:
+    """Return a count as a client of a dialect reads it; Chat, which has none, gets that of Messages."""
+    if dialect == "responses":
+        return msgspec.json.encode(_ResponsesCount("response.input_tokens", tokens))
+    return msgspec.json.encode(_MessagesCount(tokens))
+
+
+# --- what the upstream is asked ---
+
+Way: TypeAlias = Literal["upstream", "tokenize", "estimate", "off"]
+
+# Servers with a tokenizer that knows the model's template.
+_TOKENIZING: Final = frozenset({"vllm", "llama-server"})
+# What of a request a count depends on.
+_COUNTED: Final[dict[DialectName, tuple[str, frozenset[str]]]] = {
+    "anthropic": (
+        "/messages/count_tokens",
+        frozenset(
+            {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"}
+        ),
+    ),
+    "responses": (
+        "/responses/input_tokens",
+        frozenset(
+            {
+                "model",
+                "input",
+                "instructions",
+                "tools",
+                "tool_choice",
+                "parallel_tool_calls",
+                "previous_response_id",
+                "conversation",
+                "reasoning",
+                "text",
+                "truncation",
+            }
+        ),
+    ),
+}
+_TEMPLATED: Final = frozenset({"model", "messages", "tools", "chat_template_kwargs"})
+
+TOKENIZE_PATH: Final = "/tokenize"
+TEMPLATE_PATH: Final = "/apply-template"
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_TRUE: Final = Raw(b"true")
+
+
+class Question(Struct, frozen=True):
+    """One request to an upstream."""
+
+    path: str  # behind the base URL; behind `server_root` of it for a tokenizer
+    body: bytes
+
+
+def way_of(upstream: Upstream, profile: str) -> Way:
+    """Return how tokens are counted at an upstream, as its settings say or as is known of its kind."""
+    if upstream.count_tokens != "auto":
+        can_ask = upstream.count_tokens != "upstream" or upstream.dialect in _COUNTED
+        return upstream.count_tokens if can_ask else "estimate"
+    if upstream.dialect in _COUNTED:
+        return "upstream"
+    return "tokenize" if profile in _TOKENIZING else "estimate"
+
+
+def count_question(dialect: DialectName, body: bytes) -> Question | None:
+    """Return how to ask for the count of a request; None if the dialect has no way to ask."""
+    if dialect not in _COUNTED:
+        return None
+    path, fields = _COUNTED[dialect]
+    return Question(path, _only(body, fields))
+
+
+def tokenize_question(body: bytes) -> Question:
+    """Return how to ask vLLM for the tokens of a Chat request."""
+    return Question(TOKENIZE_PATH, _only(body, _TEMPLATED, add_generation_prompt=_TRUE))
+
+
+def template_question(body: bytes) -> Question:
+    """Return how to ask llama-server for the prompt that a Chat request becomes."""
+    return Question(TEMPLATE_PATH, _only(body, _TEMPLATED))
+
+
+def prompt_question(prompt: str) -> Question:
+    """Return how to ask llama-server for the tokens of a prompt, marks of its template included."""
+    body = {"content": prompt, "add_special": True, "parse_special": True}
+    return Question(TOKENIZE_PATH, msgspec.json.encode(body))
+
+
+def server_root(base_url: str) -> str:
+    """Return where a server has what stands beside its API: the base URL without `/v1`."""
+    return base_url.rstrip("/").removesuffix("/v1")
+
+
+def _only(body: bytes, fields: Collection[str], **more: Raw) -> bytes:
+    kept = {name: raw for name, raw in _FIELDS.decode(body).items() if name in fields}
+    return msgspec.json.encode(kept | more)
+
+
+# --- what the upstream answers ---
+
+
+class _Count(Struct):
+    input_tokens: int | None = None
+    count: int | None = None  # vLLM
+
+
+class _Tokens(Struct):
+    tokens: list[Raw] | None = None
+
+
+class _Prompt(Struct):
+    prompt: str | None = None
+
+
+_COUNT: Final = msgspec.json.Decoder(_Count)
+_TOKENS: Final = msgspec.json.Decoder(_Tokens)
+_PROMPT: Final = msgspec.json.Decoder(_Prompt)
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def read_count(answer: bytes) -> int | None:
+    """Return the count in the answer to any of the questions; None if it has none."""
+    try:
+        found = _COUNT.decode(answer)
+        tokens = found.input_tokens or found.count
+        if tokens is None:
+            # Only where there is no count: the list may be long.
+            tokens = len(_TOKENS.decode(answer).tokens or ())
+    except _UNREADABLE:
+        return None
+    # llama-server answers a question meant for vLLM with an empty list.
+    return tokens if tokens > 0 else None
+
+
+def read_prompt(answer: bytes) -> str | None:
+    """Return the prompt in the answer to `template_question`; None if it has none."""
+    try:
+        return _PROMPT.decode(answer).prompt or None
+    except _UNREADABLE:
+        return None
