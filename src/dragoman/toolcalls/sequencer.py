@@ -111,13 +111,16 @@ class Sequencer:
 
     def args(self, json: str, /) -> None:
         self._size += len(json)
-        if self._size > self._limits.max_tool_args_bytes and not self.overfull:
-            self.overfull = True
-            self.problem("native_call_invalid", "limit `max_tool_args_bytes` passed")
+        self.hold(0)
         if self._custom is None:
             self.out.append(ArgsDelta(self.index, json))
         else:
             self._input(self._custom.feed(json))
+
+    def hold(self, size: int, /) -> None:
+        if self._size + size > self._limits.max_tool_args_bytes and not self.overfull:
+            self.overfull = True
+            self.problem("native_call_invalid", "limit `max_tool_args_bytes` passed")
 
     def end(self, *, complete: bool, repair: str = "") -> None:
         if self._custom is not None:

@@ -20,6 +20,10 @@ class Sink(Protocol):
         """Add to the arguments of the call that is open."""
         ...
 
+    def hold(self, size: int, /) -> None:
+        """Count what has come of the open call's arguments and must wait: the same limit holds."""
+        ...
+
     def end(self, *, complete: bool, repair: str = "") -> None:
         """End the call that is open; `repair` would make cut arguments valid."""
         ...

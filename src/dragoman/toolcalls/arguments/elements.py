@@ -36,6 +36,7 @@ class _Element:
         self.closer = ""  # of the container in JSON; empty: not known to be one
         self.empty = True  # the container has no child yet
         self.blanks: list[str] = []  # before what decides
+        self.size = 0  # of these
         self.value: Value | None = None  # of an element that is no container
 
 
@@ -95,6 +96,12 @@ class ElementsBody:
             else:
                 self._close(key)
         self._flush()
+        if self._machine.body is self:
+            last = self._stack[-1]
+            if last.value is None:
+                self._sink.hold(last.size)
+            elif last.value.holding:
+                self._sink.hold(last.value.size)
         return at
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
@@ -157,6 +164,7 @@ class ElementsBody:
             return
         if element.value is None:
             element.blanks.append(text)
+            element.size += len(text)
             if not text.isspace():
                 # Blanks may stand before a child as well as before a value.
                 self._begin_value(element)

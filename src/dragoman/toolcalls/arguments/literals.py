@@ -84,6 +84,7 @@ class LiteralsBody:
         self._types: frozenset[str] = STRING_ONLY  # of the value that follows the key
         self._known = False  # the schema says what it is
         self._word: list[str] = []
+        self._waiting = 0  # the size of a word, or of such a string
         self._outer = spec.outer
 
     @property
@@ -117,6 +118,8 @@ class LiteralsBody:
                 break
             at = to
         self._flush()
+        if self._machine.body is self and self.holding:
+            self._sink.hold(self._waiting)
         return at
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
@@ -257,10 +260,12 @@ class LiteralsBody:
         match = (_WORD if self._python else _BARE).match(text, at)
         if match is not None:
             self._word.append(match.group())
+            self._waiting += len(match.group())
             at = match.end()
         if at < len(text):
             word = "".join(self._word).strip()
             self._word = []
+            self._waiting = 0
             typed = self._spec.typed and self._known and len(self._stack) == 1
             self._out.append(to_json(word, self._types) if typed else _value(word))
             self._at = _At.COMMA
@@ -289,6 +294,7 @@ class LiteralsBody:
         self._typed = None
         if not key and self._spec.typed and len(self._stack) == 1 and self._types != STRING_ONLY:
             self._typed = []
+            self._waiting = 0
         else:
             self._out.append('"')
         self._at = _At.STRING
@@ -299,6 +305,7 @@ class LiteralsBody:
             self._out.append(escaped(text))
         else:
             self._typed.append(text)
+            self._waiting += len(text)
 
     def _end_string(self) -> None:
         if self._typed is not None:

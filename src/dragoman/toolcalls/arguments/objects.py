@@ -29,7 +29,7 @@ _SPACE: Final = " \t\n\r"
 _OTHER_KEYS: Final = frozenset({"type", "id", "index", "function", "tool_call_id", "call_id"})
 # What stands before an object's name and arguments is held, for without them it is text.  Real calls have
 # an id there, a type, at most a short remark; beyond this it is text whatever follows.
-MAX_HEADER_CHARS: Final = 4096
+MAX_HEADER_CHARS: Final = 1024
 # A call in the syntax of Python waits for its end; beyond this it is text.
 MAX_LITERAL_CHARS: Final = 64 * 1024
 _LITERAL_LEADS: Final = ("'", "T", "F", "N")  # where JSON has other words

@@ -1,0 +1,66 @@
+"""How much text a family may hold back: the bounds, by name, as the documents tell them."""
+
+from collections.abc import Iterator
+from functools import cache
+
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.toolcalls.arguments.literals import MAX_KEY_CHARS
+from dragoman.toolcalls.arguments.objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
+from dragoman.toolcalls.format import Do, Format, Json, Literals, Objects, Rule
+from dragoman.toolcalls.machine import MAX_BLANKS
+from dragoman.toolcalls.patterns import OneOf, Pattern, Run
+from tests.support.hostile import rules, scanners
+
+_LITERAL_LEADS = "'TFN"  # where Python is written and JSON is not
+
+
+@cache
+def longest_marker(form: Format) -> int:
+    """Return how much of a marker that is not whole yet may be held back."""
+    most = max(scanner.reach for scanner in scanners(form))
+    if any(isinstance(rule.body, Literals) for rule in rules(form)):
+        most = max(most, MAX_KEY_CHARS)
+    return most
+
+
+@cache
+def header(form: Format) -> int:
+    """Return how much of an object may be held back until it shows whether it is a call."""
+    return MAX_HEADER_CHARS if any(isinstance(one.body, Objects) for one in rules(form)) else 0
+
+
+@cache
+def nameless(form: Format) -> bool:
+    """Say whether calls may have a header without a name, so that their arguments wait for one."""
+    return any(
+        rule.do is Do.CALL and isinstance(rule.body, Json) and "name" not in names(rule)
+        for rule in rules(form)
+    )
+
+
+def names(rule: Rule) -> set[str]:
+    def of(pattern: Pattern) -> Iterator[str]:
+        for part in pattern:
+            if isinstance(part, Run) and part.name:
+                yield part.name
+            elif isinstance(part, OneOf):
+                for choice in part.choices:
+                    yield from of(choice)
+
+    return set(of(rule.pattern))
+
+
+def bound(form: Format, text: str, *, limits: Limits = DEFAULT_LIMITS, piece: int = 1) -> int:
+    """Return how much of a text a family may hold back, fed in pieces of some size.
+
+    Arguments that stand before the name of their call wait for it as well; no text here has them.
+    """
+    marker, look_ahead = longest_marker(form), header(form)
+    most = marker + MAX_BLANKS
+    if look_ahead:
+        most += look_ahead
+        if any(lead in text for lead in _LITERAL_LEADS):
+            most = max(most, MAX_LITERAL_CHARS)
+    if nameless(form):
+        most = max(most, min(len(text), limits.max_tool_args_bytes + piece))
+    return most
