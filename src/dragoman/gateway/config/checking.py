@@ -11,9 +11,11 @@ from msgspec import structs
 
 from dragoman.gateway.config.mistakes import Mistake, did_you_mean
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
-from dragoman.gateway.config.texts import is_loopback, is_near
+from dragoman.gateway.config.texts import is_near
 from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.globs import Glob, is_glob
+from dragoman.gateway.origins import is_loopback
+from dragoman.gateway.overrides import check as check_overrides
 
 
 def mistakes(settings: Settings) -> list[Mistake]:
@@ -110,12 +112,13 @@ def _names_of_routes(settings: Settings) -> Iterator[Mistake]:
         seen.setdefault(name, number)
 
 
+def _overrides(settings: Settings) -> Iterator[Mistake]:
+    for number, route in enumerate(settings.routes, start=1):
+        for told in check_overrides(route.params):
+            yield Mistake(f"routes[{number}].params", told)
+
+
 # --- warnings ---
-
-
-def _nothing_to_ask(settings: Settings) -> Iterator[Mistake]:
-    if not settings.upstreams:
-        yield Mistake("upstreams", "there is no upstream: nothing can be answered")
 
 
 def _insecure(settings: Settings) -> Iterator[Mistake]:
@@ -223,9 +226,9 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     _certificates,
     _targets,
     _names_of_routes,
+    _overrides,
 )
 _WARNINGS: Final[tuple[_Check, ...]] = (
-    _nothing_to_ask,
     _insecure,
     _unreachable_routes,
     _unreachable_tiers,

@@ -57,6 +57,8 @@ def load(
         loaded = settle(document, around, flags=flags, need_secrets=need_secrets)
     except Mistakes as error:
         raise Mistakes(error.mistakes, source=_shown(found, cwd)) from None
+    if found is not None and not loaded.settings.upstreams:
+        warnings.append(Mistake("upstreams", "there is none: the built-in simulator answers"))
     return structs.replace(loaded, path=found, warnings=(*warnings, *loaded.warnings))
 
 

@@ -363,20 +363,23 @@ def _example(name: str) -> str:
     return examples.get(name, "")
 
 
-def _homes(kind: inspect.Type, path: str, *, found: dict[str, list[str]]) -> dict[str, list[str]]:
+def _homes(
+    kind: inspect.Type, path: str, found: dict[str, list[str]], *, many: bool = False
+) -> dict[str, list[str]]:
     """Note for every key the tables that have it."""
     match kind:
         case inspect.StructType(cls=cls, fields=fields) if cls is not Secret:
             for field in fields:
                 if path:
-                    found.setdefault(field.encode_name, []).append(f"`[{path}]`")
+                    label = f"`[[{path}]]`" if many else f"`[{path}]`"
+                    found.setdefault(field.encode_name, []).append(label)
                 below = f"{path}.{field.encode_name}" if path else field.encode_name
-                _homes(field.type, below, found=found)
+                _homes(field.type, below, found)
         case inspect.DictType(value_type=value):
-            _homes(value, f"{path}.NAME", found=found)
+            _homes(value, f"{path}.NAME", found)
         case inspect.VarTupleType(item_type=item):
-            _homes(item, f"[{path}]", found=found)
+            _homes(item, path, found, many=True)
     return found
 
 
-_HOMES: Final = _homes(_SETTINGS, "", found={})
+_HOMES: Final = _homes(_SETTINGS, "", {})

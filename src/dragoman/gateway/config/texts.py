@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from dragoman.gateway.config.mistakes import Problem, did_you_mean
 from dragoman.gateway.config.settings import TextKind
 from dragoman.gateway.config.surroundings import Surroundings
+from dragoman.gateway.origins import is_loopback
 from dragoman.profiles.catalogue import ALIASES as PROFILE_ALIASES
 from dragoman.profiles.catalogue import PROFILES
 from dragoman.toolcalls.detection import STANDARD
@@ -31,16 +32,6 @@ _CONNECTION_HEADERS: Final = frozenset(
     {"connection", "content-length", "content-type", "host", "keep-alive", "te", "trailer",
      "transfer-encoding", "upgrade"}
 )  # fmt: skip
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a server bound to a host."""
-    if host.lower() in ("localhost", "localhost."):
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def is_near(host: str) -> bool:

@@ -9,7 +9,8 @@ from dragoman.gateway.config.loading import load, settle
 from dragoman.gateway.config.mistakes import Mistake, Mistakes
 from dragoman.gateway.config.settings import TextKind
 from dragoman.gateway.config.surroundings import Surroundings, parse_dotenv
-from dragoman.gateway.config.texts import is_loopback, judge
+from dragoman.gateway.config.texts import judge
+from dragoman.gateway.origins import is_loopback
 
 UP = '[upstreams.up]\nbase_url = "https://host/v1"\n'
 ROUTE = UP + "[[routes]]\n"
@@ -316,6 +317,11 @@ BARE = (
             'aliases."a*" = "*b*"',
             'aliases."a*": there is more than one `*`; one stands for the name the client asked for',
         ),
+        # overrides
+        (
+            ROUTE + 'to = "up/x"\nparams = { temperatur = 1 }',
+            "routes[1].params: `temperatur` is no parameter; did you mean `temperature`?",
+        ),
         # names that are taken
         (
             ROUTE
@@ -604,7 +610,7 @@ def test_the_route_that_takes_everything_is_named():
     ("text", "told"),
     [
         (UP, []),
-        ("", ["upstreams: there is no upstream: nothing can be answered"]),
+        ("", []),
         (
             UP + '[server]\nhost = "::"\ninsecure = true',
             ["server.insecure: everyone who reaches `::` may use your keys"],

@@ -165,10 +165,15 @@ def test_the_file_is_looked_for_here_then_in_the_folder_for_settings(
 def test_without_a_file_the_defaults_hold(tmp_path):
     loaded = load(None, environ={}, cwd=tmp_path)
 
-    assert (loaded.path, loaded.settings) == (None, Settings())
-    assert ["upstreams: there is no upstream: nothing can be answered"] == [
-        str(one) for one in loaded.warnings
-    ]
+    assert (None, Settings(), ()) == (loaded.path, loaded.settings, loaded.warnings)
+
+
+def test_a_file_without_upstreams_is_warned_about(tmp_path):
+    write(tmp_path, "")
+
+    (warning,) = load(None, environ={}, cwd=tmp_path).warnings
+
+    assert str(warning) == "upstreams: there is none: the built-in simulator answers"
 
 
 def test_a_named_file_must_be_there(tmp_path):
