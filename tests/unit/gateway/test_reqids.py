@@ -21,7 +21,9 @@ def test_ids_have_one_shape_and_never_come_again() -> None:
 
 
 def test_an_answer_carries_its_id_under_both_names() -> None:
-    assert {"request-id": "req_1", "x-request-id": "req_1"} == answer_headers("req_1")
+    expected = {"server": "dragoman", "request-id": "req_1", "x-request-id": "req_1"}
+
+    assert expected == answer_headers("req_1")
 
 
 def test_an_answer_says_who_gave_it_and_what_was_lost() -> None:
@@ -34,6 +36,7 @@ def test_an_answer_says_who_gave_it_and_what_was_lost() -> None:
     )
 
     assert {
+        "server": "dragoman",
         "request-id": "req_1",
         "x-request-id": "req_1",
         "x-dragoman-route": "route-1",
