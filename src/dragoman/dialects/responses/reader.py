@@ -207,8 +207,13 @@ class ResponsesReader:
                 assert_never(event)
 
     def _tell_part(self, event: PartDone | TextDone | RefusalDone | AnnotationAdded) -> None:
-        item = self._items.of(event, "message")
         index = event.content_index
+        if isinstance(event, PartDone) and event.part and event.part.type == "reasoning_text":
+            item = self._items.of(event, "reasoning")
+            if ("full", index) not in item.given:
+                self._pieces.reasoning(item, Channel.FULL, index, event.part.text or "")
+            return
+        item = self._items.of(event, "message")
         match event:
             case TextDone(text=text):
                 if ("text", index) not in item.given:
