@@ -69,6 +69,7 @@ _PLAYED: Final = ("kimi-k2", "qwen3-coder", "deepseek-v3.1", "glm-4.6", "minimax
 @click.option("--insecure", is_flag=True, help="Serve on a public address without keys.")
 def command(  # noqa: PLR0913 -- one for each flag
     path: Path | None,
+    *,
     host: str | None,
     port: int | None,
     upstream: str | None,
@@ -77,7 +78,6 @@ def command(  # noqa: PLR0913 -- one for each flag
     model: str | None,
     native_format: str | None,
     workers: int | None,
-    *,
     insecure: bool,
 ) -> None:
     from dragoman.gateway.config.loading import load

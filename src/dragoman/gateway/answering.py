@@ -6,7 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from dragoman.dialects import dialect
-from dragoman.errors import DragomanError, Malformed
+from dragoman.errors import Malformed
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
 from dragoman.gateway.flight import Flight
@@ -15,11 +15,10 @@ from dragoman.gateway.keys import Admission
 from dragoman.gateway.overrides import apply
 from dragoman.gateway.pump import Job, Pump
 from dragoman.gateway.replies import refused
-from dragoman.gateway.responses_state import complete_response_of
 from dragoman.gateway.routing import Choice, Question
 from dragoman.requests import ClientRequest, read_request
 from dragoman.translate import Translator
-from dragoman.turn.events import Fault, FaultKind, Finish
+from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import ImagePart, Request, ToolResultPart
 
@@ -28,26 +27,18 @@ _THINKS: Final = frozenset({"auto", "budget", "effort"})
 
 async def answer(call: Call) -> web.StreamResponse:
     """Answer a client's request."""
-    plan, runtime = call.plan, call.runtime
-    limits = plan.settings.server.limits
-    body = await read_body(call.http, limits.max_request_bytes)
-    previous = ""
-    if call.dialect == "responses" and runtime.store is not None:
-        body, previous = await _expanded(call, body)
-    client = read_request(body, source=call.dialect, sealer=plan.sealer, limits=limits)
+    client, previous = await read_client(call)
     request = client.request
-    call.model = request.model
     holder = call.holder
     fault = None if holder is None else holder.may_use(request.model)
     if fault is not None:
         return refused(call, fault)
-    estimate = runtime.calibration.estimate(request.model, request)
-    choice = _choose(call, request, estimate)
+    estimate = call.runtime.calibration.estimate(request.model, request)
+    choice = choose(call, request, estimate)
     if isinstance(choice, Fault):
         return refused(call, choice)
-    admission = (
-        None if holder is None else holder.enter(asyncio.get_running_loop().time(), estimate)
-    )
+    now = asyncio.get_running_loop().time()
+    admission = None if holder is None else holder.enter(now, estimate)
     if isinstance(admission, Fault):
         return refused(call, admission)
     try:
@@ -55,6 +46,19 @@ async def answer(call: Call) -> web.StreamResponse:
     finally:
         if admission is not None:
             _leave(call, admission)
+
+
+async def read_client(call: Call) -> tuple[ClientRequest, str]:
+    """Return a client's request, and the id of the kept response that it goes on from."""
+    plan = call.plan
+    limits = plan.settings.server.limits
+    body = await read_body(call.http, limits.max_request_bytes)
+    previous = ""
+    if call.dialect == "responses":
+        body, previous = await _expanded(call, body)
+    client = read_request(body, source=call.dialect, sealer=plan.sealer, limits=limits)
+    call.model = client.request.model
+    return client, previous
 
 
 async def _expanded(call: Call, body: bytes) -> tuple[bytes, str]:
@@ -74,7 +78,8 @@ async def _expanded(call: Call, body: bytes) -> tuple[bytes, str]:
 _NOT_KEPT: Final = frozenset({"previous_response_not_found", "item_not_found"})
 
 
-def _choose(call: Call, request: Request, estimate: int) -> Choice | Fault:
+def choose(call: Call, request: Request, estimate: int) -> Choice | Fault:
+    """Return who may answer a request, or why nobody does."""
     question = Question(
         model=request.model,
         dialect=call.dialect,
@@ -130,11 +135,9 @@ async def _fly(
     call.job = job
     runtime.watch.add(flight)
     try:
-        response = await Pump(job, runtime).run()
+        return await Pump(job, runtime).run()
     finally:
         runtime.watch.remove(flight)
-    await _keep(call, job, client.body)
-    return response
 
 
 def _guarded(call: Call, request: Request) -> tuple[Request | Fault, tuple[Loss, ...]]:
@@ -149,22 +152,6 @@ def _guarded(call: Call, request: Request) -> tuple[Request | Fault, tuple[Loss,
         return loop_fault(loop), ()
     losses = (Loss("tool_loop", "$", loop.says),)
     return (with_note(request, loop) if guards.loops == "note" else request), losses
-
-
-async def _keep(call: Call, job: Job, body: bytes) -> None:
-    """Keep an answer for the requests that will go on from it."""
-    store = call.runtime.store
-    if store is None or call.dialect != "responses" or not isinstance(job.outcome, Finish):
-        return
-    if job.request.store is False or job.body is None:
-        return
-    response = complete_response_of(job.body) if job.request.stream else job.body
-    if response is None:
-        return
-    try:
-        await store.keep(call.owner, body, response)
-    except DragomanError as error:
-        call.runtime.logger.notice("response not kept", level="warning", id=call.id, why=str(error))
 
 
 def _leave(call: Call, admission: Admission) -> None:

@@ -16,6 +16,7 @@ from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.replies import refused
 from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.token_counts import count_tokens
 from dragoman.requests import fault_of_request
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import DialectName
@@ -68,7 +69,7 @@ class Gateway:
         fault = Fault(FaultKind.OVERLOADED, "the gateway is shutting down", code=SHUTTING_DOWN)
         for call in late:
             if call.job is not None:
-                call.job.flight.abort(fault)
+                call.job.flight.abort(fault, final=True)
         return len(late)
 
     def hurry(self) -> None:
@@ -92,13 +93,12 @@ class Gateway:
         call = Call(http, plan=self.plan, runtime=self.runtime, dialect=shown)
         self._calls.add(call)
         self._idle.clear()
-        status, left = 0, False
+        status, left = CLIENT_LEFT, True
         try:
             response = await self._answer(call, endpoint)
-            status = response.status
-        except (ClientLeft, asyncio.CancelledError):
-            status, left = CLIENT_LEFT, True
-            raise
+            status, left = response.status, False
+        except ClientLeft:
+            return web.Response(status=CLIENT_LEFT)  # to nobody
         else:
             return response
         finally:
@@ -180,13 +180,13 @@ def _endpoint(http: web.BaseRequest) -> Endpoint | None:
         case ("POST", ["messages"]):
             return Endpoint(answering.answer, "anthropic")
         case ("POST", ["messages", "count_tokens"]):
-            return Endpoint(side.count_tokens, "anthropic")
+            return Endpoint(count_tokens, "anthropic")
         case ("POST", ["chat", "completions"]):
             return Endpoint(answering.answer, "chat")
         case ("POST", ["responses"]):
             return Endpoint(answering.answer, "responses")
         case ("POST", ["responses", "input_tokens"]):
-            return Endpoint(side.count_tokens, "responses")
+            return Endpoint(count_tokens, "responses")
         case ("GET" | "HEAD", ["models", *_]):
             return Endpoint(side.models)
         case ("GET", ["responses", _]):

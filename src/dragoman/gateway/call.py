@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from msgspec import structs
 
 from dragoman.gateway.keys import Holder
 from dragoman.gateway.log import RequestRecord
@@ -54,27 +55,27 @@ class Call:
                 ended, error, code = "fault", outcome.kind.value, outcome.code
         if left:
             ended = "client_left"
-        common = {
-            "time": self.time,
-            "id": self.id,
-            "path": self.http.path,
-            "dialect": self.dialect,
-            "key": self.owner,
-            "model": self.model,
-            "status": status,
-            "ended": ended,
-            "error": error,
-            "error_code": code,
-            "duration_ms": round(spent, 1),
-        }
+        record = RequestRecord(
+            time=self.time,
+            id=self.id,
+            path=self.http.path,
+            dialect=self.dialect,
+            key=self.owner,
+            model=self.model,
+            status=status,
+            ended=ended,
+            error=error,
+            error_code=code,
+            duration_ms=round(spent, 1),
+        )
         if job is None:
-            return RequestRecord(**common)
+            return record
         usage = job.usage
         flight, hop = job.flight, job.hop
         family = choose_format(hop.model, hop.native_format) if job.request.tools else None
         first = flight.first_content
-        return RequestRecord(
-            **common,
+        return structs.replace(
+            record,
             route=job.choice.route_name,
             upstream=hop.upstream_name,
             upstream_model=hop.model,

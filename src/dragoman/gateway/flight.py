@@ -37,6 +37,7 @@ class Flight:
         self._scope: asyncio.Timeout | None = None
         self._timeouts = Timeouts()
         self._deadline: Fault | None = None  # set when one has passed
+        self.stopped: Fault | None = None  # set when no other attempt may follow
         self.response: web.StreamResponse | None = None
         self.headers: dict[str, str] = {}  # of the answer
         self.began = self._loop.time()
@@ -61,8 +62,25 @@ class Flight:
         self.last_read = now = self._loop.time()
         return now
 
-    def abort(self, fault: Fault) -> None:
-        """End the attempt under way with a failure of the gateway's choice."""
+    def rest(self) -> None:
+        """End an attempt: nothing is expected until the next one."""
+        self._scope = None
+
+    async def pause(self, seconds: float) -> None:
+        """Wait between two attempts, unless the flight is aborted."""
+        try:
+            async with asyncio.timeout(None) as scope:
+                self._scope = scope
+                await asyncio.sleep(seconds)
+        except TimeoutError:
+            pass
+        finally:
+            self.rest()
+
+    def abort(self, fault: Fault, *, final: bool = False) -> None:
+        """End the attempt under way with a failure; a `final` one allows no other attempt."""
+        if final:
+            self.stopped = fault
         if self._scope is not None and self._deadline is None and not self._scope.expired():
             self._deadline = fault
             self._scope.reschedule(self._loop.time())
@@ -74,7 +92,7 @@ class Flight:
 
     def tick(self, now: float) -> None:
         """Do what is due: end a late attempt, commit to a status, give a sign of life."""
-        late = self._late(now)
+        late = None if self._scope is None else self._late(now)
         if late is not None:
             self.abort(late)
             return

@@ -5,7 +5,7 @@ A request keeps the plan it began with.
 
 import ssl
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 from msgspec import Raw
@@ -18,8 +18,9 @@ from dragoman.gateway.log import Secrets
 from dragoman.gateway.routing import Hop, Router
 from dragoman.gateway.upstream import tls_context
 from dragoman.opaque import Sealer
-from dragoman.toolcalls.parser import ToolCallParser
 from dragoman.toolcalls.selection import choose_format
+from dragoman.toolcalls.warming import warm
+from dragoman.turn.request import DialectName
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ANTHROPIC_VERSION: Final = "2023-06-01"
@@ -51,10 +52,10 @@ class Plan:
 
     def warm(self) -> None:
         """Compile what the first request would otherwise wait for."""
-        for hop in self.router.hops():
-            family = choose_format(hop.model, hop.native_format)
-            if family is not None:
-                ToolCallParser(format=family).close()
+        families = (choose_format(hop.model, hop.native_format) for hop in self.router.hops())
+        warm({family.key for family in families if family is not None})
+        for name in get_args(DialectName):
+            dialect(name)
 
     def tls(self, upstream: str) -> ssl.SSLContext | bool:
         return self._tls[upstream]
@@ -126,7 +127,8 @@ def secrets_of(settings: Settings) -> Secrets:
     found = [key.key for key in settings.server.keys]
     if settings.server.seal_key is not None:
         found.append(settings.server.seal_key)
-    for table in (*settings.upstreams.values(), *settings.routes):
-        found += [value for value in table.headers.values() if isinstance(value, Secret)]
+    headers = [up.headers for up in settings.upstreams.values()]
+    headers += [route.headers for route in settings.routes]
+    found += [value for one in headers for value in one.values() if isinstance(value, Secret)]
     found += [up.key for up in settings.upstreams.values() if up.key is not None]
     return tuple(secret.value for secret in found if secret.value)

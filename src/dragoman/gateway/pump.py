@@ -13,13 +13,14 @@ from aiohttp import web
 from msgspec import Struct, structs
 
 from dragoman.dialects import dialect
-from dragoman.errors import Malformed, TooLarge, Untranslatable
+from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
 from dragoman.exchange import Rendering
 from dragoman.gateway.flight import Flight
 from dragoman.gateway.guards import strip_billing_body
 from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
 from dragoman.gateway.replies import fault_response, upstream_fault
 from dragoman.gateway.reqids import answer_headers
+from dragoman.gateway.responses_state import complete_response_of
 from dragoman.gateway.routing import Choice, Hop
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.upstream import Reply, UpstreamFailed
@@ -96,7 +97,6 @@ class Job:
         self.usage: Usage | None = None
         self.outcome: Finish | Fault | None = None
         self.calls: list[str] = []
-        self.body: bytes | None = None  # a complete answer, or the last bytes of a stream
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -155,24 +155,42 @@ class Pump:
             written = self._write_for(hop)
         except (Malformed, Untranslatable, TooLarge) as error:
             return Failure(fault_of_request(error), elsewhere=True)
-        job = self._job
-        health = self._runtime.health(hop)
+        job, flight = self._job, self._flight
+        flight.headers = self._head()
         attempt = 0
         while True:
-            answer = await self._attempt(hop, written)
-            now = asyncio.get_running_loop().time()
+            answer = await self._observed(hop, written)
             if not isinstance(answer, Fault):
-                health.succeeded()
                 return answer
-            if answer.kind in _ILL:
-                health.failed(now, answer.retry_after)
+            if flight.stopped is not None:
+                return Failure(flight.stopped, elsewhere=False)
             delay = _delay(hop, answer, attempt)
             if delay is None:
                 told = upstream_fault(answer, hop, job.choice.route, self._runtime.logger.redact)
                 return Failure(told, elsewhere=answer.kind in _LOCAL)
             attempt += 1
             job.retries += 1
-            await asyncio.sleep(delay)
+            await flight.pause(delay)
+
+    async def _observed(self, hop: Hop, written: TranslatedRequest) -> web.StreamResponse | Fault:
+        """Make one attempt, and note how the upstream fares."""
+        health = self._runtime.health(hop)
+        health.started(asyncio.get_running_loop().time())
+        try:
+            answer = await self._attempt(hop, written)
+        except BaseException:
+            health.abandoned()  # its client left
+            raise
+        finally:
+            self._flight.rest()
+        failed = answer if isinstance(answer, Fault) else self._job.outcome
+        if isinstance(failed, Fault) and failed.kind in _ILL:
+            health.failed(asyncio.get_running_loop().time(), failed.retry_after)
+        elif not isinstance(failed, Fault):
+            health.succeeded()
+        else:
+            health.abandoned()  # the request was at fault: nothing is learned from that
+        return answer
 
     def _write_for(self, hop: Hop) -> TranslatedRequest:
         job = self._job
@@ -212,7 +230,7 @@ class Pump:
                 flight.expect(scope, hop.timeouts, streams=job.request.stream)
                 async with await self._open(hop, written.body) as reply:
                     job.upstream_id = _id_of(reply.headers)
-                    if reply.status != 200:
+                    if not 200 <= reply.status < 300:
                         return await _refusal(reply, hop)
                     if not job.request.stream:
                         return await self._whole(reply, hop, written)
@@ -251,8 +269,7 @@ class Pump:
     ) -> web.StreamResponse | Fault:
         job, flight = self._job, self._flight
         limits = job.plan.settings.server.limits
-        body = await reply.read_all(limits.max_response_bytes)
-        flight.heard()
+        body = await reply.read_all(limits.max_response_bytes, flight.heard)
         if body is None:
             return fault_of(TooLarge("max_response_bytes", limits.max_response_bytes))
         await reply.settle()
@@ -274,7 +291,7 @@ class Pump:
         job.usage = answer.usage
         job.outcome = answer.finish
         job.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
-        job.body = translated.body
+        await self._keep(translated.body)
         flight.first_content = flight.last_read
         return web.Response(
             body=translated.body, content_type="application/json", headers=self._head()
@@ -297,6 +314,7 @@ class Pump:
             rendering=Rendering(
                 chat_reasoning=route.chat_reasoning,
                 responses_reasoning=route.responses_reasoning,
+                responses_encrypted="always" if self._keeps else "asked",
                 stream_error_tail=route.stream_error_tail,
             ),
             limits=server.limits,
@@ -352,9 +370,32 @@ class Pump:
         job.usage = translator.usage
         job.outcome = translator.outcome
         job.calls = translator.calls
-        job.body = out
+        if self._keeps and isinstance(job.outcome, Finish):
+            await self._keep(complete_response_of(out))
         if out:
             await self._flight.write(out)
+
+    @property
+    def _keeps(self) -> bool:
+        """The answer is kept for requests that go on from it."""
+        job = self._job
+        if self._runtime.store is None or job.dialect != "responses" or job.request.store is False:
+            return False
+        # A vendor of this dialect keeps it itself, and knows more of it.
+        return job.hop.upstream.dialect != "responses" or not job.hop.profile.supports_store
+
+    async def _keep(self, response: bytes | None) -> None:
+        """Keep an answer, before the client knows its end and can ask for it."""
+        store, job = self._runtime.store, self._job
+        if store is None or response is None or not self._keeps:
+            return
+        try:
+            await store.keep(job.owner, job.client.body, response)
+        except DragomanError as error:
+            why = str(error)
+            self._runtime.logger.notice(
+                "response not kept", level="warning", id=job.request_id, why=why
+            )
 
     def _head(self) -> dict[str, str]:
         job = self._job

@@ -183,6 +183,10 @@ class Router:
         ways = (*self._routes, *self._tiers, *([self._only] if self._only else []))
         return tuple(hop for way in ways for hop in way.hops)
 
+    def upstreams(self) -> tuple[Hop, ...]:
+        """Return one hop for each upstream, to ask it something that no client asked for."""
+        return tuple(hop for way in self._direct.values() for hop in way.hops)
+
     def meant(self, model: str) -> str:
         """Return the name that routes see: what an alias means, or the name itself."""
         meant = self._aliases.get(model.lower())

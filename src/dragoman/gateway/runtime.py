@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from dragoman.gateway.catalogue import Catalogue
 from dragoman.gateway.counting import Calibration
 from dragoman.gateway.health import Health, in_order
 from dragoman.gateway.log import Logger
@@ -20,6 +21,7 @@ class Runtime:
         self, *, logger: Logger, store: ResponsesStore | None, memory: ReasoningMemory
     ) -> None:
         self.connector = Connector()
+        self.catalogue = Catalogue(self.connector)
         self.watch = Watch()
         self.calibration = Calibration()
         self.logger = logger
@@ -35,9 +37,10 @@ class Runtime:
             self._health[hop.upstream_name] = found
         return found
 
-    def forget_health(self) -> None:
+    def forget(self) -> None:
         """Give every upstream another chance: its settings may be new."""
         self._health.clear()
+        self.catalogue.forget()
 
     def in_order(self, hops: Sequence[Hop]) -> tuple[Hop, ...]:
         """Return the hops in the order to try them."""

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
 from typing import Final, Self, TypeAlias
@@ -101,7 +101,7 @@ class Running:
         plan = self._plan(settings, keyring)
         plan.warm()
         gateway.plan = plan
-        gateway.runtime.forget_health()
+        gateway.runtime.forget()
         gateway.runtime.logger.secrets = secrets_of(settings)
         self._settings = settings
 
@@ -158,7 +158,7 @@ class Service:
         *,
         reload: Callable[[], Settings] | None = None,
         companion: Companion | None = None,
-        announce: Callable[[str], None] = lambda url: None,
+        announce: Callable[[str], object] = str,
     ) -> None:
         self._settings = settings
         self._reload = reload
@@ -221,13 +221,13 @@ class Service:
             logger.notice("reloaded", process=os.getpid())
 
 
-def _run(main: "asyncio.Coroutine[None, None, int]") -> int:
+def _run(main: Coroutine[None, None, int]) -> int:
     """Run on the fast event loop where there is one."""
     try:
-        import uvloop  # noqa: PLC0415 -- not on every platform
+        from uvloop import new_event_loop  # noqa: PLC0415 -- not on every platform
     except ImportError:
         return asyncio.run(main)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
 

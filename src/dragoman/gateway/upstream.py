@@ -5,7 +5,7 @@ One HTTP implementation stands behind these two; nothing else in the gateway kno
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final, Self
 
@@ -51,11 +51,12 @@ class Reply:
         except (aiohttp.ClientError, OSError) as error:
             raise UpstreamFailed(_broken(error)) from error
 
-    async def read_all(self, limit: int) -> bytes | None:
-        """Return the whole answer; None if it is larger than `limit`."""
+    async def read_all(self, limit: int, heard: Callable[[], object]) -> bytes | None:
+        """Return the whole answer, None if it is larger than `limit`; `heard` is told of each piece."""
         parts: list[bytes] = []
         size = 0
         while data := await self.read():
+            heard()
             size += len(data)
             if size > limit:
                 return None
