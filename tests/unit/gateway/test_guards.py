@@ -31,6 +31,7 @@ from dragoman.turn.request import (
     Part,
     Request,
     Role,
+    SearchResultPart,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -314,6 +315,15 @@ def test_h6_images_count_by_what_they_show() -> None:
     assert Loop(("Shot",), 3) == loop(shot("AA"), shot("AA"), shot("AA", CacheHint()))
 
 
+def test_h6_search_results_count_by_what_they_say() -> None:
+    def search(text: str, cache: CacheHint | None = None) -> list[Turn]:
+        hit = SearchResultPart("https://a.example", "A", (TextPart(text),), cache=cache)
+        return [assistant(call("Search")), user(ToolResultPart("c", (hit,)))]
+
+    assert loop(search("x"), search("y"), search("x")) is None
+    assert Loop(("Search",), 3) == loop(search("x"), search("x"), search("x", CacheHint()))
+
+
 def test_h6_a_cache_mark_that_wanders_hides_no_loop() -> None:
     marked = ToolResultPart("c", (TextPart("ok", cache=CacheHint()),), cache=CacheHint())
 
@@ -367,8 +377,9 @@ def test_h6_remarks_of_the_agent_end_nothing() -> None:
     reminded = [assistant(TextPart("Hm."), call("T")), user(result(), reminder)]
     midturn = [*step("T"), Turn(Role.SYSTEM, (TextPart("Remember."),))]
     split = [assistant(TextPart("Let me look.")), *step("T")]
+    blank = [assistant(call("T")), user(result(), TextPart(" \n"))]
 
-    assert Loop(("T",), 6) == loop(reminded, midturn, split, *[reminded] * 3)
+    assert Loop(("T",), 7) == loop(reminded, midturn, split, blank, *[reminded] * 3)
 
 
 def test_h6_ids_that_begin_anew_each_turn_are_no_matter() -> None:

@@ -295,3 +295,15 @@ def test_in_no_stretch_of_time_more_passes_than_the_limit_and_what_drains(
     for first in range(0, len(passed), 7):
         stretch = passed[-1] - passed[first]
         assert len(passed) - first <= limit + stretch * limit / 60 + 1e-6
+
+
+def test_a_reload_without_keys_goes_on_counting_what_is_under_way() -> None:
+    old, new = Keyring([]), Keyring([])
+    before, after = old.identify({}), new.identify({})
+    assert isinstance(before, Holder)
+    assert isinstance(after, Holder)
+    entered(before.enter(0.0, 0))
+
+    new.adopt(old)
+
+    assert 1 == after.meter.running
