@@ -71,6 +71,7 @@ class Exchanges:
     def __init__(self) -> None:
         self._kept: list[Exchange] = []
         self._opened = 0
+        self._held = 0  # bytes of the bodies kept
         self._changed = asyncio.Event()
 
     def __iter__(self) -> Iterator[Exchange]:
@@ -91,8 +92,15 @@ class Exchanges:
         self.touch()
         return exchange
 
+    def keep(self, exchange: Exchange, body: bytes) -> None:
+        """Record the body of a request."""
+        exchange.body = body
+        self._held += len(body)
+        self._forget()
+
     def clear(self) -> None:
         self._kept.clear()
+        self._held = 0
         self.touch()
 
     def touch(self) -> None:
@@ -115,5 +123,5 @@ class Exchanges:
                 await changed.wait()
 
     def _forget(self) -> None:
-        while len(self._kept) > _MOST or sum(len(one.body) for one in self._kept) > _MOST_BYTES:
-            del self._kept[0]
+        while len(self._kept) > 1 and (len(self._kept) > _MOST or self._held > _MOST_BYTES):
+            self._held -= len(self._kept.pop(0).body)

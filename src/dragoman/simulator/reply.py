@@ -7,9 +7,7 @@ from msgspec import Struct
 from dragoman.simulator.tokens import count
 from dragoman.turn.events import Flavor
 
-Finish: TypeAlias = Literal[
-    "stop", "stop_sequence", "tool_calls", "length", "content_filter", "refusal"
-]
+Finish: TypeAlias = Literal["stop", "stop_sequence", "tool_calls", "length", "content_filter"]
 
 
 class Call(Struct, frozen=True, kw_only=True):

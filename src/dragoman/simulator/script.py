@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from dragoman.errors import ConfigError, Malformed
 from dragoman.simulator import quirks
-from dragoman.simulator.answer import Answer, request_ids
+from dragoman.simulator.answer import Answer, answer, request_ids
 from dragoman.simulator.behaviour import asked_calls
 from dragoman.simulator.conversation import prompts
 from dragoman.simulator.directives import AskedCall
@@ -102,8 +102,15 @@ class Script:
                 return reply
         return None
 
-    def raw_answer(self, reply: ScriptReply, asked: Asked) -> Answer:
-        """Return the answer of a reply that names a file."""
+    def answer(self, reply: ScriptReply, asked: Asked, attempt: int) -> Answer:
+        """Answer with a reply; `attempt` counts requests of the same bytes, from 1.
+
+        Raises:
+            Malformed: a quirk's value is not one it takes.
+        """
+        if not reply.raw:
+            said, more = reply.reply(asked), reply.asked_quirks
+            return answer(asked, attempt, reply=said, more=more)
         body = self._raw[reply.raw]
         headers = request_ids(asked.id) | {"content-type": _content_type(reply.raw)}
         headers |= {name.lower(): value for name, value in reply.headers.items()}

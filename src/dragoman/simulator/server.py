@@ -1,29 +1,30 @@
 """The simulator on a socket."""
 
 import errno
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
 
-from dragoman.errors import ConfigError, DragomanError
+from dragoman.errors import ConfigError, DragomanError, TooLarge
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import catalogue, counting
 from dragoman.simulator.answer import JSON, Answer, answer, read, refusal, seed_of
 from dragoman.simulator.delivery import Clock, deliver
 from dragoman.simulator.exchanges import Exchange, Exchanges
-from dragoman.simulator.play import Asked, Fields
+from dragoman.simulator.memory import Memory
+from dragoman.simulator.play import Fields
 from dragoman.simulator.script import Script, load_script
 from dragoman.turn.request import DialectName
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8485
-_MOST_BODIES: Final = 4_096  # whose requests are counted, for `fail:N`
-_PATHS: Final[dict[str, DialectName]] = {
+_LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_ANSWERS: Final[dict[str, DialectName]] = {
     "/chat/completions": "chat",
     "/messages": "anthropic",
     "/responses": "responses",
@@ -32,13 +33,13 @@ _COUNTS: Final[dict[str, DialectName]] = {
     "/messages/count_tokens": "anthropic",
     "/responses/input_tokens": "responses",
 }
+_Make: TypeAlias = Callable[[web.Request, bytes], Answer]
 
 
 class Simulator:
     """A deterministic model that speaks Chat Completions, Messages and Responses over HTTP.
 
-    async with Simulator() as sim:
-        ...  # sim.url, sim.exchanges
+    Serves while its context is open; `url` says where, `exchanges` what it received.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Simulator:
         self.port = port  # 0 until it serves: any free one
         self.exchanges = Exchanges()
         self._script = load_script(script) if isinstance(script, Path) else script
-        self._attempts: OrderedDict[str, int] = OrderedDict()  # requests by what they are
+        self._memory = Memory()
         self._clock = Clock()
         self._runner: web.AppRunner | None = None
 
@@ -99,7 +100,7 @@ class Simulator:
     async def wait_for(
         self,
         predicate: Callable[[Exchange], bool],
-        timeout: float = 5.0,  # noqa: ASYNC109 -- the caller's words
+        timeout: float = 5.0,  # noqa: ASYNC109 -- tests wait for a condition, and no longer
     ) -> Exchange:
         """Return the first exchange that fits, as soon as there is one.
 
@@ -108,71 +109,60 @@ class Simulator:
         """
         return await self.exchanges.wait_for(predicate, timeout)
 
+    # --- what it serves -----------------------------------------------------------------------------
+
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=DEFAULT_LIMITS.max_request_bytes)
+        add = app.router.add_route
         for prefix in ("/v1", ""):
-            for path in _PATHS:
-                app.router.add_post(prefix + path, self._answer)
+            for path in _ANSWERS:
+                add("POST", prefix + path, self._served(self._answer))
             for path in _COUNTS:
-                app.router.add_post(prefix + path, self._count)
-            app.router.add_get(f"{prefix}/models", self._models)
-            app.router.add_get(prefix + "/models/{model:.+}", self._model)
-            app.router.add_post(f"{prefix}/tokenize", self._tokenize)
-        app.router.add_get("/health", self._health)
-        app.router.add_get("/", self._health)
-        app.router.add_get("/sim/exchanges", self._list_exchanges)
-        app.router.add_delete("/sim/exchanges", self._clear_exchanges)
+                add("POST", prefix + path, self._served(_count))
+            add("POST", f"{prefix}/tokenize", self._served(_tokenize))
+            add("GET", f"{prefix}/models", self._models)
+            add("GET", prefix + "/models/{model:.+}", self._model)
+        for path in ("/", "/health"):
+            app.router.add_get(path, self._health)  # HEAD too
+        add("GET", "/sim/exchanges", self._list_exchanges)
+        add("DELETE", "/sim/exchanges", self._clear_exchanges)
+        add("*", "/{path:.*}", self._nothing)
         return app
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
-        dialect = _PATHS[request.path.removeprefix("/v1")]
-        exchange = self.exchanges.open(request.method, request.path_qs, request.headers)
-        body = await request.read()
-        exchange.body = body
-        seed = seed_of(dialect, body)
-        try:
-            made = self._made(read(dialect, body), request.path)
-        except DragomanError as error:
-            made = refusal(dialect, error, seed)
-        return await deliver(request, made, exchange, self.exchanges, self._clock)
+    def _served(self, make: _Make) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        """Record an exchange around what makes its answer."""
 
-    def _made(self, asked: Asked, path: str) -> Answer:
+        async def serve(request: web.Request) -> web.StreamResponse:
+            exchange = self.exchanges.open(request.method, request.path_qs, request.headers)
+            dialect = _dialect(request)
+            body = b""
+            try:
+                body = await _body(request)
+                self.exchanges.keep(exchange, body)
+                made = make(request, body)
+            except DragomanError as error:
+                made = refusal(dialect, error, seed_of(dialect, body))
+            return await deliver(request, made, exchange, self.exchanges, self._clock)
+
+        return serve
+
+    def _answer(self, request: web.Request, body: bytes) -> Answer:
         """Return the script's answer, or the model's own."""
-        attempt = self._attempt(asked.seed)
-        scripted = self._script.pick(asked, path) if self._script is not None else None
-        if self._script is None or scripted is None:
-            return answer(asked, attempt)
-        if scripted.raw:
-            return self._script.raw_answer(scripted, asked)
-        more = scripted.asked_quirks
-        return answer(asked, attempt, reply=scripted.reply(asked), more=more)
-
-    def _attempt(self, seed: str) -> int:
-        """Count a request among those of the same bytes."""
-        count = self._attempts.pop(seed, 0) + 1
-        self._attempts[seed] = count
-        if len(self._attempts) > _MOST_BODIES:
-            self._attempts.popitem(last=False)
-        return count
-
-    async def _count(self, request: web.Request) -> web.StreamResponse:
-        dialect = _COUNTS[request.path.removeprefix("/v1")]
-        exchange = self.exchanges.open(request.method, request.path_qs, request.headers)
-        exchange.body = await request.read()
-        try:
-            made = _json_answer(counting.count_tokens(dialect, exchange.body))
-        except DragomanError as error:
-            made = refusal(dialect, error, seed_of(dialect, exchange.body))
-        return await deliver(request, made, exchange, self.exchanges, self._clock)
-
-    async def _tokenize(self, request: web.Request) -> web.StreamResponse:
-        exchange = self.exchanges.open(request.method, request.path_qs, request.headers)
-        exchange.body = await request.read()
-        try:
-            made = _json_answer(counting.tokenize(exchange.body))
-        except DragomanError as error:
-            made = refusal("chat", error, seed_of("chat", exchange.body))
-        return await deliver(request, made, exchange, self.exchanges, self._clock)
+        dialect = _dialect(request)
+        seed = seed_of(dialect, body)
+        attempt = self._memory.count(seed)
+        known = self._memory.answer(seed)
+        if known is not None:
+            return known
+        asked = read(dialect, body)
+        if self._script is not None:
+            scripted = self._script.pick(asked, request.path)
+            if scripted is not None:
+                return self._script.answer(scripted, asked, attempt)
+        made = answer(asked, attempt)
+        if self._script is None and "+fail" not in asked.request.model:
+            self._memory.keep(seed, made)
+        return made
 
     async def _models(self, _request: web.Request) -> web.Response:
         return _json_response(catalogue.models())
@@ -183,19 +173,54 @@ class Simulator:
     async def _health(self, _request: web.Request) -> web.Response:
         return _json_response({"status": "ok"})
 
-    async def _list_exchanges(self, _request: web.Request) -> web.Response:
+    async def _list_exchanges(self, request: web.Request) -> web.Response:
+        self._refuse_pages(request)
         return _json_response({"exchanges": [one.fields() for one in self.exchanges]})
 
-    async def _clear_exchanges(self, _request: web.Request) -> web.Response:
+    async def _clear_exchanges(self, request: web.Request) -> web.Response:
+        self._refuse_pages(request)
         self.exchanges.clear()
-        self._attempts.clear()
+        self._memory.clear()
         if self._script is not None:
             self._script.reset()
         return _json_response({"exchanges": []})
 
+    def _refuse_pages(self, request: web.Request) -> None:
+        """Keep pages in a browser from what other programs have sent."""
+        host = urlsplit(f"//{request.host}").hostname or ""
+        if "origin" in request.headers or host not in _LOCAL | {self.host.lower()}:
+            raise web.HTTPForbidden(text="not for pages in a browser\n")
 
-def _json_response(fields: Fields) -> web.Response:
-    return web.Response(body=msgspec.json.encode(fields), content_type="application/json")
+    async def _nothing(self, request: web.Request) -> web.Response:
+        says = f"the simulator serves no {request.method} {request.path}"
+        fields: Fields = {"error": {"message": says, "type": "invalid_request_error"}}
+        return _json_response(fields, status=404)
+
+
+def _dialect(request: web.Request) -> DialectName:
+    path = request.path.removeprefix("/v1")
+    return _ANSWERS.get(path) or _COUNTS.get(path) or "chat"
+
+
+async def _body(request: web.Request) -> bytes:
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise TooLarge("max_request_bytes", DEFAULT_LIMITS.max_request_bytes) from error
+
+
+def _count(request: web.Request, body: bytes) -> Answer:
+    return _json_answer(counting.count_tokens(_dialect(request), body))
+
+
+def _tokenize(_request: web.Request, body: bytes) -> Answer:
+    return _json_answer(counting.tokenize(body))
+
+
+def _json_response(fields: Fields, status: int = 200) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(fields), status=status, content_type="application/json"
+    )
 
 
 def _json_answer(fields: Fields) -> Answer:

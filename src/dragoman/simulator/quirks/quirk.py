@@ -1,7 +1,7 @@
 """What a quirk is: one row, one small function from an answer to a changed one."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -9,6 +9,7 @@ from dragoman.errors import Malformed
 from dragoman.simulator.play import Play
 
 Act: TypeAlias = Callable[[Play, str], Play]
+_MAX_DIGITS: Final = 15
 
 
 class Quirk(Struct, frozen=True):
@@ -31,14 +32,16 @@ class Quirk(Struct, frozen=True):
         return f"{self.name}[:{self.value[1:-1]}]" if optional else f"{self.name}:{self.value}"
 
 
-def number(value: str, name: str, *, most: int, default: int | None = None) -> int:
+def number(value: str, name: str, *, most: int, least: int = 0, default: int | None = None) -> int:
     """Read the number behind a quirk's colon.
 
     Raises:
-        Malformed: it is none, or too large.
+        Malformed: it is none, or out of bounds.
     """
     if not value and default is not None:
         return default
-    if not (value.isascii() and value.isdigit()) or int(value) > most:
-        raise Malformed(f"quirk `{name}` takes a number from 0 to {most}, not `{value}`")
+    digits = value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS
+    if not digits or not least <= int(value) <= most:
+        says = f"quirk `{name}` takes a number from {least} to {most}, not `{value}`"
+        raise Malformed(says, path="$.model")
     return int(value)

@@ -8,6 +8,7 @@ from msgspec import structs
 from dragoman.errors import Malformed
 from dragoman.simulator import shorten
 from dragoman.simulator.behaviour import callable_tools, plausible_call
+from dragoman.simulator.conversation import calls_made
 from dragoman.simulator.native.family import dumps
 from dragoman.simulator.play import Fields, Json, Play
 from dragoman.simulator.quirks.quirk import Quirk, number
@@ -90,7 +91,17 @@ def _ids(play: Play, value: str) -> Play:
 
 
 def _structural(play: Play, _value: str) -> Play:
-    return structs.replace(play, asked=structs.replace(play.asked, family=""))
+    """Take the model's grammar away; Kimi keeps the ids by which it knows its calls."""
+    asked = structs.replace(play.asked, family="")
+    reply = play.reply
+    if play.asked.family == "kimi_k2" and asked.request.dialect != "anthropic":
+        before = calls_made(asked.request)
+        calls = tuple(
+            structs.replace(call, id=f"functions.{call.name}:{before + number}")
+            for number, call in enumerate(reply.calls)
+        )
+        reply = structs.replace(reply, calls=calls)
+    return structs.replace(play, asked=asked, reply=reply)
 
 
 def _leak_reasoning(play: Play, _value: str) -> Play:
@@ -131,7 +142,6 @@ def _spoilt(arguments: str) -> str:
 
 
 ROWS: Final = (
-    Quirk("structural", "", "calls are structural, whatever the family", _structural),
     Quirk("leak-reasoning", "", "calls as text stand in the reasoning", _leak_reasoning),
     Quirk(
         "leak-both",
@@ -149,6 +159,7 @@ ROWS: Final = (
     Quirk("parallel", "N", "it makes N calls in one answer", _parallel),
     Quirk("args", "KB", "one argument of each call is a text of that size", _args),
     Quirk("text", "KB", "its text is of that size", _text),
+    Quirk("structural", "", "calls are structural, whatever the family", _structural),
     Quirk("ids", "X", "every call has the id X", _ids),
     Quirk("refuse", "", "a content filter ends the answer", _refuse),
     Quirk(

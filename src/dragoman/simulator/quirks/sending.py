@@ -19,7 +19,7 @@ def _sent(play: Play, change: Callable[[Delivery], Delivery]) -> Play:
 
 
 def _error(play: Play, value: str) -> Play:
-    status = number(value, "error", most=599)
+    status = number(value, "error", least=400, most=599)
     return _sent(play, lambda one: structs.replace(one, error=status))
 
 
@@ -28,7 +28,7 @@ def _error_200(play: Play, _value: str) -> Play:
 
 
 def _error_in(play: Play, value: str) -> Play:
-    status = number(value, "error-in", most=599, default=500)
+    status = number(value, "error-in", least=400, most=599, default=500)
 
     def edit(frames: list[Frame], play: Play) -> list[Frame]:
         return frames[: middle(frames) + 1] + voices.failure(play, status)

@@ -14,7 +14,6 @@ DONE: Final = Frame(kind="done", raw=b"data: [DONE]\n\n")
 _FINISH: Final = {
     "stop": "stop",
     "stop_sequence": "stop",
-    "refusal": "stop",
     "tool_calls": "tool_calls",
     "length": "length",
     "content_filter": "content_filter",

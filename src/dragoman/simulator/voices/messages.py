@@ -14,7 +14,6 @@ from dragoman.simulator.voices.usage import input_tokens
 _FINISH: Final = {
     "stop": "end_turn",
     "stop_sequence": "stop_sequence",
-    "refusal": "refusal",
     "tool_calls": "tool_use",
     "length": "max_tokens",
     "content_filter": "refusal",
@@ -47,7 +46,7 @@ def body(play: Play) -> Fields:
         content.append(
             {
                 "type": "thinking",
-                "thinking": reply.reasoning,
+                "thinking": _thinking(play),
                 "signature": signature(reply.reasoning),
             }
         )
@@ -69,6 +68,11 @@ def error(status: int, message: str, request_id: str) -> Fields:
     """Return the body of an error."""
     told: Fields = {"type": words(status).messages, "message": message}
     return {"type": "error", "error": told, "request_id": f"req_{request_id}"}
+
+
+def _thinking(play: Play) -> str:
+    """Return what is shown of the reasoning; its signature stands for all of it."""
+    return "" if play.asked.request.reasoning.show == "none" else play.reply.reasoning
 
 
 def signature(thinking: str) -> str:
@@ -103,7 +107,7 @@ def _blocks(play: Play) -> list[list[Frame]]:
         out.append([opening, *middle, _event("close", "content_block_stop", index=index)])
 
     if reply.reasoning:
-        thoughts = [_delta("thinking", "thinking", one) for one in pieces(reply.reasoning, size)]
+        thoughts = [_delta("thinking", "thinking", one) for one in pieces(_thinking(play), size)]
         sign = _delta("signature", "signature", signature(reply.reasoning))
         block({"type": "thinking", "thinking": "", "signature": ""}, [*thoughts, sign])
     if reply.text:

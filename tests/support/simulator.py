@@ -1,0 +1,146 @@
+"""Requests for the simulator, in all dialects, and what it answers."""
+
+import asyncio
+import json
+from typing import Any, NamedTuple
+
+import aiohttp
+
+from dragoman.simulator.server import Simulator
+
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "anthropic": "/v1/messages",
+    "responses": "/v1/responses",
+}
+WEATHER = {
+    "name": "get_weather",
+    "description": "The weather of a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+            "days": {"type": "integer", "minimum": 3},
+        },
+        "required": ["city", "unit", "days"],
+    },
+}
+WEATHER_CALL = {"city": "Paris", "unit": "celsius", "days": 3}
+CLOCK = {
+    "name": "get_time",
+    "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}},
+}
+
+
+class Got(NamedTuple):
+    """An answer as it came."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    error: Exception | None = None  # how the connection failed, if it did
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def question(
+    dialect: str,
+    model: str = "sim/plain",
+    text: str = "What is the weather?",
+    *,
+    tools: list[dict[str, Any]] | None = None,
+    stream: bool = True,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return a request of one user's text."""
+    body: dict[str, Any] = {"model": model, "stream": stream}
+    turn = {"role": "user", "content": text}
+    match dialect:
+        case "chat":
+            body["messages"] = [turn]
+            if stream:
+                body["stream_options"] = {"include_usage": True}
+        case "anthropic":
+            body |= {"messages": [turn], "max_tokens": 100_000}
+        case _:
+            body["input"] = [turn]
+    if tools is not None:
+        body["tools"] = [declared(dialect, tool) for tool in tools]
+    return body | more
+
+
+def declared(dialect: str, tool: dict[str, Any]) -> dict[str, Any]:
+    match dialect:
+        case "chat":
+            return {"type": "function", "function": tool}
+        case "anthropic":
+            shape = {key: value for key, value in tool.items() if key != "parameters"}
+            return shape | {"input_schema": tool["parameters"]}
+        case _:
+            return {"type": "function", "strict": False, **tool}
+
+
+def answered(dialect: str, body: dict[str, Any], result: str = "12 degrees") -> dict[str, Any]:
+    """Return a request whose first call was made and answered."""
+    field = "input" if dialect == "responses" else "messages"
+    match dialect:
+        case "chat":
+            call = {
+                "id": "call_1",
+                "type": "function",
+                "function": {"name": "get_weather", "arguments": "{}"},
+            }
+            more = [
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "call_1", "content": result},
+            ]
+        case "anthropic":
+            call = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {}}
+            outcome = {"type": "tool_result", "tool_use_id": "toolu_1", "content": result}
+            more = [
+                {"role": "assistant", "content": [call]},
+                {"role": "user", "content": [outcome]},
+            ]
+        case _:
+            call = {
+                "type": "function_call",
+                "call_id": "call_1",
+                "name": "get_weather",
+                "arguments": "{}",
+            }
+            more = [
+                call,
+                {"type": "function_call_output", "call_id": "call_1", "output": result},
+            ]
+    return body | {field: [*body[field], *more]}
+
+
+async def post(simulator: Simulator, path: str, body: Any, *, idle: float = 10.0) -> Got:
+    """Post a body and read all that comes."""
+    timeout = aiohttp.ClientTimeout(sock_read=idle)
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    received = bytearray()
+    async with (
+        aiohttp.ClientSession(timeout=timeout) as http,
+        http.post(simulator.url + path, data=data) as response,
+    ):
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        try:
+            async for piece in response.content.iter_any():
+                received += piece
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return Got(response.status, headers, bytes(received), error)
+    return Got(response.status, headers, bytes(received))
+
+
+def ask(dialect: str, body: Any, *, idle: float = 10.0) -> Got:
+    """Ask a fresh simulator once."""
+
+    async def run() -> Got:
+        async with Simulator() as simulator:
+            return await post(simulator, PATHS[dialect], body, idle=idle)
+
+    return asyncio.run(run())

@@ -1,0 +1,229 @@
+"""What the simulator writes, judged by the grammar of each dialect and by the vendors' own SDKs."""
+
+from typing import Any
+
+import pytest
+
+from dragoman.check import check
+from dragoman.dialects import DIALECT_NAMES
+from tests.support.sdks import accumulate, parse_body
+from tests.support.simulator import CLOCK, WEATHER, WEATHER_CALL, answered, ask, question
+
+each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
+THINKING = {
+    "chat": {"reasoning_effort": "high"},
+    "anthropic": {"thinking": {"type": "enabled", "budget_tokens": 2048}},
+    "responses": {
+        "reasoning": {"effort": "high", "summary": "auto"},
+        "include": ["reasoning.encrypted_content"],
+    },
+}
+# Whatever a model's name asks for, these streams are legal.
+HEALTHY = [
+    "plain",
+    "plain+think",
+    "plain+parallel:3",
+    "plain+think+parallel:2+whole-args",
+    "plain+length",
+    "plain+refuse",
+    "plain+crlf+comments",
+    "plain+chunk:all",
+    "plain+chunk:1",
+    "plain+batch:7",
+    "plain+args:20",
+    "plain+text:20",
+    "plain+giant:1",
+    "plain+error-in",
+    "plain+error-in:529",
+    "kimi-k2",
+    "kimi-k2+leak-both",
+    "kimi-k2+think-tags",
+    "kimi-k2+length",
+]
+
+
+def texts(dialect: str, answer: dict[str, Any]) -> str:
+    match dialect:
+        case "chat":
+            return answer["choices"][0]["message"]["content"] or ""
+        case "anthropic":
+            return "".join(one.get("text", "") for one in answer["content"])
+        case _:
+            return "".join(
+                part["text"]
+                for item in answer["output"]
+                if item["type"] == "message"
+                for part in item["content"]
+            )
+
+
+@each_dialect
+@pytest.mark.parametrize("model", HEALTHY)
+@pytest.mark.parametrize("tools", [None, [WEATHER, CLOCK]], ids=["no tools", "tools"])
+def test_stream_is_legal(dialect: str, model: str, tools: Any) -> None:
+    got = ask(dialect, question(dialect, f"sim/{model}", tools=tools))
+
+    verdict = check(dialect, got.body)
+
+    assert 200 == got.status
+    assert "text/event-stream; charset=utf-8" == got.headers["content-type"]
+    assert [] == list(verdict.violations)
+    assert ("failure" if "error" in model else "finish") == verdict.ended
+
+
+def without_noise(value: Any) -> Any:
+    """Leave out what an SDK adds of its own."""
+    if isinstance(value, dict):
+        return {
+            key: without_noise(inner)
+            for key, inner in value.items()
+            if inner is not None
+            and key not in ("parsed_arguments", "parsed", "output_parsed", "index", "object")
+        }
+    if isinstance(value, list):
+        return [without_noise(inner) for inner in value]
+    return value
+
+
+@each_dialect
+@pytest.mark.parametrize("model", ["plain", "plain+think", "plain+parallel:3", "kimi-k2"])
+@pytest.mark.parametrize("tools", [None, [WEATHER]], ids=["no tools", "tools"])
+def test_sdk_reads_the_same_from_the_stream_and_from_the_body(
+    dialect: str, model: str, tools: Any
+) -> None:
+    streamed = question(dialect, model, tools=tools, **THINKING[dialect])
+    whole = question(dialect, model, tools=tools, stream=False, **THINKING[dialect])
+    stream, body = ask(dialect, streamed).body, ask(dialect, whole).body
+
+    read = [without_noise(accumulate(dialect, stream)), without_noise(parse_body(dialect, body))]
+
+    for one in read:
+        # These follow from the bytes of the request, which differ.
+        for made in ("id", "usage"):
+            one.pop(made)
+    shapes = [_without_ids(one) for one in read]
+    assert shapes[1] == shapes[0]
+
+
+def _without_ids(value: Any) -> Any:
+    if isinstance(value, dict):
+        made = ("id", "call_id", "encrypted_content")
+        return {key: _without_ids(one) for key, one in value.items() if key not in made}
+    return [_without_ids(one) for one in value] if isinstance(value, list) else value
+
+
+@each_dialect
+def test_same_request_has_the_same_bytes(dialect: str) -> None:
+    body = question(dialect, "sim/kimi-k2+think", tools=[WEATHER])
+
+    assert ask(dialect, body).body == ask(dialect, body).body
+
+
+@each_dialect
+@pytest.mark.parametrize("stream", [True, False])
+def test_call_follows_from_the_schema(dialect: str, stream: bool) -> None:
+    got = ask(dialect, question(dialect, tools=[WEATHER], stream=stream))
+    answer = accumulate(dialect, got.body) if stream else parse_body(dialect, got.body)
+
+    calls = _calls(dialect, answer)
+
+    assert [("get_weather", WEATHER_CALL)] == calls
+
+
+def _calls(dialect: str, answer: dict[str, Any]) -> list[tuple[str, Any]]:
+    import json
+
+    match dialect:
+        case "chat":
+            made = answer["choices"][0]["message"]["tool_calls"]
+            return [
+                (one["function"]["name"], json.loads(one["function"]["arguments"])) for one in made
+            ]
+        case "anthropic":
+            return [
+                (one["name"], one["input"])
+                for one in answer["content"]
+                if one["type"] == "tool_use"
+            ]
+        case _:
+            return [
+                (one["name"], json.loads(one["arguments"]))
+                for one in answer["output"]
+                if one["type"] == "function_call"
+            ]
+
+
+@each_dialect
+def test_results_of_tools_end_the_turn_with_text(dialect: str) -> None:
+    body = answered(dialect, question(dialect, tools=[WEATHER]), "12 degrees and sunny")
+
+    answer = accumulate(dialect, ask(dialect, body).body)
+
+    assert [] == (_calls(dialect, answer) if dialect != "chat" else [])
+    assert "get_weather returned: 12 degrees and sunny." in texts(dialect, answer)
+
+
+@each_dialect
+def test_usage_counts_four_characters_a_token(dialect: str) -> None:
+    body = question(dialect, "plain", "sim: say 12345678", stream=False)
+
+    usage = ask(dialect, body).json["usage"]
+
+    assert 2 == usage.get("output_tokens", usage.get("completion_tokens"))
+    assert usage.get("input_tokens", usage.get("prompt_tokens")) > 0
+
+
+@each_dialect
+def test_limit_of_tokens_cuts_the_answer(dialect: str) -> None:
+    field = {"chat": "max_completion_tokens", "anthropic": "max_tokens"}.get(
+        dialect, "max_output_tokens"
+    )
+    body = question(dialect, "plain", "sim: say " + "x" * 100, stream=False) | {field: 16}
+
+    answer = ask(dialect, body).json
+
+    assert "x" * 64 == texts(dialect, answer)
+    ending = {
+        "chat": lambda: answer["choices"][0]["finish_reason"],
+        "anthropic": lambda: answer["stop_reason"],
+        "responses": lambda: answer["incomplete_details"]["reason"],
+    }[dialect]()
+    expected = {"chat": "length", "anthropic": "max_tokens", "responses": "max_output_tokens"}
+    assert expected[dialect] == ending
+
+
+@pytest.mark.parametrize(("dialect", "field"), [("chat", "stop"), ("anthropic", "stop_sequences")])
+def test_stop_sequence_ends_the_text(dialect: str, field: str) -> None:
+    body = question(dialect, "plain", "sim: say one END two", stream=False)
+
+    answer = ask(dialect, body | {field: ["nowhere", "END"]}).json
+
+    assert "one " == texts(dialect, answer)
+    if dialect == "anthropic":
+        assert ("stop_sequence", "END") == (answer["stop_reason"], answer["stop_sequence"])
+    else:
+        assert "stop" == answer["choices"][0]["finish_reason"]
+
+
+def test_free_form_tool_gets_free_form_input() -> None:
+    tool = {"type": "custom", "name": "apply_patch"}
+    body = question("responses") | {"tools": [tool]}
+    got = ask("responses", body)
+
+    answer = accumulate("responses", got.body)
+
+    assert check("responses", got.body).legal
+    assert ("custom_tool_call", "example input of apply_patch") == (
+        answer["output"][-1]["type"],
+        answer["output"][-1]["input"],
+    )
+
+
+def test_hidden_thinking_is_signed_all_the_same() -> None:
+    thinking = {"type": "adaptive", "display": "omitted"}
+    answer = ask("anthropic", question("anthropic", stream=False, thinking=thinking)).json
+
+    block = answer["content"][0]
+
+    assert ("thinking", "") == (block["type"], block["thinking"])
+    assert block["signature"]
