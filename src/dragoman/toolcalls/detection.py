@@ -1,8 +1,8 @@
 """Which family of native tool calls a model writes, by its id.
 
-An id is stripped of its provider and of what hosts append; then the first row that fits decides.  A name
-made of several (`deepseek-r1-distill-qwen-32b`) follows the one it begins with, for that is who trained
-it last; only then do names inside count.
+An id is stripped of its provider and of what hosts append; a name of the catalogue decides, then the
+first row that fits.  A name made of several (`deepseek-r1-distill-qwen-32b`) follows the one it begins
+with, for that is who trained it last; only then do names inside count, and last the maker.
 """
 
 import re
@@ -12,25 +12,40 @@ from typing import Final
 STANDARD: Final = "standard"  # the vendor's own servers give structured calls
 
 _HOST_SUFFIX: Final = re.compile(
-    r"(?:[:@].*|-(?:fp8|fp4|nvfp4|bf16|int4|int8|awq|gptq|gguf|mlx|cloud|[248]bit))\Z"
+    r"(?:[:@].*|-(?:fp8|fp4|nvfp4|mxfp4|bf16|int4|int8|awq|gptq|gguf|mlx|maas|cloud|[248]bit))\Z"
 )
+# `us.meta.llama3-…`: some hosts put region and maker before the name, with dots.
+_DOTTED_MAKER: Final = re.compile(
+    r"\A(?:(?:us|eu|apac|global)\.)?"
+    r"(?:ai21|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshot(?:ai)?|nvidia|openai|qwen|zai)"
+    r"\.(?![vr][0-9])"
+)
+_POINT: Final = re.compile(r"(?<=[0-9])p(?=[0-9])")  # some hosts write `k2p5` for `k2.5`
+# What follows is the base that was trained on, not who trained.
+_DISTILLED: Final = re.compile(r"distil(?:l|led)?(?![a-z])")
+
+# Models whose names patterns would read wrongly, or not at all.
+_CATALOGUE: Final = {
+    "deepseek-chat": "deepseek_v32",  # the vendor's own: the newest
+    "deepseek-reasoner": "deepseek_v32",
+    "nemotron": "llama3_json",  # Llama 3.1 Nemotron 70B, under its short name
+    "athene-v2": "hermes",
+}
 
 # Beginnings of model names, most specific first within a family.
 _ROWS: Final[tuple[tuple[str, str], ...]] = (
     (r"kimi[-_.]?k3", "kimi_k3"),
     (r"kimi[-_.]?k2", "kimi_k2"),
     (r"kimi", "kimi_k2"),
-    (r"qwen3[-_.]?coder", "qwen3_coder"),
-    (r"qwen-?3\.[5-9]|qwen-?[4-9]", "qwen3_coder"),
+    (r"qwen[-_.]?3[-_.]?coder", "qwen3_coder"),
+    (r"qwen-?3\.[5-9]|qwen-?[4-9](?![0-9]*b)", "qwen3_coder"),
     (r"qwen|qwq|qvq|codeqwen", "hermes"),
     (r"deepseek[-_.]?v4", "deepseek_v4"),
-    (r"deepseek[-_.]?(?:chat-)?v3\.2[-_.]?exp", "deepseek_v31"),
-    (r"deepseek[-_.]?(?:chat-)?v3\.2", "deepseek_v32"),
-    (r"deepseek[-_.]?(?:chat-)?v3\.1|deepseek.*terminus", "deepseek_v31"),
-    (r"deepseek[-_.]?(?:chat-)?v3|deepseek[-_.]?r1", "deepseek_v3"),
-    (r"deepseek[-_.]?(?:chat|reasoner)\Z", "deepseek_v32"),  # the vendor's own: the newest
+    (r"deepseek[-_.]?(?:chat-)?v3[-_.]2[-_.]?exp", "deepseek_v31"),
+    (r"deepseek[-_.]?(?:chat-)?v3[-_.]2(?![0-9])", "deepseek_v32"),
+    (r"deepseek[-_.]?(?:chat-)?v3[-_.]1(?![0-9])|deepseek.*terminus", "deepseek_v31"),
     (r"deepseek", "deepseek_v3"),
-    (r"(?:glm|chatglm)[-_.]?(?:4\.[7-9]|[5-9])", "glm47"),
+    (r"(?:glm|chatglm)[-_.]?(?:4\.[7-9]|4-[7-9](?!b)|[5-9](?!b))", "glm47"),
     (r"ling[-_.]?3", "glm47"),
     (r"(?:glm|chatglm)", "glm45"),
     (r"hunyuan[-_.]?a13b", "hunyuan_a13b"),
@@ -43,7 +58,7 @@ _ROWS: Final[tuple[tuple[str, str], ...]] = (
     (r"seed[-_.]?oss", "seed_oss"),
     (r"(?:nvidia[-_.])?nemotron[-_.]?3|(?:nvidia[-_.])?nemotron[-_.]?nano[-_.]?3", "qwen3_coder"),
     (
-        r"(?:nvidia[-_.])?(?:llama[-_.]?3(?:[._]\d)?[-_.])?nemotron[-_.]?(?:super|ultra)",
+        r"(?:nvidia[-_.])?(?:llama[-_.]?3(?:[._]\d)?[-_.]nemotron|nemotron[-_.]?(?:super|ultra))",
         "nemotron_deci",
     ),
     (r"(?:nvidia[-_.])?nemotron[-_.]?nano[-_.](?:9b|12b)[-_.]v2", "nemotron_deci"),
@@ -60,12 +75,14 @@ _ROWS: Final[tuple[tuple[str, str], ...]] = (
         "mistral",
     ),
     (r"(?:meta[-_.])?llama[-_.]?4", "pythonic"),
-    (r"(?:meta[-_.])?llama[-_.]?3", "llama3_json"),
+    (r"llama[-_.]?3[-_.]groq", "hermes"),
+    (r"(?:llama[-_.]?3[-_.])?firefunction", "firefunction"),
+    (r"(?:meta[-_.])?llama[-_.]?v?3", "llama3_json"),
     (r"toolace", "pythonic"),
     (r"olmo[-_.]?3", "olmo3"),
     (r"lfm[-_.]?2", "lfm2"),
     (r"gpt[-_.]?oss", "gpt_oss"),
-    (r"intern(?:lm|-s1)", "internlm2"),
+    (r"intern(?:lm|[-_.]?s1)", "internlm2"),
     (r"(?:ai21[-_.])?jamba", "jamba"),
     (r"phi[-_.]?4[-_.]?mini", "phi4_mini"),
     (r"ernie", "ernie45"),
@@ -73,42 +90,51 @@ _ROWS: Final[tuple[tuple[str, str], ...]] = (
     (r"functiongemma", "functiongemma"),
     (r"gemma[-_.]?4", "gemma4"),
     (r"longcat", "longcat"),
-    (r"(?:c4ai-)?command[-_.]?(?:a|r7b|[34])", "cohere_command"),
+    (r"(?:c4ai[-_.])?command[-_.]?[ar34](?![a-z])", "cohere_command"),
     (r"apertus", "apertus"),
     (r"gigachat[-_.]?3", "gigachat3"),
     (r"minicpm[-_.]?5", "minicpm5"),
-    (r"dots[-_.]", "dots"),
+    (r"dots[-_.]|rednote", "dots"),
     (r"inkling", "inkling"),
     (r"muse.*glimmer", "muse_glimmer"),
     (r"sarashina", "sarashina"),
     (r"solar[-_.]?open", "solar_open"),
     (r"apriel", "apriel"),
     (r"functionary", "functionary"),
-    (r"firefunction", "firefunction"),
     (r"claude|gpt|chatgpt|o[134](?:-|\Z)|codex|gemini|grok|nova-", STANDARD),
 )
 _TABLE: Final = tuple((re.compile(pattern), family) for pattern, family in _ROWS)
-# Names inside a name, in the order in which they win.
-_INSIDE: Final = (
-    (re.compile(r"(?<![a-z])kimi[-_.]?k3"), "kimi_k3"),
-    (re.compile(r"(?<![a-z])kimi"), "kimi_k2"),
-    (re.compile(r"(?<![a-z])qwen3[-_.]?coder"), "qwen3_coder"),
-    (re.compile(r"(?<![a-z])(?:qwen|qwq)"), "hermes"),
-    (re.compile(r"(?<![a-z])deepseek"), "deepseek_v3"),
-    (re.compile(r"(?<![a-z])hermes"), "hermes"),
-    (re.compile(r"(?<![a-z])xlam"), "xlam"),
-    (re.compile(r"(?<![a-z])(?:mistral|devstral)"), "mistral"),
-    (re.compile(r"(?<![a-z])glm[-_.]?(?:4\.[7-9]|[5-9])"), "glm47"),
-    (re.compile(r"(?<![a-z])glm[-_.]?4"), "glm45"),
-    (re.compile(r"(?<![a-z])minimax[-_.]?m2"), "minimax_m2"),
-    (re.compile(r"(?<![a-z])gpt[-_.]?oss"), "gpt_oss"),
+# Names that count inside a name too, in the order in which they win.
+_INSIDE: Final = tuple(
+    re.compile(rf"(?<![a-z]){name}")
+    for name in (
+        "kimi",
+        "(?:qwen|qwq)",
+        "deepseek",
+        "hermes",
+        "xlam",
+        "(?:mistral|devstral)",
+        "glm",
+        "minimax",
+        "gpt[-_.]?oss",
+    )
 )
+# Makers all of whose models write alike, whatever the name says.
+_MAKERS: Final = {
+    "bytedance-seed": "seed_oss",
+    "liquid": "lfm2",
+    "liquidai": "lfm2",
+    "poolside": "poolside_v1",
+    "rednote-hilab": "dots",
+    "swiss-ai": "apertus",
+}
 
 
 def bare_name(model: str) -> str:
     """Return a model's name in lower case, without provider and without what hosts append."""
     name = model.strip().lower().rstrip("/").rpartition("/")[2]
     name = name.rpartition("~")[2]
+    name = _POINT.sub(".", _DOTTED_MAKER.sub("", name, count=1))
     while True:
         stripped = _HOST_SUFFIX.sub("", name)
         if stripped in (name, ""):
@@ -120,13 +146,21 @@ def bare_name(model: str) -> str:
 def known_family(model: str) -> str | None:
     """Return the key of a model's family, `standard` for structured calls, or None if it says nothing."""
     name = bare_name(model)
-    for pattern, family in _TABLE:
-        if pattern.match(name):
-            return family
-    for pattern, family in _INSIDE:
-        if pattern.search(name):
-            return family
-    return None
+    if name in _CATALOGUE:
+        return _CATALOGUE[name]
+    name = _DISTILLED.split(name, maxsplit=1)[0]
+    family = _by_beginning(name)
+    if family is not None:
+        return family
+    for inside in _INSIDE:
+        found = inside.search(name)
+        if found is not None:
+            return _by_beginning(name[found.start() :])
+    return _MAKERS.get(model.strip().lower().rpartition("/")[0].rpartition("/")[2])
+
+
+def _by_beginning(name: str) -> str | None:
+    return next((family for pattern, family in _TABLE if pattern.match(name)), None)
 
 
 def detect(model: str) -> str:
