@@ -167,6 +167,12 @@ def test_a_star_in_a_target_is_the_name_the_client_asked_for(target, asked, sent
     assert went(router(route("*", target)), asked) == ("route-1", [sent])
 
 
+def test_targets_with_and_without_a_star_may_stand_together():
+    made = router(route("*", "local/*", "openrouter/kimi"))
+
+    assert went(made, "qwen") == ("route-1", ["local/qwen", "openrouter/kimi"])
+
+
 def test_the_choice_carries_its_route():
     chosen = route("*", "local/x", stream_error_tail="message_stop", params={"temperature": 0})
 
@@ -323,6 +329,12 @@ def test_a_route_changes_only_the_timeouts_it_names():
 
     assert hop(made, "a").timeouts == Timeouts(connect=3, idle=0, total=60)
     assert hop(made, "b").timeouts == Timeouts(connect=3, idle=50)
+
+
+def test_each_upstream_can_be_asked_by_itself():
+    assert [("openrouter", "*"), ("local", "*")] == [
+        (one.upstream_name, one.model) for one in router(route("a", "local/a")).upstreams()
+    ]
 
 
 def test_all_targets_can_be_told_beforehand():

@@ -7,46 +7,28 @@ default, so that one mistake does not hide another.
 import math
 import re
 from collections.abc import Mapping
-from datetime import date, time
 from typing import Final, TypeAlias, cast
 
 from msgspec import Struct, inspect
 
-from dragoman.gateway.config.mistakes import Mistake, Problem, did_you_mean, one_line
+from dragoman.gateway.config.mistakes import Mistake, Problem, did_you_mean
 from dragoman.gateway.config.settings import Key, Secret, Settings, TextKind
 from dragoman.gateway.config.surroundings import Surroundings, find_secret, is_reference
 from dragoman.gateway.config.texts import judge
+from dragoman.gateway.config.wording import (
+    MAX_NUMBER,
+    example,
+    mismatch,
+    shortened,
+    suggested,
+    told,
+)
 
 # What a document may hold; values of free tables (`body`, `params`) become JSON.
 Value: TypeAlias = object
 
 _MAX_DEPTH: Final = 32  # of values that are passed on
-_MAX_NUMBER: Final = 2**53  # larger whole numbers do not survive every JSON reader
-_SHOWN: Final = 40  # characters of a wrong value that are told
 
-# Names that people know from elsewhere; each counts only where the table has what it means.
-_MEANT: Final[dict[str, str]] = {
-    "api": "dialect",
-    "api_base": "base_url",
-    "api_key": "key",
-    "apikey": "key",
-    "bind": "host",
-    "endpoint": "base_url",
-    "family": "format",
-    "limit": "limits",
-    "protocol": "dialect",
-    "provider": "profile",
-    "rpm": "requests_per_minute",
-    "target": "to",
-    "targets": "to",
-    "timeout": "timeouts",
-    "token": "key",
-    "tpm": "tokens_per_minute",
-    "type": "dialect",
-    "upstream": "to",
-    "url": "base_url",
-    "when": "match",
-}
 # Parts of a header's name that say that its value is a credential.
 _SECRET_PARTS: Final = frozenset(
     {"apikey", "auth", "authorization", "cookie", "key", "password", "secret", "token"}
@@ -98,7 +80,7 @@ class Reading:
                 return value
             case inspect.CustomType() | inspect.AnyType():
                 return self._json(value, path, 0)
-        return self._wrong(path, _mismatch(kind, value))
+        return self._wrong(path, mismatch(kind, value))
 
     # --- tables and lists ---
 
@@ -106,18 +88,18 @@ class Reading:
         if kind.cls is Key and isinstance(value, str):
             value = {"key": value}
         if not isinstance(value, Mapping):
-            self._wrong(path, _mismatch(kind, value))
+            self._wrong(path, mismatch(kind, value))
             return _placeholder(kind)
         fields = {field.encode_name: field for field in kind.fields}
         for name in value:
             if name not in fields:
-                self._wrong(_under(path, name), Problem("unknown key", _suggested(name, fields)))
+                self._wrong(_under(path, name), Problem("unknown key", suggested(name, fields)))
         given: dict[str, Value] = {}
         for name, field in fields.items():
             if name in value:
                 read = self._read(field.type, value[name], _under(path, name))
             elif field.required:
-                read = self._wrong(_under(path, name), Problem("missing", _example(name)))
+                read = self._wrong(_under(path, name), Problem("missing", example(name)))
             else:
                 continue
             if read is not _WRONG:
@@ -128,7 +110,7 @@ class Reading:
 
     def _table(self, kind: inspect.DictType, value: Value, path: str) -> Value:
         if not isinstance(value, Mapping):
-            return self._wrong(path, _mismatch(kind, value))
+            return self._wrong(path, mismatch(kind, value))
         found = {}
         for name, item in value.items():
             below = _under(path, name)
@@ -145,7 +127,7 @@ class Reading:
         if isinstance(value, str):
             value = [value]  # a list of one may be written without brackets
         if not isinstance(value, list | tuple):
-            return self._wrong(path, _mismatch(kind, value))
+            return self._wrong(path, mismatch(kind, value))
         if len(value) < (kind.min_length or 0):
             return self._wrong(path, Problem("the list is empty"))
         items = [
@@ -162,7 +144,7 @@ class Reading:
 
     def _text(self, inner: inspect.Type, kind: TextKind, value: Value, path: str) -> Value:
         if not isinstance(value, str):
-            return self._wrong(path, _mismatch(inner, value))
+            return self._wrong(path, mismatch(inner, value))
         judged = judge(kind, value, self._around)
         return self._wrong(path, judged) if isinstance(judged, Problem) else judged
 
@@ -172,15 +154,15 @@ class Reading:
         choices = [str(one) for one in values if one]
         listed = ", ".join(f"`{one}`" for one in choices)
         near = did_you_mean(value, choices) if isinstance(value, str) else ""
-        return self._wrong(path, Problem(f"expected one of {listed}, got {_told(value)}", near))
+        return self._wrong(path, Problem(f"expected one of {listed}, got {told(value)}", near))
 
     def _number(self, kind: inspect.IntType | inspect.FloatType, value: Value, path: str) -> Value:
         whole = isinstance(kind, inspect.IntType)
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-            return self._wrong(path, _mismatch(kind, value))
+            return self._wrong(path, mismatch(kind, value))
         assert isinstance(value, int | float)  # noqa: S101 -- for the type checker
-        if not math.isfinite(value) if isinstance(value, float) else abs(value) > _MAX_NUMBER:
-            return self._wrong(path, Problem(f"{_told(value)} is out of range"))
+        if not math.isfinite(value) if isinstance(value, float) else abs(value) > MAX_NUMBER:
+            return self._wrong(path, Problem(f"{told(value)} is out of range"))
         if kind.ge is not None and value < kind.ge:
             return self._wrong(path, Problem(f"must be at least {kind.ge}, not {value}"))
         if kind.le is not None and value > kind.le:
@@ -199,7 +181,7 @@ class Reading:
 
     def _header_value(self, name: str, value: Value, path: str) -> Value:
         if not isinstance(value, str):
-            return self._wrong(path, Problem(f"expected a text, got {_told(value)}"))
+            return self._wrong(path, Problem(f"expected a text, got {told(value)}"))
         if is_reference(value):
             return self._secret(value, path)
         if _SECRET_PARTS & set(re.split(r"[-_]", name.lower())):
@@ -218,7 +200,7 @@ class Reading:
             case float() if math.isfinite(value):
                 return value
             case int() | float():
-                return self._wrong(path, Problem(f"{_told(value)} cannot be written as JSON"))
+                return self._wrong(path, Problem(f"{told(value)} cannot be written as JSON"))
             case list() | Mapping() if depth >= _MAX_DEPTH:
                 return self._wrong(path, Problem(f"nested deeper than {_MAX_DEPTH} levels"))
             case list():
@@ -234,7 +216,7 @@ class Reading:
                 }
                 return {key: item for key, item in pairs.items() if item is not _WRONG}
         return self._wrong(
-            path, Problem(f"{_told(value)} cannot be written as JSON", "write it in quotes")
+            path, Problem(f"{told(value)} cannot be written as JSON", "write it in quotes")
         )
 
     def _wrong(self, path: str, problem: Problem) -> _Wrong:
@@ -245,7 +227,7 @@ class Reading:
 def _under(path: str, name: str) -> str:
     """Return the path of a key, as TOML would write it."""
     plain = re.fullmatch(r"[A-Za-z0-9_-]+", name)
-    shown = name if plain else f'"{_shortened(name)}"'
+    shown = name if plain else f'"{shortened(name)}"'
     return f"{path}.{shown}" if path else shown
 
 
@@ -269,117 +251,3 @@ def _placeholder(kind: inspect.Type) -> Value:
 def _is_header_value(kind: inspect.Type) -> bool:
     """Return whether a value may be a secret or a plain text."""
     return isinstance(kind, inspect.UnionType) and len(kind.types) > 1
-
-
-# --- words ---
-
-
-def _mismatch(kind: inspect.Type, value: Value) -> Problem:
-    return Problem(f"expected {_expected(kind)}, got {_told(value)}", _rewritten(kind, value))
-
-
-def _expected(kind: inspect.Type) -> str:
-    match kind:
-        case inspect.IntType():
-            return "a whole number"
-        case inspect.FloatType():
-            return "a number"
-        case inspect.BoolType():
-            return "true or false"
-        case inspect.VarTupleType(item_type=inspect.StructType()):
-            return "a list of tables"
-        case inspect.VarTupleType():
-            return "a list"
-        case inspect.DictType() | inspect.StructType():
-            return "a table"
-        case _:
-            return "a text"
-
-
-def _told(value: Value) -> str:
-    """Say what stood there."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case int() if abs(value) > _MAX_NUMBER:
-            return "a very large number"
-        case int() | float():
-            return f"the number {value}"
-        case str():
-            return f'the text "{_shortened(value)}"'
-        case list():
-            return "a list"
-        case Mapping():
-            return "a table"
-        case date() | time():
-            return "a date or time"
-        case _:
-            return "something else"
-
-
-def _shortened(text: str) -> str:
-    clean = one_line(text)
-    return clean if len(clean) <= _SHOWN else f"{clean[: _SHOWN - 1]}…"
-
-
-def _rewritten(kind: inspect.Type, value: Value) -> str:
-    """Say how the value should be written, where that shows."""
-    match kind, value:
-        case inspect.IntType() | inspect.FloatType(), str():
-            number = re.match(r"\s*(\d+(?:\.\d+)?)", value)
-            return f"write the number alone, without quotes: {number[1]}" if number else ""
-        case inspect.IntType(), float() if math.isfinite(value):
-            return f"write {round(value)}"
-        case inspect.BoolType(), str() if value.lower() in ("true", "false"):
-            return f"write it without quotes: {value.lower()}"
-        case inspect.BoolType(), str() if value.lower() in ("yes", "on", "no", "off"):
-            return "write true or false, without quotes"
-        case inspect.StrType(), int() | float() if not isinstance(value, bool):
-            return f'write it in quotes: "{value}"' if abs(value) <= _MAX_NUMBER else ""
-        case inspect.VarTupleType(item_type=inspect.StructType()), Mapping():
-            return "write the table's name in two brackets: `[[…]]`"
-        case inspect.VarTupleType(), Mapping():
-            return "write it in brackets: `[…]`"
-    return ""
-
-
-def _suggested(name: str, fields: Mapping[str, inspect.Field]) -> str:
-    meant = _MEANT.get(name.lower().replace("-", "_"))
-    if meant in fields:
-        return f"did you mean `{meant}`?"
-    if near := did_you_mean(name, fields, cutoff=0.7):
-        return near
-    if name not in _HOMES:
-        return did_you_mean(name, _HOMES, cutoff=0.75)
-    return f"it belongs into {' or '.join(_HOMES[name][:3])}"
-
-
-def _example(name: str) -> str:
-    examples = {
-        "base_url": 'such as `base_url = "https://openrouter.ai/api/v1"`',
-        "to": 'such as `to = ["upstream/model"]`',
-        "key": 'such as `key = "env:NAME"`',
-    }
-    return examples.get(name, "")
-
-
-def _homes(
-    kind: inspect.Type, path: str, found: dict[str, list[str]], *, many: bool = False
-) -> dict[str, list[str]]:
-    """Note for every key the tables that have it."""
-    match kind:
-        case inspect.StructType(cls=cls, fields=fields) if cls is not Secret:
-            for field in fields:
-                if path:
-                    label = f"`[[{path}]]`" if many else f"`[{path}]`"
-                    found.setdefault(field.encode_name, []).append(label)
-                below = f"{path}.{field.encode_name}" if path else field.encode_name
-                _homes(field.type, below, found)
-        case inspect.DictType(value_type=value):
-            _homes(value, f"{path}.NAME", found)
-        case inspect.VarTupleType(item_type=item):
-            _homes(item, path, found, many=True)
-    return found
-
-
-_HOMES: Final = _homes(_SETTINGS, "", {})

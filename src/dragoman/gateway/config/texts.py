@@ -95,10 +95,7 @@ def _file(text: str, around: Surroundings) -> str | Problem:
     if not text:
         return text
     path = around.resolve(text)
-    try:
-        return str(path) if path.is_file() else Problem(f"there is no file {path}")
-    except ValueError as error:  # a null character
-        return Problem(f"no path: {error}")
+    return str(path) if path.is_file() else Problem(f"there is no file {path}")
 
 
 def _place(text: str, around: Surroundings) -> str | Problem:

@@ -21,7 +21,9 @@ from dragoman.gateway.config.settings import (
     Timeouts,
     Upstream,
 )
+from dragoman.gateway.config.showing import toml_text
 from dragoman.gateway.config.surroundings import Surroundings
+from dragoman.gateway.routing import Router
 from dragoman.limits import Limits
 
 EXAMPLE = """
@@ -529,7 +531,8 @@ def test_any_document_is_settings_or_mistakes(document, flags):
 
     result = outcome(lambda: settle(document, around, flags=flags).settings)
 
-    assert isinstance(result, Settings) or str(result)
+    # What was found good can be used and shown.
+    assert (Router(result) and toml_text(result)) if isinstance(result, Settings) else str(result)
 
 
 @given(st.text() | st.binary().map(lambda data: data.decode("utf-8", "replace")))
