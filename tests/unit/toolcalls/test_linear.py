@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.toolcalls.arguments.objects import MAX_HEADER_CHARS
 from dragoman.toolcalls.expressions import Expression
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import AUTO, FORMATS
@@ -17,7 +18,7 @@ from dragoman.wire.json_stream import JsonScanner
 from tests.support.hostile import hostile, scanners
 
 each_family = pytest.mark.parametrize("form", [*FORMATS.values(), AUTO], ids=lambda form: form.key)
-SIZE = 800
+SIZE = MAX_HEADER_CHARS + 200  # beyond what is held back as a whole
 PIECE = 4096  # what the machine takes of a text at once
 # How often a character may be looked at, besides once with every piece that comes while it is held.
 LOOKS = 12
