@@ -13,10 +13,10 @@ from aiohttp import web
 from msgspec import Struct, structs
 
 from dragoman.dialects import dialect
+from dragoman.dialects.anthropic.billing import strip_billing_body
 from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
 from dragoman.exchange import Rendering
 from dragoman.gateway.flight import Flight
-from dragoman.gateway.guards import strip_billing_body
 from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
 from dragoman.gateway.replies import fault_response, upstream_fault
 from dragoman.gateway.reqids import answer_headers

@@ -1,5 +1,6 @@
 """What clients are told when something failed, in their dialect."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -24,7 +25,7 @@ def fault_response(
     own, body = find_dialect(dialect).encode_fault(fault, headers.get("request-id", ""))
     extra: dict[str, str] = {}
     if fault.retry_after is not None:
-        extra["retry-after"] = str(max(0, round(fault.retry_after)))
+        extra["retry-after"] = str(max(0, math.ceil(fault.retry_after)))
     return web.Response(
         status=status or own,
         body=body,

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from dragoman.dialects.anthropic import schema
+from dragoman.dialects.anthropic.billing import without_billing
 from dragoman.dialects.anthropic.content import PartDecoder, cache_hint, text_part
 from dragoman.dialects.anthropic.history import History
 from dragoman.dialects.anthropic.marks import mark_of, marks_of
@@ -36,10 +37,6 @@ from dragoman.turn.request import (
 _NO_CONFIG: Final = schema.OutputConfig()
 _BODY: Final = msgspec.json.Decoder(schema.Request)
 _RAW_MESSAGES: Final = msgspec.json.Decoder(schema.RawMessages)
-
-# A line that one agent puts before its system prompt for the vendor's accounting.  It differs from
-# conversation to conversation and would spoil every prefix cache; a relay to the vendor keeps it.
-_BILLING: Final = "x-anthropic-billing-header:"
 
 _TIERS: Final = {"auto": "auto", "standard_only": "default"}
 _SERVICE_TIERS: Final = {tier: name for name, tier in _TIERS.items()}
@@ -125,11 +122,13 @@ _ROLES: Final[dict[schema.RoleName, Role]] = {
 def _decode_system(system: str | list[schema.TextBlock] | None) -> tuple[TextPart, ...]:
     if isinstance(system, str):
         system = [schema.TextBlock(system)]
-    return tuple(
-        text_part(block)
-        for block in system or ()
-        if block.text and not block.text.startswith(_BILLING)
-    )
+    if not system:
+        return ()
+    first, *others = system
+    rest = without_billing(first.text)
+    if rest != first.text:
+        system = [structs.replace(first, text=rest), *others] if rest.strip() else others
+    return tuple(text_part(block) for block in system if block.text)
 
 
 def _decode_sampling(wire: schema.Request) -> Sampling:

@@ -1,0 +1,99 @@
+"""A gateway over a simulator, both real servers on loopback, in a thread with an event loop of its own."""
+
+import asyncio
+import io
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Match, Route, Server, Settings, Upstream
+from dragoman.gateway.log import Logger
+from dragoman.gateway.serve import Running
+from dragoman.simulator.server import Simulator
+
+T = TypeVar("T")
+DIALECTS = ("chat", "anthropic", "responses")
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "anthropic": "/v1/messages",
+    "responses": "/v1/responses",
+}
+
+
+class Stand:
+    """What a test stands on: `url` of the gateway, the simulator behind it, and the gateway's log."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.log = io.StringIO()
+        self.simulator: Simulator
+        self.running: Running
+
+    @property
+    def url(self) -> str:
+        return self.running.url
+
+    def do(self, work: Coroutine[Any, Any, T], timeout: float = 30.0) -> T:
+        """Run something in the servers' event loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+
+
+def settings_for(url: str, **changes: Any) -> Settings:
+    """Return settings with one upstream of each dialect, all of them the simulator.
+
+    A model `anthropic/plain+cut:9` asks the simulator for `plain+cut:9` in Messages.
+    """
+    upstreams = {
+        name: Upstream(base_url=f"{url}/v1", dialect=name, retries=0, models=("plain",))
+        for name in DIALECTS
+    }
+    fallback = Route(name="rest", match=Match(model="*"), to=("chat/*",))
+    routes = tuple(
+        Route(name=name, match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in DIALECTS
+    )
+    return structs.replace(
+        Settings(server=Server(port=0), upstreams=upstreams, routes=(*routes, fallback)), **changes
+    )
+
+
+@contextmanager
+def stand(make=settings_for, **simulator: Any) -> Iterator[Stand]:
+    """Run both servers; `make` gets the simulator's address and returns the gateway's settings."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    found = Stand(loop)
+    stop = asyncio.Event()
+    ready = threading.Event()
+    failed: list[BaseException] = []
+
+    async def serve() -> None:
+        try:
+            async with Simulator(port=0, **simulator) as found.simulator:
+                logger = Logger(found.log, json=True, level="debug")
+                settings = make(found.simulator.url)
+                async with Running(settings, logger=logger) as found.running:
+                    ready.set()
+                    await stop.wait()
+        except BaseException as error:
+            failed.append(error)
+            raise
+        finally:
+            ready.set()
+
+    served = asyncio.run_coroutine_threadsafe(serve(), loop)
+    try:
+        ready.wait(30)
+        if failed:
+            raise failed[0]
+        yield found
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        if not failed:
+            served.result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(30)
+        loop.close()
