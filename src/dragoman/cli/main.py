@@ -21,10 +21,9 @@ class Entry(NamedTuple):
 
 COMMANDS: Final[dict[str, Entry]] = {
     "check": Entry("dragoman.cli.check:command", "Judge whether a stream is legal in its dialect."),
-    "config": Entry(
-        "dragoman.cli.config:command", "Write, judge and show the gateway's settings."
-    ),
+    "config": Entry("dragoman.cli.config:command", "Write, judge and show the gateway's settings."),
     "formats": Entry("dragoman.cli.formats:command", "List the families of native tool calls."),
+    "models": Entry("dragoman.cli.models:command", "List the models that clients may ask for."),
     "parse": Entry("dragoman.cli.parse:command", "Find the tool calls that a model wrote as text."),
     "serve": Entry("dragoman.cli.serve:command", "Run the gateway."),
     "simulate": Entry("dragoman.cli.simulate:command", "Play a model, offline."),

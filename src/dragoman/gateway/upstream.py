@@ -4,6 +4,7 @@ One HTTP implementation stands behind these two; nothing else in the gateway kno
 """
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -179,7 +180,8 @@ def _unreachable(url: URL, error: Exception) -> Fault:
                 FaultKind.TIMEOUT, f"no connection to {where} in time", code="connect_timeout"
             )
         case aiohttp.ClientConnectorError():
-            reason = error.os_error.strerror or error.os_error
+            number = error.os_error.errno
+            reason = os.strerror(number) if number and number > 0 else error.os_error
             said = f"cannot connect to {where}: {reason}"
             return Fault(FaultKind.UPSTREAM_BAD, said, code="upstream_unreachable")
         case aiohttp.InvalidURL() | ValueError():

@@ -1,0 +1,55 @@
+"""`dragoman models`, with upstreams that are there and one that is not."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from dragoman.cli.main import main
+from tests.support.gateway import Stand, stand
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Stand:
+    with stand() as found:
+        yield found.simulator
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["models", *arguments])
+
+
+def test_an_upstream_is_asked_for_its_models(simulator) -> None:
+    result = run("--upstream", f"{simulator.url}/v1")
+
+    assert 0 == result.exit_code, result.output
+    assert "default" in result.stdout.splitlines()[0]
+    assert any(line.startswith("sim/kimi-k2 ") for line in result.stdout.splitlines())
+
+
+def test_each_model_is_a_json_object(simulator) -> None:
+    result = run("--upstream", f"{simulator.url}/v1", "--json")
+
+    first = json.loads(result.stdout.splitlines()[0])
+    assert {"id", "upstream", "context", "output"} == first.keys()
+
+
+def test_without_settings_the_simulators_models_are_listed() -> None:
+    result = run()
+
+    assert 0 == result.exit_code
+    assert "sim/qwen3-coder" in result.stdout
+
+
+def test_an_upstream_that_is_not_there_is_one_line_and_exit_3() -> None:
+    result = run("--upstream", "http://127.0.0.1:9/v1")
+
+    assert 3 == result.exit_code
+    expected = "dragoman: default: cannot connect to 127.0.0.1:9: Connection refused\n"
+    assert expected == result.stderr
