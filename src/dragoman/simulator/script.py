@@ -9,7 +9,7 @@ times = 1
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -21,7 +21,7 @@ from dragoman.simulator.behaviour import asked_calls
 from dragoman.simulator.conversation import prompts
 from dragoman.simulator.directives import AskedCall
 from dragoman.simulator.names import parse_quirk
-from dragoman.simulator.play import Asked, Fields
+from dragoman.simulator.play import Asked
 from dragoman.simulator.reply import Reply
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
@@ -38,7 +38,7 @@ class Match(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class ScriptCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
-    arguments: Fields | str = {}  # text for a custom tool
+    arguments: dict[str, Any] | str = {}  # text for a custom tool
     id: str = ""
 
 

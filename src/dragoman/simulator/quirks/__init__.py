@@ -9,13 +9,12 @@ from typing import Final, Literal
 from dragoman.errors import Malformed
 from dragoman.simulator.play import Play
 from dragoman.simulator.quirks import saying, sending, writing
-from dragoman.simulator.quirks.quirk import Quirk, number
+from dragoman.simulator.quirks.quirk import Quirk
 from dragoman.turn.request import DialectName
 
 QUIRKS: Final[dict[str, Quirk]] = {
     row.name: row for row in (*saying.ROWS, *writing.ROWS, *sending.ROWS)
 }
-_MAX_FAILURES: Final = 1_000
 
 Asked = Sequence[tuple[str, str]]  # names and values
 
@@ -24,7 +23,7 @@ def check(asked: Asked) -> None:
     """Refuse what is no quirk.
 
     Raises:
-        Malformed: it is not in the table, or has a value and takes none, or the other way round.
+        Malformed: it is not in the table, or has a value that it does not take.
     """
     for name, value in asked:
         quirk = QUIRKS.get(name)
@@ -34,15 +33,14 @@ def check(asked: Asked) -> None:
                 path="$.model",
                 code="model_not_found",
             )
-        if bool(value) != bool(quirk.value) and not quirk.value.startswith("["):
-            raise Malformed(f"quirk `{name}` is written `{quirk.usage}`", path="$.model")
+        quirk.check(value)
 
 
 def apply(play: Play, asked: Asked, moment: Literal["said", "written"]) -> Play:
-    """Let the quirks of one moment act.
+    """Let the quirks of one moment act, once they are checked.
 
     Raises:
-        Malformed: a value is not one the quirk takes.
+        Malformed: one does not fit the model.
     """
     values = dict(asked)
     for name, quirk in QUIRKS.items():
@@ -52,15 +50,11 @@ def apply(play: Play, asked: Asked, moment: Literal["said", "written"]) -> Play:
 
 
 def due(asked: Asked, dialect: DialectName, attempt: int) -> Asked:
-    """Return the quirks for the `attempt`-th request of the same body, from 1.
-
-    Raises:
-        Malformed: `fail` has no number.
-    """
+    """Return the quirks for the `attempt`-th request of the same body, from 1."""
     value = dict(asked).get("fail")
     if value is None:
         return asked
-    if attempt > number(value, "fail", most=_MAX_FAILURES):
+    if attempt > int(value):
         return [(name, one) for name, one in asked if not QUIRKS[name].fault]
     if any(QUIRKS[name].fault for name, _ in asked if name != "fail"):
         return asked

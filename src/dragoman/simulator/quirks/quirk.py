@@ -22,6 +22,8 @@ class Quirk(Struct, frozen=True):
     # `said` acts on what the model means, `written` after its calls were written in its grammar.
     moment: Literal["said", "written"] = "said"
     fault: bool = False  # `fail:N` lifts it after N requests
+    bounds: tuple[int, int] | None = None  # of a value that is a number
+    words: tuple[str, ...] = ()  # that may stand in place of the number
 
     @property
     def usage(self) -> str:
@@ -31,17 +33,18 @@ class Quirk(Struct, frozen=True):
         optional = self.value.startswith("[")
         return f"{self.name}[:{self.value[1:-1]}]" if optional else f"{self.name}:{self.value}"
 
+    def check(self, value: str) -> None:
+        """Refuse a value that the quirk does not take, so that `act` need not.
 
-def number(value: str, name: str, *, most: int, least: int = 0, default: int | None = None) -> int:
-    """Read the number behind a quirk's colon.
-
-    Raises:
-        Malformed: it is none, or out of bounds.
-    """
-    if not value and default is not None:
-        return default
-    digits = value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS
-    if not digits or not least <= int(value) <= most:
-        says = f"quirk `{name}` takes a number from {least} to {most}, not `{value}`"
-        raise Malformed(says, path="$.model")
-    return int(value)
+        Raises:
+            Malformed: it is not one.
+        """
+        if bool(value) != bool(self.value) and not self.value.startswith("["):
+            raise Malformed(f"quirk `{self.name}` is written `{self.usage}`", path="$.model")
+        if self.bounds is None or not value or value in self.words:
+            return
+        least, most = self.bounds
+        digits = value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS
+        if not digits or not least <= int(value) <= most:
+            kinds = ", ".join([*self.words, f"a number from {least} to {most}"])
+            raise Malformed(f"quirk `{self.name}` takes {kinds}, not `{value}`", path="$.model")

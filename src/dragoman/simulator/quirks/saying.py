@@ -11,7 +11,7 @@ from dragoman.simulator.behaviour import callable_tools, plausible_call
 from dragoman.simulator.conversation import calls_made
 from dragoman.simulator.native.family import dumps
 from dragoman.simulator.play import Fields, Json, Play
-from dragoman.simulator.quirks.quirk import Quirk, number
+from dragoman.simulator.quirks.quirk import Quirk
 from dragoman.simulator.render import arguments_of
 from dragoman.simulator.reply import Call, Reply
 from dragoman.simulator.voices.frames import encode_body
@@ -20,8 +20,7 @@ from dragoman.turn.request import Tool
 
 _THOUGHT: Final = "Let me think about this. I know what to do."
 _LINE: Final = 'The quick brown fox jumps over the lazy dog, and "quotes" and é too.\n'
-_MAX_KB: Final = 65_536
-_MAX_CALLS: Final = 1_000
+_KB: Final = (0, 65_536)
 
 
 def _said(play: Play, reply: Reply) -> Play:
@@ -40,7 +39,7 @@ def _think_tags(play: Play, _value: str) -> Play:
 
 def _parallel(play: Play, value: str) -> Play:
     """Make as many calls, unless the request wants one at a time."""
-    wanted = number(value, "parallel", most=_MAX_CALLS)
+    wanted = int(value)
     tools = callable_tools(play.asked.request)
     if not play.reply.calls or not tools or play.asked.request.parallel is False:
         return play
@@ -52,12 +51,12 @@ def _parallel(play: Play, value: str) -> Play:
 
 
 def _text(play: Play, value: str) -> Play:
-    size = number(value, "text", most=_MAX_KB) * 1024
+    size = int(value) * 1024
     return _said(play, structs.replace(play.reply, text=_filling(size)))
 
 
 def _args(play: Play, value: str) -> Play:
-    size = number(value, "args", most=_MAX_KB) * 1024
+    size = int(value) * 1024
     tools = {tool.name: tool for tool in play.asked.request.tools}
     calls = tuple(_enlarged(call, tools.get(call.name), size) for call in play.reply.calls)
     return _said(play, structs.replace(play.reply, calls=calls))
@@ -156,9 +155,9 @@ ROWS: Final = (
         "its thoughts stand in the text, between <think> and </think>",
         _think_tags,
     ),
-    Quirk("parallel", "N", "it makes N calls in one answer", _parallel),
-    Quirk("args", "KB", "one argument of each call is a text of that size", _args),
-    Quirk("text", "KB", "its text is of that size", _text),
+    Quirk("parallel", "N", "it makes N calls in one answer", _parallel, bounds=(0, 1_000)),
+    Quirk("args", "KB", "one argument of each call is a text of that size", _args, bounds=_KB),
+    Quirk("text", "KB", "its text is of that size", _text, bounds=_KB),
     Quirk("structural", "", "calls are structural, whatever the family", _structural),
     Quirk("ids", "X", "every call has the id X", _ids),
     Quirk("refuse", "", "a content filter ends the answer", _refuse),

@@ -7,11 +7,12 @@ from msgspec import structs
 
 from dragoman.simulator import voices
 from dragoman.simulator.play import Delivery, Frame, Play
-from dragoman.simulator.quirks.quirk import Act, Quirk, number
+from dragoman.simulator.quirks.quirk import Act, Quirk
 from dragoman.simulator.quirks.writing import middle, with_edit
 
-_MAX_MS: Final = 600_000
-_MAX_BYTES: Final = 2**40
+_MS: Final = (0, 600_000)
+_STATUS: Final = (400, 599)
+_BYTES: Final = (0, 2**40)
 
 
 def _sent(play: Play, change: Callable[[Delivery], Delivery]) -> Play:
@@ -19,7 +20,7 @@ def _sent(play: Play, change: Callable[[Delivery], Delivery]) -> Play:
 
 
 def _error(play: Play, value: str) -> Play:
-    status = number(value, "error", least=400, most=599)
+    status = int(value)
     return _sent(play, lambda one: structs.replace(one, error=status))
 
 
@@ -28,7 +29,7 @@ def _error_200(play: Play, _value: str) -> Play:
 
 
 def _error_in(play: Play, value: str) -> Play:
-    status = number(value, "error-in", least=400, most=599, default=500)
+    status = int(value or 500)
 
     def edit(frames: list[Frame], play: Play) -> list[Frame]:
         return frames[: middle(frames) + 1] + voices.failure(play, status)
@@ -46,12 +47,12 @@ def _fail(play: Play, _value: str) -> Play:
 
 
 def _pace(play: Play, value: str) -> Play:
-    seconds = number(value, "pace", most=_MAX_MS) / 1000
+    seconds = int(value) / 1000
     return _sent(play, lambda one: structs.replace(one, pace=seconds))
 
 
 def _slow(play: Play, value: str) -> Play:
-    seconds = number(value, "slow", most=_MAX_MS) / 1000
+    seconds = int(value) / 1000
     return _sent(play, lambda one: structs.replace(one, slow=seconds))
 
 
@@ -61,22 +62,27 @@ def _streamed(*, stream: bool) -> Act:
 
 def _stopped(how: Literal["cut", "reset", "stall"]) -> Act:
     def act(play: Play, value: str) -> Play:
-        at = number(value, how, most=_MAX_BYTES, default=-1)
+        at = int(value or -1)
         return _sent(play, lambda one: structs.replace(one, stop=how, stop_at=at))
 
     return act
 
 
 ROWS: Final = (
-    Quirk("pace", "MS", "milliseconds between two writes", _pace),
-    Quirk("slow", "MS", "milliseconds before the first byte", _slow),
+    Quirk("pace", "MS", "milliseconds between two writes", _pace, bounds=_MS),
+    Quirk("slow", "MS", "milliseconds before the first byte", _slow, bounds=_MS),
     Quirk(
         "json-instead", "", "a JSON body, although a stream was asked for", _streamed(stream=False)
     ),
     Quirk("sse-instead", "", "a stream, although none was asked for", _streamed(stream=True)),
-    Quirk("retry-after", "SECONDS", "an error carries this header", _retry_after),
+    Quirk("retry-after", "SECONDS", "an error carries this header", _retry_after, bounds=_MS),
     Quirk(
-        "error", "STATUS", "an error with this HTTP status, before the stream", _error, fault=True
+        "error",
+        "STATUS",
+        "an error with this HTTP status, before the stream",
+        _error,
+        fault=True,
+        bounds=_STATUS,
     ),
     Quirk("error-200", "", "an error body with HTTP status 200", _error_200, fault=True),
     Quirk(
@@ -85,6 +91,7 @@ ROWS: Final = (
         "an error in the middle of the stream, with the words for that status",
         _error_in,
         fault=True,
+        bounds=_STATUS,
     ),
     Quirk(
         "cut",
@@ -92,6 +99,7 @@ ROWS: Final = (
         "the connection closes after so many bytes, or half",
         _stopped("cut"),
         fault=True,
+        bounds=_BYTES,
     ),
     Quirk(
         "reset",
@@ -99,6 +107,7 @@ ROWS: Final = (
         "the connection is reset after so many bytes",
         _stopped("reset"),
         fault=True,
+        bounds=_BYTES,
     ),
     Quirk(
         "stall",
@@ -106,6 +115,7 @@ ROWS: Final = (
         "after so many bytes nothing more comes, until the client leaves",
         _stopped("stall"),
         fault=True,
+        bounds=_BYTES,
     ),
     Quirk(
         "fail",
@@ -114,5 +124,6 @@ ROWS: Final = (
         "fault they are told that the server is overloaded",
         _fail,
         fault=True,
+        bounds=(0, 1_000),
     ),
 )

@@ -7,10 +7,8 @@ from msgspec import structs
 
 from dragoman.simulator import shorten
 from dragoman.simulator.play import Edit, Frame, Play, Style
-from dragoman.simulator.quirks.quirk import Act, Quirk, number
+from dragoman.simulator.quirks.quirk import Act, Quirk
 
-_MAX_PIECE: Final = 1_000_000
-_MAX_MB: Final = 256
 _MIB: Final = 1024 * 1024
 
 
@@ -43,12 +41,12 @@ def _chunk(play: Play, value: str) -> Play:
         case "byte":
             delivery = structs.replace(delivery, writes="byte")
         case _:
-            style = structs.replace(style, piece=number(value, "chunk", most=_MAX_PIECE))
+            style = structs.replace(style, piece=int(value))
     return structs.replace(play, style=style, delivery=delivery)
 
 
 def _batch(play: Play, value: str) -> Play:
-    many = max(1, number(value, "batch", most=100_000))
+    many = int(value)
     return structs.replace(play, delivery=structs.replace(play.delivery, batch=many))
 
 
@@ -76,7 +74,7 @@ def _garbage(frames: list[Frame], _play: Play) -> list[Frame]:
 
 
 def _giant(play: Play, value: str) -> Play:
-    size = number(value, "giant", most=_MAX_MB) * _MIB
+    size = int(value) * _MIB
 
     def edit(frames: list[Frame], _play: Play) -> list[Frame]:
         at = middle(frames)
@@ -103,8 +101,10 @@ ROWS: Final = (
         "`token`: about 4 characters an event (the default); `N`: N characters; `all`: everything "
         "at once; `byte`: every byte its own write",
         _chunk,
+        bounds=(1, 1_000_000),
+        words=("token", "all", "byte"),
     ),
-    Quirk("batch", "N", "N events in one write", _batch),
+    Quirk("batch", "N", "N events in one write", _batch, bounds=(1, 100_000)),
     Quirk("no-usage", "", "it tells no token counts", _flag(usage=False)),
     Quirk("finish", "X", "the reason of the finish is X", _finish),
     Quirk("no-done", "", "`[DONE]` or `message_stop` is missing", _edited(_no_done)),
@@ -133,7 +133,9 @@ ROWS: Final = (
         _flag(event_lines=False),
     ),
     Quirk("garbage", "", "one event in the middle is not JSON", _edited(_garbage), fault=True),
-    Quirk("giant", "MB", "one event in the middle has that size", _giant, fault=True),
+    Quirk(
+        "giant", "MB", "one event in the middle has that size", _giant, fault=True, bounds=(0, 256)
+    ),
     Quirk(
         "half-call",
         "",
