@@ -130,6 +130,7 @@ async def _fly(
         choice=choice,
         estimate=estimate,
         warnings=warnings,
+        cors=call.cors,
         flight=flight,
     )
     call.job = job

@@ -109,6 +109,8 @@ class Gateway:
 
     async def _answer(self, call: Call, endpoint: Endpoint | None) -> web.StreamResponse:
         try:
+            if call.http.method == "OPTIONS" and call.cors:
+                return web.Response(status=204, headers=call.cors)  # asked without any key
             fault = self._unwelcome(call)
             if fault is not None:
                 return refused(call, fault, 503 if fault.code == SHUTTING_DOWN else 0)

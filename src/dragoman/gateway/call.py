@@ -8,6 +8,7 @@ from msgspec import structs
 
 from dragoman.gateway.keys import Holder
 from dragoman.gateway.log import RequestRecord
+from dragoman.gateway.origins import cors_headers
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.reqids import new_request_id
 from dragoman.gateway.runtime import Runtime
@@ -30,6 +31,8 @@ class Call:
         self.runtime = runtime
         self.dialect: DialectName = dialect  # in which the client is answered
         self.id = new_request_id()
+        # What lets a page of an allowed site read the answer.
+        self.cors = cors_headers(http.headers.get("origin", ""), plan.settings.server)
         self.time = time.time()
         self.began = time.perf_counter()
         self.holder: Holder | None = None

@@ -74,6 +74,7 @@ class Job:
         choice: Choice,
         estimate: int,
         warnings: tuple[Loss, ...],
+        cors: Mapping[str, str],
         flight: Flight,
     ) -> None:
         self.plan = plan
@@ -82,6 +83,7 @@ class Job:
         self.client = client
         self.previous = previous  # Responses: the kept answer that the request goes on from
         self.warnings = warnings  # of guards
+        self.cors = cors  # what lets a page read the answer
         self.request = request  # what to say upstream: the client's, after guards and overrides
         self.headers = headers  # the client's
         self.choice = choice
@@ -405,6 +407,7 @@ class Pump:
             upstream_model=job.hop.model,
             upstream_id=job.upstream_id,
             warnings=(loss.code for loss in job.losses),
+            extra=job.cors,
         )
 
 

@@ -37,7 +37,7 @@ def fault_response(
 def refused(call: Call, fault: Fault, status: int = 0) -> web.Response:
     """Refuse a request before any upstream was asked."""
     call.fault = fault
-    headers = answer_headers(call.id)
+    headers = answer_headers(call.id, extra=call.cors)
     return fault_response(fault, dialect=call.dialect, headers=headers, status=status)
 
 

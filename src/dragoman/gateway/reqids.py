@@ -1,7 +1,7 @@
 """The id of a request, and the headers that every answer carries."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -32,10 +32,11 @@ def answer_headers(
     upstream_model: str = "",
     upstream_id: str = "",
     warnings: Iterable[str] = (),
+    extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the headers that say whose answer this is; what is not known is left out.
 
-    `warnings` are codes of losses.
+    `warnings` are codes of losses, `extra` what the answer carries beside.
     """
     headers = {"server": "dragoman", "request-id": request_id, "x-request-id": request_id}
     known = {
@@ -47,7 +48,7 @@ def answer_headers(
     told = warnings_value(warnings)
     if told:
         headers["x-dragoman-warnings"] = told
-    return headers
+    return {**headers, **extra} if extra else headers
 
 
 def warnings_value(codes: Iterable[str]) -> str:

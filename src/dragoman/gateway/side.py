@@ -81,4 +81,6 @@ def _off(call: Call) -> web.Response:
 def _said(call: Call, body: bytes | Fault) -> web.Response:
     if isinstance(body, Fault):
         return refused(call, body)
-    return web.Response(body=body, content_type="application/json", headers=answer_headers(call.id))
+    return web.Response(
+        body=body, content_type="application/json", headers=answer_headers(call.id, extra=call.cors)
+    )

@@ -36,7 +36,9 @@ async def count_tokens(call: Call) -> web.Response:
         said = "tokens are not counted here; the client may estimate them itself"
         return refused(call, Fault(FaultKind.NOT_FOUND, said, status=404))
     counted = None if way == "estimate" else await _counted(call, client, choice, hop, way)
-    headers = answer_headers(call.id, route=choice.route_name, upstream_model=hop.model)
+    headers = answer_headers(
+        call.id, route=choice.route_name, upstream_model=hop.model, extra=call.cors
+    )
     if counted is None:
         headers |= counting.ESTIMATED
     body = counting.count_body(call.dialect, counted or estimate)
