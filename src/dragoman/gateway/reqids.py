@@ -25,7 +25,7 @@ def new_request_id() -> str:
     return "req_" + "".join(digits)
 
 
-def answer_headers(
+def answer_headers(  # noqa: PLR0913 -- one for each header
     request_id: str,
     *,
     route: str = "",
