@@ -1,0 +1,12 @@
+"""Coding agents that people run on the gateway: what each must be told, and how it is started."""
+
+from typing import Final
+
+from dragoman.agents.agent import Agent
+from dragoman.agents.claude import CLAUDE
+from dragoman.agents.codex import CODEX
+from dragoman.agents.opencode import OPENCODE
+
+__all__ = ["AGENTS"]
+
+AGENTS: Final[dict[str, Agent]] = {agent.name: agent for agent in (CLAUDE, CODEX, OPENCODE)}

@@ -1,0 +1,92 @@
+"""Which models an agent asks for, and how large they are.
+
+What the user says comes first, then the settings, then what the gateway lists.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from dragoman.agents.agent import Agent, Window
+from dragoman.errors import ConfigError
+from dragoman.gateway.routing import Question, Router
+
+_ANTHROPIC: Final = "anthropic"
+_USUAL_OUTPUT: Final = 32_000  # tokens that agents ask for if nobody tells them
+_SHARE: Final = 4  # part of a context that an answer may take if nobody says how long it gets
+
+
+class Listed(Struct, frozen=True):
+    """A model as the gateway lists it."""
+
+    id: str
+    max_input_tokens: int | None = None
+    max_tokens: int | None = None
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """Empty names: the agent's own."""
+
+    model: str = ""
+    small: str = ""
+    guessed: bool = False  # nobody named it: it is the first of the list
+
+
+def choose(
+    agent: Agent, *, model: str, small: str, listed: Sequence[Listed], router: Router | None
+) -> Choice:
+    """Return what the agent asks for.  Without a router the gateway is somebody else's.
+
+    Raises:
+        ConfigError: nobody says, and the gateway lists nothing.
+    """
+    if model:
+        return Choice(model=model, small=small)
+    if agent.usual:
+        names = {one.id for one in listed}
+        known = agent.usual if router is None else _known(agent, router, names)
+        alone = router is None and len(listed) == 1 and not names & set(agent.usual)
+        if len(known) == len(agent.usual) and not alone and not small:
+            return Choice()
+        if known and not alone:
+            return Choice(model=known[0], small=small or known[-1])
+    if not listed:
+        said = (
+            f"the gateway lists no models: name one that {agent.name} should ask for with --model"
+        )
+        raise ConfigError(said)
+    return Choice(model=listed[0].id, small=small, guessed=len(listed) > 1)
+
+
+def _known(agent: Agent, router: Router, listed: set[str]) -> tuple[str, ...]:
+    """Return those of the agent's usual names that mean something to the settings.
+
+    A name that a route only passes on means something to the vendor whose name it is, or where it is listed.
+    """
+
+    def means_something(name: str) -> bool:
+        choice = router.choose(Question(model=name, dialect=agent.dialect))
+        if choice is None:
+            return False
+        first = choice.hops[0]
+        return first.model != name or first.profile.origin == _ANTHROPIC or name in listed
+
+    return tuple(filter(means_something, agent.usual))
+
+
+def window(
+    agent: Agent, choice: Choice, *, asked: Window, listed: Sequence[Listed], router: Router | None
+) -> Window:
+    """Return how large the main model is, as far as anybody says."""
+    name = choice.model or (agent.usual[0] if agent.usual else "")
+    told = next((one for one in listed if one.id == name), Listed(name))
+    sizes = Window(context=told.max_input_tokens or 0, output=told.max_tokens or 0)
+    if router is not None:
+        facts = router.facts(name)
+        sizes = Window(context=facts.context or sizes.context, output=facts.output or sizes.output)
+    context = asked.context or sizes.context
+    output = asked.output or sizes.output
+    if context and not output:
+        output = min(_USUAL_OUTPUT, context // _SHARE)
+    return Window(context=context, output=output)

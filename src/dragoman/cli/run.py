@@ -1,0 +1,179 @@
+"""`dragoman run`: a coding agent on any model."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+from msgspec import structs
+
+from dragoman.agents import AGENTS
+from dragoman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dragoman.agents.agent import Agent
+    from dragoman.agents.place import Place
+    from dragoman.gateway.config.overlays import Flags
+    from dragoman.gateway.config.settings import Secret
+
+_HELP: Final = """Run a coding agent on any model: claude, codex or opencode.
+
+Starts a gateway on a free port of this machine, tells the agent where it is and how large its model is, runs
+the agent at this terminal, hands back its exit code and stops the gateway.  No file of the agent is changed.
+
+What the gateway asks is said by flags or by a file, as for `dragoman serve`; without either the built-in
+simulator answers.  With --gateway none is started.
+
+What stands behind `--` goes to the agent.
+
+\b
+Exit codes: those of the agent (128 and its number for a signal that ended it), or
+  2  wrong usage or settings, or the agent is not installed
+  3  no gateway answers at --gateway
+
+\b
+Examples:
+  dragoman run claude
+  dragoman run claude --upstream http://127.0.0.1:8000/v1 --model qwen3-coder-30b --context 131072
+  dragoman run codex --upstream https://openrouter.ai/api/v1 --model moonshotai/kimi-k2-thinking
+  dragoman run opencode --gateway http://127.0.0.1:8484 -- run "What does this project do?"
+  dragoman run claude --print
+"""
+
+
+@click.command("run", help=_HELP, short_help="Run a coding agent on any model.")
+@click.argument("name", metavar="AGENT", type=click.Choice(list(AGENTS)))
+@click.argument("arguments", metavar="[-- ARGS]...", nargs=-1, type=click.UNPROCESSED)
+@click.option("--gateway", metavar="URL", help="A gateway that runs already; none is started.")
+@click.option("--key-env", metavar="VAR", help="The variable that holds the gateway's key.")
+@click.option("--config", "path", type=click.Path(path_type=Path), help="The file of settings.")
+@click.option(
+    "--upstream", metavar="URL", help="What stands before `/chat/completions` and the like."
+)
+@click.option(
+    "--upstream-dialect",
+    type=click.Choice(["chat", "anthropic", "responses"]),
+    help="What the upstream speaks.  [default: chat]",
+)
+@click.option(
+    "--upstream-key-env", metavar="VAR", help="The variable that holds the upstream's key."
+)
+@click.option(
+    "--format",
+    "native_format",
+    metavar="FAMILY|auto|none",
+    help="How the model writes tool calls as text.  [default: auto]",
+)
+@click.option("--model", default="", help="The model that the agent asks for.")
+@click.option("--small-model", default="", help="The same for small matters.  [default: --model]")
+@click.option(
+    "--context",
+    type=click.IntRange(0),
+    default=0,
+    help="Tokens that the model takes.  [default: as the settings or the gateway say]",
+)
+@click.option(
+    "--output",
+    type=click.IntRange(0),
+    default=0,
+    help="Tokens of its longest answer.  [default: as the settings or the gateway say]",
+)
+@click.option(
+    "--log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where the gateway writes its lines.  [default: run.log in the folder for state]",
+)
+@click.option(
+    "--print", "shown", is_flag=True, help="Show what the agent would be started with, and exit."
+)
+def command(  # noqa: PLR0913, PLR0917 -- one for each flag
+    name: str,
+    arguments: tuple[str, ...],
+    gateway: str | None,
+    key_env: str | None,
+    path: Path | None,
+    upstream: str | None,
+    upstream_dialect: str | None,
+    upstream_key_env: str | None,
+    native_format: str | None,
+    model: str,
+    small_model: str,
+    context: int,
+    output: int,
+    log: Path | None,
+    *,
+    shown: bool,
+) -> None:
+    from dragoman.agents.agent import Window
+    from dragoman.agents.launch import described, launch, without_proxy
+    from dragoman.agents.place import Wishes, key_from
+    from dragoman.gateway.config.overlays import Flags
+
+    agent = AGENTS[name]
+    program = agent.program if shown else _find(agent)
+    key = None if key_env is None else key_from(key_env, os.environ)
+    flags = Flags(
+        upstream=upstream,
+        upstream_dialect=upstream_dialect,
+        upstream_key_env=upstream_key_env,
+        # With an upstream the one model stands for every name, those asked for unasked included.
+        model=(model or None) if upstream else None,
+        format=native_format,
+    )
+    if gateway is not None and (path or log or flags != Flags()):
+        raise ConfigError("--gateway: that gateway has its own settings; leave out the others")
+    wishes = Wishes(model=model, small=small_model, window=Window(context=context, output=output))
+    with _place(gateway, path=path, flags=flags, key=key, log=log) as place:
+        session = place.session(agent, wishes)
+        if shown:
+            session = structs.replace(session, url=place.serve_url)
+            click.echo(described(agent, arguments, agent.dress(session, {}), place.key))
+            return
+        asks = f", which asks for {session.model}" if session.model else ""
+        click.echo(f"dragoman: {agent.says} on {place.url}{asks}", err=True)
+        environ = os.environ | without_proxy(session, os.environ)
+        code = launch(program, arguments, agent.dress(session, environ), environ)
+    click.get_current_context().exit(code)
+
+
+def _find(agent: "Agent") -> str:
+    program = shutil.which(agent.program)
+    if program is None:
+        raise ConfigError(f"`{agent.program}` is not on PATH; install it with: {agent.install}")
+    return program
+
+
+@contextmanager
+def _place(
+    gateway: str | None,
+    *,
+    path: Path | None,
+    flags: "Flags",
+    key: "Secret | None",
+    log: Path | None,
+) -> "Iterator[Place]":
+    """Return the gateway that is named, or run one for as long as it is needed."""
+    from dragoman.agents.place import log_path, open_log, own_place, running_place
+    from dragoman.cli.serve import simulated
+    from dragoman.gateway.config.loading import load
+
+    if gateway is not None:
+        yield running_place(gateway, key)
+        return
+    loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
+    for warning in loaded.warnings:
+        click.echo(f"dragoman: warning: {warning}", err=True)
+    companion = None if loaded.settings.upstreams else simulated
+    if companion is not None:
+        said = "no upstream is set: the built-in simulator answers, which is no real model"
+        click.echo(f"dragoman: {said}", err=True)
+    log = log or log_path(os.environ)
+    with (
+        open_log(log) as lines,
+        own_place(loaded.settings, key=key, log=lines, companion=companion) as place,
+    ):
+        click.echo(f"dragoman: the gateway's log is {log}", err=True)
+        yield place
