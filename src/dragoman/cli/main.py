@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "formats": Entry("dragoman.cli.formats:command", "List the families of native tool calls."),
     "models": Entry("dragoman.cli.models:command", "List the models that clients may ask for."),
     "parse": Entry("dragoman.cli.parse:command", "Find the tool calls that a model wrote as text."),
+    "run": Entry("dragoman.cli.run:command", "Run a coding agent on any model."),
     "serve": Entry("dragoman.cli.serve:command", "Run the gateway."),
     "simulate": Entry("dragoman.cli.simulate:command", "Play a model, offline."),
     "translate": Entry(
