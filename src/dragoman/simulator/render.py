@@ -34,7 +34,7 @@ def render(play: Play) -> Play:
     native = family.render([NativeCall(one.name, arguments_of(one), before) for one in calls])
     if play.style.leak:
         lead = f"{reply.reasoning}\n" if reply.reasoning and family.before else ""
-        reply = structs.replace(reply, reasoning=lead + native)
+        reply = structs.replace(reply, reasoning=lead + native, leaked=True)
     else:
         lead = f"{reply.text}\n" if reply.text and family.before else ""
         reply = structs.replace(reply, text=lead + native)

@@ -30,6 +30,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     finish: Finish = "stop"
     stop_sequence: str = ""
     written: tuple[Call, ...] = ()  # calls that stand in text or reasoning, in the family's grammar
+    leaked: bool = False  # they stand in the reasoning
 
     @property
     def reasoning_tokens(self) -> int:

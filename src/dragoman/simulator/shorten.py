@@ -50,10 +50,9 @@ def inside_call(reply: Reply) -> Reply:
         half = last.arguments[: max(1, len(last.arguments) // 2)]
         cut = structs.replace(last, arguments=half, complete=False)
         return structs.replace(reply, calls=(*reply.calls[:-1], cut), finish="length")
-    leaked = bool(reply.written) and not _place(reply.text, reply.written[-1])
-    text = reply.reasoning if leaked else reply.text
+    text = reply.reasoning if reply.leaked else reply.text
     at = (_place(text, reply.written[-1]) if reply.written else 0) or len(text) // 2
-    if leaked:
+    if reply.leaked:
         return structs.replace(reply, reasoning=text[:at], text="", finish="length")
     return structs.replace(reply, text=text[:at], finish="length")
 

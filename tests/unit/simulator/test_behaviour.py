@@ -1,0 +1,231 @@
+"""What the model says, and what directives make it say."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.dialects import DIALECT_NAMES
+from dragoman.errors import Malformed
+from dragoman.simulator.answer import read
+from dragoman.simulator.behaviour import compose
+from dragoman.simulator.directives import AskedCall, Step, parse
+from dragoman.simulator.reply import Reply
+from tests.support.simulator import CLOCK, WEATHER, answered, ask, question
+
+each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
+TOOL_CHOICES: dict[str, dict[str, Any]] = {
+    "chat": {
+        "none": "none",
+        "required": "required",
+        "named": {"type": "function", "function": {"name": "get_time"}},
+    },
+    "anthropic": {
+        "none": {"type": "none"},
+        "required": {"type": "any"},
+        "named": {"type": "tool", "name": "get_time"},
+    },
+    "responses": {
+        "none": "none",
+        "required": "required",
+        "named": {"type": "function", "name": "get_time"},
+    },
+}
+
+
+def said(dialect: str, body: dict[str, Any]) -> Reply:
+    return compose(read(dialect, json.dumps(body).encode()))
+
+
+def called(reply: Reply) -> list[str]:
+    return [call.name for call in reply.calls]
+
+
+@each_dialect
+def test_without_tools_it_answers_with_what_was_said(dialect: str) -> None:
+    reply = said(dialect, question(dialect, text="Good\n morning"))
+
+    assert reply.text.startswith(
+        "You said: Good morning I count 2 words, and this is answer number 1."
+    )
+    assert ("", (), "stop") == (reply.reasoning, reply.calls, reply.finish)
+
+
+def test_long_words_are_cut() -> None:
+    reply = said("chat", question("chat", text="x" * 500))
+
+    assert f"You said: {'x' * 120}… I count" in reply.text
+
+
+@each_dialect
+def test_tool_that_the_user_names_is_called_or_else_the_first(dialect: str) -> None:
+    tools = [WEATHER, CLOCK]
+
+    assert ["get_weather"] == called(said(dialect, question(dialect, text="Hi", tools=tools)))
+    assert ["get_time"] == called(
+        said(dialect, question(dialect, text="call get_time now", tools=tools))
+    )
+
+
+@each_dialect
+@pytest.mark.parametrize(
+    ("choice", "first", "after"),
+    [
+        ("none", [], []),
+        ("required", ["get_weather"], ["get_weather"]),
+        ("named", ["get_time"], ["get_time"]),
+    ],
+)
+def test_choice_of_tools_is_honoured(
+    dialect: str, choice: str, first: list[str], after: list[str]
+) -> None:
+    body = question(dialect, tools=[WEATHER, CLOCK], tool_choice=TOOL_CHOICES[dialect][choice])
+
+    assert first == called(said(dialect, body))
+    assert after == called(said(dialect, answered(dialect, body)))
+
+
+def test_allowed_tools_are_the_only_ones() -> None:
+    allowed = {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "function", "name": "get_time"}],
+    }
+    body = question("responses", tools=[WEATHER, CLOCK], tool_choice=allowed)
+
+    assert ["get_time"] == called(said("responses", body))
+
+
+@each_dialect
+def test_one_call_at_a_time_if_the_request_wants_it(dialect: str) -> None:
+    one = {"parallel_tool_calls": False}
+    if dialect == "anthropic":
+        one = {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}
+    body = question(dialect, "plain+parallel:4", tools=[WEATHER], stream=False)
+
+    many, single = ask(dialect, body).body, ask(dialect, body | one).body
+
+    assert [4, 1] == [
+        answer.count(b'"name":"get_weather"') - answer.count(b'"strict"')
+        for answer in (many, single)
+    ]
+
+
+def test_ids_of_calls_differ_from_turn_to_turn() -> None:
+    body = question("chat", tools=[WEATHER], tool_choice="required")
+
+    ids = {
+        call.id for asked in (body, answered("chat", body)) for call in said("chat", asked).calls
+    }
+
+    assert 2 == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "wish", "thinks"),
+    [
+        ("chat", {"reasoning_effort": "low"}, True),
+        ("chat", {"reasoning_effort": "none"}, False),
+        ("anthropic", {"thinking": {"type": "adaptive"}}, True),
+        ("anthropic", {"thinking": {"type": "disabled"}}, False),
+        ("responses", {"reasoning": {"summary": "auto"}}, True),
+        ("responses", {"reasoning": {"effort": "none"}}, False),
+    ],
+)
+def test_it_thinks_if_it_is_asked_to(dialect: str, wish: Any, thinks: bool) -> None:
+    assert thinks == bool(said(dialect, question(dialect, **wish)).reasoning)
+
+
+def test_answer_in_a_schema_fits_it() -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+
+    assert '{"city":"Paris"}' == said("chat", question("chat", response_format=form)).text
+    assert '{"answer":"Hi"}' == (
+        said("chat", question("chat", text="Hi", response_format={"type": "json_object"})).text
+    )
+
+
+def test_notes_of_agents_are_not_what_the_user_said() -> None:
+    blocks = [
+        {"type": "text", "text": "Hello"},
+        {"type": "text", "text": "<system-reminder>\nbe kind\n</system-reminder>"},
+    ]
+    body = question("anthropic") | {"messages": [{"role": "user", "content": blocks}]}
+
+    assert said("anthropic", body).text.startswith("You said: Hello ")
+
+
+DIRECTED = """Do this:
+  sim: think first I look
+sim: call get_weather {"city": "Rome"}
+sim: call get_time
+sim: then
+sim: say "two\\nlines"
+sim: then
+sim: call apply_patch "*** Begin"
+"""
+
+
+def test_directives_are_steps() -> None:
+    assert [
+        Step(
+            think="first I look",
+            calls=(AskedCall("get_weather", {"city": "Rome"}), AskedCall("get_time", {})),
+        ),
+        Step(say="two\nlines"),
+        Step(calls=(AskedCall("apply_patch", "*** Begin"),)),
+    ] == parse(DIRECTED)
+
+
+def test_text_that_only_mentions_directives_has_none() -> None:
+    assert [] == parse("Please sim: say nothing. My sim:card is lost.")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("sim: dance", "no directive `sim: dance`"),
+        ("sim: call", "needs the name"),
+        ("sim: call f {", "not JSON"),
+        ("sim: call f [1]", "neither an object nor a string"),
+    ],
+)
+def test_directive_that_is_not_understood_is_refused(line: str, says: str) -> None:
+    with pytest.raises(Malformed, match=says):
+        parse(line)
+
+
+@each_dialect
+def test_directives_are_followed_step_by_step(dialect: str) -> None:
+    first = question(dialect, text=DIRECTED, tools=[WEATHER])
+    second = answered(dialect, first)
+    third = answered(dialect, second)
+    fourth = answered(dialect, third)
+
+    replies = [said(dialect, body) for body in (first, second, third, fourth)]
+
+    assert ["get_weather", "get_time"] == called(replies[0])
+    assert ("first I look", "") == (replies[0].reasoning, replies[0].text)
+    assert ("two\nlines", ()) == (replies[1].text, replies[1].calls)
+    assert ["apply_patch"] == called(replies[2])
+    assert replies[3].text.startswith("The tools have answered.")
+
+
+def test_text_beside_results_does_not_end_the_steps() -> None:
+    body = answered("anthropic", question("anthropic", text=DIRECTED, tools=[WEATHER]))
+    body["messages"][-1]["content"].append(
+        {"type": "text", "text": "<system-reminder>x</system-reminder>"}
+    )
+
+    assert "two\nlines" == said("anthropic", body).text
+
+
+def test_new_words_of_the_user_end_the_steps() -> None:
+    body = question("chat", text=DIRECTED)
+    body["messages"] += [
+        {"role": "assistant", "content": "no"},
+        {"role": "user", "content": "Hello"},
+    ]
+
+    assert said("chat", body).text.startswith("You said: Hello ")
