@@ -1,0 +1,134 @@
+"""A lean upstream: prebuilt bytes, no parsing beyond what it must.
+
+    python -m tools.bench.upstream
+
+Writes its address, and serves until it is ended.
+"""
+
+import asyncio
+import os
+import re
+import socket
+import threading
+import time
+from typing import Final
+
+import uvloop
+from tools.bench.traffic import ASKED, dense_answer, paced_first, stamped_chunk, whole_answer
+
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_WHOLE: Final = whole_answer()
+_DENSE: Final = dense_answer()
+_FIRST: Final = paced_first()
+_WAIT: Final = 0.05  # seconds
+_LAG: Final = 0.05  # seconds behind its time, after which a pacer gives up what it missed
+
+
+class Pacer:
+    """Writes to streams in turn, at an even rate.
+
+    A thread of its own: the timers of event loops are no finer than a millisecond, and a burst each
+    millisecond would measure the burst.
+    """
+
+    def __init__(self, streams: int, events_per_second: int) -> None:
+        self._slots: list[socket.socket | None] = [None] * streams
+        self._interval = 1 / events_per_second
+        threading.Thread(target=self._run, daemon=True).start()
+
+    @property
+    def full(self) -> bool:
+        return None not in self._slots
+
+    def enter(self, transport: asyncio.Transport) -> socket.socket:
+        """Add a stream; it is its caller's to `leave`."""
+        stream = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        stream.setblocking(False)
+        self._slots[self._slots.index(None)] = stream
+        return stream
+
+    def leave(self, stream: socket.socket) -> None:
+        self._slots[self._slots.index(stream)] = None
+        stream.close()
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while True:
+            for at in range(len(self._slots)):
+                due += self._interval
+                wait = due - time.monotonic()
+                if wait > 0:
+                    time.sleep(wait)
+                elif wait < -_LAG:
+                    due = time.monotonic()
+                stream = self._slots[at]
+                if stream is not None:
+                    try:
+                        stream.send(stamped_chunk())
+                    except OSError:
+                        pass  # gone, or it does not read: both show at the other end
+
+
+_pacers: dict[tuple[int, int], Pacer] = {}
+
+
+class Upstream(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self) -> None:
+        self._held = b""
+        self._need = 0  # bytes of the request under way; 0: its head is not complete
+        self._paced: tuple[Pacer, socket.socket] | None = None
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._held = held = self._held + data if self._held else data
+        if not self._need:
+            head = held.find(b"\r\n\r\n")
+            if head < 0:
+                return
+            length = _LENGTH.search(held, 0, head + 2)
+            self._need = head + 4 + (int(length[1]) if length else 0)
+        if len(held) >= self._need:
+            self._answer(held)
+            self._held, self._need = b"", 0
+
+    def _answer(self, request: bytes) -> None:
+        asked = ASKED.search(request)
+        if asked is None:
+            raise ValueError(request[:200])
+        case = asked[1]
+        if case == b"json":
+            self._transport.write(_WHOLE)
+        elif case == b"dense":
+            self._transport.write(_DENSE)
+        else:
+            key = (int(asked[2]), int(asked[3]))
+            pacer = _pacers.get(key)
+            if pacer is None:
+                pacer = _pacers[key] = Pacer(*key)
+            if pacer.full:  # those of the last window have not all left
+                asyncio.get_running_loop().call_later(_WAIT, self._answer, request)
+                return
+            self._transport.write(_FIRST)
+            self._paced = (pacer, pacer.enter(self._transport))
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's own name
+        if self._paced is not None:
+            pacer, stream = self._paced
+            pacer.leave(stream)
+
+
+async def main() -> None:
+    server = await asyncio.get_running_loop().create_server(
+        Upstream, "127.0.0.1", 0, backlog=2048
+    )
+    print(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(main())
