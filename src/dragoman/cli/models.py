@@ -56,7 +56,7 @@ async def _list(settings: "Settings") -> "tuple[tuple[Listed, ...], list[Fault]]
     from dragoman.gateway.catalogue import ask_models
     from dragoman.gateway.keys import Keyring
     from dragoman.gateway.plan import Plan
-    from dragoman.gateway.upstream import Connector
+    from dragoman.transport import Connector
     from dragoman.turn.events import Fault
 
     if not settings.upstreams:

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.plan import Plan, upstream_headers
 from dragoman.gateway.routing import Hop
-from dragoman.gateway.upstream import Connector, UpstreamFailed
+from dragoman.gateway.upstream import fault_of_transport
+from dragoman.transport import Connector, TransportFailed
 from dragoman.turn.events import Fault, FaultKind
 
 _KEPT_SECONDS: Final = 300.0
@@ -41,7 +42,7 @@ async def ask_models(connector: Connector, plan: Plan, hop: Hop) -> list[str] | 
                 plan.url(name, "/models"),
                 headers=upstream_headers(hop, _ROUTE, {}, same_dialect=False),
                 body=None,
-                timeouts=hop.timeouts,
+                connect_seconds=hop.timeouts.connect,
                 tls=plan.tls(name),
             )
             async with reply:
@@ -49,8 +50,9 @@ async def ask_models(connector: Connector, plan: Plan, hop: Hop) -> list[str] | 
                 status = reply.status
     except TimeoutError:
         return Fault(FaultKind.TIMEOUT, f"{name}: no answer within {_ASK_SECONDS:g} s")
-    except UpstreamFailed as failed:
-        return Fault(failed.fault.kind, f"{name}: {failed.fault.message}", code=failed.fault.code)
+    except TransportFailed as failed:
+        fault = fault_of_transport(failed)
+        return structs.replace(fault, message=f"{name}: {fault.message}")
     if status in (401, 403):
         return Fault(FaultKind.AUTH, f"{name}: the key was refused with status {status}", status)
     try:

@@ -23,7 +23,7 @@ from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.responses_state import complete_response_of
 from dragoman.gateway.routing import Choice, Hop
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.upstream import Reply, UpstreamFailed
+from dragoman.gateway.upstream import fault_of_transport
 from dragoman.requests import ClientRequest, TranslatedRequest, fault_of_request, write_request
 from dragoman.toolcalls.stage import Stage
 from dragoman.translate import (
@@ -33,6 +33,7 @@ from dragoman.translate import (
     fault_of,
     translate_body,
 )
+from dragoman.transport import Reply, TransportFailed
 from dragoman.turn.events import Fault, FaultKind, Finish, Usage
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request
@@ -243,8 +244,8 @@ class Pump:
                         return await flight.end()
         except TimeoutError:
             fault = flight.deadline
-        except UpstreamFailed as failed:
-            fault = failed.fault
+        except TransportFailed as failed:
+            fault = fault_of_transport(failed)
         if translator is None:
             return fault
         if not translator.begun:
@@ -260,7 +261,7 @@ class Pump:
             job.plan.url(hop.upstream_name),
             headers=upstream_headers(hop, job.choice.route, job.headers, same_dialect=same),
             body=body,
-            timeouts=hop.timeouts,
+            connect_seconds=hop.timeouts.connect,
             tls=job.plan.tls(hop.upstream_name),
         )
 

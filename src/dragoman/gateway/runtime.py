@@ -10,8 +10,8 @@ from dragoman.gateway.log import Logger
 from dragoman.gateway.memory import ReasoningMemory
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.store import ResponsesStore
-from dragoman.gateway.upstream import Connector
 from dragoman.gateway.watch import Watch
+from dragoman.transport import Connector
 
 
 class Runtime:

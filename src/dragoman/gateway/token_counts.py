@@ -15,8 +15,8 @@ from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.replies import refused
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.routing import Choice, Hop
-from dragoman.gateway.upstream import UpstreamFailed
 from dragoman.requests import ClientRequest, write_request
+from dragoman.transport import TransportFailed
 from dragoman.turn.events import Fault, FaultKind
 
 _SECONDS: Final = 10.0  # an estimate now is worth more than a count later
@@ -63,7 +63,7 @@ async def _counted(
                 question = counting.count_question(upstream.dialect, body)
                 return None if question is None else await _ask(call, choice, hop, question)
             return await _tokenized(call, choice, hop, body)
-    except (TimeoutError, UpstreamFailed):
+    except (TimeoutError, TransportFailed):
         return None
 
 
@@ -95,7 +95,7 @@ async def _answer(call: Call, choice: Choice, hop: Hop, question: Question, *, r
         URL(base + question.path),
         headers=upstream_headers(hop, choice.route, call.http.headers, same_dialect=same),
         body=question.body,
-        timeouts=hop.timeouts,
+        connect_seconds=hop.timeouts.connect,
         tls=call.plan.tls(hop.upstream_name),
     )
     async with reply:

@@ -1,0 +1,234 @@
+"""HTTP as the shells need it: `open` a request, `read` its answer.  Bytes and metadata, nothing else.
+
+One HTTP implementation stands behind these two, and nobody else knows which.  No retries, no redirects, no
+proxies, no cookies, nothing from the environment; bodies are passed on as they are.
+"""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Final, Literal, Self, TypeAlias
+
+import aiohttp
+from aiohttp import http_exceptions
+from msgspec import Struct
+from yarl import URL
+
+from dragoman._version import __version__
+from dragoman.errors import ConfigError
+
+USER_AGENT: Final = f"dragoman/{__version__}"
+_SETTLE_SECONDS: Final = 0.25  # for the end of an answer that is already complete
+_SETTLE_BYTES: Final = 64 * 1024
+_ERROR_BYTES: Final = 1024 * 1024  # of an error's body
+
+# How far an exchange had come: no connection, no trust, no proper answer, or one that broke off.
+Stage: TypeAlias = Literal["connect", "tls", "http"]
+
+
+class TLS(Struct, frozen=True, kw_only=True):
+    """How a server is verified, and how we show ourselves to it."""
+
+    verify: bool = True
+    ca: str = ""  # file with the authorities to trust instead of the system's
+    cert: str = ""  # our certificate, for mutual TLS
+    key: str = ""  # its private key; empty: in the same file
+    minimum: Literal["1.2", "1.3"] = "1.2"
+
+    def context(self) -> ssl.SSLContext:
+        """Return this as the connection needs it.
+
+        Raises:
+            ConfigError: a file cannot be read or holds no certificate.
+        """
+        try:
+            context = ssl.create_default_context(cafile=self.ca or None)
+            if self.cert:
+                context.load_cert_chain(self.cert, self.key or None)
+        except (OSError, ssl.SSLError) as error:
+            file = next((one for one in (self.ca, self.cert, self.key) if not _is_file(one)), "")
+            where = f"`{file}`: " if file else ""
+            raise ConfigError(f"TLS: {where}{error.strerror or error}") from error
+        context.minimum_version = ssl.TLSVersion[f"TLSv{self.minimum.replace('.', '_')}"]
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+def _is_file(name: str) -> bool:
+    return not name or os.path.isfile(name)  # noqa: PTH113 -- a question, not a path
+
+
+class HeaderLimits(Struct, frozen=True, kw_only=True):
+    """What a server's headers may hold."""
+
+    max_header_bytes: int = 16 * 1024  # of one header, and of the status line
+    max_headers: int = 128
+
+
+class TransportFailed(Exception):
+    """There is no answer, or it broke off."""
+
+    def __init__(self, stage: Stage, code: str, reason: str) -> None:
+        self.stage = stage
+        self.code = code  # a word for programs
+        self.reason = reason
+        super().__init__(reason)
+
+
+class Reply:
+    """A server's answer, read as it comes."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self._read = response.content.readany
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    async def read(self) -> bytes:
+        """Return what has arrived, at least a byte; nothing at the end.
+
+        Raises:
+            TransportFailed: the connection broke before the end.
+        """
+        try:
+            return await self._read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise _broken(error) from error
+
+    async def read_all(self, limit: int, heard: Callable[[], object]) -> bytes | None:
+        """Return the whole answer, None if it is larger than `limit`; `heard` is told of each piece."""
+        parts: list[bytes] = []
+        size = 0
+        while data := await self.read():
+            heard()
+            size += len(data)
+            if size > limit:
+                return None
+            parts.append(data)
+        return b"".join(parts)
+
+    async def read_error(self) -> bytes:
+        """Return the beginning of an error's body, however it ends."""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while size < _ERROR_BYTES and (data := await self.read()):
+                size += len(data)
+                parts.append(data)
+        except TransportFailed:
+            pass  # what came must do
+        return b"".join(parts)[:_ERROR_BYTES]
+
+    async def settle(self) -> None:
+        """Let the connection serve another request, if the answer's end is at hand."""
+        content = self._response.content
+        size = 0
+        try:
+            async with asyncio.timeout(_SETTLE_SECONDS):
+                while not content.at_eof() and size < _SETTLE_BYTES:
+                    size += len(await self._read())
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            return
+        if content.at_eof():
+            self._response.release()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Closed, not released: a generation that nobody reads must stop.
+        self._response.close()
+
+
+class Connector:
+    """Connections to any number of servers.  Made and closed inside the event loop."""
+
+    def __init__(self, limits: HeaderLimits = HeaderLimits()) -> None:  # noqa: B008 -- immutable
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"user-agent": USER_AGENT, "accept-encoding": "identity"},
+            trust_env=False,
+            read_bufsize=2**16,
+            max_line_size=limits.max_header_bytes,
+            max_field_size=limits.max_header_bytes,
+            max_headers=limits.max_headers,
+        )
+
+    async def open(  # noqa: PLR0913 -- what, where, and how
+        self,
+        method: str,
+        url: URL,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        connect_seconds: float,
+        tls: ssl.SSLContext | bool,
+    ) -> Reply:
+        """Send a request and return its answer once the status is known.
+
+        Raises:
+            TransportFailed: there is none.
+        """
+        try:
+            response = await self._session.request(
+                method,
+                url,
+                headers=headers,
+                data=body,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(sock_connect=connect_seconds or None),
+                ssl=tls,
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _unreachable(url, error) from error
+        return Reply(response)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+def _unreachable(url: URL, error: Exception) -> TransportFailed:
+    """Say why no answer came."""
+    where = f"{url.host}:{url.port}"
+    match error:
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
+            why = getattr(error, "certificate_error", None) or error
+            return TransportFailed("tls", "upstream_tls", f"TLS to {where} failed: {why}")
+        case aiohttp.ServerTimeoutError() | TimeoutError():
+            return TransportFailed(
+                "connect", "connect_timeout", f"no connection to {where} in time"
+            )
+        case aiohttp.ClientConnectorError():
+            number = error.os_error.errno
+            why = os.strerror(number) if number and number > 0 else str(error.os_error)
+            said = f"cannot connect to {where}: {why}"
+            return TransportFailed("connect", "upstream_unreachable", said)
+        case aiohttp.InvalidURL():
+            said = f"`{url}` is no address that can be asked"
+            return TransportFailed("connect", "upstream_address", said)
+        case aiohttp.ClientResponseError() | http_exceptions.HttpProcessingError():
+            said = f"{where} answered with something that is no HTTP: {_brief(error.message)}"
+            return TransportFailed("http", "upstream_malformed", said)
+    said = f"{where} closed the connection without an answer"
+    return TransportFailed("http", "upstream_closed", said)
+
+
+def _broken(error: Exception) -> TransportFailed:
+    """Say that an answer broke off."""
+    if isinstance(error, TimeoutError):
+        return TransportFailed("http", "timeout", "upstream stream fell silent")
+    return TransportFailed("http", "upstream_truncated", "upstream stream ended unexpectedly")
+
+
+def _brief(message: str) -> str:
+    return " ".join(message.split())[:200]
