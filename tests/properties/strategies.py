@@ -1,6 +1,7 @@
 """Random turns.  `streams(dialect)` gives legal streams of events that the dialect can say in full."""
 
 import msgspec
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from dragoman.turn.events import (
@@ -35,6 +36,11 @@ json_values = st.recursive(
 )
 objects = st.dictionaries(texts, json_values, max_size=4)
 counts = st.integers(0, 1_000_000)
+
+
+def scaled(examples: int) -> int:
+    """Return how many examples to try where ordinary runs try so many: more in the deeper profiles."""
+    return examples * max(1, settings.default.max_examples // 100)
 
 
 @st.composite

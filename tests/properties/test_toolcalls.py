@@ -14,6 +14,7 @@ from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.toolcalls.patterns import OneOf, Pattern
 from dragoman.turn.request import Tool
+from tests.properties.strategies import scaled
 from tests.support.hostile import openings, units
 from tests.support.renderers import FAMILIES, Call, Family
 
@@ -86,7 +87,7 @@ def run(parser: ToolCallParser, text: str, cuts: list[int]) -> Parsed:
 
 
 @each_family
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(data=st.data())
 def test_calls_in_a_family_s_own_grammar_parse_to_the_same_calls_and_text(
     family: str, data: st.DataObject
@@ -130,7 +131,7 @@ def fragments(family: Format) -> st.SearchStrategy[str]:
 
 
 @each_family
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(data=st.data())
 def test_text_strewn_with_markers_comes_back_unless_it_holds_a_call(
     family: str, data: st.DataObject
@@ -161,7 +162,7 @@ def is_subsequence(part: str, text: str) -> bool:
     return all(char in rest for char in part)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(300), deadline=None)
 @given(
     text=st.text(st.characters() | st.sampled_from("<|>[]{}\"'\\=: \n"), max_size=80),
     family=st.sampled_from([*FORMATS.values(), AUTO]),
@@ -175,7 +176,7 @@ def test_any_text_gives_a_result(text: str, family: Format, cuts: list[int]) -> 
 
 
 @each_family
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(data=st.data())
 def test_whatever_a_call_holds_its_arguments_are_json_or_can_be_made_so(
     family: str, data: st.DataObject

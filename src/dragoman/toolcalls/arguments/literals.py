@@ -398,8 +398,8 @@ class LiteralsBody:
                 head += ": null"
         elif self._at is _At.COLON:
             head = ": null"
-        elif self._at in (_At.VALUE, _At.WORD):
-            head = "null"
+        elif self._at in (_At.VALUE, _At.WORD) and not self._out:
+            head = "null"  # unless a comma waits: then nothing of the value was announced
         return head + "".join(json for _, json in reversed(self._stack))
 
     def _flush(self) -> None:
