@@ -1,12 +1,17 @@
-"""Apriel: an array of objects with ids, between tags; reasoning in free words before a marker."""
+"""Apriel: an array of objects with ids, between tags; reasoning in free words, then the answer."""
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Objects, Where, marks
+from dragoman.toolcalls.format import CALLED, Do, Format, Objects, Where, marks
 from dragoman.toolcalls.grammars.json_objects import tagged_objects
-from dragoman.toolcalls.patterns import BLANKS, Run, one_of
+from dragoman.toolcalls.patterns import BLANKS, Pattern, Run, one_of
 
-_ANSWER: Final = "[BEGIN FINAL RESPONSE]"
+_ANSWER_END: Final[Pattern] = (
+    Run(r"\n", 0, 1),
+    "[END FINAL RESPONSE]",
+    BLANKS,
+    one_of("<|end|>", ""),
+)
 
 FORMAT: Final = Format(
     key="apriel",
@@ -16,16 +21,18 @@ FORMAT: Final = Format(
     rules=(
         *tagged_objects("<tool_calls>", "</tool_calls>", body=Objects(id_keys=("id",))),
         *marks(
-            (Run(r"\n", 0, 1), "[END FINAL RESPONSE]", BLANKS, one_of("<|end|>", "")),
-            do=Do.SKIP,
-            at={Where.TEXT, Where.ANSWER, Where.AFTER, Where.LATER},
-            then=Where.ANSWER,
+            ("Here are my reasoning steps:",), do=Do.REASON, at={Where.START}, then=Where.THINK
         ),
+        *marks(
+            ("[BEGIN FINAL RESPONSE]", BLANKS),
+            do=Do.SAY,
+            at={Where.START, Where.THINK, Where.ANSWER, Where.AFTER},
+            then=Where.MESSAGE,
+        ),
+        *marks(_ANSWER_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        # A call inside the answer hides that it was opened.
+        *marks(_ANSWER_END, do=Do.NOISE, at=CALLED),
     ),
-    think=(
-        ("Here are my reasoning steps:", _ANSWER),
-        ("<thinking>", "</thinking>"),
-        ("<think>", "</think>"),
-    ),
+    think=(("<thinking>", "</thinking>"), ("<think>", "</think>")),
     starts_thinking=True,
 )
