@@ -1,5 +1,6 @@
 """`dragoman parse`: the tool calls that a model wrote as text."""
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,11 +10,13 @@ import click
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.errors import DragomanError, Malformed
+from dragoman.dialects.decoding import decode
+from dragoman.errors import DragomanError
 from dragoman.requests import decode_tools
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.toolcalls.selection import choose_format
+from dragoman.toolcalls.thinking import PLAIN
 from dragoman.turn.request import Tool
 
 
@@ -26,8 +29,8 @@ class Line(Struct):
     text: str | None = None
     chunks: list[str] | None = None
     tools: Raw = Raw(b"null")  # null: whatever looks like a call; an empty list: none
-    channel: Literal["content", "reasoning"] = "content"
-    start_in_reasoning: bool = False
+    channel: Literal["content", "reasoning"] | None = None
+    start_in_reasoning: bool | None = None
 
 
 _LINE = msgspec.json.Decoder(Line)
@@ -69,14 +72,14 @@ def command(*, family: str, model: str, tools: Path | None, split: int | None, j
     declared = decode_tools(tools.read_bytes()) if tools else None
     if not jsonl:
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
-        print(_render(_parse(default_format, _cut([text], split), declared)))
+        _print(_render(_parse(default_format, _cut([text], split), declared)))
         return
     bad = False
     for number, raw in enumerate(sys.stdin.buffer, 1):
         if not raw.strip():
             continue
         try:
-            print(_parse_line(raw, default_format, declared, split), flush=True)
+            _print(_parse_line(raw, default_format, declared, split))
         except DragomanError as error:
             bad = True
             print(f"dragoman: line {number}: {error}", file=sys.stderr)
@@ -88,11 +91,8 @@ def _parse_line(
     default_format: Format | None,
     declared: Sequence[Tool] | None,
     split: int | None,
-) -> str:
-    try:
-        line = _LINE.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Malformed(str(error)) from None
+) -> bytes:
+    line = decode(_LINE, raw)
     family = default_format
     if line.format is not None or line.model is not None:
         family = choose_format(line.model or "", line.format or "auto")
@@ -103,8 +103,8 @@ def _parse_line(
         family,
         _cut(chunks, split),
         declared,
-        channel=line.channel,
-        start_in_reasoning=line.start_in_reasoning,
+        channel=line.channel or "content",
+        start_in_reasoning=bool(line.start_in_reasoning),
     )
     return _render(found, line.id)
 
@@ -127,6 +127,8 @@ def _parse(
     channel: Literal["content", "reasoning"] = "content",
     start_in_reasoning: bool = False,
 ) -> Parsed:
+    if family is None and start_in_reasoning:
+        family, tools = PLAIN, ()  # no calls to look for, but the end of the reasoning
     if family is None:  # a model whose server gives structured calls: nothing to look for
         text = "".join(pieces)
         return Parsed(text) if channel == "content" else Parsed(reasoning=text)
@@ -143,7 +145,7 @@ def _parse(
     return parser.result
 
 
-def _render(found: Parsed, line_id: Raw | None = None) -> str:
+def _render(found: Parsed, line_id: Raw | None = None) -> bytes:
     calls = [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in found.calls]
     problems = [
         {"code": one.code, "where": one.path, "detail": one.detail} for one in found.problems
@@ -152,11 +154,20 @@ def _render(found: Parsed, line_id: Raw | None = None) -> str:
         for one in found.calls
         if not one.complete and not any(p.code == "call_cut" for p in found.problems)
     ]
-    result: dict[str, object] = {} if line_id is None else {"id": line_id}
-    result |= {
+    result = {
         "content": found.content,
         "reasoning": found.reasoning,
         "tool_calls": calls,
         "problems": problems,
     }
-    return msgspec.json.encode(result).decode()
+    try:
+        rendered = msgspec.json.encode(result)
+    except UnicodeEncodeError:  # half of a surrogate pair: only an escape can say it
+        rendered = json.dumps(result).encode()
+    return rendered if line_id is None else b'{"id":%b,%b' % (line_id, rendered[1:])
+
+
+def _print(line: bytes) -> None:
+    """Print a line at once, whatever the terminal's encoding is."""
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
