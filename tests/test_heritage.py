@@ -1,5 +1,7 @@
 """What the founding documents ask for, row by row.  The code of a row is in the test's name."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,6 +22,7 @@ from dragoman.dialects.stream import StreamReader
 from dragoman.exchange import Exchange
 from dragoman.profiles import profile
 from dragoman.toolcalls.detection import detect
+from dragoman.toolcalls.parser import parse
 from dragoman.turn.events import BlockKind, BlockStart, Event, Fault, FaultKind, TextDelta
 from dragoman.turn.state import TURN, TurnState
 from tests.support.chat import DONE, META, USAGE, call, chunk, payloads, types
@@ -30,6 +33,7 @@ TOOLS = decode_tools(
 )
 ROLE = chunk({"role": "assistant", "content": ""})
 TEXT = [ROLE, chunk({"content": "Hel"}), chunk({"content": "lo."}), chunk({}, "stop"), USAGE, DONE]
+SLOW_MACHINE = 3  # budgets are for a machine like the one they were measured on
 TOOL = [
     ROLE,
     chunk(call(0, "", id="call_1", name="bash")),
@@ -740,6 +744,30 @@ def test_p_12_a_translation_holds_less_than_100_kb() -> None:
     tracemalloc.stop()
 
     assert held / len(translators) < 100_000
+
+
+def best_ms(act: Callable[[], object], rounds: int = 200) -> float:
+    """Return the shortest time: what the work takes when nothing else disturbs it."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        act()
+        times.append(time.perf_counter() - start)
+    return min(times) * 1000
+
+
+def test_p_12_a_first_event_a_chunk_and_a_kimi_call_take_next_to_no_time() -> None:
+    translator = kimi("anthropic")
+    translator.feed(ROLE)
+    piece = chunk({"content": "Some words of an answer."})
+
+    first = best_ms(lambda: kimi("anthropic").feed(ROLE))
+    each = best_ms(lambda: translator.feed(piece))
+    call_ = best_ms(lambda: parse(KIMI_SECTION, format="kimi_k2"))
+
+    assert first < 50
+    assert each < 1
+    assert call_ < 0.1 * SLOW_MACHINE
 
 
 # --- P: native formats ---------------------------------------------------------------------------------
