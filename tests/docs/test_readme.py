@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.toolcalls.arguments.literals import MAX_KEY_CHARS
+from dragoman.toolcalls.arguments.objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
 from dragoman.toolcalls.formats import FORMATS
+from dragoman.toolcalls.machine import MAX_BLANKS
 from dragoman.turn.loss import CODES
+from tests.support.held import longest_marker
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -48,3 +52,20 @@ def test_the_table_of_families_is_complete() -> None:
 
     for key, family in FORMATS.items():
         assert f"| `{key}` | {family.says} |" in page
+
+
+def test_the_readme_counts_the_families() -> None:
+    assert f"knows {len(FORMATS)} families" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_bounds_of_held_text_are_told_as_they_are() -> None:
+    page = (ROOT / "docs" / "native-formats.md").read_text("utf-8")
+    markers = {longest_marker(family) for family in FORMATS.values()}
+
+    assert f"`MAX_BLANKS`, {MAX_BLANKS} " in page
+    assert f"`MAX_HEADER_CHARS`, {MAX_HEADER_CHARS} " in page
+    assert f"`MAX_KEY_CHARS`, {MAX_KEY_CHARS} " in page
+    assert f"`MAX_LITERAL_CHARS`, {MAX_LITERAL_CHARS // 1024} KiB " in page
+    assert "150 to 700 characters" in page
+    assert min(markers) >= 150
+    assert max(markers) <= 700

@@ -29,7 +29,7 @@ HERITAGE = [
 ]
 DEVIATIONS = [
     *(f"r{n}" for n in range(1, 13)),
-    *(f"t{n}" for n in range(1, 21) if n != 18),
+    *(f"t{n}" for n in range(1, 21)),
     *(f"s{n}" for n in range(1, 23)),
 ]
 

@@ -271,7 +271,7 @@ each_leak = pytest.mark.parametrize(("model", "leak"), LEAKS.values(), ids=LEAKS
 @into_each_dialect
 @from_each_dialect
 @each_leak
-def test_b9_c14_native_text_of_every_upstream_becomes_calls(
+def test_b9_c14_t18_native_text_of_every_upstream_becomes_calls(
     source: str, target: str, model: str, leak: str
 ) -> None:
     for size in (len(leak), 5):
