@@ -6,7 +6,15 @@ from dragoman.toolcalls.formats import ALIASES, AUTO, FORMATS, find_format
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from tests.support.toolcalls import Case, corpus, declared
 
-SHOWN = ("one_call", "several_calls", "text_around", "literal_end_marker", "prose_about_markers")
+SHOWN = (
+    "one_call",
+    "several_calls",
+    "text_around",
+    "literal_end_marker",
+    "prose_about_markers",
+    "section_missing",
+    "think_tags",
+)
 CASES = [
     case
     for family, form in FORMATS.items()

@@ -137,7 +137,7 @@ _SIGNS: Final[tuple[tuple[Pattern, tuple[ModuleType, ...]], ...]] = (
     ),
     (("<｜tool", _LOW, "call"), (step3, deepseek_v3)),
     (("<", _BAR, "DSML", _BAR), (deepseek_v32,)),
-    (("<tool_call>",), (hermes, glm47)),
+    (("<tool_call>",), (hermes, glm47, hy_v3)),
     (("<tool_calls",), (jamba, hy_v3)),
     (("<function=",), (hermes, functionary)),
     (("<function name=",), (minicpm5, hermes)),
@@ -194,6 +194,14 @@ AUTO: Final = Format(
         )
         for signs, places in ((_SIGNS, ANYWHERE), (_FIRST_SIGNS, frozenset({Where.START})))
         for pattern, modules in signs
+    ),
+    think=(
+        ("<think>", "</think>"),
+        *(
+            pair
+            for one in (mistral, seed_oss, minimax_m3, longcat)
+            for pair in one.FORMAT.think[:1]
+        ),
     ),
 )
 

@@ -20,7 +20,7 @@ FORMAT: Final = Format(
         # Without the token only the answer's very beginning counts, and only declared tools.
         *call((AHEAD, "{"), body=_BARE, at=AT_START - {Where.TAIL}),
         *further_objects(body=_BARE, separator=";,"),
-        *objects_after((Run(r"[;,\s]", 1, 16), "<|python_tag|>"), body=_OBJECTS, at=_IN_TAIL),
+        *objects_after((";", BLANKS, "<|python_tag|>"), body=_OBJECTS, at=_IN_TAIL),
         # Custom tools of Llama 3.1.
         *call(
             ("<function=", Run(r"[^<>\s]", 1, 128, name="name"), ">", BLANKS, AHEAD, "{"),

@@ -17,12 +17,16 @@ from dragoman.toolcalls.format import (
     opens_section,
 )
 from dragoman.toolcalls.grammars.json_objects import further_objects, objects_after
-from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
+from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Pattern, Run, one_of
 
 _MARKER: Final = "[TOOL_CALLS]"
 _CLOSER: Final = "[/TOOL_CALLS]"
 _NAME: Final = Run(r"[^\[\]{}<>\s\"']", 1, 128, name="name")
 _ID: Final = Run("[A-Za-z0-9]", 1, 64, name="id")
+_NAME_FIRST: Final[tuple[Pattern, ...]] = (
+    (_NAME, BLANKS, _MARKER, BLANKS, AHEAD, "{"),
+    (_NAME, BLANKS, _MARKER, BLANKS, "[ARGS]"),
+)
 _OBJECTS: Final = Objects(id_keys=("id",))
 
 FORMAT: Final = Format(
@@ -72,13 +76,9 @@ FORMAT: Final = Format(
             declared=True,
         ),
         # The name before the marker: only where nothing else was said can it be held for that.
-        *call(
-            (_NAME, BLANKS, _MARKER, BLANKS, AHEAD, "{"),
-            (_NAME, BLANKS, _MARKER, BLANKS, "[ARGS]"),
-            body=Json(),
-            at=AT_START - {Where.TAIL},
-            declared=True,
-        ),
+        *call(*_NAME_FIRST, body=Json(), at=AT_START - {Where.TAIL}, declared=True),
+        # Apart from those, for arguments that are no JSON do not end at a word.
+        *call(*_NAME_FIRST, body=Json(), at={Where.TAIL}, declared=True),
         *further_objects(body=_OBJECTS),
         *closes((_CLOSER,)),
         *closes(("</s>",)),
