@@ -20,9 +20,7 @@ FORMAT: Final = Format(
     models=("apriel*",),
     rules=(
         *tagged_objects("<tool_calls>", "</tool_calls>", body=Objects(id_keys=("id",))),
-        *marks(
-            ("Here are my reasoning steps:",), do=Do.REASON, at={Where.START}, then=Where.THINK
-        ),
+        *marks(("Here are my reasoning steps:",), do=Do.REASON, at={Where.START}, then=Where.THINK),
         *marks(
             ("[BEGIN FINAL RESPONSE]", BLANKS),
             do=Do.SAY,
