@@ -2,6 +2,7 @@ import pytest
 from msgspec import Raw
 
 from dragoman.toolcalls.names import Declared, Resolved
+from dragoman.toolcalls.parser import parse
 from dragoman.turn.request import Tool
 
 TOOLS = [
@@ -71,3 +72,29 @@ def test_names_that_only_differ_in_spelling_are_not_confused() -> None:
 
     assert twins.plain("get_x") == "get_x"
     assert twins.plain("get-x") == "get-x"
+
+
+@pytest.mark.parametrize(
+    ("inner", "arguments"),
+    [
+        ('{"command": "ls"}', '{"command": "ls"}'),
+        ('"{\\"command\\": \\"ls\\"}"', '{"command": "ls"}'),
+        ("null", "{}"),
+        ("[1]", '{"_raw":"[1]"}'),
+    ],
+)
+def test_c5_what_an_object_of_name_and_arguments_holds_is_an_object(
+    inner: str, arguments: str
+) -> None:
+    tools = [Tool(name="bash"), Tool(name="other")]
+    body = f'{{"name": "bash", "arguments": {inner}}}'
+    text = f"<|tool_call_begin|>call_1<|tool_call_argument_begin|>{body}<|tool_call_end|>"
+
+    (call,) = parse(text, format="kimi_k2", tools=tools).calls
+
+    assert ("call_1", "bash", arguments, True) == (
+        call.id,
+        call.name,
+        call.arguments,
+        call.complete,
+    )

@@ -161,10 +161,15 @@ class JsonBody:
             return
         self._machine.enter_call()
         self._sink.begin(self._call_id, resolved.name)
-        self._sink.args(resolved.arguments)
-        for code in outcome.problems:
+        # What is left may be a string that holds the object, or no object at all.
+        inner = JsonArguments(limits=self._machine.limits)
+        text = inner.feed(resolved.arguments)
+        settled = settle(inner, cut=False)
+        if text + settled.text:
+            self._sink.args(text + settled.text)
+        for code in (*outcome.problems, *settled.problems):
             self._sink.problem(code, resolved.name)
-        self._sink.end(complete=True)
+        self._sink.end(complete=settled.complete, repair=settled.repair)
         self._machine.leave_call()
 
 
