@@ -19,22 +19,28 @@ _RESERVED: Final = re.compile(r"g[xh][0-9]*-")
 _ESCAPED: Final = re.compile(r"gx[0-9]*-(.*)", re.DOTALL)
 _HEX_PAIR: Final = re.compile(r"-([0-9a-f]{2})")
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_PAIRS: Final = [low + high for high in _BASE62 for low in _BASE62]  # halves the divisions
 _LENGTHS: Final[Mapping[str, int]] = {"openai40": 40, "responses64": 64, "anthropic64": 64}
 _WORD: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def derived_id(prefix: str, seed: str, what: str, length: int = 24) -> str:
     """Return an id that depends on nothing but its arguments."""
-    return prefix + _base62(f"{seed}\0{what}", length)
+    return prefix + _digest(f"{seed}\0{what}", length)
 
 
-def _base62(text: str, length: int) -> str:
-    number = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), "big")
-    digits: list[str] = []
-    for _ in range(length):
-        number, digit = divmod(number, 62)
-        digits.append(_BASE62[digit])
-    return "".join(digits)
+def base62(number: int, length: int) -> str:
+    """Return the last digits of a number, the least significant first."""
+    pairs: list[str] = []
+    for _ in range(0, length, 2):
+        number, pair = divmod(number, len(_PAIRS))
+        pairs.append(_PAIRS[pair])
+    return "".join(pairs)[:length]
+
+
+def _digest(text: str, length: int) -> str:
+    hashed = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return base62(int.from_bytes(hashed, "big"), length)
 
 
 def encode_id(native: str, k: int = 0) -> str:
@@ -141,7 +147,7 @@ class UpstreamIds:
     def _mistral(self, native: str, _name: str) -> str:
         if len(native) == 9 and native.isalnum() and native.isascii():
             return native
-        return _base62(native, 9)
+        return _digest(native, 9)
 
     def _kimi(self, _native: str, name: str) -> str:
         return f"functions.{name}:{len(self._ids)}"

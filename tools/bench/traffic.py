@@ -84,7 +84,7 @@ def _messages_request(case: str) -> dict[str, object]:
     return {
         "model": f"{_MODEL}-{case}",
         "max_tokens": 32000,
-        "system": "You are a careful engineer. " * 95,
+        "system": "You are a careful engineer. " * 72,
         "tools": tools,
         "messages": messages,
         "stream": case != "json",
@@ -146,16 +146,16 @@ def _event(
 ) -> bytes:
     """Return one event of about 265 bytes."""
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-    chunk = {
+    chunk: dict[str, object] = {
         "id": "chatcmpl-BXy2p1QFe9sZ8vKdL3mWnRtUaHcJo",
         "object": "chat.completion.chunk",
         "created": 1700000000,
         "model": "moonshotai/kimi-k2-instruct-0905",
-        "service_tier": "default",
         "system_fingerprint": "fp_1a2b3c4d5e",
         "choices": [] if delta is None else [choice],
-        "usage": usage,
     }
+    if usage is not None:
+        chunk["usage"] = usage
     return b"data: %b\n\n" % msgspec.json.encode(chunk)
 
 

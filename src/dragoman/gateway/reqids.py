@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
-_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+from dragoman.ids import base62
+
 _LENGTH: Final = 24
-_SPACE: Final = len(_DIGITS) ** _LENGTH
 _MAX_WARNINGS_CHARS: Final = 1024  # some proxies refuse larger headers
 _MAX_VALUE_CHARS: Final = 256
 # Printable ASCII without the percent sign, which marks what was not.
@@ -17,12 +17,7 @@ _PLAIN: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != 
 def new_request_id() -> str:
     """Return an id that no other request has."""
     # Eight bits more than needed leave no digit visibly likelier than another.
-    number = int.from_bytes(os.urandom(19)) % _SPACE
-    digits: list[str] = []
-    for _ in range(_LENGTH):
-        number, digit = divmod(number, 62)
-        digits.append(_DIGITS[digit])
-    return "req_" + "".join(digits)
+    return "req_" + base62(int.from_bytes(os.urandom(19)), _LENGTH)
 
 
 def answer_headers(  # noqa: PLR0913 -- one for each header
@@ -64,4 +59,6 @@ def warnings_value(codes: Iterable[str]) -> str:
 
 def header_value(text: str) -> str:
     """Return a text as a header may carry it: other characters become `%XX`, and it is bounded."""
+    if text.isascii() and text.isprintable() and "%" not in text:
+        return text[:_MAX_VALUE_CHARS].strip()
     return quote(text, safe=_PLAIN, errors="replace")[:_MAX_VALUE_CHARS].strip()

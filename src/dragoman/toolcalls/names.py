@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.toolcalls.schema import Parameters
+from dragoman.turn.known import made_once
 from dragoman.turn.request import Tool
 from dragoman.turn.tools import wire_name
 
@@ -45,6 +46,11 @@ class Declared:
             for spelling in (wire,) if tool.namespace else (wire, tool.name):
                 folded = _fold(spelling)
                 self._folded[folded] = wire if self._folded.get(folded, wire) == wire else None
+
+    @staticmethod
+    def of(tools: Sequence[Tool] | None) -> "Declared":
+        """Return the tools of a request by their names: the same object for tools that are known."""
+        return _declared(tools, None) if isinstance(tools, tuple) else Declared(tools)
 
     def __contains__(self, name: str | None) -> bool:
         return name in self._parameters
@@ -117,6 +123,11 @@ class Declared:
         if len(fields) == 1 and inner is not None and "arguments" not in properties:
             return Resolved(name, bytes(inner).decode())
         return Resolved(name, _object(fields))
+
+
+@made_once
+def _declared(tools: tuple[Tool, ...], _target: None) -> Declared:
+    return Declared(tools)
 
 
 def _object(fields: dict[str, Raw]) -> str:

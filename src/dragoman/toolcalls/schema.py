@@ -78,7 +78,8 @@ class Parameters:
         known = self._types.get(key)
         if known is None:
             known = types_of(self.properties.get(key), self.schema)
-            self._types[key] = known
+            if key in self.properties:  # what models make up is not kept
+                self._types[key] = known
         return known
 
 

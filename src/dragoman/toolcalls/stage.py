@@ -342,7 +342,7 @@ class NativeCalls(Splitter):
                 seal_plain=seal_plain,
                 limits=limits,
             ),
-            Declared(tools),
+            Declared.of(tools),
             text=grammar(format, think=think_tags != "off"),
             reasoning=grammar(format, think=False),
             implicit_open=think_tags == "implicit_open",
