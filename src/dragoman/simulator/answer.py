@@ -20,6 +20,7 @@ from dragoman.turn.request import DialectName, Request
 
 SSE: Final = "text/event-stream; charset=utf-8"
 JSON: Final = "application/json"
+_MOST_SINGLE: Final = 1_000_000  # bytes that get a write of their own
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -32,6 +33,11 @@ class Answer(Struct, frozen=True, kw_only=True):
     pace: float = 0.0
     slow: float = 0.0
     ending: Literal["end", "cut", "reset", "stall"] = "end"
+
+    @property
+    def size(self) -> int:
+        """How many bytes all writes have."""
+        return sum(map(len, self.writes))
 
 
 def read(dialect: DialectName, body: bytes) -> Asked:
@@ -123,7 +129,7 @@ def request_ids(seed: str) -> dict[str, str]:
 def _stopped(whole: Answer, how: Delivery) -> Answer:
     """Cut the writes as the delivery says, and end them where it says."""
     writes = list(whole.writes)
-    total = sum(map(len, writes))
+    total = whole.size
     at = how.stop_at if how.stop_at >= 0 else total // 2
     ending: Literal["end", "cut", "reset", "stall"] = "end"
     if how.stop and at < total:
@@ -134,7 +140,9 @@ def _stopped(whole: Answer, how: Delivery) -> Answer:
             writes = [b"".join(writes)]
         case "byte":
             joined = b"".join(writes)
-            writes = [joined[at : at + 1] for at in range(len(joined))]
+            single = range(min(len(joined), _MOST_SINGLE))
+            rest = [joined[_MOST_SINGLE:]] if len(joined) > _MOST_SINGLE else []
+            writes = [*(joined[at : at + 1] for at in single), *rest]
         case "event" if how.batch > 1:
             starts = range(0, len(writes), how.batch)
             writes = [b"".join(writes[at : at + how.batch]) for at in starts]

@@ -6,8 +6,8 @@ from typing import Final
 from dragoman.simulator.answer import Answer
 
 _MOST_REQUESTS: Final = 4_096
-_MOST_ANSWERS: Final = 64
-_MOST_BYTES: Final = 512 * 1024  # of one answer that is kept
+_MOST_BYTES: Final = 64 * 1024 * 1024  # of all answers that are kept
+_PER_WRITE: Final = 64  # bytes that each piece costs beside its own
 
 
 class Memory:
@@ -16,6 +16,7 @@ class Memory:
     def __init__(self) -> None:
         self._attempts: OrderedDict[str, int] = OrderedDict()
         self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._held = 0  # bytes of the answers kept
 
     def count(self, seed: str) -> int:
         """Count a request among those of the same bytes, from 1."""
@@ -33,12 +34,19 @@ class Memory:
         return found
 
     def keep(self, seed: str, answer: Answer) -> None:
-        """Remember an answer, if it is small."""
-        if sum(map(len, answer.writes)) <= _MOST_BYTES:
-            self._answers[seed] = answer
-            if len(self._answers) > _MOST_ANSWERS:
-                self._answers.popitem(last=False)
+        """Remember an answer; the ones that were not used for longest make room."""
+        self._answers[seed] = answer
+        self._held += _cost(answer)
+        while self._held > _MOST_BYTES:
+            _, oldest = self._answers.popitem(last=False)
+            self._held -= _cost(oldest)
 
     def clear(self) -> None:
         self._attempts.clear()
         self._answers.clear()
+        self._held = 0
+
+
+def _cost(answer: Answer) -> int:
+    """Return about how much memory an answer takes."""
+    return answer.size + _PER_WRITE * len(answer.writes)

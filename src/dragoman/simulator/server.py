@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 from aiohttp import web
 
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.errors import ConfigError, DragomanError, TooLarge
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import catalogue, counting
@@ -77,6 +78,8 @@ class Simulator:
         Raises:
             ConfigError: the address cannot be had.
         """
+        for name in DIALECT_NAMES:
+            dialect(name)  # loaded now, so that the first answer is as quick as the others
         runner = web.AppRunner(
             self._app(), handler_cancellation=True, access_log=None, shutdown_timeout=1.0
         )
@@ -134,27 +137,27 @@ class Simulator:
 
         async def serve(request: web.Request) -> web.StreamResponse:
             exchange = self.exchanges.open(request.method, request.path_qs, request.headers)
-            dialect = _dialect(request)
+            spoken = _dialect(request)
             body = b""
             try:
                 body = await _body(request)
                 self.exchanges.keep(exchange, body)
                 made = make(request, body)
             except DragomanError as error:
-                made = refusal(dialect, error, seed_of(dialect, body))
+                made = refusal(spoken, error, seed_of(spoken, body))
             return await deliver(request, made, exchange, self.exchanges, self._clock)
 
         return serve
 
     def _answer(self, request: web.Request, body: bytes) -> Answer:
         """Return the script's answer, or the model's own."""
-        dialect = _dialect(request)
-        seed = seed_of(dialect, body)
+        spoken = _dialect(request)
+        seed = seed_of(spoken, body)
         attempt = self._memory.count(seed)
         known = self._memory.answer(seed)
         if known is not None:
             return known
-        asked = read(dialect, body)
+        asked = read(spoken, body)
         if self._script is not None:
             scripted = self._script.pick(asked, request.path)
             if scripted is not None:

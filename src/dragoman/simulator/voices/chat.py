@@ -1,6 +1,6 @@
 """The model's voice in Chat Completions."""
 
-from typing import Final
+from typing import Final, Protocol
 
 from dragoman.simulator.play import CREATED, Fields, Frame, FrameKind, Json, Play
 from dragoman.simulator.reply import Call
@@ -9,6 +9,11 @@ from dragoman.simulator.voices.arguments import as_object
 from dragoman.simulator.voices.frames import in_turns
 from dragoman.simulator.voices.usage import input_tokens
 from dragoman.turn.events import Flavor
+
+
+class Chunk(Protocol):
+    def __call__(self, kind: FrameKind, delta: Fields, finish: str | None = None) -> Frame: ...
+
 
 DONE: Final = Frame(kind="done", raw=b"data: [DONE]\n\n")
 _FINISH: Final = {
@@ -23,16 +28,17 @@ _FINISH: Final = {
 def frames(play: Play) -> list[Frame]:
     """Return the events of a streamed answer."""
     style, reply = play.style, play.reply
+    chunk = _chunks(play)
     empty = None if style.null_content else ""
-    out = [_chunk(play, "start", {"role": "assistant", "content": empty})]
+    out = [chunk("start", {"role": "assistant", "content": empty})]
     out += [
-        _chunk(play, "delta", dict.fromkeys(style.reasoning_fields, piece))
+        chunk("delta", dict.fromkeys(style.reasoning_fields, piece))
         for piece in pieces(reply.reasoning, style.piece)
     ]
-    out += [_chunk(play, "delta", {"content": piece}) for piece in pieces(reply.text, style.piece)]
-    calls = [_call(play, number, call) for number, call in enumerate(reply.calls)]
+    out += [chunk("delta", {"content": piece}) for piece in pieces(reply.text, style.piece)]
+    calls = [_call(play, chunk, number, call) for number, call in enumerate(reply.calls)]
     out += in_turns(calls) if style.interleave else [one for each in calls for one in each]
-    out.append(_chunk(play, "finish", {}, _finish(play)))
+    out.append(chunk("finish", {}, _finish(play)))
     if style.usage and play.asked.request.include_usage:
         usage = {**_head(play), "choices": [], "usage": _usage(play)}
         out.append(Frame(kind="usage", data=usage))
@@ -84,31 +90,37 @@ def _head(play: Play) -> Fields:
     }
 
 
-def _chunk(play: Play, kind: FrameKind, delta: Fields, finish: str | None = None) -> Frame:
-    choice: Fields = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-    data: Fields = {**_head(play), "choices": [choice]}
+def _chunks(play: Play) -> Chunk:
+    """Return what makes the chunks of one answer, which all begin the same."""
+    head = _head(play)
+    tail: Fields = {}
     if play.style.usage and play.asked.request.include_usage:
-        data["usage"] = None
-    return Frame(kind=kind, data=data)
+        tail["usage"] = None
+
+    def chunk(kind: FrameKind, delta: Fields, finish: str | None = None) -> Frame:
+        choice: Fields = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return Frame(kind=kind, data={**head, "choices": [choice], **tail})
+
+    return chunk
 
 
-def _call(play: Play, number: int, call: Call) -> list[Frame]:
+def _call(play: Play, chunk: Chunk, number: int, call: Call) -> list[Frame]:
     index = 0 if play.style.index_zero else number
     head: Fields = {"index": index, "id": call.id}
     if play.style.object_arguments:
-        return [_calls(play, "delta", {**head, **_function(call, _arguments(play, call))})]
-    out = [_calls(play, "open", {**head, **_function(call, "")})]
+        return [_calls(chunk, "delta", {**head, **_function(call, _arguments(play, call))})]
+    out = [_calls(chunk, "open", {**head, **_function(call, "")})]
     size = 0 if play.style.whole_arguments else play.style.piece
     kind, field = ("custom", "input") if call.flavor is Flavor.CUSTOM else ("function", "arguments")
     out += [
-        _calls(play, "delta", {"index": index, kind: {field: piece}})
+        _calls(chunk, "delta", {"index": index, kind: {field: piece}})
         for piece in pieces(call.arguments, size)
     ]
     return out
 
 
-def _calls(play: Play, kind: FrameKind, call: Fields) -> Frame:
-    return _chunk(play, kind, {"tool_calls": [call]})
+def _calls(chunk: Chunk, kind: FrameKind, call: Fields) -> Frame:
+    return chunk(kind, {"tool_calls": [call]})
 
 
 def _function(call: Call, arguments: Json) -> Fields:

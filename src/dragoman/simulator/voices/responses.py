@@ -45,7 +45,7 @@ def frames(play: Play) -> list[Frame]:
         _event("start", "response.in_progress", response=begun),
     ]
     groups = [_reasoning(play), _message(play)]
-    calls = [_call(play, call) for call in play.reply.calls]
+    calls = [_call(play, number, call) for number, call in enumerate(play.reply.calls)]
     items = [group for group in (*groups, *calls) if group]
     for number, group in enumerate(items):
         for frame in group:
@@ -127,7 +127,7 @@ def _items(play: Play) -> list[Json]:
         out.append(_reasoning_item(play))
     if reply.text:
         out.append(_message_item(play))
-    return out + [_call_item(play, call) for call in reply.calls]
+    return out + [_call_item(play, number, call) for number, call in enumerate(reply.calls)]
 
 
 def _summarised(play: Play) -> bool:
@@ -206,9 +206,8 @@ def _message(play: Play) -> list[Frame]:
     ]
 
 
-def _call_item(play: Play, call: Call) -> Fields:
+def _call_item(play: Play, at: int, call: Call) -> Fields:
     status = "completed" if call.complete else "incomplete"
-    at = play.reply.calls.index(call)
     if call.flavor is Flavor.CUSTOM:
         item: Fields = {"id": f"ctc_{play.asked.id}{at}", "type": "custom_tool_call"}
     else:
@@ -224,8 +223,8 @@ def _call_item(play: Play, call: Call) -> Fields:
     return item
 
 
-def _call(play: Play, call: Call) -> list[Frame]:
-    item = _call_item(play, call)
+def _call(play: Play, at: int, call: Call) -> list[Frame]:
+    item = _call_item(play, at, call)
     custom = call.flavor is Flavor.CUSTOM
     field = "input" if custom else "arguments"
     name = "custom_tool_call_input" if custom else "function_call_arguments"
