@@ -1,0 +1,94 @@
+"""The front door for programs that want events instead of another dialect's bytes.
+
+    reader = AnswerReader(source="chat", model="kimi-k2", request=request)
+    events = reader.feed(data)      # any chunking
+    events = reader.close()         # end of input
+
+The same readers and stages as in `Translator`; a peer that breaks its dialect or a limit raises.
+"""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from dragoman.dialects import dialect
+from dragoman.dialects.stream import StreamReader
+from dragoman.errors import MisuseError
+from dragoman.toolcalls.stage import Stage
+from dragoman.translate import ExchangeOptions, answer_stages, make_exchange, read_whole
+from dragoman.turn.events import Event, Fault, Finish, Usage
+from dragoman.turn.fold import Answer, fold
+
+
+class AnswerReader:
+    """Read one streamed answer.  The arguments are those of `Translator`, without a target."""
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        model: str = "",
+        native_format: str = "auto",
+        stop: Sequence[str] = (),
+        **options: Unpack[ExchangeOptions],
+    ) -> None:
+        exchange = make_exchange(**options)
+        tools = options.get("tools", ())
+        self._reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
+        self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
+        self._closed = False
+        self.outcome: Finish | Fault | None = None  # how the answer ended
+        self.usage: Usage | None = None  # the last counts
+
+    @property
+    def done(self) -> bool:
+        """The answer has ended: what still comes is of no use."""
+        return self.outcome is not None
+
+    def feed(self, data: bytes, /) -> list[Event]:
+        """Return the events that `data` leads to.
+
+        Raises:
+            PeerError: the peer broke its dialect (in strict mode) or a limit.
+        """
+        if self._closed:
+            raise MisuseError("feed after close")
+        return [] if self.done else self._through(self._reader.feed(data))
+
+    def close(self) -> list[Event]:
+        """End of input: return what was held back, and how the answer ended."""
+        if self._closed:
+            raise MisuseError("close after close")
+        self._closed = True
+        return [] if self.done else self._through(self._reader.close())
+
+    def fail(self, fault: Fault) -> list[Event]:
+        """End the answer with a failure that the caller found."""
+        self._closed = True
+        return [] if self.done else self._through(self._reader.fail(fault))
+
+    def _through(self, events: list[Event]) -> list[Event]:
+        for stage in self._stages:
+            events = stage.feed(events)
+        for event in events:
+            if isinstance(event, Usage):
+                self.usage = event
+            elif isinstance(event, Finish | Fault):
+                self.outcome = event
+        return events
+
+
+def read_body(
+    body: bytes,
+    *,
+    source: str,
+    model: str = "",
+    native_format: str = "auto",
+    stop: Sequence[str] = (),
+    **options: Unpack[ExchangeOptions],
+) -> Answer:
+    """Return a complete answer; one that cannot be read, or tells of a failure, has a `fault`."""
+    exchange = make_exchange(**options)
+    events = read_whole(body, dialect(source), exchange)
+    for stage in answer_stages(exchange, options.get("tools", ()), stop, model, native_format):
+        events = stage.feed(events)
+    return fold(events)
