@@ -24,6 +24,8 @@ FORMAT: Final = Format(
                 Run("[^<]", 0, 64, name="noise"),
                 AHEAD,
                 one_of("<|function_call|>", _OLD),
+                BLANKS,
+                "{",
             ),
             do=Do.NOISE,
         ),
