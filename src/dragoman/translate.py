@@ -136,6 +136,7 @@ class Translator:
         self.outcome: Finish | Fault | None = None  # how the answer ended
         self.usage: Usage | None = None  # the last counts
         self._relay: Relay | None = None
+        self._last_word = to_dialect.last_word
         if source == target:
             used = frozenset() if request is None else request.call_ids
             self._relay = Relay(resumes=from_dialect.frames_stand_alone, used_ids=used)
@@ -175,7 +176,8 @@ class Translator:
         if self.outcome is not None:
             return b""
         if self._relay is not None:
-            return self._relay_units(self._relay, self._reader.close_units())
+            out = self._relay_units(self._relay, self._reader.close_units())
+            return out + self._missing_end(self._relay, out)
         try:
             events = self._reader.close()
         except PeerError as error:
@@ -212,6 +214,13 @@ class Translator:
         except PeerError as error:
             out.append(self.fail(fault_of(error)))
         return b"".join(out)
+
+    def _missing_end(self, relay: Relay, out: bytes) -> bytes:
+        """Return the last word that a peer left out: it told the finish of its answer, and was gone."""
+        if not isinstance(self.outcome, Finish) or not relay.follows:
+            return b""
+        blank = b"" if not out or out.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")) else b"\n\n"
+        return blank + self._last_word if self._last_word else b""
 
     def _pass(self, relay: Relay, raw: bytes, events: list[Event]) -> bytes:
         """Relay one unit of a same-dialect stream."""

@@ -51,6 +51,7 @@ class Dialect:
     name: DialectName
     path: str  # of its requests, behind a server's base URL
     keep_alive: bytes  # what may stand between events to show that a stream lives
+    last_word: bytes  # what follows the finish of an answer; empty if that is itself the last
     # Fields that hold the conversation: a same-dialect relay rewrites these and nothing else.
     history_fields: tuple[str, ...]
     decode_request: DecodeRequest

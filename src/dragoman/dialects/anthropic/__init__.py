@@ -6,13 +6,14 @@ from dragoman.dialects.anthropic.answer import encode_body
 from dragoman.dialects.anthropic.faults import decode_fault, encode_fault
 from dragoman.dialects.anthropic.reader import MessagesReader
 from dragoman.dialects.anthropic.request import decode_request, encode_request
-from dragoman.dialects.anthropic.writer import KEEP_ALIVE, MessagesWriter
+from dragoman.dialects.anthropic.writer import KEEP_ALIVE, MESSAGE_STOP, MessagesWriter
 from dragoman.dialects.dialect import Dialect
 
 DIALECT: Final = Dialect(
     name="anthropic",
     path="/messages",
     keep_alive=KEEP_ALIVE,
+    last_word=MESSAGE_STOP,
     history_fields=("messages",),
     decode_request=decode_request,
     encode_request=encode_request,

@@ -72,7 +72,7 @@ _BLOCK_STOP: Final = (
 _MESSAGE_DELTA: Final = (
     b'event: message_delta\ndata: {"type":"message_delta","delta":%b,"usage":%b}\n\n'
 )
-_MESSAGE_STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+MESSAGE_STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 KEEP_ALIVE: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _ERROR: Final = b"event: error\ndata: %b\n\n"
 
@@ -311,7 +311,7 @@ class MessagesWriter:
         if ending.stop_details is not None:
             delta["stop_details"] = ending.stop_details
         usage = encode(usage_of(self._usage, self._exchange))
-        return _MESSAGE_DELTA % (encode(delta), usage) + _MESSAGE_STOP
+        return _MESSAGE_DELTA % (encode(delta), usage) + MESSAGE_STOP
 
     def _fail(self, event: Fault) -> bytes:
         """Tell a failure.  Text and thinking are closed; a half call must never look whole."""
@@ -319,5 +319,5 @@ class MessagesWriter:
         closed = b"" if in_call else self._close()
         tail = b""
         if self._exchange.rendering.stream_error_tail == "message_stop":
-            tail = _MESSAGE_STOP
+            tail = MESSAGE_STOP
         return closed + _ERROR % error_event(event) + tail

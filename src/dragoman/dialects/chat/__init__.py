@@ -5,7 +5,7 @@ from typing import Final
 from dragoman.dialects.chat.body import encode_body
 from dragoman.dialects.chat.reader import ChatReader
 from dragoman.dialects.chat.request import decode_request, encode_request
-from dragoman.dialects.chat.writer import KEEP_ALIVE, ChatWriter
+from dragoman.dialects.chat.writer import DONE, KEEP_ALIVE, ChatWriter
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.openai_errors import decode_fault, encode_fault
 
@@ -13,6 +13,7 @@ DIALECT: Final = Dialect(
     name="chat",
     path="/chat/completions",
     keep_alive=KEEP_ALIVE,
+    last_word=DONE,
     history_fields=("messages",),
     decode_request=decode_request,
     encode_request=encode_request,

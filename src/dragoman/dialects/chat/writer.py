@@ -48,7 +48,7 @@ CallShape: TypeAlias = Literal["function", "custom", "wrapped"]
 _encode: Final = msgspec.json.Encoder().encode
 # What follows the delta of a chunk that does not end the answer.
 _TAIL: Final = b',"finish_reason":null}]}\n\n'
-_DONE: Final = b"data: [DONE]\n\n"
+DONE: Final = b"data: [DONE]\n\n"
 # One line only: a blank line after a comment makes some clients see an empty event.
 KEEP_ALIVE: Final = b": keep-alive\n"
 # A field in which an upstream's chunk tells reasoning, seen in the chunk's bytes.
@@ -183,7 +183,7 @@ class ChatWriter:
             case Finish():
                 return self._finish(event)
             case Fault():
-                return b"data: %b\n\n%b" % (encode_error(event), _DONE)
+                return b"data: %b\n\n%b" % (encode_error(event), DONE)
             case Ping():
                 return KEEP_ALIVE
             case Loss():
@@ -326,4 +326,4 @@ class ChatWriter:
         request = self._exchange.request
         if self._usage is not None and (request is None or request.include_usage):
             out += b'%b],"usage":%b}\n\n' % (self._whole_head, _encode(write_usage(self._usage)))
-        return out + _DONE
+        return out + DONE

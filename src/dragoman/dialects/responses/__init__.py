@@ -13,6 +13,7 @@ DIALECT: Final = Dialect(
     name="responses",
     path="/responses",
     keep_alive=KEEP_ALIVE,
+    last_word=b"",
     history_fields=("instructions", "input"),
     decode_request=decode_request,
     encode_request=encode_request,
