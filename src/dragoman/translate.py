@@ -50,7 +50,7 @@ _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
 CALL_KINDS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 # What may come before an answer has said anything, and of a failed one instead of it.
-_PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
+PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
 
 
 class TranslatedBody(Struct, frozen=True):
@@ -249,7 +249,7 @@ class Translator:
         send = self._send
         out: list[bytes] = []
         if not self.begun:
-            self.begun = any(type(event) not in _PRELUDE for event in events)
+            self.begun = any(type(event) not in PRELUDE for event in events)
         try:
             for event in events:
                 if type(event) in _NOTED:

@@ -23,6 +23,7 @@ from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.responses_state import complete_response_of
 from dragoman.gateway.routing import Choice, Hop
 from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.telling import Telling
 from dragoman.gateway.upstream import fault_of_transport
 from dragoman.requests import ClientRequest, TranslatedRequest, fault_of_request, write_request
 from dragoman.toolcalls.stage import Stage
@@ -169,8 +170,7 @@ class Pump:
                 return Failure(flight.stopped, elsewhere=False)
             delay = _delay(hop, answer, attempt)
             if delay is None:
-                told = upstream_fault(answer, hop, job.choice.route, self._runtime.logger.redact)
-                return Failure(told, elsewhere=answer.kind in _LOCAL)
+                return Failure(self._told(answer, hop), elsewhere=answer.kind in _LOCAL)
             attempt += 1
             job.retries += 1
             await flight.pause(delay)
@@ -330,9 +330,15 @@ class Pump:
             model=hop.model,
             native_format=hop.native_format,
             stop=written.stop,
-            watchers=self._watchers(hop),
+            watchers=(*self._watchers(hop), Telling(lambda fault: self._told(fault, hop))),
             **self._options(hop),
         )
+
+    def _told(self, fault: Fault, hop: Hop) -> Fault:
+        """Return a failure as it may be told; one of the gateway's own is told as it is."""
+        if fault == self._flight.stopped:
+            return fault
+        return upstream_fault(fault, hop, self._job.choice.route, self._runtime.logger.redact)
 
     def _watchers(self, hop: Hop) -> Sequence[Stage]:
         """Return who remembers reasoning for a client that does not send it back."""
