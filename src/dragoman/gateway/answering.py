@@ -11,13 +11,15 @@ from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
 from dragoman.gateway.flight import Flight
 from dragoman.gateway.guards import find_loop, loop_fault, with_note
+from dragoman.gateway.job import Job
 from dragoman.gateway.keys import Admission
 from dragoman.gateway.overrides import apply
-from dragoman.gateway.pump import Job, Pump
+from dragoman.gateway.pump import Pump
 from dragoman.gateway.replies import refused
 from dragoman.gateway.routing import Choice, Question
 from dragoman.requests import ClientRequest, read_request
 from dragoman.translate import Translator
+from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import ImagePart, Request, ToolResultPart
@@ -27,25 +29,59 @@ _THINKS: Final = frozenset({"auto", "budget", "effort"})
 
 async def answer(call: Call) -> web.StreamResponse:
     """Answer a client's request."""
-    client, previous = await read_client(call)
-    request = client.request
+    # The request itself is held by its job alone, which lets it go: this frame lasts as long as the answer.
+    accepted = _accept(call, *await read_client(call))
+    if isinstance(accepted, Fault):
+        return refused(call, accepted)
+    job, admission = accepted
+    call.job = job
+    watch = call.runtime.watch
+    watch.add(job.flight)
+    try:
+        return await Pump(job, call.runtime).run()
+    finally:
+        watch.remove(job.flight)
+        if admission is not None:
+            _leave(call, admission)
+
+
+def _accept(
+    call: Call, client: ClientRequest, previous: str
+) -> tuple[Job, Admission | None] | Fault:
+    """Return what is to be done for a request, and what its key is charged; or why it is refused."""
+    asked = client.request
     holder = call.holder
-    fault = None if holder is None else holder.may_use(request.model)
+    fault = None if holder is None else holder.may_use(asked.model)
     if fault is not None:
-        return refused(call, fault)
-    estimate = call.runtime.calibration.estimate(request.model, request)
-    choice = choose(call, request, estimate)
+        return fault
+    guess = estimate_tokens(asked)
+    estimate = call.runtime.calibration.corrected(asked.model, guess)
+    choice = choose(call, asked, estimate)
     if isinstance(choice, Fault):
-        return refused(call, choice)
+        return choice
+    request, warnings = _guarded(call, apply(choice.route.params, asked))
+    if isinstance(request, Fault):
+        return request
     now = asyncio.get_running_loop().time()
     admission = None if holder is None else holder.enter(now, estimate)
     if isinstance(admission, Fault):
-        return refused(call, admission)
-    try:
-        return await _fly(call, client, choice, estimate, previous)
-    finally:
-        if admission is not None:
-            _leave(call, admission)
+        return admission
+    job = Job(
+        plan=call.plan,
+        request_id=call.id,
+        owner=call.owner,
+        client=client,
+        request=request,
+        previous=previous,
+        headers=call.http.headers,
+        choice=choice,
+        guess=guess,
+        estimate=estimate,
+        warnings=warnings,
+        cors=call.cors,
+        flight=Flight(call.http, call.plan.settings.server, dialect(call.dialect).keep_alive),
+    )
+    return job, admission
 
 
 async def read_client(call: Call) -> tuple[ClientRequest, str]:
@@ -110,37 +146,6 @@ def _has_images(request: Request) -> bool:
     return False
 
 
-async def _fly(
-    call: Call, client: ClientRequest, choice: Choice, estimate: int, previous: str
-) -> web.StreamResponse:
-    plan, runtime = call.plan, call.runtime
-    request, warnings = _guarded(call, apply(choice.route.params, client.request))
-    if isinstance(request, Fault):
-        return refused(call, request)
-    server = plan.settings.server
-    flight = Flight(call.http, server, dialect(call.dialect).keep_alive)
-    job = Job(
-        plan=plan,
-        request_id=call.id,
-        owner=call.owner,
-        client=client,
-        request=request,
-        previous=previous,
-        headers=call.http.headers,
-        choice=choice,
-        estimate=estimate,
-        warnings=warnings,
-        cors=call.cors,
-        flight=flight,
-    )
-    call.job = job
-    runtime.watch.add(flight)
-    try:
-        return await Pump(job, runtime).run()
-    finally:
-        runtime.watch.remove(flight)
-
-
 def _guarded(call: Call, request: Request) -> tuple[Request | Fault, tuple[Loss, ...]]:
     """Look for a client whose tools go round in circles."""
     guards = call.plan.settings.guards
@@ -163,7 +168,7 @@ def _leave(call: Call, admission: Admission) -> None:
         admission.leave()
         return
     admission.leave(usage.prompt + usage.output)
-    call.runtime.calibration.learn(job.request.model, job.client.request, usage.prompt)
+    call.runtime.calibration.learn(job.request.model, job.guess, usage.prompt)
 
 
 async def break_off(job: Job, fault: Fault) -> web.StreamResponse:

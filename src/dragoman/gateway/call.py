@@ -17,7 +17,7 @@ from dragoman.turn.events import Fault, Finish
 from dragoman.turn.request import DialectName
 
 if TYPE_CHECKING:
-    from dragoman.gateway.pump import Job
+    from dragoman.gateway.job import Job
 
 
 class Call:

@@ -46,13 +46,17 @@ class Calibration:
 
     def estimate(self, model: str, request: Request) -> int:
         """Return about how many input tokens a request has for a model: never 0."""
-        return max(1, math.ceil(estimate_tokens(request) * self.ratio(model)))
+        return self.corrected(model, estimate_tokens(request))
 
-    def learn(self, model: str, request: Request, reported: int) -> None:
+    def corrected(self, model: str, estimated: int) -> int:
+        """Return about how many tokens a model counts where so many are estimated: never 0."""
+        return max(1, math.ceil(estimated * self.ratio(model)))
+
+    def learn(self, model: str, estimated: int, reported: int) -> None:
         """Take in how many input tokens, cached ones included, an upstream reported for a request."""
         if reported <= 0:
             return
-        seen = min(_MOST, max(_LEAST, reported / estimate_tokens(request)))
+        seen = min(_MOST, max(_LEAST, reported / estimated))
         ratio = self.ratio(model)
         self._ratios[model] = ratio + _WEIGHT * (seen - ratio)
         self._ratios.move_to_end(model)

@@ -16,16 +16,16 @@ from dragoman.dialects import dialect
 from dragoman.dialects.anthropic.billing import strip_billing_body
 from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
 from dragoman.exchange import Rendering
-from dragoman.gateway.flight import Flight
-from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
+from dragoman.gateway.job import Job
+from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.replies import fault_response, upstream_fault
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.responses_state import complete_response_of
-from dragoman.gateway.routing import Choice, Hop
+from dragoman.gateway.routing import Hop
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.telling import Telling
 from dragoman.gateway.upstream import fault_of_transport
-from dragoman.requests import ClientRequest, TranslatedRequest, fault_of_request, write_request
+from dragoman.requests import ClientRequest, fault_of_request, write_request
 from dragoman.toolcalls.stage import Stage
 from dragoman.translate import (
     CALL_KINDS,
@@ -35,8 +35,7 @@ from dragoman.translate import (
     translate_body,
 )
 from dragoman.transport import Reply, TransportFailed
-from dragoman.turn.events import Fault, FaultKind, Finish, Usage
-from dragoman.turn.loss import Loss
+from dragoman.turn.events import Fault, FaultKind, Finish
 from dragoman.turn.request import Request
 
 # Failures that another attempt at the same upstream may not meet.
@@ -60,54 +59,6 @@ _FIRST_DELAY: Final = 0.5  # seconds, doubled with each attempt
 _LONGEST_DELAY: Final = 8.0
 
 
-class Job:
-    """One request: what the pump must know of it, and what became of it."""
-
-    def __init__(  # noqa: PLR0913 -- each is known from another place
-        self,
-        *,
-        plan: Plan,
-        request_id: str,
-        owner: str,
-        client: ClientRequest,
-        request: Request,
-        previous: str,
-        headers: Mapping[str, str],
-        choice: Choice,
-        estimate: int,
-        warnings: tuple[Loss, ...],
-        cors: Mapping[str, str],
-        flight: Flight,
-    ) -> None:
-        self.plan = plan
-        self.request_id = request_id
-        self.owner = owner  # whose request it is
-        self.client = client
-        self.previous = previous  # Responses: the kept answer that the request goes on from
-        self.warnings = warnings  # of guards
-        self.cors = cors  # what lets a page read the answer
-        self.request = request  # what to say upstream: the client's, after guards and overrides
-        self.headers = headers  # the client's
-        self.choice = choice
-        self.estimate = estimate
-        self.flight = flight
-        self.dialect = client.request.dialect
-        # What became of it.
-        self.hop: Hop = choice.hops[0]
-        self.retries = 0
-        self.upstream_id = ""  # how the upstream calls this request
-        self.request_losses: tuple[Loss, ...] = ()
-        self.answer_losses: Sequence[Loss] = ()
-        self.usage: Usage | None = None
-        self.outcome: Finish | Fault | None = None
-        self.calls: list[str] = []
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        """What was not carried, either way, so far."""
-        return (*self.warnings, *self.request_losses, *self.answer_losses)
-
-
 class Failure(Struct, frozen=True):
     """An upstream did not answer."""
 
@@ -122,6 +73,9 @@ class Pump:
         self._job = job
         self._runtime = runtime
         self._flight = job.flight
+        # What the present upstream is sent: kept here alone, to be let go once it answers.
+        self._body = b""
+        self._stop: tuple[str, ...] = ()  # sequences that it cannot match itself
 
     async def run(self) -> web.StreamResponse:
         """Ask each upstream in turn until one answers; tell the client why if none does."""
@@ -156,14 +110,14 @@ class Pump:
     async def _ask(self, hop: Hop) -> web.StreamResponse | Failure:
         """Ask one upstream, again if its failure may pass."""
         try:
-            written = self._write_for(hop)
+            self._write_for(hop)
         except (Malformed, Untranslatable, TooLarge) as error:
             return Failure(fault_of_request(error), elsewhere=True)
         job, flight = self._job, self._flight
         flight.headers = self._head()
         attempt = 0
         while True:
-            answer = await self._observed(hop, written)
+            answer = await self._observed(hop)
             if not isinstance(answer, Fault):
                 return answer
             if flight.stopped is not None:
@@ -175,12 +129,12 @@ class Pump:
             job.retries += 1
             await flight.pause(delay)
 
-    async def _observed(self, hop: Hop, written: TranslatedRequest) -> web.StreamResponse | Fault:
+    async def _observed(self, hop: Hop) -> web.StreamResponse | Fault:
         """Make one attempt, and note how the upstream fares."""
         health = self._runtime.health(hop)
         health.started(asyncio.get_running_loop().time())
         try:
-            answer = await self._attempt(hop, written)
+            answer = await self._attempt(hop)
         except BaseException:
             health.abandoned()  # its client left
             raise
@@ -195,7 +149,7 @@ class Pump:
             health.abandoned()  # the request was at fault: nothing is learned from that
         return answer
 
-    def _write_for(self, hop: Hop) -> TranslatedRequest:
+    def _write_for(self, hop: Hop) -> None:
         job = self._job
         route = job.choice.route
         memory = self._runtime.memory
@@ -213,7 +167,8 @@ class Pump:
             limits=job.plan.settings.server.limits,
         )
         job.request_losses = written.losses
-        return structs.replace(written, body=extra_fields(hop, route, written.body))
+        self._body = extra_fields(hop, route, written.body)
+        self._stop = written.stop
 
     def _client_for(self, hop: Hop) -> ClientRequest:
         """Return what the client said, without a line that only one vendor has a use for."""
@@ -224,20 +179,20 @@ class Pump:
         body = strip_billing_body(client.body) if self._job.dialect == "anthropic" else client.body
         return client if body is client.body else structs.replace(client, body=body)
 
-    async def _attempt(self, hop: Hop, written: TranslatedRequest) -> web.StreamResponse | Fault:
+    async def _attempt(self, hop: Hop) -> web.StreamResponse | Fault:
         """Return the client's answer, or why there is none of which it has seen anything."""
         job, flight = self._job, self._flight
         translator: Translator | None = None
         try:
             async with asyncio.timeout(None) as scope:
                 flight.expect(scope, hop.timeouts, streams=job.request.stream)
-                async with await self._open(hop, written.body) as reply:
+                async with await self._open(hop) as reply:
                     job.upstream_id = _id_of(reply.headers)
                     if not 200 <= reply.status < 300:
                         return await _refusal(reply, hop)
                     if not job.request.stream:
-                        return await self._whole(reply, hop, written)
-                    translator = self._translator(hop, written)
+                        return await self._whole(reply, hop)
+                    translator = self._translator(hop)
                     held = await self._first(reply, translator)
                     if translator.begun:
                         await self._stream(reply, translator, held)
@@ -253,23 +208,21 @@ class Pump:
         await self._finish(translator, translator.fail(fault))
         return await flight.end()
 
-    async def _open(self, hop: Hop, body: bytes) -> Reply:
+    async def _open(self, hop: Hop) -> Reply:
         job = self._job
         same = hop.upstream.dialect == job.dialect
         return await self._runtime.connector.open(
             "POST",
             job.plan.url(hop.upstream_name),
             headers=upstream_headers(hop, job.choice.route, job.headers, same_dialect=same),
-            body=body,
+            body=self._body,
             connect_seconds=hop.timeouts.connect,
             tls=job.plan.tls(hop.upstream_name),
         )
 
     # --- a complete answer ---------------------------------------------------------------------------
 
-    async def _whole(
-        self, reply: Reply, hop: Hop, written: TranslatedRequest
-    ) -> web.StreamResponse | Fault:
+    async def _whole(self, reply: Reply, hop: Hop) -> web.StreamResponse | Fault:
         job, flight = self._job, self._flight
         limits = job.plan.settings.server.limits
         body = await reply.read_all(limits.max_response_bytes, flight.heard)
@@ -282,10 +235,10 @@ class Pump:
             target=job.dialect,
             model=hop.model,
             native_format=hop.native_format,
-            stop=written.stop,
+            stop=self._stop,
             request_id=job.request_id,
             watchers=self._watchers(hop),
-            **self._options(hop),
+            **self._options(hop, job.request),
         )
         answer = translated.answer
         if answer.fault is not None:
@@ -302,12 +255,12 @@ class Pump:
 
     # --- a stream ------------------------------------------------------------------------------------
 
-    def _options(self, hop: Hop) -> ExchangeOptions:
+    def _options(self, hop: Hop, request: Request) -> ExchangeOptions:
         job = self._job
         route, server = job.choice.route, job.plan.settings.server
         return ExchangeOptions(
             profile=hop.profile,
-            request=job.request,
+            request=request,
             previous_id=job.previous,
             seed=job.request_id,
             created=int(time.time()),
@@ -323,15 +276,15 @@ class Pump:
             limits=server.limits,
         )
 
-    def _translator(self, hop: Hop, written: TranslatedRequest) -> Translator:
+    def _translator(self, hop: Hop) -> Translator:
         return Translator(
             source=hop.upstream.dialect,
             target=self._job.dialect,
             model=hop.model,
             native_format=hop.native_format,
-            stop=written.stop,
+            stop=self._stop,
             watchers=(*self._watchers(hop), Telling(lambda fault: self._told(fault, hop))),
-            **self._options(hop),
+            **self._options(hop, self._job.request.outline()),
         )
 
     def _told(self, fault: Fault, hop: Hop) -> Fault:
@@ -359,6 +312,8 @@ class Pump:
         flight = self._flight
         flight.first_content = flight.last_read
         self._job.answer_losses = translator.losses
+        self._body = b""
+        self._job.forget(body=not self._keeps)
         flight.headers = self._head()
         await flight.open()
         out = held

@@ -6,6 +6,7 @@ reports one.  Bytes of text over four, a little for each turn and tool, somethin
 
 from typing import Final
 
+from dragoman.turn.known import made_once
 from dragoman.turn.request import (
     AudioPart,
     Base64Source,
@@ -20,6 +21,7 @@ from dragoman.turn.request import (
     ServerToolPart,
     TextPart,
     TextSource,
+    Tool,
     ToolCallPart,
     ToolResultPart,
 )
@@ -36,14 +38,25 @@ _FILE_BYTES_PER_TOKEN: Final = 300
 
 def estimate_tokens(request: Request) -> int:
     """Return about how many input tokens `request` has: never 0."""
-    total = sum(_text(part.text) for part in request.system)
+    total = _tools(request.tools, None)
+    for text in request.system:
+        total += _text(text.text)
     for turn in request.turns:
-        total += _PER_TURN + sum(_part(part) for part in turn.parts)
-    for tool in request.tools:
+        total += _PER_TURN
+        for part in turn.parts:
+            # Most parts are text.
+            total += _text(part.text) if type(part) is TextPart else _part(part)
+    return max(1, round(total))
+
+
+@made_once
+def _tools(tools: tuple[Tool, ...], _target: None) -> float:
+    total = 0.0
+    for tool in tools:
         total += _PER_TOOL + _text(tool.name) + _text(tool.description)
         if tool.schema is not None:
             total += len(tool.schema) / _SCHEMA_BYTES_PER_TOKEN
-    return max(1, round(total))
+    return total
 
 
 def _text(text: str) -> float:
@@ -55,14 +68,14 @@ def _text(text: str) -> float:
 
 def _part(part: Part) -> float:
     match part:
+        case ToolCallPart(name=name, arguments=arguments):
+            return _PER_TURN + _text(name) + _text(arguments)
+        case ToolResultPart(parts=parts) | SearchResultPart(parts=parts):
+            return _PER_TURN + sum([_part(inner) for inner in parts])
         case TextPart(text=text) | RefusalPart(text=text) | OpaquePart(text=text):
             return _text(text)
         case ReasoningPart():
             return _text(part.text)
-        case ToolCallPart(name=name, arguments=arguments):
-            return _PER_TURN + _text(name) + _text(arguments)
-        case ToolResultPart(parts=parts) | SearchResultPart(parts=parts):
-            return _PER_TURN + sum(_part(inner) for inner in parts)
         case ImagePart():
             return _PER_IMAGE
         case DocumentPart():

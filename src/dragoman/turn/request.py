@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.turn.loss import Loss
@@ -275,6 +275,21 @@ class Request(Struct, frozen=True, kw_only=True):
     def has_calls(self) -> bool:
         """The history holds calls of tools."""
         return any(isinstance(part, ToolCallPart) for turn in self.turns for part in turn.parts)
+
+    def outline(self) -> "Request":
+        """Return what must be known of a request while it is answered; of its history, the ids of calls.
+
+        An answer may go on for long, and a conversation is large.
+        """
+        calls = tuple(ToolCallPart(one, "", "") for one in self.call_ids)
+        return structs.replace(
+            self,
+            system=(),
+            turns=(Turn(ASSISTANT, calls),) if calls else (),
+            format=OutputFormat(),
+            metadata=None,
+            extensions={},
+        )
 
 
 def joined_text(parts: Sequence[Part], separator: str = "\n\n") -> str:

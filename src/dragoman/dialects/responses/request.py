@@ -3,7 +3,7 @@
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from dragoman.dialects.decoding import check_size, decode
 from dragoman.dialects.responses.history import History
@@ -36,6 +36,12 @@ class ResponsesRequest(Request, frozen=True, kw_only=True):
     """A request whose settings are repeated in its answer."""
 
     settings: dict[str, Raw] = {}  # every field but the history, as the client wrote it
+
+    def outline(self) -> Request:
+        """Return what must be known of a request while it is answered."""
+        # As they are, the settings hold on to the bytes of the whole request.
+        copied = {name: raw.copy() for name, raw in self.settings.items()}
+        return structs.replace(super().outline(), settings=copied)
 
 
 def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> Request:

@@ -1,0 +1,69 @@
+"""One request as the pump knows it: what is to be done, and what became of it."""
+
+from collections.abc import Mapping, Sequence
+
+from dragoman.gateway.flight import Flight
+from dragoman.gateway.plan import Plan
+from dragoman.gateway.routing import Choice, Hop
+from dragoman.requests import ClientRequest
+from dragoman.turn.events import Fault, Finish, Usage
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import Request
+
+
+class Job:
+    """One request: what the pump must know of it, and what became of it."""
+
+    def __init__(  # noqa: PLR0913 -- each is known from another place
+        self,
+        *,
+        plan: Plan,
+        request_id: str,
+        owner: str,
+        client: ClientRequest,
+        request: Request,
+        previous: str,
+        headers: Mapping[str, str],
+        choice: Choice,
+        guess: int,
+        estimate: int,
+        warnings: tuple[Loss, ...],
+        cors: Mapping[str, str],
+        flight: Flight,
+    ) -> None:
+        self.plan = plan
+        self.request_id = request_id
+        self.owner = owner  # whose request it is
+        self.client = client
+        self.previous = previous  # Responses: the kept answer that the request goes on from
+        self.warnings = warnings  # of guards
+        self.cors = cors  # what lets a page read the answer
+        self.request = request  # what to say upstream: the client's, after guards and overrides
+        self.headers = headers  # the client's
+        self.choice = choice
+        self.guess = guess  # tokens of the request, before reports about its model correct it
+        self.estimate = estimate  # after
+        self.flight = flight
+        self.dialect = client.request.dialect
+        # What became of it.
+        self.hop: Hop = choice.hops[0]
+        self.retries = 0
+        self.upstream_id = ""  # how the upstream calls this request
+        self.request_losses: tuple[Loss, ...] = ()
+        self.answer_losses: Sequence[Loss] = ()
+        self.usage: Usage | None = None
+        self.outcome: Finish | Fault | None = None
+        self.calls: list[str] = []
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What was not carried, either way, so far."""
+        return (*self.warnings, *self.request_losses, *self.answer_losses)
+
+    def forget(self, *, body: bool) -> None:
+        """Let go of what was asked, once the answer has begun: it may go on for long.
+
+        `body`: the bytes of the request too, which nobody will keep.
+        """
+        self.request = self.request.outline()
+        self.client = ClientRequest(b"" if body else self.client.body, self.request)
