@@ -20,6 +20,7 @@ from dragoman.turn.request import DialectName, Request
 
 SSE: Final = "text/event-stream; charset=utf-8"
 JSON: Final = "application/json"
+_PAGE: Final = b"<html><body><h1>Error %d</h1>The simulator's proxy.</body></html>\n"
 _MOST_SINGLE: Final = 1_000_000  # bytes that get a write of their own
 
 
@@ -94,10 +95,13 @@ def send(play: Play) -> Answer:
     headers = request_ids(play.asked.id)
     if how.retry_after and how.error:
         headers["retry-after"] = how.retry_after
+    if how.empty:
+        return Answer(headers={**headers, "content-type": SSE if how.stream else JSON}, writes=())
     if how.error:
         body = voices.error(play.asked.request.dialect, how.error, request_id=play.asked.id)
+        body = _PAGE % how.error if how.error_page else body
         status = 200 if how.error_in_ok else how.error
-        headers["content-type"] = JSON
+        headers["content-type"] = "text/html" if how.error_page else JSON
         return _stopped(
             Answer(status=status, headers=headers, writes=[body], length=len(body)), how
         )

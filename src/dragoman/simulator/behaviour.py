@@ -64,7 +64,8 @@ def plausible_call(asked: Asked, tool: Tool, number: int) -> Call:
         schema: Json = msgspec.json.decode(tool.schema) if tool.schema is not None else {}
         if isinstance(schema, dict):
             schema.setdefault("type", "object")
-        arguments = _json(sample(schema, name=tool.name, variant=number))
+        value = sample(schema, name=tool.name, variant=number)
+        arguments = _json(value if isinstance(value, dict) else {})
     return Call(
         id=call_id(asked, number),
         name=tool.name,

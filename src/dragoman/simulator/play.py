@@ -69,6 +69,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
     stream: bool = False
     error: int = 0  # answer with this HTTP status and the dialect's error body
     error_in_ok: bool = False  # the error body, but with status 200
+    error_page: bool = False  # a page of HTML in place of the error body, as proxies send it
+    empty: bool = False  # no body at all
     retry_after: str = ""
     writes: Literal["event", "all", "byte"] = "event"
     batch: int = 1  # events of one write

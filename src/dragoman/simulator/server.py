@@ -15,7 +15,7 @@ from dragoman.errors import ConfigError, DragomanError, TooLarge
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import catalogue, counting
 from dragoman.simulator.answer import JSON, Answer, answer, read, refusal, seed_of
-from dragoman.simulator.delivery import Clock, deliver
+from dragoman.simulator.delivery import Deliveries
 from dragoman.simulator.exchanges import Exchange, Exchanges
 from dragoman.simulator.memory import Memory
 from dragoman.simulator.play import Fields
@@ -51,7 +51,7 @@ class Simulator:
         self.exchanges = Exchanges()
         self._script = load_script(script) if isinstance(script, Path) else script
         self._memory = Memory()
-        self._clock = Clock()
+        self._deliveries = Deliveries(self.exchanges)
         self._runner: web.AppRunner | None = None
 
     @property
@@ -94,8 +94,8 @@ class Simulator:
         self._runner = runner
 
     async def close(self) -> None:
-        """Stop serving; answers that wait for something are given up."""
-        self._clock.close()
+        """Stop serving; answers that are under way are given up."""
+        self._deliveries.cancel()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -145,7 +145,7 @@ class Simulator:
                 made = make(request, body)
             except DragomanError as error:
                 made = refusal(spoken, error, seed_of(spoken, body))
-            return await deliver(request, made, exchange, self.exchanges, self._clock)
+            return await self._deliveries.deliver(request, made, exchange)
 
         return serve
 

@@ -40,6 +40,31 @@ def test_error_body_with_status_200(dialect: str) -> None:
 
 
 @each_dialect
+def test_error_may_be_a_page_of_a_proxy(dialect: str) -> None:
+    got = ask(dialect, question(dialect, "plain+error-page:502"))
+
+    assert (502, "text/html") == (got.status, got.headers["content-type"])
+    assert b"<h1>Error 502</h1>" in got.body
+
+
+@each_dialect
+@pytest.mark.parametrize("stream", [True, False])
+def test_body_may_be_empty(dialect: str, stream: bool) -> None:
+    got = ask(dialect, question(dialect, "plain+empty", stream=stream))
+
+    assert (200, b"", None) == (got.status, got.body, got.error)
+
+
+@each_dialect
+def test_error_may_be_all_that_a_stream_holds(dialect: str) -> None:
+    got = ask(dialect, question(dialect, "plain+error-first:429"))
+
+    assert 200 == got.status
+    assert b"rate limit" in got.body
+    assert "failure" == check(dialect, got.body).ended
+
+
+@each_dialect
 def test_fault_may_happen_to_the_first_requests_only(dialect: str) -> None:
     async def run() -> list[int]:
         async with Simulator() as sim:

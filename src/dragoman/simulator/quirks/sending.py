@@ -28,6 +28,19 @@ def _error_200(play: Play, _value: str) -> Play:
     return _sent(play, lambda one: structs.replace(one, error=one.error or 500, error_in_ok=True))
 
 
+def _error_page(play: Play, value: str) -> Play:
+    return _sent(play, lambda one: structs.replace(one, error=int(value), error_page=True))
+
+
+def _error_first(play: Play, value: str) -> Play:
+    status = int(value or 500)
+    return with_edit(play, lambda _frames, play: voices.failure(play, status))
+
+
+def _empty(play: Play, _value: str) -> Play:
+    return _sent(play, lambda one: structs.replace(one, empty=True))
+
+
 def _error_in(play: Play, value: str) -> Play:
     status = int(value or 500)
 
@@ -84,7 +97,24 @@ ROWS: Final = (
         fault=True,
         bounds=_STATUS,
     ),
+    Quirk(
+        "error-page",
+        "STATUS",
+        "the same, but the body is a page of HTML",
+        _error_page,
+        fault=True,
+        bounds=_STATUS,
+    ),
+    Quirk("empty", "", "HTTP status 200 and no body", _empty, fault=True),
     Quirk("error-200", "", "an error body with HTTP status 200", _error_200, fault=True),
+    Quirk(
+        "error-first",
+        "[STATUS]",
+        "an error is all that the stream holds",
+        _error_first,
+        fault=True,
+        bounds=_STATUS,
+    ),
     Quirk(
         "error-in",
         "[STATUS]",
