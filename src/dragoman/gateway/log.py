@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 
 from dragoman.gateway.config.settings import Log
 from dragoman.gateway.redaction import Secrets, redact
+from dragoman.gateway.reqids import is_request_id
 
 __all__ = ["Fact", "Level", "Logger", "RequestRecord", "Secrets", "redact"]
 
@@ -145,7 +146,9 @@ class Logger:
         secrets = self.secrets
         for name, value in facts.items():
             if isinstance(value, str):
-                if value:
+                if name == "id" and is_request_id(value):
+                    clean[name] = value  # ours, and another one on every line
+                elif value:
                     clean[name] = _shown(value, secrets)
             elif isinstance(value, tuple):
                 if value:
@@ -161,7 +164,7 @@ class Logger:
             "level": level,
             "event": event,
         }
-        self._write(msgspec.json.encode(line | {**facts, **line}).decode())
+        self._write(msgspec.json.encode({**line, **facts, **line}).decode())
 
     def _write_text(self, at: float, text: str) -> None:
         stamp = datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")

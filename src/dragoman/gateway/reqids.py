@@ -1,6 +1,7 @@
 """The id of a request, and the headers that every answer carries."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
@@ -8,6 +9,7 @@ from urllib.parse import quote
 from dragoman.ids import base62
 
 _LENGTH: Final = 24
+_OWN: Final = re.compile(rf"req_[0-9A-Za-z]{{{_LENGTH}}}")
 _MAX_WARNINGS_CHARS: Final = 1024  # some proxies refuse larger headers
 _MAX_VALUE_CHARS: Final = 256
 # Printable ASCII without the percent sign, which marks what was not.
@@ -18,6 +20,11 @@ def new_request_id() -> str:
     """Return an id that no other request has."""
     # Eight bits more than needed leave no digit visibly likelier than another.
     return "req_" + base62(int.from_bytes(os.urandom(19)), _LENGTH)
+
+
+def is_request_id(text: str) -> bool:
+    """Say whether a text may be an id that was made here."""
+    return _OWN.fullmatch(text) is not None
 
 
 def answer_headers(  # noqa: PLR0913 -- one for each header
