@@ -1,0 +1,1 @@
+"""The client: asks one server, strictly and within bounds."""

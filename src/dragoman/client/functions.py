@@ -1,0 +1,104 @@
+"""A Python function as a tool: its JSON schema from its annotations, its words from its docstring.
+
+Only the declaration is read.  Nothing is guessed: an argument without an annotation may be anything.
+"""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, Final, get_type_hints
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.errors import MisuseError
+
+# `name: what it is`, below a line that says `Args:`.
+_SECTION: Final = re.compile(r"^(?:args|arguments|parameters):\s*$", re.IGNORECASE)
+_ARGUMENT: Final = re.compile(r"^(?P<name>\*{0,2}\w+)(?:\s*\([^)]*\))?:\s*(?P<says>.*)$")
+_HEADING: Final = re.compile(r"^\w[\w ]*:\s*$")
+
+
+def description_of(function: Callable[..., object]) -> str:
+    """Return what the docstring says of the function, without its sections."""
+    says, _ = _read(function)
+    return says
+
+
+def schema_of(function: Callable[..., object]) -> Raw:
+    """Return the JSON schema of a function's arguments.
+
+    Raises:
+        MisuseError: an annotation has no JSON schema, or an argument has no name.
+    """
+    try:
+        hints = get_type_hints(function, include_extras=True)
+        parameters = inspect.signature(function).parameters
+    except (NameError, TypeError, ValueError) as error:
+        raise MisuseError(f"the arguments of `{_name(function)}` cannot be read: {error}") from None
+    _, says = _read(function)
+    types: list[tuple[str, Any]] = []
+    required: list[str] = []
+    defaults: dict[str, object] = {}
+    for name, parameter in parameters.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise MisuseError(f"`{_name(function)}`: `{name}` cannot be given by name")
+        types.append((name, hints.get(name, Any)))
+        if parameter.default is parameter.empty:
+            required.append(name)
+        else:
+            defaults[name] = parameter.default
+    schemas, definitions = _schemas(function, types)
+    properties = {}
+    for (name, _type), schema in zip(types, schemas, strict=True):
+        more: dict[str, object] = {}
+        if name in says and "description" not in schema:
+            more["description"] = says[name]
+        if name in defaults and _is_plain(defaults[name]):
+            more["default"] = defaults[name]
+        properties[name] = schema | more
+    found: dict[str, object] = {"type": "object", "properties": properties, "required": required}
+    if definitions:
+        found["$defs"] = definitions
+    return Raw(msgspec.json.encode(found))
+
+
+def _schemas(
+    function: Callable[..., object], types: list[tuple[str, Any]]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    try:
+        schemas, definitions = msgspec.json.schema_components(
+            [one for _name, one in types], ref_template="#/$defs/{name}"
+        )
+    except (TypeError, ValueError) as error:
+        why = str(error).partition("\n")[0]
+        raise MisuseError(f"an argument of `{_name(function)}` has no JSON schema: {why}") from None
+    return list(schemas), definitions
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _name(function: Callable[..., object]) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+def _read(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
+    """Return what a docstring says of a function, and of each argument."""
+    lines = (inspect.getdoc(function) or "").splitlines()
+    at = next((at for at, line in enumerate(lines) if _HEADING.match(line)), len(lines))
+    says = " ".join(" ".join(lines[:at]).split())
+    arguments: dict[str, str] = {}
+    begin = next((at for at, line in enumerate(lines) if _SECTION.match(line)), len(lines))
+    last = ""
+    for line in lines[begin + 1 :]:
+        if line and not line[0].isspace():
+            break
+        found = _ARGUMENT.match(line.strip())
+        if found:
+            last = found["name"].lstrip("*")
+            arguments[last] = found["says"]
+        elif last and line.strip():
+            arguments[last] = f"{arguments[last]} {line.strip()}".strip()
+    return says, arguments

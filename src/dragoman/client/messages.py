@@ -1,0 +1,234 @@
+"""Requests in few words.  What these return are the core's own types, good for every dialect.
+
+    request = ask(system("Be brief."), user("What is the weather in Rome?"), tools=[tool(get_weather)])
+
+Nothing here is changed afterwards: a conversation grows by making a longer one.
+"""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.client.functions import description_of, schema_of
+from dragoman.errors import MisuseError
+from dragoman.turn.events import BlockKind, Flavor
+from dragoman.turn.fold import Answer, Block
+from dragoman.turn.request import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    Base64Source,
+    ImagePart,
+    OpaquePart,
+    OpaqueState,
+    OutputFormat,
+    Part,
+    ReasoningPart,
+    ReasoningWish,
+    RefusalPart,
+    Request,
+    Sampling,
+    ServerToolPart,
+    TextPart,
+    Tool,
+    ToolCallPart,
+    ToolChoice,
+    ToolResultPart,
+    Turn,
+    UrlSource,
+)
+
+Schema: TypeAlias = Mapping[str, Any] | str | bytes  # a JSON schema: its fields, or its text
+Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+# The beginnings of the image files that all vendors take.
+_IMAGES: Final = (
+    (b"\x89PNG", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"RIFF", "image/webp"),
+)
+
+
+def system(text: str) -> Turn:
+    """Return an instruction; at the beginning of a conversation it becomes the system prompt."""
+    return Turn(SYSTEM, (TextPart(text),))
+
+
+def user(*parts: str | Part, images: Sequence[str | bytes] = ()) -> Turn:
+    """Return what a user says; an image is an address, or the bytes of a file.
+
+    Raises:
+        MisuseError: an image is of no known kind.
+    """
+    return Turn(USER, (*map(_part, parts), *map(_image, images)))
+
+
+def assistant(*parts: str | Part) -> Turn:
+    """Return what the model is to have said; for a real answer see `answer_turn`."""
+    return Turn(ASSISTANT, tuple(map(_part, parts)))
+
+
+def result(call_id: str, *parts: str | Part, is_error: bool = False) -> Turn:
+    """Return what a tool gave for a call; results of one answer's calls may follow one another."""
+    content = tuple(map(_part, parts))
+    return Turn(USER, (ToolResultPart(call_id, content, is_error),))  # type: ignore[arg-type]
+
+
+def answer_turn(answer: Answer) -> Turn:
+    """Return an answer as a turn of the conversation, calls and reasoning state included.
+
+    Raises:
+        MisuseError: the answer failed, or a call of it was cut: it must not be built upon.
+    """
+    if answer.fault is not None:
+        raise MisuseError(f"this answer failed: {answer.fault.message}")
+    return Turn(ASSISTANT, tuple(_said(block) for block in answer.blocks))
+
+
+def tool(
+    what: Callable[..., object] | str,
+    *,
+    description: str = "",
+    schema: Schema | None = None,
+    strict: bool | None = None,
+) -> Tool:
+    """Return a tool that the model may call: from a function, or from a name and a JSON schema.
+
+    A function is described by its docstring, and its arguments by their annotations.  It is never run.
+
+    Raises:
+        MisuseError: an annotation has no JSON schema, or the schema is no JSON object.
+    """
+    if isinstance(what, str):
+        return Tool(name=what, description=description, schema=_schema(schema), strict=strict)
+    return Tool(
+        name=what.__name__,
+        description=description or description_of(what),
+        schema=schema_of(what) if schema is None else _schema(schema),
+        strict=strict,
+    )
+
+
+def ask(  # noqa: PLR0913 -- what a request may say
+    *turns: Turn,
+    tools: Sequence[Tool] = (),
+    tool_choice: Literal["auto", "required", "none"] | str = "",  # noqa: PYI051 -- or a tool's name
+    parallel: bool | None = None,
+    model: str = "",
+    max_tokens: int | None = None,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    stop: Sequence[str] = (),
+    seed: int | None = None,
+    reasoning: Effort | ReasoningWish | None = None,
+    schema: Schema | None = None,
+) -> Request:
+    """Return a request.  `model` overrules the client's; `schema` is what the answer shall fit.
+
+    Raises:
+        MisuseError: `schema` is no JSON object.
+    """
+    first = next((at for at, turn in enumerate(turns) if turn.role is not SYSTEM), len(turns))
+    head = [part for turn in turns[:first] for part in turn.parts if isinstance(part, TextPart)]
+    return Request(
+        dialect="chat",  # a client sends it in its own
+        model=model,
+        system=tuple(head),
+        turns=tuple(turns[first:]),
+        tools=tuple(tools),
+        tool_choice=_choice(tool_choice),
+        parallel=parallel,
+        max_output=max_tokens,
+        sampling=Sampling(temperature=temperature, top_p=top_p, seed=seed),
+        stop=tuple(stop),
+        reasoning=_wish(reasoning),
+        format=_format(schema),
+    )
+
+
+def _choice(choice: str) -> ToolChoice | None:
+    match choice:
+        case "":
+            return None
+        case "auto" | "required" | "none":
+            return ToolChoice(choice)
+        case name:
+            return ToolChoice("tool", name)
+
+
+def _wish(reasoning: Effort | ReasoningWish | None) -> ReasoningWish:
+    match reasoning:
+        case None:
+            return ReasoningWish()
+        case "off":
+            return ReasoningWish(mode="off")
+        case ReasoningWish():
+            return reasoning
+        case effort:
+            return ReasoningWish(mode="auto", effort=effort)
+
+
+def _format(schema: Schema | None) -> OutputFormat:
+    if schema is None:
+        return OutputFormat()
+    return OutputFormat(kind="json_schema", name="answer", schema=_schema(schema))
+
+
+def _schema(schema: Schema | None) -> Raw | None:
+    """Return a schema as JSON text; text that is given stays as it is."""
+    if schema is None:
+        return None
+    try:
+        if isinstance(schema, str | bytes):
+            text = schema.encode() if isinstance(schema, str) else schema
+            given = msgspec.json.decode(text)
+        else:
+            given, text = schema, msgspec.json.encode(dict(schema))
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise MisuseError(f"a schema that is no JSON: {error}") from None
+    if not isinstance(given, Mapping):
+        raise MisuseError("a schema is a JSON object")
+    return Raw(text)
+
+
+def _part(part: str | Part) -> Part:
+    return TextPart(part) if isinstance(part, str) else part
+
+
+def _image(image: str | bytes) -> ImagePart:
+    if isinstance(image, str):
+        return ImagePart(UrlSource(image))
+    kind = next((kind for start, kind in _IMAGES if image.startswith(start)), None)
+    if kind is None:
+        raise MisuseError("an image that is neither PNG, JPEG, GIF nor WebP")
+    return ImagePart(Base64Source(kind, base64.b64encode(image).decode()))
+
+
+def _said(block: Block) -> Part:
+    """Return a block of an answer as a part of the history."""
+    state = tuple(OpaqueState(one.kind, one.data, one.origin, one.item_id) for one in block.opaque)
+    match block.kind:
+        case BlockKind.TEXT:
+            vendor = block.citations[0].vendor if block.citations else ""
+            raw = tuple(one.raw for one in block.citations if one.vendor == vendor)
+            return TextPart(block.text, citations=raw if vendor else (), vendor=vendor)
+        case BlockKind.REASONING:
+            return ReasoningPart(block.segments, state)
+        case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
+            if not block.complete:
+                raise MisuseError(f"the call `{block.call_id}` of `{block.name}` was cut")
+            free = block.kind is BlockKind.CUSTOM_CALL and block.flavor is Flavor.FUNCTION
+            flavor = Flavor.CUSTOM if free else block.flavor
+            return ToolCallPart(
+                block.call_id, block.name, block.text, flavor, block.namespace, state
+            )
+        case BlockKind.REFUSAL:
+            return RefusalPart(block.text)
+        case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT:
+            return ServerToolPart(block.vendor, str(block.kind), block.raw)
+        case BlockKind.OPAQUE:
+            return OpaquePart(block.vendor, block.raw)
