@@ -46,7 +46,8 @@ class Relay:
 
     def __init__(self, *, resumes: bool, used_ids: Collection[str] = ()) -> None:
         self._resumes = resumes  # frames stand alone: after a mended one, others may pass again
-        self._used_ids = used_ids
+        self._used_ids = used_ids  # by the history
+        self._own_ids: set[str] = set()  # of calls of this answer
         self._mended = False  # something was written anew
         self.passed = False  # what was chosen last are the peer's own bytes
         self._spoiled = False  # the failure to be told is not the peer's
@@ -142,4 +143,6 @@ class Relay:
     def _renamed(self, event: BlockStart) -> bool:
         """Say whether the client must be told another id than the peer's."""
         native = event.call_id
-        return encode_id(native) != native or native in self._used_ids
+        known = native in self._used_ids or native in self._own_ids
+        self._own_ids.add(native)
+        return known or encode_id(native) != native

@@ -1,6 +1,6 @@
 """Items of an answer while they stream: which event belongs to which, and what was given of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from dragoman.dialects.responses.events import OutputItem, PartEvent, UsageObject
@@ -52,21 +52,21 @@ class Items:
 
     def added(self, out: OutputItem, index: int | None) -> Item:
         """Return the item that is announced."""
-        item = self._known(out)
+        item = self._known(out, lambda one: one.done)
         if item is None:
             item = self._begin(out.type, out.id or "", out.call_id or "", index)
         return item
 
     def done(self, out: OutputItem, index: int | None) -> Item:
         """Return the item that an event tells whole."""
-        item = self._known(out) or self._at(out, index)
+        item = self._known(out, lambda one: one.done) or self._at(out, index)
         if item is None and (not out.id or index is None):
             item = self._unnamed(out, [one for one in self._all if not one.done])
         return item or self._begin(out.type, out.id or "", out.call_id or "", index)
 
     def final(self, out: OutputItem, index: int) -> Item:
         """Return the item that stands at `index` of the finished response."""
-        item = self._known(out) or self._at(out, index)
+        item = self._known(out, lambda one: one.claimed) or self._at(out, index)
         if item is None:
             item = self._unnamed(out, [one for one in self._all if not one.claimed])
         item = item or self._begin(out.type, out.id or "", out.call_id or "", index)
@@ -84,13 +84,18 @@ class Items:
                 return item
         return None
 
-    def _known(self, out: OutputItem) -> Item | None:
-        item = None
-        if out.call_id and out.type in _CALLS:
-            item = self._by_call_id.get(out.call_id)
-        if item is None and out.id:
-            item = self._by_id.get(out.id)
-        return item if item is not None and _same(item, out) else None
+    def _known(self, out: OutputItem, told: Callable[[Item], bool]) -> Item | None:
+        """Return the item of the same id, or of the same call: some peers give each event another id.
+
+        A call that was `told` and comes under another id is another call, whose peer numbers badly.
+        """
+        item = self._by_id.get(out.id) if out.id else None
+        if item is not None and _same(item, out):
+            return item
+        item = self._by_call_id.get(out.call_id) if out.call_id and out.type in _CALLS else None
+        if item is None or not _same(item, out) or (told(item) and item.id and out.id):
+            return None
+        return item
 
     def _begin(self, kind: str, item_id: str, call_id: str, index: int | None) -> Item:
         item = Item(len(self._all), kind)
