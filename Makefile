@@ -22,8 +22,8 @@ $(READY): requirements/lock.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: $(READY)  ## show a Kimi stream with a leaked tool call as the three dialects
-	@$(BIN)/python tools/demo.py
+run: $(READY)  ## start the gateway on 127.0.0.1:8484; without settings the simulator answers
+	@$(BIN)/dragoman serve
 
 test: $(READY)  ## run all tests
 	$(BIN)/python -m pytest -n auto

@@ -30,7 +30,6 @@ class Choice(Struct, frozen=True, kw_only=True):
 
     model: str = ""
     small: str = ""
-    guessed: bool = False  # nobody named it: it is the first of the list
 
 
 def choose(
@@ -56,7 +55,7 @@ def choose(
             f"the gateway lists no models: name one that {agent.name} should ask for with --model"
         )
         raise ConfigError(said)
-    return Choice(model=listed[0].id, small=small, guessed=len(listed) > 1)
+    return Choice(model=listed[0].id, small=small)
 
 
 def _known(agent: Agent, router: Router, listed: set[str]) -> tuple[str, ...]:

@@ -89,9 +89,10 @@ Examples:
 @click.option(
     "--print", "shown", is_flag=True, help="Show what the agent would be started with, and exit."
 )
-def command(  # noqa: PLR0913, PLR0917 -- one for each flag
+def command(  # noqa: PLR0913 -- one for each flag
     name: str,
     arguments: tuple[str, ...],
+    *,
     gateway: str | None,
     key_env: str | None,
     path: Path | None,
@@ -104,7 +105,6 @@ def command(  # noqa: PLR0913, PLR0917 -- one for each flag
     context: int,
     output: int,
     log: Path | None,
-    *,
     shown: bool,
 ) -> None:
     from dragoman.agents.agent import Window

@@ -1,6 +1,8 @@
 """`dragoman serve`: the gateway."""
 
 import os
+import shutil
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -136,13 +138,15 @@ def _announce(url: str) -> None:
 
 
 def _announce_simulated(url: str) -> None:
+    program = "dragoman" if shutil.which("dragoman") else sys.argv[0]
     asked = '"messages": [{"role": "user", "content": "Which files are here?"}]'
     click.echo(f"""dragoman: serving on {url}, answered by the built-in simulator.  Try:
 
-curl -s {url}/v1/messages -d '{{"model": "claude-sonnet-4-5", "max_tokens": 512, {asked},
-  "tools": [{{"name": "bash", "input_schema": {{"type": "object", "properties": {{"command": {{"type": "string"}}}},
-  "required": ["command"]}}}}]}}'
-curl -s {url}/v1/chat/completions -d '{{"model": "sim/qwen3-coder", {asked}}}'
+curl -s {url}/v1/messages -d '{{"model": "claude-sonnet-4-5", "max_tokens": 512,
+  {asked},
+  "tools": [{{"name": "bash", "input_schema": {{"type": "object", "required": ["command"],
+                                              "properties": {{"command": {{"type": "string"}}}}}}}}]}}'
+curl -s {url}/v1/chat/completions -d '{{"model": "sim/glm-4.6", {asked}}}'
 curl -sN {url}/v1/responses -d '{{"model": "sim/plain", "stream": true, "input": "Hello"}}'
-dragoman run claude --gateway {url}
+{program} run claude --gateway {url}
 """)
