@@ -10,7 +10,7 @@ from dragoman.errors import Malformed
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
 from dragoman.gateway.flight import Flight
-from dragoman.gateway.guards import find_loop, loop_fault, with_note
+from dragoman.gateway.guards import loop_fault, with_note
 from dragoman.gateway.job import Job
 from dragoman.gateway.keys import Admission
 from dragoman.gateway.overrides import apply
@@ -21,6 +21,7 @@ from dragoman.requests import ClientRequest, read_request
 from dragoman.translate import Translator
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.loops import find_loop
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import ImagePart, Request, ToolResultPart
 
@@ -151,7 +152,7 @@ def _guarded(call: Call, request: Request) -> tuple[Request | Fault, tuple[Loss,
     guards = call.plan.settings.guards
     if guards.loops == "off":
         return request, ()
-    loop = find_loop(request, guards)
+    loop = find_loop(request.turns, repeats=guards.loop_repeats, longest=guards.loop_cycle)
     if loop is None:
         return request, ()
     if guards.loops == "stop":

@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 
 from dragoman.dialects import dialect
 from dragoman.exchange import Target
-from dragoman.gateway.config.settings import Guards
 from dragoman.gateway.guards import (
-    Loop,
-    find_loop,
     loop_fault,
     with_note,
 )
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles import profile
 from dragoman.turn.events import FaultKind
+from dragoman.turn.loops import Loop, find_loop
 from dragoman.turn.request import (
     Base64Source,
     CacheHint,
@@ -65,7 +63,7 @@ def request_of(*turns: Turn | list[Turn]) -> Request:
 
 
 def loop(*turns: Turn | list[Turn], repeats: int = 3, cycle: int = 4) -> Loop | None:
-    return find_loop(request_of(*turns), Guards(loop_repeats=repeats, loop_cycle=cycle))
+    return find_loop(request_of(*turns).turns, repeats=repeats, longest=cycle)
 
 
 def test_h6_identical_calls_at_the_end_are_a_loop() -> None:
@@ -77,8 +75,8 @@ def test_h6_identical_calls_at_the_end_are_a_loop() -> None:
 
 
 def test_h6_the_defaults_ask_for_five() -> None:
-    assert find_loop(request_of(*[step("A")] * 4), Guards()) is None
-    assert Loop(("A",), 5) == find_loop(request_of(*[step("A")] * 5), Guards())
+    assert find_loop(request_of(*[step("A")] * 4).turns, repeats=5, longest=4) is None
+    assert Loop(("A",), 5) == find_loop(request_of(*[step("A")] * 5).turns, repeats=5, longest=4)
 
 
 @pytest.mark.parametrize("length", [2, 3, 4])
@@ -239,7 +237,7 @@ def test_h6_ids_that_begin_anew_each_turn_are_no_matter() -> None:
 def test_h6_a_history_without_calls_and_results_has_no_loop(turns: list[Turn]) -> None:
     request = Request(dialect="chat", model="m", turns=tuple(turns))
 
-    assert find_loop(request, Guards(loop_repeats=1)) is None
+    assert find_loop(request.turns, repeats=1, longest=4) is None
 
 
 def test_h6_a_history_of_thousands_of_calls_takes_linear_time() -> None:
@@ -248,7 +246,7 @@ def test_h6_a_history_of_thousands_of_calls_takes_linear_time() -> None:
     request = request_of(*turns)
 
     started = time.perf_counter()
-    found = find_loop(request, Guards())
+    found = find_loop(request.turns, repeats=5, longest=4)
 
     assert time.perf_counter() - started < 5
     assert found is not None
@@ -260,7 +258,7 @@ def test_h6_a_long_history_without_a_loop_is_read_only_at_its_end() -> None:
     request = request_of(*turns)
 
     started = time.perf_counter()
-    assert find_loop(request, Guards()) is None
+    assert find_loop(request.turns, repeats=5, longest=4) is None
 
     assert time.perf_counter() - started < 0.5
 
@@ -358,4 +356,4 @@ def test_h6_real_requests_of_every_dialect_show_their_loops(name: str) -> None:
         msgspec.json.encode(bodies[name]), sealer=None, limits=DEFAULT_LIMITS
     )
 
-    assert Loop(("Read",), 5) == find_loop(request, Guards())
+    assert Loop(("Read",), 5) == find_loop(request.turns, repeats=5, longest=4)

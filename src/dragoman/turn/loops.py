@@ -1,0 +1,149 @@
+"""Calls that loop: the same ones, with the same results, again and again.
+
+Everything is read from the history itself; nothing is remembered between requests.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from dragoman.turn.request import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    Part,
+    SearchResultPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+)
+
+_NAMES_TOLD: Final = 8
+_TAG: Final = re.compile(r"\s*<([A-Za-z][\w.-]*)[\s>]")
+
+
+class Loop(Struct, frozen=True):
+    """Calls that came again and again, with the same arguments and the same results."""
+
+    names: tuple[str, ...]  # the tools of one round, in order
+    repeats: int  # how many rounds there were, up to the end of the history
+
+    @property
+    def says(self) -> str:
+        """What happened, in half a sentence."""
+        told = ", ".join(f"`{name[:100]}`" for name in self.names[:_NAMES_TOLD])
+        if len(self.names) == 1:
+            return f"the tool {told} was called {self.repeats} times in a row"
+        return f"the tools {told} were called in the same order {self.repeats} times in a row"
+
+
+def find_loop(turns: Sequence[Turn], *, repeats: int, longest: int) -> Loop | None:
+    """Return the loop that the history ends in: a call, or a short cycle of them, that gives nothing new.
+
+    `repeats` is how many rounds make a loop, `longest` how many calls a round may have.  A person who says something, and an answer without calls, end a loop: what comes after is a new try.
+    """
+    steps = _steps(turns)
+    seen: list[tuple[str, bytes]] = []  # from the last call back, as far as it was asked for
+
+    def step(at: int) -> tuple[str, bytes] | None:
+        while len(seen) <= at:
+            one = next(steps, None)
+            if one is None:
+                return None
+            seen.append(one)
+        return seen[at]
+
+    for length in range(1, longest + 1):
+        rounds = _rounds(step, length)
+        if rounds >= max(2, repeats):
+            names = tuple(name for name, _ in reversed(seen[:length]))
+            return Loop(names, rounds)
+    return None
+
+
+def _rounds(step: Callable[[int], tuple[str, bytes] | None], length: int) -> int:
+    """Return how often the last `length` steps stand one after another at the end."""
+    same = 0
+    while (earlier := step(same + length)) is not None and earlier == step(same):
+        same += 1
+    return same // length + 1
+
+
+def _steps(turns: Sequence[Turn]) -> Iterator[tuple[str, bytes]]:
+    """Give the calls of the agent's present run from the last one back: the name, and a digest of all."""
+    results: dict[str, ToolResultPart] = {}
+    after = USER  # who spoke next
+    for turn in reversed(turns):
+        if turn.role is SYSTEM:
+            continue  # an agent's own remark
+        if turn.role is ASSISTANT:
+            calls = [part for part in turn.parts if isinstance(part, ToolCallPart)]
+            if not calls and after is USER:
+                return
+            for call in reversed(calls):
+                # An id that comes again, further back, has a result of its own.
+                yield call.name, _digest(call, results.pop(call.id, None))
+        else:
+            if any(_is_spoken(part) for part in turn.parts):
+                return
+            for part in turn.parts:
+                if isinstance(part, ToolResultPart):
+                    results[part.call_id] = part
+        after = turn.role
+
+
+def _is_spoken(part: Part) -> bool:
+    """Say whether a person said this.  Agents put their own remarks between tags."""
+    if not isinstance(part, TextPart):
+        return not isinstance(part, ToolResultPart)
+    text = part.text
+    if not text or text.isspace():
+        return False
+    tag = _TAG.match(text)
+    return tag is None or not text.rstrip().endswith(f"</{tag[1]}>")
+
+
+def _digest(call: ToolCallPart, result: ToolResultPart | None) -> bytes:
+    """Return what two calls share if they asked for the same and got the same."""
+    digest = hashlib.blake2b(digest_size=16)
+
+    def add(text: str) -> None:
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+
+    add(call.namespace)
+    add(call.name)
+    add(_canonical(call.arguments))
+    if result is not None:
+        add(str(result.is_error))
+        for part in result.parts:
+            for text in _contents(part):
+                add(text)
+    return digest.digest()
+
+
+def _contents(part: Part) -> Iterator[str]:
+    """Give what a part of a result says; marks for caches wander from turn to turn and say nothing."""
+    match part:
+        case TextPart():
+            yield part.text
+        case SearchResultPart():
+            yield from (part.source, part.title, *(inner.text for inner in part.parts))
+        case _:
+            plain = structs.replace(part, cache=None) if hasattr(part, "cache") else part
+            yield repr(plain)
+
+
+def _canonical(arguments: str) -> str:
+    """Return arguments with their keys sorted and their blanks gone; text that is no JSON as it is."""
+    try:
+        value = msgspec.json.decode(arguments)
+        return msgspec.json.encode(value, order="sorted").decode()
+    except (ValueError, RecursionError, OverflowError):
+        return arguments
