@@ -43,8 +43,7 @@ class Deliveries:
             exchange.closed_early = _CLOSING not in error.args
             raise
         except ConnectionError:
-            exchange.closed_early = True
-            raise
+            exchange.closed_early = True  # nothing to complain of: clients may leave
         finally:
             self._tasks.discard(task)
             exchange.over = True

@@ -24,6 +24,7 @@ from dragoman.turn.request import DialectName
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8485
+_BACKLOG: Final = 4_096  # tests open many connections at once
 _LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _ANSWERS: Final[dict[str, DialectName]] = {
     "/chat/completions": "chat",
@@ -84,7 +85,7 @@ class Simulator:
             self._app(), handler_cancellation=True, access_log=None, shutdown_timeout=1.0
         )
         await runner.setup()
-        site = web.TCPSite(runner, self.host, self.port)
+        site = web.TCPSite(runner, self.host, self.port, backlog=_BACKLOG)
         try:
             await site.start()
         except OSError as error:

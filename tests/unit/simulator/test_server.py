@@ -120,6 +120,23 @@ def test_stalled_answer_ends_when_the_client_leaves(dialect: str) -> None:
     assert (True, False) == (exchange.closed_early, exchange.finished)
 
 
+def test_client_that_leaves_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> list[bool]:
+        async with Simulator() as sim, aiohttp.ClientSession() as http:
+            for model in ("plain+pace:1000", "plain+text:32768+chunk:all", "plain+text:32768"):
+                async with http.post(
+                    sim.url + PATHS["chat"], json=question("chat", model)
+                ) as response:
+                    await response.content.read(10)
+                    response.close()
+            for number in range(1, 4):
+                await sim.wait_for(lambda one, number=number: one.number == number and one.over)
+            return [one.closed_early for one in sim.exchanges]
+
+    assert [True] * 3 == asyncio.run(run())
+    assert [] == caplog.messages
+
+
 def test_closing_gives_up_what_waits() -> None:
     async def run() -> list[Any]:
         async with aiohttp.ClientSession() as http:
