@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fix bench fuzz lock clean
+.PHONY: help setup run test check fix bench fuzz node-sdks lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,11 @@ bench: $(READY)  ## measure the budgets, as ratios within one run
 
 fuzz: $(READY)  ## property tests with many more examples (about ten minutes)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties --timeout 1200
+
+NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
+node-sdks:  ## fetch the npm SDKs, for one more test of the gateway
+	@mkdir -p $(NODE_SDKS)
+	npm install --no-audit --no-fund --silent --prefix $(NODE_SDKS) openai @anthropic-ai/sdk
 
 lock:  ## renew requirements/lock.txt (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \

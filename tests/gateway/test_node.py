@@ -1,0 +1,32 @@
+"""The official SDKs for Node through a running gateway.  Collected only where they are: see conftest."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from tests.support.gateway import DIALECTS, Stand
+from tests.support.node import folder
+
+PROGRAM = Path(__file__).parent / "loops.cjs"
+
+
+def test_node_sdks_loop_over_a_tool_in_all_directions(gateway: Stand) -> None:
+    done = subprocess.run(
+        ["node", PROGRAM, gateway.url, folder()],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    ways = [
+        f"{one} {other} {way}"
+        for one in DIALECTS
+        for other in DIALECTS
+        for way in ("true", "false")
+    ]
+
+    assert (0, "") == (done.returncode, done.stderr)
+    told = json.loads(done.stdout)
+    assert sorted(ways) == sorted(told)
+    assert [[["get_weather", ["city"]]] * 2] * 18 == [one["calls"] for one in told.values()]
+    assert all("sunny" in one["text"] for one in told.values())
