@@ -13,7 +13,7 @@ ever appended, so that prefix caches stay warm.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -22,7 +22,8 @@ from dragoman.client.calls import Call, judged
 from dragoman.client.client import Client
 from dragoman.client.messages import answer_turn, result
 from dragoman.client.sync import SyncClient
-from dragoman.errors import DragomanError, Malformed, MisuseError
+from dragoman.client.transcript import Transcript
+from dragoman.errors import DragomanError, MisuseError
 from dragoman.ids import ClientIds
 from dragoman.turn.events import Event
 from dragoman.turn.fold import Answer
@@ -31,8 +32,6 @@ from dragoman.turn.request import ASSISTANT, Request, ToolCallPart, ToolResultPa
 
 Reason: TypeAlias = Literal["turns", "calls", "tokens", "time", "repeats"]
 Handlers: TypeAlias = Mapping[str, Callable[..., object]]
-
-_VERSION: Final = 1
 
 
 class Bounds(Struct, frozen=True, kw_only=True, gc=False):
@@ -56,36 +55,6 @@ class LoopStopped(DragomanError):
     def __init__(self, reason: Reason, message: str) -> None:
         self.reason: Reason = reason
         super().__init__(message)
-
-
-class Transcript(Struct, frozen=True, kw_only=True):
-    """A loop as a value: everything said so far, and what it has cost."""
-
-    request: Request  # with all turns
-    turns: int = 0
-    calls: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    version: int = _VERSION
-
-    def encode(self) -> bytes:
-        """Return this as JSON."""
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def decode(cls, data: bytes) -> "Transcript":
-        """Read what `encode` wrote.
-
-        Raises:
-            Malformed: it is something else.
-        """
-        try:
-            found = msgspec.json.decode(data, type=cls)
-        except msgspec.MsgspecError as error:
-            raise Malformed(f"no transcript: {error}") from error
-        if found.version != _VERSION:
-            raise Malformed(f"a transcript of version {found.version}, not {_VERSION}")
-        return found
 
 
 class Step:

@@ -1,0 +1,113 @@
+"""A tool loop as a value: everything said so far, and what it has cost, to be kept and gone on from."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from dragoman.errors import Malformed
+from dragoman.turn.request import Request, Tool
+
+_VERSION: Final = 1
+_NULL: Final = Raw(b"null")
+
+
+class Transcript(Struct, frozen=True, kw_only=True):
+    """What a loop can be resumed from."""
+
+    request: Request  # with all turns
+    turns: int = 0  # answers of the model
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def encode(self) -> bytes:
+        """Return this as JSON."""
+        request = self.request
+        bare = structs.replace(
+            request,
+            tools=tuple(structs.replace(one, schema=None, raw=None) for one in request.tools),
+            sampling=structs.replace(request.sampling, logit_bias=None),
+            format=structs.replace(request.format, schema=None),
+            metadata=None,
+        )
+        return msgspec.json.encode(
+            _Written(
+                version=_VERSION,
+                spent=_Spent(self.turns, self.calls, self.tokens, self.seconds),
+                request=bare,
+                schemas=tuple(one.schema or _NULL for one in request.tools),
+                definitions=tuple(one.raw or _NULL for one in request.tools),
+                logit_bias=request.sampling.logit_bias or _NULL,
+                format_schema=request.format.schema or _NULL,
+                metadata=request.metadata or _NULL,
+            )
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> "Transcript":
+        """Read what `encode` wrote.
+
+        Raises:
+            Malformed: it is something else.
+        """
+        try:
+            if (version := msgspec.json.decode(data, type=_Version).version) != _VERSION:
+                raise Malformed(f"a transcript of version {version}, not {_VERSION}")
+            found = _WRITTEN.decode(data)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise Malformed(f"no transcript: {error}") from error
+        bare, spent = found.request, found.spent
+        if not len(bare.tools) == len(found.schemas) == len(found.definitions):
+            raise Malformed("no transcript: tools without their schemas")
+        request = structs.replace(
+            bare,
+            tools=tuple(map(_tool, bare.tools, found.schemas, found.definitions)),
+            sampling=structs.replace(bare.sampling, logit_bias=_raw(found.logit_bias)),
+            format=structs.replace(bare.format, schema=_raw(found.format_schema)),
+            metadata=_raw(found.metadata),
+        )
+        return cls(
+            request=request,
+            turns=spent.turns,
+            calls=spent.calls,
+            tokens=spent.tokens,
+            seconds=spent.seconds,
+        )
+
+
+# --- how it is written ---
+# JSON that is passed on as it is stands beside the request: a decoder cannot tell it from its absence.
+
+
+class _Version(Struct):
+    version: int
+
+
+class _Spent(Struct, frozen=True):
+    turns: int
+    calls: int
+    tokens: int
+    seconds: float
+
+
+class _Written(Struct, frozen=True, kw_only=True):
+    version: int
+    spent: _Spent
+    request: Request
+    schemas: tuple[Raw, ...]
+    definitions: tuple[Raw, ...]
+    logit_bias: Raw
+    format_schema: Raw
+    metadata: Raw
+
+
+_WRITTEN: Final = msgspec.json.Decoder(_Written)
+
+
+def _raw(value: Raw) -> Raw | None:
+    return None if bytes(value) == b"null" else Raw(bytes(value))
+
+
+def _tool(tool: Tool, schema: Raw, definition: Raw) -> Tool:
+    return structs.replace(tool, schema=_raw(schema), raw=_raw(definition))
