@@ -145,9 +145,10 @@ def test_an_agent_finds_a_gateway_and_its_exit_code_is_handed_back(
 def test_nothing_stays_behind_but_the_log(agent: str, stage: Stage) -> None:
     before = {*stage.home.parent.iterdir(), stage.told}
 
-    stage.run(agent)
+    ran = stage.run(agent)
 
     log = stage.home / ".local" / "state" / "dragoman" / "run.log"
+    assert 0 == ran.code, ran.err
     assert before == set(stage.home.parent.iterdir())
     assert [] == list(stage.work.iterdir())
     assert [log] == [one for one in stage.home.rglob("*") if one.is_file()]

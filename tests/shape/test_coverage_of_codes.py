@@ -16,6 +16,7 @@ SCENARIOS = [
     *(f"e{n}" for n in range(1, 8)),
     *(f"f{n}" for n in range(1, 12)),
     "h2",
+    "h4",
     "h5",
 ]
 HERITAGE = [
