@@ -1,0 +1,188 @@
+"""Who may ask for what, how much of it, and whose credential goes upstream."""
+
+import asyncio
+
+import anthropic
+import openai
+import pytest
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings
+from tests.support.asking import get, post
+from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.simulator import question
+from tests.support.talks import Sdks
+
+
+def make(url: str) -> Settings:
+    def key(value: str, **more: object) -> Key:
+        return Key(key=Secret(f"env:{value}", value), name=value, **more)
+
+    keys = (
+        key("free-key"),
+        key("small-key", models=("chat/plain*", "claude-*")),
+        *(key(f"slow-{dialect}", requests_per_minute=2) for dialect in DIALECTS),
+        key("thrifty-key", tokens_per_minute=50),
+        key("single-key", concurrent=1),
+    )
+    plain = settings_for(url)
+    upstreams = {
+        name: structs.replace(one, key=Secret("env:UP", f"upstream-{name}"))
+        for name, one in plain.upstreams.items()
+    }
+    passing = [
+        Route(
+            name=f"own-{name}",
+            match=Match(model=f"own/{name}/*"),
+            to=(f"{name}/plain",),
+            auth="passthrough",
+        )
+        for name in upstreams
+    ]
+    refusing = Route(name="refused", match=Match(model="refused"), to=("chat/plain+error:401",))
+    own_refused = Route(
+        name="own-refused",
+        match=Match(model="own-refused"),
+        to=("chat/plain+error:401",),
+        auth="passthrough",
+    )
+    return structs.replace(
+        plain,
+        server=Server(port=0, keys=keys),
+        upstreams=upstreams,
+        routes=(*passing, refusing, own_refused, *plain.routes),
+    )
+
+
+@pytest.fixture(scope="module")
+def locked() -> Stand:
+    with stand(make) as found:
+        yield found
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_wrong_or_missing_key_is_told_as_the_sdks_expect(locked: Stand, dialect: str) -> None:
+    refused = (openai.AuthenticationError, anthropic.AuthenticationError)
+    with Sdks(locked.url, key="wrong-key") as sdks, pytest.raises(refused) as caught:
+        sdks.talk(dialect, "chat/plain", stream=True).ask("hello")
+    without = post(locked, dialect)
+
+    assert "does not know the key" in str(caught.value)
+    assert "wrong-key" not in str(caught.value)
+    assert 401 == without.status_code
+    assert "x-api-key" in without.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("header", ["x-api-key", "authorization"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_key_may_come_in_either_header(locked: Stand, dialect: str, header: str) -> None:
+    value = "free-key" if header == "x-api-key" else "Bearer free-key"
+    good = post(locked, dialect, headers={header: value})
+    torn = post(locked, dialect, headers={"x-api-key": "free-key", "authorization": "Bearer other"})
+
+    assert 200 == good.status_code
+    assert 401 == torn.status_code
+
+
+def test_key_sees_and_uses_only_its_models(locked: Stand) -> None:
+    with Sdks(locked.url, key="small-key") as sdks:
+        listed = {one.id for one in sdks.openai.models.list()}
+        allowed = sdks.talk("chat", "chat/plain", stream=False).ask("hello")
+        with pytest.raises(openai.PermissionDeniedError) as caught:
+            sdks.talk("chat", "anthropic/plain", stream=False).ask("hello")
+    everything = get(locked, "/v1/models", headers={"x-api-key": "free-key"}).json()["data"]
+
+    assert "stop" == allowed.finish
+    assert "anthropic/plain" in str(caught.value)
+    assert all(one.startswith("chat/plain") for one in listed)
+    assert len(listed) < len(everything)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_key_is_limited_in_requests(locked: Stand, dialect: str) -> None:
+    answers = [post(locked, dialect, headers={"x-api-key": f"slow-{dialect}"}) for _ in range(3)]
+
+    assert [200, 200, 429] == [one.status_code for one in answers]
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 60
+    assert "2 requests per minute" in answers[-1].json()["error"]["message"]
+
+
+def test_key_is_limited_in_tokens(locked: Stand) -> None:
+    answers = [post(locked, "chat", headers={"x-api-key": "thrifty-key"}) for _ in range(2)]
+
+    assert [200, 429] == [one.status_code for one in answers]
+    assert "50 tokens per minute" in answers[-1].json()["error"]["message"]
+
+
+def test_key_is_limited_in_streams_at_once_and_free_again_after_them(locked: Stand) -> None:
+    headers = {"x-api-key": "single-key"}
+
+    async def run() -> tuple[int, str, int]:
+        async with openai.AsyncOpenAI(
+            base_url=f"{locked.url}/v1", api_key="single-key", max_retries=0
+        ) as client:
+            asked = {"messages": [{"role": "user", "content": "a"}], "stream": True}
+            stream = await client.chat.completions.create(model="chat/plain+stall:900", **asked)
+            async for _ in stream:
+                break
+            busy = await asyncio.to_thread(post, locked, "chat", headers=headers)
+            await stream.close()
+            async with asyncio.timeout(10):
+                while late := await asyncio.to_thread(post, locked, "chat", headers=headers):
+                    if late.status_code != 429:
+                        break
+        return busy.status_code, busy.json()["error"]["message"], late.status_code
+
+    status, message, after = asyncio.run(run())
+
+    assert (429, 200) == (status, after)
+    assert "1 requests at once" in message
+
+
+def test_clients_key_does_not_go_upstream(locked: Stand) -> None:
+    shown = []
+    for dialect in DIALECTS:
+        body = question(dialect, f"{dialect}/plain", stream=False)
+        assert 200 == post(locked, dialect, body, headers={"x-api-key": "free-key"}).status_code
+        headers = locked.simulator.exchanges[-1].headers
+        shown.append((headers.get("authorization"), headers.get("x-api-key")))
+
+    # The simulator shows four characters of a credential.
+    assert [("Bearer upst…", None), (None, "upst…"), ("Bearer upst…", None)] == shown
+
+
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_passthrough_shows_the_clients_key_as_the_upstream_wants_it(
+    locked: Stand, dialect: str, upstream: str
+) -> None:
+    body = question(dialect, f"own/{upstream}/x", stream=False)
+    answer = post(locked, dialect, body, headers={"authorization": "Bearer free-key"})
+    headers = locked.simulator.exchanges[-1].headers
+    bearer = upstream != "anthropic" or dialect == upstream
+
+    assert 200 == answer.status_code
+    expected = ("Bearer free…", None) if bearer else (None, "free…")
+    assert expected == (headers.get("authorization"), headers.get("x-api-key"))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_refused_upstream_credential_is_blamed_on_whose_it_is(locked: Stand, dialect: str) -> None:
+    headers = {"x-api-key": "free-key"}
+    ours = post(locked, dialect, question(dialect, "refused"), headers=headers)
+    theirs = post(locked, dialect, question(dialect, "own-refused"), headers=headers)
+
+    assert (502, 401) == (ours.status_code, theirs.status_code)
+    assert "upstream rejected the gateway's credentials (env:UP)" in ours.text
+    assert "upstream-chat" not in ours.text + theirs.text
+
+
+def test_paths_are_known_without_their_version(locked: Stand) -> None:
+    statuses = [
+        post(
+            locked, dialect, path=path.removeprefix("/v1"), headers={"x-api-key": "free-key"}
+        ).status_code
+        for dialect, path in PATHS.items()
+    ]
+
+    assert [200, 200, 200] == statuses

@@ -1,0 +1,20 @@
+"""Plain HTTP to a gateway, for what no SDK sends or shows."""
+
+from typing import Any
+
+import httpx2
+
+from tests.support.gateway import PATHS, Stand
+from tests.support.simulator import question
+
+
+def post(stand: Stand, dialect: str, body: Any = None, **more: Any) -> httpx2.Response:
+    """Send a request; without a body, a small question to the model `plain`."""
+    given = question(dialect, "chat/plain", stream=False) if body is None else body
+    sent = {"content": given} if isinstance(given, bytes) else {"json": given}
+    path = more.pop("path", PATHS[dialect])
+    return httpx2.post(f"{stand.url}{path}", timeout=30, **sent, **more)
+
+
+def get(stand: Stand, path: str, **more: Any) -> httpx2.Response:
+    return httpx2.get(f"{stand.url}{path}", timeout=30, **more)
