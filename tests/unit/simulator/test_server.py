@@ -123,7 +123,11 @@ def test_stalled_answer_ends_when_the_client_leaves(dialect: str) -> None:
 def test_client_that_leaves_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> list[bool]:
         async with Simulator() as sim, aiohttp.ClientSession() as http:
-            for model in ("plain+pace:1000", "plain+text:32768+chunk:all", "plain+text:32768"):
+            for model in (
+                "plain+pace:1000",
+                "plain+text:32768+chunk:all",
+                "plain+text:32768+chunk:9999",
+            ):
                 async with http.post(
                     sim.url + PATHS["chat"], json=question("chat", model)
                 ) as response:
