@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dragoman.errors import IllegalOrder as IllegalOrder
     from dragoman.errors import Malformed as Malformed
     from dragoman.errors import MisuseError as MisuseError
+    from dragoman.errors import NotJson as NotJson
     from dragoman.errors import PeerError as PeerError
     from dragoman.errors import ProtocolError as ProtocolError
     from dragoman.errors import TooLarge as TooLarge
@@ -44,6 +45,7 @@ _HOMES = {
         "IllegalOrder",
         "Malformed",
         "MisuseError",
+        "NotJson",
         "PeerError",
         "ProtocolError",
         "TooLarge",

@@ -4,6 +4,7 @@
         ProtocolError              abstract
             PeerError              abstract: the peer broke its dialect
                 Malformed          not the grammar: carries the JSON path, where there is one
+                    NotJson        not even JSON
                 IllegalOrder       grammar fine, sequence not: carries state and event
                 Truncated          input ended inside something
                 TooLarge           a named limit was passed: carries the limit's name
@@ -43,6 +44,10 @@ class Malformed(PeerError):
         self.path = path
         self.code = code
         super().__init__(f"{reason} (at `{path}`)" if path else reason)
+
+
+class NotJson(Malformed):
+    """The input is no JSON at all."""
 
 
 class IllegalOrder(PeerError):

@@ -20,9 +20,18 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
     max_response_bytes: int = 256 * MIB
     # One server-sent event; generated images arrive as one event of many MiB.
     max_sse_event_bytes: int = 32 * MIB
+    # Bytes of a stream that wait for the end of their event: never more than a large event needs.
+    max_sse_buffer_bytes: int = 32 * MIB
+    # Events of one stream, comments among them.  The longest answers have some hundred thousand; a peer
+    # that sends nothing for ever, in small pieces, keeps a reader busy without passing any other bound.
+    max_events: int = 1_000_000
     # Arguments of one tool call.  They are counted, not buffered: a section cap of some KiB is what
     # cuts real `Write` calls, and no cap at all is a memory hole.
     max_tool_args_bytes: int = 16 * MIB
+    # Arguments of all calls of one answer: whoever gathers an answer holds all of them.
+    max_turn_args_bytes: int = 64 * MIB
+    # Calls of one answer; agents make a few dozen at most, and each is work for somebody.
+    max_calls: int = 1000
     # What may wait while the call before it is still open (parallel calls whose parts alternate).
     max_waiting_bytes: int = 16 * MIB
     # A tool name arrives whole in every sane stream; this bounds names sent in pieces.
@@ -31,6 +40,10 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
     max_blocks: int = 10_000
     # Nesting of JSON in arguments; deeper input exists only to exhaust a parser.
     max_json_depth: int = 256
+    # One header of an HTTP answer, its name included, and the status line.
+    max_header_bytes: int = 16 * KIB
+    # Headers of an HTTP answer; proxies add a few dozen.
+    max_headers: int = 128
     # How much of a call's arguments is remembered to recognise a peer that sends them twice.
     resend_window_bytes: int = 64 * KIB
     # An envelope of foreign reasoning state travels in every later request: keep it modest.

@@ -7,16 +7,19 @@
 The same readers and stages as in `Translator`; a peer that breaks its dialect or a limit raises.
 """
 
-from collections.abc import Sequence
-from typing import Unpack
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, Unpack
 
 from dragoman.dialects import dialect
 from dragoman.dialects.stream import StreamReader
-from dragoman.errors import MisuseError
+from dragoman.errors import MisuseError, TooLarge
 from dragoman.toolcalls.stage import Stage
-from dragoman.translate import ExchangeOptions, answer_stages, make_exchange, read_whole
-from dragoman.turn.events import Event, Fault, Finish, Usage
+from dragoman.translate import ExchangeOptions, answer_stages, fault_of, make_exchange, read_whole
+from dragoman.turn.events import Event, Fault, Finish, ReasoningDelta, TextDelta, Usage
 from dragoman.turn.fold import Answer, fold
+from dragoman.turn.tally import Tally
+
+_TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 
 
 class AnswerReader:
@@ -35,6 +38,8 @@ class AnswerReader:
         tools = options.get("tools", ())
         self._reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
+        self._tally = Tally(exchange.limits)
+        self._before: list[Event] | None = None  # what came before a limit was passed
         self._closed = False
         self.outcome: Finish | Fault | None = None  # how the answer ended
         self.usage: Usage | None = None  # the last counts
@@ -43,6 +48,11 @@ class AnswerReader:
     def done(self) -> bool:
         """The answer has ended: what still comes is of no use."""
         return self.outcome is not None
+
+    @property
+    def broken(self) -> Literal["", "sse", "json"]:
+        """The layer below the dialect at which the answer went wrong, if one did."""
+        return self._reader.broken
 
     def feed(self, data: bytes, /) -> list[Event]:
         """Return the events that `data` leads to.
@@ -64,16 +74,29 @@ class AnswerReader:
     def fail(self, fault: Fault) -> list[Event]:
         """End the answer with a failure that the caller found."""
         self._closed = True
-        return [] if self.done else self._through(self._reader.fail(fault))
+        if self.done:
+            return []
+        if self._before is None:
+            return self._through(self._reader.fail(fault))
+        self.outcome = fault
+        return [*self._before, fault]
 
     def _through(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:
             events = stage.feed(events)
-        for event in events:
+        for at, event in enumerate(events):
+            if type(event) in _TEXT:
+                continue
             if isinstance(event, Usage):
                 self.usage = event
             elif isinstance(event, Finish | Fault):
                 self.outcome = event
+            else:
+                try:
+                    self._tally.count(event)
+                except TooLarge:
+                    self._before = events[:at]
+                    raise
         return events
 
 
@@ -91,4 +114,15 @@ def read_body(
     events = read_whole(body, dialect(source), exchange)
     for stage in answer_stages(exchange, options.get("tools", ()), stop, model, native_format):
         events = stage.feed(events)
-    return fold(events)
+    return fold(_bounded(events, Tally(exchange.limits)))
+
+
+def _bounded(events: Iterable[Event], tally: Tally) -> Iterator[Event]:
+    """Give the events up to the first that passes a limit, and the fault."""
+    for event in events:
+        try:
+            tally.count(event)
+        except TooLarge as error:
+            yield fault_of(error)
+            return
+        yield event

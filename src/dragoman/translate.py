@@ -11,7 +11,7 @@ as an ending of the client's dialect, never as a broken stream.
 from collections.abc import Iterable, Sequence
 from typing import Final, TypedDict, Unpack
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from dragoman.dialects import dialect
 from dragoman.dialects.dialect import Dialect
@@ -143,10 +143,11 @@ class Translator:
         self._reader = StreamReader(
             from_dialect.frame_reader(exchange), exchange, keep_raw=self._relay is not None
         )
-        self._stages: list[Stage] = _stages(exchange, tools, stop, model, native_format)
+        self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
         self._stages += watchers
         self._writer = to_dialect.writer(exchange)
         self._send = self._writer.send
+        self._limits = exchange.limits
         self._closed = False
 
     @property
@@ -262,11 +263,16 @@ class Translator:
             fault = Fault(FaultKind.GATEWAY, f"gateway error: {error}", code="gateway_error")
             self.outcome = fault
             out.append(send(fault))
+        except TooLarge as error:
+            self.outcome = fault = fault_of(error)
+            out.append(send(fault))
         return b"".join(out)
 
     def _note(self, event: Event) -> None:
         if isinstance(event, BlockStart):
             if event.kind in CALL_KINDS:
+                if len(self.calls) >= self._limits.max_calls:
+                    raise TooLarge("max_calls", self._limits.max_calls)
                 self.calls.append(event.name)
         elif isinstance(event, Loss):
             self.losses.append(event)
@@ -297,11 +303,14 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     exchange = make_exchange(keep_identity=source == target, **options)
     tools = options.get("tools", ())
     to = dialect(target)
-    before = _read_whole(body, dialect(source), exchange)
+    before = read_whole(body, dialect(source), exchange)
     events = before
-    for stage in (*_stages(exchange, tools, stop, model, native_format), *watchers):
+    for stage in (*answer_stages(exchange, tools, stop, model, native_format), *watchers):
         events = stage.feed(events)
     answer = fold(events)
+    if sum(block.kind in CALL_KINDS for block in answer.blocks) > exchange.limits.max_calls:
+        fault = fault_of(TooLarge("max_calls", exchange.limits.max_calls))
+        answer = structs.replace(answer, finish=None, fault=fault)
     if answer.fault is not None:
         status, fault_body = to.encode_fault(answer.fault, request_id)
         return TranslatedBody(fault_body, answer, status, answer.losses)
@@ -312,7 +321,8 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     return TranslatedBody(to.encode_body(answer, exchange), answer, losses=answer.losses)
 
 
-def _read_whole(body: bytes, source: Dialect, exchange: Exchange) -> list[Event]:
+def read_whole(body: bytes, source: Dialect, exchange: Exchange) -> list[Event]:
+    """Return the events of a complete answer; one that cannot be read ends with a fault."""
     frames = source.frame_reader(exchange)
     try:
         if len(body) > exchange.limits.max_response_bytes:
@@ -341,7 +351,7 @@ def fault_of(error: PeerError) -> Fault:
     return Fault(FaultKind.UPSTREAM_BAD, f"upstream answer refused: {error}", code=code)
 
 
-def _stages(
+def answer_stages(
     exchange: Exchange, tools: Sequence[Tool], stop: Sequence[str], model: str, native_format: str
 ) -> list[Stage]:
     """Return the steps between reader and writer that this exchange needs."""

@@ -17,7 +17,8 @@ from msgspec import Struct
 from yarl import URL
 
 from dragoman._version import __version__
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, TooLarge
+from dragoman.limits import DEFAULT_LIMITS, Limits
 
 USER_AGENT: Final = f"dragoman/{__version__}"
 _SETTLE_SECONDS: Final = 0.25  # for the end of an answer that is already complete
@@ -60,13 +61,6 @@ class TLS(Struct, frozen=True, kw_only=True):
 
 def _is_file(name: str) -> bool:
     return not name or os.path.isfile(name)  # noqa: PTH113 -- a question, not a path
-
-
-class HeaderLimits(Struct, frozen=True, kw_only=True):
-    """What a server's headers may hold."""
-
-    max_header_bytes: int = 16 * 1024  # of one header, and of the status line
-    max_headers: int = 128
 
 
 class TransportFailed(Exception):
@@ -123,6 +117,11 @@ class Reply:
             pass  # what came must do
         return b"".join(parts)[:_ERROR_BYTES]
 
+    def abort(self, why: TransportFailed) -> None:
+        """Close the connection; whoever reads, now or later, gets `why`."""
+        self._response.content.set_exception(why)
+        self._response.close()
+
     async def settle(self) -> None:
         """Let the connection serve another request, if the answer's end is at hand."""
         content = self._response.content
@@ -152,7 +151,8 @@ class Reply:
 class Connector:
     """Connections to any number of servers.  Made and closed inside the event loop."""
 
-    def __init__(self, limits: HeaderLimits = HeaderLimits()) -> None:  # noqa: B008 -- immutable
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -186,15 +186,27 @@ class Connector:
                 headers=headers,
                 data=body,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(sock_connect=connect_seconds or None),
+                timeout=aiohttp.ClientTimeout(connect=connect_seconds or None),
                 ssl=tls,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _unreachable(url, error) from error
+            raise _header_limit(error, self._limits) or _unreachable(url, error) from error
         return Reply(response)
 
     async def close(self) -> None:
         await self._session.close()
+
+
+def _header_limit(error: Exception, limits: Limits) -> TransportFailed | None:
+    """Say which limit the headers of an answer passed, if that is what went wrong."""
+    cause = error.__cause__ if isinstance(error, aiohttp.ClientResponseError) else error
+    if isinstance(cause, http_exceptions.LineTooLong):
+        passed = TooLarge("max_header_bytes", limits.max_header_bytes)
+    elif isinstance(cause, http_exceptions.BadHttpMessage) and "Too many headers" in cause.message:
+        passed = TooLarge("max_headers", limits.max_headers)
+    else:
+        return None
+    return TransportFailed("http", passed.limit, f"the server's answer is refused: {passed}")
 
 
 def _unreachable(url: URL, error: Exception) -> TransportFailed:

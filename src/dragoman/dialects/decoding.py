@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from dragoman.errors import Malformed, TooLarge
+from dragoman.errors import Malformed, NotJson, TooLarge
 from dragoman.limits import Limits
 
 T = TypeVar("T")
@@ -37,17 +37,17 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         mended = data.decode("utf-8", "replace").encode()
         if mended == data and not _SURROGATE.search(data):
-            raise Malformed(f"not valid JSON: {error}") from None
+            raise NotJson(f"not valid JSON: {error}") from None
     except RecursionError:
-        raise Malformed("the JSON nests too deeply") from None
+        raise NotJson("the JSON nests too deeply") from None
     try:
         return _restored(decoder.decode(_ESCAPE.sub(_stand_in, mended)))  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise malformed(error) from None
     except msgspec.DecodeError as error:
-        raise Malformed(f"not valid JSON: {error}") from None
+        raise NotJson(f"not valid JSON: {error}") from None
     except RecursionError:
-        raise Malformed("the JSON nests too deeply") from None
+        raise NotJson("the JSON nests too deeply") from None
 
 
 def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, path: str) -> T:
@@ -60,7 +60,7 @@ def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, path: str) -> 
         return decode(decoder, bytes(raw))
     except Malformed as error:
         inner = error.path.removeprefix("$")
-        raise Malformed(error.reason, path=path + inner, code=error.code) from None
+        raise type(error)(error.reason, path=path + inner, code=error.code) from None
 
 
 def check_size(body: bytes, limits: Limits) -> None:

@@ -4,12 +4,12 @@ A dialect brings a `FrameReader`, which knows what a frame means.
 """
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
 from dragoman.dialects.failures import excerpt
-from dragoman.errors import Malformed, MisuseError, PeerError, TooLarge
+from dragoman.errors import Malformed, MisuseError, NotJson, PeerError, TooLarge
 from dragoman.exchange import Exchange
 from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import Event, Fault, FaultKind
@@ -77,6 +77,8 @@ class StreamReader:
         self._body_size = 0
         self._raw: list[bytes] = []  # frames that led to no event yet
         self._dead = False
+        # The layer below the dialect at which the input went wrong, if one did.
+        self.broken: Literal["", "sse", "json"] = ""
 
     @property
     def ended(self) -> bool:
@@ -136,10 +138,12 @@ class StreamReader:
         if self._body is not None:
             self._raw.append(b"".join(self._body))
             self._assembler.loss("stream_not_sse")
-            read_answer(self._frames, b"".join(self._body))
+            if not read_answer(self._frames, b"".join(self._body)):
+                self.broken = "json"
             return
         for frame in self._sse.close():
             self._raw.append(frame.raw)
+            self.broken = "" if frame.whole else "sse"
             self._read(frame)
         if self.ended:
             return
@@ -149,15 +153,20 @@ class StreamReader:
         else:
             message = f"upstream answered with something that is no event stream: {text}"
             fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
+            self.broken = "sse"
             self._assembler.fault(fault)
 
     def _read(self, frame: Frame) -> None:
         if self._assembler.ended or not frame.data:
             return
         try:
+            if self._strict:
+                _check_text(frame.data)
             self._frames.read(frame)
         except Malformed as error:
             if self._strict:
+                if isinstance(error, NotJson):
+                    self.broken = self.broken or "json"
                 raise
             if frame.whole:
                 self._assembler.loss("chunk_malformed", error.path, error.reason)
@@ -197,13 +206,26 @@ def assembler_for(exchange: Exchange, *, seal_plain: bool = False) -> Assembler:
     )
 
 
-def read_answer(frames: FrameReader, body: bytes) -> None:
-    """Tell the assembler what a complete answer says; what cannot be read becomes a fault."""
+def _check_text(data: bytes) -> None:
+    """Refuse bytes that are no text, which a lenient reader mends."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise NotJson(f"not valid UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def read_answer(frames: FrameReader, body: bytes) -> bool:
+    """Tell the assembler what a complete answer says; what cannot be read becomes a fault.
+
+    Returns whether it was JSON at all.
+    """
     try:
         frames.read_body(body)
     except Malformed as error:
         message = f"upstream answer cannot be read: {error}: {excerpt(body)}"
         frames.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed"))
+        return not isinstance(error, NotJson)
+    return True
 
 
 def truncated(inside: str = "") -> Fault:

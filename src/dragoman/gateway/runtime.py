@@ -11,6 +11,7 @@ from dragoman.gateway.memory import ReasoningMemory
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.store import ResponsesStore
 from dragoman.gateway.watch import Watch
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.transport import Connector
 
 
@@ -18,9 +19,14 @@ class Runtime:
     """Connections, clocks and memories.  Made inside the event loop."""
 
     def __init__(
-        self, *, logger: Logger, store: ResponsesStore | None, memory: ReasoningMemory
+        self,
+        *,
+        logger: Logger,
+        store: ResponsesStore | None,
+        memory: ReasoningMemory,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        self.connector = Connector()
+        self.connector = Connector(limits)
         self.catalogue = Catalogue(self.connector)
         self.watch = Watch()
         self.calibration = Calibration()

@@ -59,7 +59,8 @@ class Running:
             memory = ReasoningMemory(
                 entries=settings.store.reasoning_entries, seconds=settings.store.reasoning_seconds
             )
-            runtime = Runtime(logger=self._logger, store=store, memory=memory)
+            limits = settings.server.limits
+            runtime = Runtime(logger=self._logger, store=store, memory=memory, limits=limits)
             stack.push_async_callback(runtime.close)
             self.gateway = Gateway(plan, runtime)
             plan.warm()

@@ -63,6 +63,7 @@ class Sequencer:
         self._limits = limits
         self._custom: CustomInput | None = None  # reads the open call's input, if it is free text
         self._size = 0  # of the open call's arguments
+        self._turn_size = 0  # of the arguments of those before it
         self._told: set[str] = set()
         self._last: TextDelta | ReasoningDelta | None = None  # made here: more may be added to it
 
@@ -99,6 +100,7 @@ class Sequencer:
         call_id = call_id or derived_id("call_", self.seed, f"native call {self.calls}")
         self.calls += 1
         self.start = None  # the upstream's block, if it goes on, is another one
+        self._turn_size += self._size
         self._size = 0
         self.overfull = False
         custom = tool.flavor is Flavor.CUSTOM
@@ -118,9 +120,15 @@ class Sequencer:
             self._input(self._custom.feed(json))
 
     def hold(self, size: int, /) -> None:
-        if self._size + size > self._limits.max_tool_args_bytes and not self.overfull:
+        if self.overfull:
+            return
+        size += self._size
+        if size > self._limits.max_tool_args_bytes:
             self.overfull = True
             self.problem("native_call_invalid", "limit `max_tool_args_bytes` passed")
+        elif self._turn_size + size > self._limits.max_turn_args_bytes:
+            self.overfull = True
+            self.problem("native_call_invalid", "limit `max_turn_args_bytes` passed")
 
     def end(self, *, complete: bool, repair: str = "") -> None:
         if self._custom is not None:

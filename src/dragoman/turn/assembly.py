@@ -81,6 +81,8 @@ class Assembler:
         self._sealed = False  # the open reasoning block carries opaque state
         self._call: Call | None = None  # whose block is open
         self._calls: dict[Hashable, Call] = {}
+        self._call_count = 0
+        self._args_size = 0  # of all calls
         self._waiting: deque[Call | _Action] = deque()
         self._waiting_size = 0
         self._whole_calls = 0
@@ -186,6 +188,9 @@ class Assembler:
         `flavor` and `namespace` are for peers that tell them; otherwise the declared tools do.
         `raw_input` says that what follows is free text, not JSON.
         """
+        if self._call_count >= self._limits.max_calls:
+            raise TooLarge("max_calls", self._limits.max_calls)
+        self._call_count += 1
         tool = self._tools.resolve(name)
         if flavor is not None:
             tool = ToolName(tool.name, tool.namespace or namespace, flavor)
@@ -207,6 +212,9 @@ class Assembler:
 
     def args(self, key: Hashable, fragment: str) -> None:
         """Add to a call's arguments."""
+        self._args_size += len(fragment)
+        if self._args_size > self._limits.max_turn_args_bytes:
+            raise TooLarge("max_turn_args_bytes", self._limits.max_turn_args_bytes)
         call = self._calls[key]
         if call is self._call:
             text = call.arguments.feed(fragment)

@@ -1,7 +1,7 @@
 """From events to a whole answer: the only way there is."""
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from msgspec import Raw, Struct
 
@@ -28,6 +28,9 @@ from dragoman.turn.events import (
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import ReasoningSegment
 from dragoman.turn.state import Legality
+
+_PIECES: Final = 512  # of a block's text that are kept apart
+_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
 class Block(Struct, frozen=True):
@@ -59,28 +62,50 @@ class Answer(Struct, frozen=True):
     fault: Fault | None = None
     losses: tuple[Loss, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """What the model says, without its reasoning."""
+        return "".join(block.text for block in self.blocks if block.kind is BlockKind.TEXT)
+
+    @property
+    def reasoning(self) -> str:
+        """What of its reasoning can be read; parts of it are set apart by a blank line."""
+        return "\n\n".join(one.text for block in self.blocks for one in block.segments)
+
+    @property
+    def calls(self) -> tuple[Block, ...]:
+        """The calls that it makes, in order: `call_id`, `name`, and the arguments as `text`."""
+        return tuple(block for block in self.blocks if block.kind in _CALLS)
+
 
 class _OpenBlock:
     def __init__(self, start: BlockStart) -> None:
         self.start = start
         self.texts: list[str] = []
+        self._chunks: list[str] = []  # what came before `texts`, joined: small pieces weigh much
         self.segments: list[tuple[tuple[object, int], list[str]]] = []
         self.opaque: list[Opaque] = []
         self.citations: list[Citation] = []
         self.logprobs: list[Raw] = []
+
+    def add_text(self, text: str) -> None:
+        self.texts.append(text)
+        if len(self.texts) > _PIECES:
+            self._chunks.append("".join(self.texts))
+            self.texts.clear()
 
     def add(
         self, delta: TextDelta | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta
     ) -> None:
         match delta:
             case TextDelta(text=text, logprobs=logprobs):
-                self.texts.append(text)
+                self.add_text(text)
                 if logprobs is not None:
                     self.logprobs.append(logprobs)
             case InputDelta(text=text) | RefusalDelta(text=text):
-                self.texts.append(text)
+                self.add_text(text)
             case ArgsDelta(json=text):
-                self.texts.append(text)
+                self.add_text(text)
             case ReasoningDelta(text=text, channel=channel, part=part):
                 key = (channel, part)
                 if not self.segments or self.segments[-1][0] != key:
@@ -93,7 +118,7 @@ class _OpenBlock:
         start = self.start
         return Block(
             kind=start.kind,
-            text="".join(self.texts),
+            text="".join((*self._chunks, *self.texts)),
             segments=tuple(
                 ReasoningSegment("".join(texts), key[0])  # type: ignore[arg-type]
                 for key, texts in self.segments
@@ -112,29 +137,46 @@ class _OpenBlock:
         )
 
 
-def fold(events: Iterable[Event]) -> Answer:
-    """Return the answer that a legal stream of events tells.
+class Folder:
+    """Fold events as they come."""
 
-    Raises:
-        IllegalOrder: the stream is not legal.
-        Truncated: it has no end.
-    """
-    legality = Legality()
-    start = Start()
-    blocks: list[Block] = []
-    losses: list[Loss] = []
-    usage: Usage | None = None
-    block: _OpenBlock | None = None
-    for event in events:
-        legality.check(event)
+    def __init__(self) -> None:
+        self._legality = Legality()
+        self._check = self._legality.check
+        self._start = Start()
+        self._blocks: list[Block] = []
+        self._losses: list[Loss] = []
+        self._usage: Usage | None = None
+        self._block: _OpenBlock | None = None
+        self._end: Finish | Fault | None = None
+
+    def feed(self, events: Iterable[Event], /) -> None:
+        """Take events; what follows the end is passed over.
+
+        Raises:
+            IllegalOrder: the stream is not legal.
+        """
+        check = self._check
+        for event in events:
+            if self._end is not None:
+                return
+            check(event)
+            if type(event) is TextDelta and event.logprobs is None:
+                self._block.add_text(event.text)  # type: ignore[union-attr]  # legality says so
+            else:
+                self._take(event)
+
+    def _take(self, event: Event) -> None:
+        block = self._block
         match event:
             case Start():
-                start = event
+                self._start = event
             case BlockStart():
-                block = _OpenBlock(event)
+                self._block = _OpenBlock(event)
             case BlockEnd():
                 assert block is not None  # noqa: S101 -- the legality table says so
-                blocks.append(block.end(event))
+                self._blocks.append(block.end(event))
+                self._block = None
             case Opaque():
                 assert block is not None  # noqa: S101
                 block.opaque.append(event)
@@ -142,19 +184,50 @@ def fold(events: Iterable[Event]) -> Answer:
                 assert block is not None  # noqa: S101
                 block.citations.append(event)
             case Usage():
-                usage = event
-            case Finish():
-                return Answer(start, tuple(blocks), usage, event, None, tuple(losses))
-            case Fault():
-                return Answer(start, tuple(blocks), usage, None, event, tuple(losses))
+                self._usage = event
+            case Finish() | Fault():
+                self._end = event
             case Ping():
                 pass
             case Loss():
-                losses.append(event)
+                self._losses.append(event)
             case _:
                 assert block is not None  # noqa: S101
                 block.add(event)
-    raise Truncated("the turn")
+
+    def answer(self) -> Answer:
+        """Return the answer.
+
+        Raises:
+            Truncated: it has no end.
+        """
+        if self._end is None:
+            raise Truncated("the turn")
+        return self._answer(self._end, self._blocks)
+
+    def so_far(self, fault: Fault) -> Answer:
+        """Return what has come, with the block that is open, and why that is not all."""
+        blocks = self._blocks
+        if self._block is not None:
+            blocks = [*blocks, self._block.end(BlockEnd(self._legality.index, complete=False))]
+        return self._answer(fault, blocks)
+
+    def _answer(self, end: Finish | Fault, blocks: Sequence[Block]) -> Answer:
+        finish = end if isinstance(end, Finish) else None
+        fault = end if isinstance(end, Fault) else None
+        return Answer(self._start, tuple(blocks), self._usage, finish, fault, tuple(self._losses))
+
+
+def fold(events: Iterable[Event]) -> Answer:
+    """Return the answer that a legal stream of events tells.
+
+    Raises:
+        IllegalOrder: the stream is not legal.
+        Truncated: it has no end.
+    """
+    folder = Folder()
+    folder.feed(events)
+    return folder.answer()
 
 
 def unfold(answer: Answer) -> list[Event]:
@@ -173,7 +246,7 @@ def unfold(answer: Answer) -> list[Event]:
                 block.raw,
             )
         )
-        is_call = block.kind in (BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL)
+        is_call = block.kind in _CALLS
         if is_call:  # state of a call is known from its start
             events.extend(block.opaque)
         match block.kind:

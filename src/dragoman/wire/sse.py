@@ -42,6 +42,7 @@ class SSEReader:
         self._parts: list[bytes] = []  # bytes since the last frame that hold no blank line yet
         self._held = 0  # their length
         self._total = 0  # all bytes seen
+        self._count = 0  # all events seen, those without data among them
         self._at_start = True  # a byte-order mark may still come
         self._bare_cr = False  # a carriage return was seen: frames are found line by line
         self._closed = False
@@ -50,7 +51,7 @@ class SSEReader:
         """Return the frames that `data` completes.
 
         Raises:
-            TooLarge: an event or the stream passes its limit.
+            TooLarge: an event, what waits for its end, or the stream passes its limit.
         """
         if self._closed:
             raise MisuseError("feed after close")
@@ -68,6 +69,11 @@ class SSEReader:
             self._split_blocks(data, frames)
         if self._held > self._limits.max_sse_event_bytes:
             raise TooLarge("max_sse_event_bytes", self._limits.max_sse_event_bytes)
+        if self._held > self._limits.max_sse_buffer_bytes:
+            raise TooLarge("max_sse_buffer_bytes", self._limits.max_sse_buffer_bytes)
+        self._count += len(frames)
+        if self._count > self._limits.max_events:
+            raise TooLarge("max_events", self._limits.max_events)
         return frames
 
     def close(self) -> list[Frame]:
@@ -189,6 +195,7 @@ class SSEReader:
         if not self._keep_raw:
             raw = b""
             if not data:
+                self._count += 1
                 return
         frames.append(Frame(b"\n".join(data), name.decode("utf-8", "replace"), raw, whole))
 

@@ -1,0 +1,45 @@
+"""What the calls of one answer amount to, wherever they were found: in fields of their own, or in text."""
+
+from typing import Final
+
+from dragoman.errors import TooLarge
+from dragoman.limits import Limits
+from dragoman.turn.events import ArgsDelta, BlockKind, BlockStart, Event, InputDelta
+
+_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
+
+
+class Tally:
+    """Count calls and their arguments."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._calls = 0
+        self._size = 0  # of the last call's arguments
+        self._turn_size = 0  # of all calls
+
+    def count(self, event: Event, /) -> None:
+        """Take one event.
+
+        Raises:
+            TooLarge: it passes a limit.
+        """
+        match event:
+            case ArgsDelta(json=text) | InputDelta(text=text):
+                self._add(len(text))
+            case BlockStart(kind=kind) if kind in _CALLS:
+                self._size = 0
+                self._calls += 1
+                if self._calls > self._limits.max_calls:
+                    raise TooLarge("max_calls", self._limits.max_calls)
+            case _:
+                pass
+
+    def _add(self, size: int) -> None:
+        limits = self._limits
+        self._size += size
+        if self._size > limits.max_tool_args_bytes:
+            raise TooLarge("max_tool_args_bytes", limits.max_tool_args_bytes)
+        self._turn_size += size
+        if self._turn_size > limits.max_turn_args_bytes:
+            raise TooLarge("max_turn_args_bytes", limits.max_turn_args_bytes)
