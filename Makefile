@@ -51,7 +51,7 @@ node-sdks:  ## fetch the npm SDKs, for one more test of the gateway
 
 lock:  ## renew requirements/lock.txt (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-	  --python-version 3.11 pyproject.toml requirements/dev.in -o requirements/lock.txt
+	  --python-version 3.11 --extra mcp pyproject.toml requirements/dev.in -o requirements/lock.txt
 
 clean:  ## remove what the verbs made
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
