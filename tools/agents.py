@@ -1,0 +1,168 @@
+"""Install the agents and SDKs that tests/agents drives, and run those tests.
+
+    python -m tools.agents [ARGUMENTS OF PYTEST]
+
+The versions are pinned in tests/agents/node.  They go into a folder for each state of those pins, outside the
+tree: `$DRAGOMAN_CACHE/agents`, or `~/.cache/dragoman/agents`.  The tests run in a network of their own where
+the system allows it, so that nothing but loopback can be reached; without it, proxies that nobody serves stand
+in the way of what heeds them.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TextIO
+
+ROOT: Final = Path(__file__).parent.parent
+PINS: Final = ROOT / "tests" / "agents" / "node"
+OLDEST_NODE: Final = 20
+INSTALL_SECONDS: Final = 1_800
+INSIDE: Final = "--in-a-network-of-its-own"
+# Read by tests/agents/conftest.py: where the programs are, and whether the network is their own.
+FOLDER_VARIABLE: Final = "DRAGOMAN_AGENTS"
+ALONE_VARIABLE: Final = "DRAGOMAN_AGENTS_ALONE"
+
+_SIOCGIFFLAGS: Final = 0x8913
+_SIOCSIFFLAGS: Final = 0x8914
+_IFF_UP: Final = 1
+
+
+def main() -> int:
+    if sys.argv[1:2] == [INSIDE]:
+        raise_loopback()
+        return run_tests(sys.argv[2:])
+    lacking = missing()
+    if lacking:
+        names = ", ".join(json.loads((PINS / "package.json").read_text("utf-8"))["dependencies"])
+        print(f"test-agents: skipped, for {lacking}.  Not tested: {names}")
+        return 0
+    folder = install()
+    if folder is None:
+        return 1
+    os.environ[FOLDER_VARIABLE] = str(folder)
+    again = [sys.executable, "-m", "tools.agents", INSIDE, *sys.argv[1:]]
+    for namespace in (["unshare", "--net"], ["unshare", "--map-root-user", "--net"]):
+        if shutil.which("unshare") and works([*namespace, "true"]):
+            os.environ[ALONE_VARIABLE] = "1"
+            return subprocess.call([*namespace, *again], cwd=ROOT)
+    print("test-agents: no network of their own can be had here; proxies stand in its place")
+    return run_tests(sys.argv[1:])
+
+
+def missing() -> str:
+    """Return what is lacking for the agents to run, or nothing."""
+    for program in ("node", "npm"):
+        if shutil.which(program) is None:
+            return f"there is no `{program}` on PATH"
+    said = subprocess.check_output(["node", "--version"], text=True).strip()
+    major = int(said.removeprefix("v").partition(".")[0])
+    return "" if major >= OLDEST_NODE else f"Node is {said}, and {OLDEST_NODE} is the least"
+
+
+def install() -> Path | None:
+    """Return the folder that holds the programs, once they are there; None if they cannot be had."""
+    pins = b"".join((PINS / name).read_bytes() for name in ("package.json", "package-lock.json"))
+    base = Path(os.environ.get("DRAGOMAN_CACHE") or Path.home() / ".cache" / "dragoman") / "agents"
+    base.mkdir(parents=True, exist_ok=True)
+    folder = base / hashlib.sha256(pins).hexdigest()[:16]
+    with locked(base / "lock"):
+        if folder.is_dir():
+            return folder
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(PINS / name, part)
+        print(f"test-agents: installing agents into {folder} (once; 1.3 GB, some minutes)")
+        log = base / f"{folder.name}.log"
+        if not fetch(part, log) or not complete(part):
+            print(f"test-agents: npm could not install them; its words are in {log}:")
+            print("\n".join(log.read_text("utf-8", "replace").splitlines()[-20:]))
+            return None
+        part.rename(folder)
+    return folder
+
+
+def fetch(folder: Path, log: Path) -> bool:
+    """Let npm install what the lock names, telling how it goes.
+
+    `npm ci` would refuse a lock without optional packages that not every registry has.
+    """
+    command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=http"]
+    begun = told = time.monotonic()
+    with log.open("w", encoding="utf-8") as out:
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+        )
+        while True:
+            try:
+                return process.wait(1) == 0
+            except subprocess.TimeoutExpired:
+                now = time.monotonic()
+            if now - told >= 10:
+                told = now
+                print(f"  {now - begun:.0f} s, {megabytes(folder)} MB", flush=True)
+            if now - begun > INSTALL_SECONDS:
+                process.kill()
+                process.wait()
+                return False
+
+
+def megabytes(folder: Path) -> int:
+    total = 0
+    for here, _, names in os.walk(folder):
+        for name in names:
+            path = Path(here, name)
+            total += path.lstat().st_size if path.exists() else 0
+    return total // 1_000_000
+
+
+def complete(folder: Path) -> bool:
+    """Return whether every program is there in its pinned version."""
+    pinned = json.loads((PINS / "package.json").read_text("utf-8"))["dependencies"]
+    for name, version in pinned.items():
+        told = folder / "node_modules" / name / "package.json"
+        if not told.is_file() or json.loads(told.read_text("utf-8"))["version"] != version:
+            print(f"test-agents: {name} {version} is not installed")
+            return False
+    return True
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[TextIO]:
+    """Let one process at a time install."""
+    with path.open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
+
+
+def works(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def raise_loopback() -> None:
+    """Bring up the one interface of a new network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        asked = struct.pack("16sh14x", b"lo", 0)
+        _, flags = struct.unpack("16sh14x", fcntl.ioctl(one, _SIOCGIFFLAGS, asked))
+        fcntl.ioctl(one, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+
+
+def run_tests(arguments: list[str]) -> int:
+    wanted = arguments or ["tests/agents"]
+    options = ["-n", "2", "--dist", "worksteal", "--timeout", "300", "--durations", "15"]
+    return subprocess.call([sys.executable, "-m", "pytest", *options, *wanted], cwd=ROOT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
