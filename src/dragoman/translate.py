@@ -218,10 +218,11 @@ class Translator:
 
     def _missing_end(self, relay: Relay, out: bytes) -> bytes:
         """Return the last word that a peer left out: it told the finish of its answer, and was gone."""
-        if not isinstance(self.outcome, Finish) or not relay.follows:
+        if not isinstance(self.outcome, Finish) or not relay.follows or not self._last_word:
             return b""
-        blank = b"" if not out or out.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")) else b"\n\n"
-        return blank + self._last_word if self._last_word else b""
+        if not out or out.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
+            return self._last_word
+        return (b"\n" if out.endswith((b"\n", b"\r")) else b"\n\n") + self._last_word
 
     def _pass(self, relay: Relay, raw: bytes, events: list[Event]) -> bytes:
         """Relay one unit of a same-dialect stream."""

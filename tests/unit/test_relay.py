@@ -117,3 +117,46 @@ def test_c1_reasoning_of_a_chat_upstream_stays_in_its_own_fields() -> None:
         told = {key for delta in deltas for key in delta if "reasoning" in key}
         assert {field} == told
         assert "Hm.  So." == "".join(delta.get(field, "") for delta in deltas)
+
+
+@pytest.mark.parametrize("name", DIALECT_NAMES)
+@pytest.mark.parametrize("tail", [b"\n\n", b"\n", b""])
+def test_last_word_that_the_upstream_leaves_out_is_said(name: str, tail: bytes) -> None:
+    whole = written(name)
+    frames = whole.strip().split(b"\n\n")
+    kept = frames if name == "responses" else frames[:-1]
+
+    translator = Translator(source=name, target=name, seed="s")
+    out = translator.feed(b"\n\n".join(kept) + tail) + translator.close()
+
+    assert whole.strip() == out.strip()
+    assert () == check(name, out.rstrip() + b"\n\n").violations
+
+
+def test_answer_that_ends_with_the_reason_error_is_told_as_a_failure() -> None:
+    stream = b"".join((ROLE, chunk({"content": "So"}), chunk({}, "error"), USAGE, DONE))
+
+    translator = Translator(source="chat", target="chat", seed="s")
+    out = payloads(translator.feed(stream) + translator.close())
+
+    assert ["upstream_error"] == [one["error"]["code"] for one in out[:-1] if "error" in one]
+    assert {None} == {one["choices"][0]["finish_reason"] for one in out[:-1] if one.get("choices")}
+
+
+def test_b2_calls_under_one_index_are_numbered_anew() -> None:
+    stream = b"".join(
+        (
+            ROLE,
+            chunk(call(0, '{"a": 1}', id="call_1", name="bash")),
+            chunk(call(0, '{"a": 2}', id="call_2", name="bash")),
+            chunk({}, "tool_calls"),
+            USAGE,
+            DONE,
+        )
+    )
+
+    translator = Translator(source="chat", target="chat", seed="s")
+    out = translator.feed(stream) + translator.close()
+
+    assert () == check("chat", out).violations
+    assert ["block_index_fixed"] == [loss.code for loss in translator.losses]

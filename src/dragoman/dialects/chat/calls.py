@@ -53,6 +53,7 @@ class Calls:
         self._by_id: dict[str, _Call] = {}
         self._unopened = 0
         self._held_size = 0
+        self._misnumbered = False  # it was said that the peer numbers its calls wrongly
 
     @property
     def pending(self) -> bool:
@@ -98,6 +99,8 @@ class Calls:
             call.custom = True
         if index is not None:
             self._by_index[index] = call
+        if (index or 0) != call.key and index != _LEGACY:
+            self._note_misnumbered(call, index)
         if name and not call.opened and name != call.name:
             call.name += name
             if len(call.name) > self._limits.max_tool_name_chars:
@@ -194,6 +197,13 @@ class Calls:
         if call_id:
             self._by_id[call_id] = call
         return call
+
+    def _note_misnumbered(self, call: _Call, index: int | None) -> None:
+        """Say once that a client which goes by the peer's numbers would mix calls up."""
+        if not self._misnumbered:
+            self._misnumbered = True
+            given = "none" if index is None else str(index)
+            self._assembler.loss("block_index_fixed", f"call {call.key}", f"its index is {given}")
 
     def _duplicate(self, call_id: str) -> _Call:
         self._assembler.loss("call_id_duplicate", f"call {call_id}")

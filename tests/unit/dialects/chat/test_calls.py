@@ -15,8 +15,10 @@ from tests.unit.dialects.chat.support import call, calls, chunk, codes, exchange
 def told(*payloads: object, **known: object) -> list[tuple[str, str, str]]:
     """Return id, name and arguments of each call."""
     events = read(*payloads, chunk({}, "tool_calls"), "[DONE]", exchange=exchange(**known))
-    arguments = {event.index: event.json for event in of_type(events, ArgsDelta)}
     starts = of_type(events, BlockStart)
+    arguments = {start.index: "" for start in starts}
+    for event in of_type(events, ArgsDelta):  # a loss between them keeps two of them apart
+        arguments[event.index] += event.json
     return [(start.call_id, start.name, arguments[start.index]) for start in starts]
 
 
