@@ -1,0 +1,142 @@
+"""How answers end: every fault of the simulator, in every dialect of clients, byte for byte.
+
+The files in `endings/` are what a client receives; only ids, times and sealed state are replaced.  The
+tests below them judge the files by the rules of each dialect, so that no wrong one can be agreed on.
+"""
+
+import json
+
+import pytest
+
+from dragoman.check import check
+from dragoman.simulator.quirks import QUIRKS
+from tests.support import endings
+from tests.support.endings import ENDINGS, ROOT, Ending, Seen
+from tests.support.gateway import DIALECTS, Stand, stand
+
+CASES = [(ending, dialect) for ending in ENDINGS for dialect in DIALECTS]
+NAMES = [f"{ending.name}-{dialect}" for ending, dialect in CASES]
+FAILING = [(ending, dialect) for ending, dialect in CASES if ending.fails]
+# Bytes of the peer pass in a relay, even those that are no JSON.
+UNCHECKED = {("garbage", "chat"), ("garbage_from_anthropic", "anthropic")} | {
+    ("garbage_from_responses", "responses")
+}
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Stand:
+    with stand(endings.settings) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def told(gateway: Stand) -> dict[tuple[str, str], str]:
+    """Every ending as every client sees it, asked for all at once."""
+    texts = gateway.do(endings.ask_all(gateway), timeout=100)
+    return {(ending.name, dialect): text for (ending, dialect), text in texts.items()}
+
+
+@pytest.mark.parametrize(("ending", "dialect"), CASES, ids=NAMES)
+def test_g3_client_sees_exactly(told, ending: Ending, dialect: str) -> None:
+    expected = (ROOT / f"{ending.name}.{dialect}.txt").read_text()
+
+    assert expected == told[ending.name, dialect]
+
+
+def test_no_file_is_left_over_and_every_fault_is_played() -> None:
+    played = {quirk.partition(":")[0] for one in ENDINGS for quirk in one.model.split("+")[1:]}
+    faults = {quirk.name for quirk in QUIRKS.values() if quirk.fault} - {"fail"}
+
+    assert {f"{one.name}.{dialect}.txt" for one, dialect in CASES} == {
+        path.name for path in ROOT.iterdir()
+    }
+    assert set() == faults - played
+
+
+# --- judges ---------------------------------------------------------------------------------------
+
+
+def seen(ending: Ending, dialect: str) -> dict[str, Seen]:
+    return endings.read((ROOT / f"{ending.name}.{dialect}.txt").read_text())
+
+
+def events_of(body: str) -> list[str]:
+    lines = body.split("\n")
+    return [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+
+
+@pytest.mark.parametrize(("ending", "dialect"), CASES, ids=NAMES)
+def test_every_stream_is_legal(ending: Ending, dialect: str) -> None:
+    stream = seen(ending, dialect).get("stream")
+    if stream is None or stream.status != 200 or (ending.name, dialect) in UNCHECKED:
+        return
+
+    verdict = check(dialect, stream.body.rstrip("\n").encode() + b"\n\n")
+
+    assert () == verdict.violations
+
+
+@pytest.mark.parametrize(("ending", "dialect"), FAILING, ids=[f"{e.name}-{d}" for e, d in FAILING])
+def test_p_10_failure_never_looks_like_success(ending: Ending, dialect: str) -> None:
+    for way, answer in seen(ending, dialect).items():
+        if way == "stream" and answer.status == 200:
+            assert "text/event-stream; charset=utf-8" == answer.headers["content-type"]
+            JUDGES[dialect](answer.body)
+        else:
+            assert 400 <= answer.status <= 599
+            assert "application/json" == answer.headers["content-type"]
+            assert json.loads(answer.body)["error"]["message"]
+
+
+def failed_chat(body: str) -> None:
+    *content, error, done = events_of(body)
+
+    assert "[DONE]" == done
+    assert json.loads(error)["error"]["message"]
+    for chunk in content:
+        reasons = {choice["finish_reason"] for choice in json.loads(chunk)["choices"]}
+        assert {None} == reasons
+
+
+def failed_messages(body: str) -> None:
+    events = [json.loads(event) for event in events_of(body)]
+    kinds = [event["type"] for event in events]
+    calls = {
+        event["index"]
+        for event in events
+        if event["type"] == "content_block_start" and event["content_block"]["type"] == "tool_use"
+    }
+    opened = {event["index"] for event in events if event["type"] == "content_block_start"}
+    closed = {event["index"] for event in events if event["type"] == "content_block_stop"}
+
+    assert "error" == kinds[-1]
+    assert not {"message_stop", "message_delta"} & set(kinds)
+    assert opened - calls == closed  # text is closed, a half call never
+
+
+def failed_responses(body: str) -> None:
+    events = [json.loads(event) for event in events_of(body)]
+    kinds = [event["type"] for event in events]
+    last = events[-1]
+
+    assert "response.failed" == last["type"]
+    assert "failed" == last["response"]["status"]
+    assert last["response"]["error"]["message"]
+    assert not {"response.completed", "response.incomplete"} & set(kinds)
+    assert kinds.count("response.output_item.done") == len(last["response"]["output"])
+    assert "response.function_call_arguments.done" not in kinds
+
+
+JUDGES = {"chat": failed_chat, "anthropic": failed_messages, "responses": failed_responses}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", ["length_in_text", "length_in_call", "length_in_native_call"])
+def test_limit_of_tokens_is_told_and_not_masked(name: str, dialect: str) -> None:
+    ending = next(one for one in ENDINGS if one.name == name)
+    told = {"chat": '"finish_reason":"length"', "anthropic": '"stop_reason":"max_tokens"'}
+
+    for answer in seen(ending, dialect).values():
+        assert (
+            told.get(dialect, '"incomplete_details":{"reason":"max_output_tokens"}') in answer.body
+        )

@@ -1,0 +1,226 @@
+"""How answers end: every fault of the simulator, and what a client then sees, kept as files.
+
+python tools/endings.py [name]...      write what the gateway says now; read it before you commit it
+"""
+
+import asyncio
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import aiohttp
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Match, Route, Server, Settings, Timeouts
+from dragoman.limits import Limits
+from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for
+from tests.support.simulator import question
+
+ROOT = Path(__file__).parent.parent / "gateway" / "endings"
+WEATHER = {
+    "name": "weather",
+    "description": "The weather of a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+    },
+}
+TEXT = "sim: say Paris is the capital of France."
+THOUGHT = "sim: think The user asks for a capital, and I know it."
+CALL = 'sim: call weather {"city": "Paris, the capital"}'
+# Long enough for its middle to stand behind the markers of a native call.
+LONG_CALL = f'sim: call weather {{"city": "{"Paris, the capital of France, " * 6}on the Seine"}}'
+CALLS = f'{CALL}\nsim: call weather {{"city": "Ulm"}}'
+Way = Literal["stream", "whole"]
+STREAM: tuple[Way, ...] = ("stream",)
+BOTH: tuple[Way, ...] = ("stream", "whole")
+
+
+class Seen(NamedTuple):
+    """What a client saw of one exchange, as a file tells it."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+
+
+class Ending(NamedTuple):
+    """One fault, and how much of an answer it leaves."""
+
+    name: str
+    model: str
+    said: str = TEXT
+    ways: tuple[Way, ...] = BOTH
+    fails: bool = True  # no client may take the answer for a complete one
+    upstream: str = "chat"
+
+    @property
+    def piece(self) -> int:
+        """How many characters an event of the upstream carries."""
+        return 40 if self.said == LONG_CALL else 8
+
+
+_STATUSES = (400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 504, 529)
+ENDINGS: tuple[Ending, ...] = (
+    *(Ending(f"error_{status}", f"plain+error:{status}") for status in _STATUSES),
+    Ending("error_429_wait", "plain+error:429+retry-after:7"),
+    Ending("error_page", "plain+error-page:502"),
+    Ending("empty", "plain+empty"),
+    Ending("error_first", "plain+error-first", ways=STREAM),
+    Ending("error_first_401", "plain+error-first:401", ways=STREAM),
+    Ending("error_in", "plain+error-in", ways=STREAM),
+    Ending("error_in_401", "plain+error-in:401", ways=STREAM),
+    Ending("error_in_429", "plain+error-in:429", ways=STREAM),
+    Ending("error_in_529", "plain+error-in:529", ways=STREAM),
+    Ending("error_in_reasoning", "plain+error-in", THOUGHT, STREAM),
+    Ending("error_in_call", "plain+error-in", CALL, STREAM),
+    Ending("error_in_native_call", "kimi-k2+error-in", LONG_CALL, STREAM),
+    Ending("error_200", "plain+error-200"),
+    Ending("error_200_rate_limit", "plain+error:429+error-200"),
+    Ending("cut_empty", "plain+cut:0"),
+    Ending("cut_before_content", "plain+cut:10"),
+    Ending("cut_in_text", "plain+cut"),
+    Ending("cut_in_reasoning", "plain+cut", THOUGHT),
+    Ending("cut_in_call", "plain+cut", CALL),
+    Ending("cut_in_native_call", "kimi-k2+cut", LONG_CALL),
+    Ending("reset_before_content", "plain+reset:0"),
+    Ending("reset_in_text", "plain+reset"),
+    Ending("reset_in_call", "plain+reset", CALL),
+    Ending("slow_first_byte", "plain+slow:60000"),
+    Ending("stall_before_content", "plain+stall:0"),
+    Ending("stall_in_text", "plain+stall"),
+    Ending("stall_in_call", "plain+stall", CALL),
+    Ending("garbage", "plain+garbage", ways=STREAM, fails=False),
+    Ending("garbage_strict", "plain+garbage", ways=STREAM, upstream="strict"),
+    Ending("giant", "plain+giant:1", ways=STREAM),
+    Ending("half_call", "plain+half-call", CALL, STREAM),
+    Ending("half_native_call", "kimi-k2+half-call", LONG_CALL, STREAM),
+    Ending("no_done", "plain+no-done", ways=STREAM, fails=False),
+    Ending("no_finish", "plain+no-finish", ways=STREAM),
+    Ending("no_finish_after_call", "plain+no-finish", CALL, STREAM),
+    Ending("finish_error", "plain+finish:error"),
+    Ending("json_instead", "plain+json-instead", ways=STREAM, fails=False),
+    Ending("json_instead_call", "plain+json-instead", CALL, STREAM, fails=False),
+    Ending("sse_instead", "plain+sse-instead", ways=("whole",), fails=False),
+    Ending("sse_instead_cut", "plain+sse-instead+no-finish", ways=("whole",)),
+    Ending("wrong_index", "plain+index-zero", CALLS, STREAM, fails=False),
+    Ending("bad_json_arguments", "plain+bad-json-args", CALL),
+    Ending("bad_json_native", "kimi-k2+bad-json-args", LONG_CALL, fails=False),
+    Ending("refused", "plain+refuse", fails=False),
+    Ending("length_in_text", "plain+length", fails=False),
+    Ending("length_in_call", "plain+length", CALL, fails=False),
+    Ending("length_in_native_call", "kimi-k2+length", LONG_CALL, fails=False),
+)
+# The same in the other dialects of upstreams, where the words on the wire differ.
+_SAMPLED = (
+    "error_401 error_429_wait error_529 error_first error_in error_in_529 error_in_call error_200 cut_in_text"
+    " cut_in_reasoning cut_in_call stall_in_call garbage half_call no_done no_finish"
+    " bad_json_arguments refused length_in_call"
+)
+ENDINGS += tuple(
+    ending._replace(name=f"{ending.name}_from_{upstream}", upstream=upstream)
+    for upstream in ("anthropic", "responses")
+    for ending in ENDINGS
+    if ending.name in _SAMPLED.split()
+)
+# A body of Messages that holds no object where arguments should be is carried, and announced.
+ENDINGS = tuple(
+    one._replace(ways=STREAM) if one.name == "bad_json_arguments_from_anthropic" else one
+    for one in ENDINGS
+)
+
+
+def settings(url: str) -> Settings:
+    """Return settings whose clocks run fast and whose bounds are near."""
+    found = settings_for(url, server=Server(port=0, limits=Limits(max_sse_event_bytes=512 * 1024)))
+    quick = Timeouts(first_byte=0.3, idle=0.3)
+    upstreams = {
+        name: structs.replace(one, timeouts=quick) for name, one in found.upstreams.items()
+    }
+    upstreams["strict"] = structs.replace(upstreams["chat"], strict=True)
+    strict = Route(match=Match(model="strict/*"), to=("strict/*",))
+    return structs.replace(found, upstreams=upstreams, routes=(strict, *found.routes))
+
+
+async def seen(stand: Stand, ending: Ending, dialect: str) -> str:
+    """Return what a client of a dialect sees, as its file tells it."""
+    said = ending.said.replace("\n", "\n# ")
+    parts = [f"# {ending.upstream}/{ending.model}\n# {said}\n"]
+    told = {way: await _asked(stand, ending, dialect, way) for way in ending.ways}
+    if len(set(told.values())) == 1:
+        told = {" and ".join(told): next(iter(told.values()))}
+    parts += [f"\n=== {way}\n{text}\n" for way, text in told.items()]
+    return "".join(parts)
+
+
+async def _asked(stand: Stand, ending: Ending, dialect: str, way: Way) -> str:
+    base, _, quirks = ending.model.partition("+")
+    # Each has a model of its own, for estimates of tokens learn from every answer of a model.
+    model = f"{base}-{ending.name}-{dialect}-{way}+{quirks}+chunk:{ending.piece}"
+    body = question(
+        dialect,
+        f"{ending.upstream}/{model}",
+        ending.said,
+        tools=[WEATHER],
+        stream=way == "stream",
+    )
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(stand.url + PATHS[dialect], json=body) as response,
+    ):
+        received = await response.read()  # raises if the body has no proper end
+    # What a stream's headers warn of depends on how much of it came with the first content.
+    shown = ["content-type", "retry-after", *(["x-dragoman-warnings"] if way == "whole" else [])]
+    head = [f"{name}: {response.headers[name]}" for name in shown if name in response.headers]
+    return normal("\n".join((str(response.status), *head, "", received.decode())))
+
+
+_IDS = re.compile(r"(?<![\w-])(req|chatcmpl|msg|resp|rs|fc|call|toolu)([_-])(\w{16,})")
+_TIMES = re.compile(r'("(?:created|created_at|completed_at)":)[1-9][0-9]{9}')
+_SEALED = re.compile(r"dgm1\.[\w.=-]+")
+
+
+def normal(text: str) -> str:
+    """Replace what is new in every exchange: ids by their order, times, and sealed state."""
+    known: dict[str, str] = {}
+
+    def named(found: re.Match[str]) -> str:
+        kind, joint, _ = found.groups()
+        count = sum(1 for one in known.values() if one.startswith(kind))
+        return known.setdefault(found[0], f"{kind}{joint}{count + 1}")
+
+    text = _IDS.sub(named, text)
+    return _SEALED.sub("dgm1.SEALED", _TIMES.sub(r"\g<1>0", text))
+
+
+def read(text: str) -> dict[str, Seen]:
+    """Return what a file tells, by the way that was asked for."""
+    found: dict[str, Seen] = {}
+    for part in text.split("\n=== ")[1:]:
+        ways, _, told = part.partition("\n")
+        head, _, body = told.partition("\n\n")
+        status, *lines = head.split("\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        for way in ways.split(" and "):
+            found[way] = Seen(int(status), headers, body)
+    return found
+
+
+async def ask_all(stand: Stand, names: Collection[str] = ()) -> dict[tuple[Ending, str], str]:
+    """Return what clients see of some endings, of all if none is named; a few are asked at a time."""
+    cases = [
+        (ending, dialect)
+        for ending in ENDINGS
+        for dialect in DIALECTS
+        if not names or ending.name in names
+    ]
+    gate = asyncio.Semaphore(16)
+
+    async def one(ending: Ending, dialect: str) -> str:
+        async with gate:
+            return await seen(stand, ending, dialect)
+
+    told = await asyncio.gather(*(one(ending, dialect) for ending, dialect in cases))
+    return dict(zip(cases, told, strict=True))
