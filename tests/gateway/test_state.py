@@ -1,0 +1,237 @@
+"""Responses that are kept: `previous_response_id`, `item_reference`, retrieve, delete, and a restart."""
+
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Key, Secret, Server, Settings, Store
+from tests.support.gateway import Stand, settings_for, stand
+from tests.support.received import received
+from tests.support.simulator import WEATHER, declared
+from tests.support.talks import Sdks, responses_said
+
+TOOLS = [declared("responses", WEATHER)]
+UPSTREAMS = ("chat", "anthropic", "responses")
+ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+upstreams = pytest.mark.parametrize("upstream", UPSTREAMS)
+
+
+def ask(client: openai.OpenAI, *, stream: bool = False, **fields: Any):
+    """Ask with the SDK; return the final response."""
+    if not stream:
+        return client.responses.create(**fields)
+    with client.responses.stream(**fields) as events:
+        return events.until_done().get_final_response()
+
+
+def echoed(upstream: str, previous: str) -> str | None:
+    """Return what an answer says it goes on from: a relayed one was not told of it."""
+    return None if upstream == "responses" else previous
+
+
+@upstreams
+@ways
+def test_conversation_goes_on_from_a_kept_response(
+    gateway: Stand, sdks: Sdks, upstream: str, stream: bool
+) -> None:
+    client = sdks.openai
+    common = {"model": f"{upstream}/plain", "stream": stream}
+    first = ask(client, input="My name is Ulf.", instructions="Be short.", **common)
+    second = ask(client, input="And I am old.", previous_response_id=first.id, **common)
+    third = ask(client, input="Who am I?", previous_response_id=second.id, **common)
+    body = str(gateway.simulator.exchanges[-1].json)
+
+    assert first.id.startswith("resp_")
+    assert 3 == len({first.id, second.id, third.id})
+    assert echoed(upstream, second.id) == third.previous_response_id
+    assert "this is answer number 3" in third.output_text
+    for said in ("My name is Ulf.", first.output_text, "And I am old.", second.output_text):
+        assert said in body
+    # Instructions are those of the request alone.
+    assert "Be short." not in body
+
+
+@upstreams
+@ways
+def test_tool_loop_goes_on_from_a_kept_response_with_its_reasoning(
+    gateway: Stand, sdks: Sdks, upstream: str, stream: bool
+) -> None:
+    client = sdks.openai
+    common = {"model": f"{upstream}/plain+think+parallel:2", "tools": TOOLS, "stream": stream}
+    first = ask(client, input="How is it in Ulm?", **common)
+    ids = responses_said(first.to_dict(mode="json")).ids
+    results = [
+        {"type": "function_call_output", "call_id": call_id, "output": f"it is {number}"}
+        for number, call_id in enumerate(ids)
+    ]
+    last = ask(client, input=results, previous_response_id=first.id, **common)
+    history = received(gateway.simulator.exchanges[-1])
+
+    assert 2 == len(ids)
+    assert ids == history.ids
+    assert [*zip(ids, ("it is 0", "it is 1"), strict=True)] == [*history.results]
+    assert "it is 1" in last.output_text
+    if upstream == "anthropic":
+        assert (1, 1) == (len(history.reasoning), len(history.state))
+
+
+@upstreams
+@ways
+def test_kept_response_is_retrieved_listed_and_deleted(
+    sdks: Sdks, upstream: str, stream: bool
+) -> None:
+    client = sdks.openai
+    common = {"model": f"{upstream}/plain", "stream": stream}
+    first = ask(client, input="One", **common)
+    second = ask(client, input="Two", previous_response_id=first.id, **common)
+    kept = client.responses.retrieve(second.id)
+    items = [*client.responses.input_items.list(second.id, order="asc")]
+    newest = client.responses.input_items.list(second.id, limit=1)
+    client.responses.delete(second.id)
+
+    assert second.to_dict(mode="json").keys() >= kept.to_dict(mode="json").keys() - {"parsed"}
+    assert (second.id, second.output_text) == (kept.id, kept.output_text)
+    assert echoed(upstream, first.id) == kept.previous_response_id
+    assert "completed" == kept.status
+    assert ["user", "assistant", "user"] == [item.role for item in items]
+    assert ["One", first.output_text, "Two"] == [item.content[0].text for item in items]
+    assert ["Two"] == [item.content[0].text for item in newest.data]
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(second.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.delete(second.id)
+    # The one it went on from is still there.
+    assert first.id == client.responses.retrieve(first.id).id
+
+
+@pytest.mark.parametrize("upstream", ["chat", "anthropic", "responses"])
+@ways
+def test_response_that_is_not_to_be_stored_is_not_kept(
+    sdks: Sdks, upstream: str, stream: bool
+) -> None:
+    client = sdks.openai
+    said = ask(client, model=f"{upstream}/plain", input="One", store=False, stream=stream)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(said.id)
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, model=f"{upstream}/plain", input="Two", previous_response_id=said.id)
+
+    assert "previous_response_not_found" == caught.value.code
+    assert "previous_response_id" == caught.value.param
+
+
+@upstreams
+@ways
+def test_unknown_previous_response_is_refused(sdks: Sdks, upstream: str, stream: bool) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(
+            sdks.openai,
+            model=f"{upstream}/plain",
+            input="Two",
+            previous_response_id="resp_nobody",
+            stream=stream,
+        )
+
+    assert "previous_response_not_found" == caught.value.code
+    assert "previous_response_id" == caught.value.param
+
+
+@pytest.mark.parametrize("upstream", ["chat", "anthropic"])
+def test_references_to_items_are_resolved_as_ai_sdks_replay_them(
+    gateway: Stand, sdks: Sdks, upstream: str
+) -> None:
+    client = sdks.openai
+    common = {"model": f"{upstream}/plain+think", "tools": TOOLS}
+    first = ask(client, input="How is it in Ulm?", **common)
+    output = first.to_dict(mode="json")["output"]
+    (call,) = (item for item in output if item["type"] == "function_call")
+    replayed = [
+        {"role": "user", "content": [{"type": "input_text", "text": "How is it in Ulm?"}]},
+        *({"type": "item_reference", "id": item["id"]} for item in output),
+        {"type": "function_call_output", "call_id": call["call_id"], "output": "sunny"},
+    ]
+    last = ask(client, input=replayed, **common)
+    history = received(gateway.simulator.exchanges[-1])
+
+    assert ["reasoning", "message", "function_call"] == [item["type"] for item in output]
+    assert "sunny" in last.output_text
+    assert [call["call_id"]] == history.ids
+    assert ((call["call_id"], "sunny"),) == history.results
+
+
+def test_reference_to_an_unknown_item_is_refused_unless_it_is_reasoning(sdks: Sdks) -> None:
+    client = sdks.openai
+    turn = {"role": "user", "content": "hello"}
+    lost = ask(client, model="chat/plain", input=[turn, {"type": "item_reference", "id": "rs_x"}])
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, model="chat/plain", input=[turn, {"type": "item_reference", "id": "msg_x"}])
+
+    assert "completed" == lost.status
+    assert "msg_x" in str(caught.value)
+
+
+def test_response_that_ended_cannot_be_cancelled(sdks: Sdks) -> None:
+    said = ask(sdks.openai, model="chat/plain", input="One")
+    with pytest.raises(openai.BadRequestError):
+        sdks.openai.responses.cancel(said.id)
+    with pytest.raises(openai.NotFoundError):
+        sdks.openai.responses.cancel("resp_nobody")
+
+
+def with_file(path: Path, keys: tuple[str, ...] = (), store: str = "sqlite"):
+    def make(url: str) -> Settings:
+        given = tuple(Key(key=Secret("env:K", key), name=key) for key in keys)
+        return structs.replace(
+            settings_for(url),
+            server=Server(port=0, keys=given, seal_key=Secret("env:S", "0123456789abcdef")),
+            store=Store(responses=store, path=str(path)),
+        )
+
+    return make
+
+
+def test_file_of_responses_survives_a_restart(tmp_path: Path) -> None:
+    make = with_file(tmp_path / "responses.sqlite")
+    model = "anthropic/plain+think"
+    with stand(make) as before, Sdks(before.url) as sdks:
+        first = ask(sdks.openai, model=model, input="How is it in Ulm?", tools=TOOLS, stream=True)
+    ((call_id, _, _),) = responses_said(first.to_dict(mode="json")).calls
+    results = [{"type": "function_call_output", "call_id": call_id, "output": "sunny"}]
+    with stand(make) as after, Sdks(after.url) as sdks:
+        kept = sdks.openai.responses.retrieve(first.id)
+        last = ask(
+            sdks.openai, model=model, input=results, tools=TOOLS, previous_response_id=first.id
+        )
+        history = received(after.simulator.exchanges[-1])
+
+    assert first.to_dict(mode="json")["output"][0] == kept.to_dict(mode="json")["output"][0]
+    assert "sunny" in last.output_text
+    # The state of the reasoning was sealed with a key of the settings.
+    assert (1, [call_id]) == (len(history.state), history.ids)
+
+
+def test_responses_of_one_key_do_not_exist_for_another(tmp_path: Path) -> None:
+    make = with_file(tmp_path / "responses.sqlite", ("ann", "bob"))
+    with stand(make) as found, Sdks(found.url, "ann") as ann, Sdks(found.url, "bob") as bob:
+        said = ask(ann.openai, model="chat/plain", input="A secret")
+        with pytest.raises(openai.NotFoundError):
+            bob.openai.responses.retrieve(said.id)
+        with pytest.raises(openai.BadRequestError) as caught:
+            ask(bob.openai, model="chat/plain", input="What?", previous_response_id=said.id)
+
+    assert "previous_response_not_found" == caught.value.code
+
+
+def test_store_that_is_off_says_so(tmp_path: Path) -> None:
+    with stand(with_file(tmp_path / "none", store="off")) as found, Sdks(found.url) as sdks:
+        said = ask(sdks.openai, model="chat/plain", input="One")
+        with pytest.raises(openai.NotFoundError) as caught:
+            sdks.openai.responses.retrieve(said.id)
+        with pytest.raises(openai.BadRequestError) as refused:
+            ask(sdks.openai, model="chat/plain", input="Two", previous_response_id=said.id)
+
+    assert "[store]" in str(caught.value)
+    assert "previous_response_not_found" == refused.value.code
