@@ -90,14 +90,14 @@ class ClientIds:
     """Ids for the calls of one answer: no two alike, and none that the history used."""
 
     def __init__(self, used: Iterable[str] = ()) -> None:
-        self._used = set(used)
+        self._used = frozenset(used)  # not copied: most answers make no call
 
     def render(self, native: str) -> str:
         """Return the client's id for the next call, whose native id this is."""
         k = 0
         while (client_id := encode_id(native, k)) in self._used:
             k += 1
-        self._used.add(client_id)
+        self._used |= {client_id}
         return client_id
 
 

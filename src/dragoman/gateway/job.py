@@ -60,10 +60,10 @@ class Job:
         """What was not carried, either way, so far."""
         return (*self.warnings, *self.request_losses, *self.answer_losses)
 
-    def forget(self, *, body: bool) -> None:
+    def forget(self, outline: Request, *, body: bool) -> None:
         """Let go of what was asked, once the answer has begun: it may go on for long.
 
         `body`: the bytes of the request too, which nobody will keep.
         """
-        self.request = self.request.outline()
-        self.client = ClientRequest(b"" if body else self.client.body, self.request)
+        self.request = outline
+        self.client = ClientRequest(b"" if body else self.client.body, outline)

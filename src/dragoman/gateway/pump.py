@@ -192,10 +192,9 @@ class Pump:
                         return await _refusal(reply, hop)
                     if not job.request.stream:
                         return await self._whole(reply, hop)
-                    translator = self._translator(hop)
-                    held = await self._first(reply, translator)
-                    if translator.begun:
-                        await self._stream(reply, translator, held)
+                    outline = job.request.outline()
+                    translator = self._translator(hop, outline)
+                    if await self._stream(reply, translator, outline):
                         return await flight.end()
         except TimeoutError:
             fault = flight.deadline
@@ -276,7 +275,7 @@ class Pump:
             limits=server.limits,
         )
 
-    def _translator(self, hop: Hop) -> Translator:
+    def _translator(self, hop: Hop, outline: Request) -> Translator:
         return Translator(
             source=hop.upstream.dialect,
             target=self._job.dialect,
@@ -284,7 +283,7 @@ class Pump:
             native_format=hop.native_format,
             stop=self._stop,
             watchers=(*self._watchers(hop), Telling(lambda fault: self._told(fault, hop))),
-            **self._options(hop, self._job.request.outline()),
+            **self._options(hop, outline),
         )
 
     def _told(self, fault: Fault, hop: Hop) -> Fault:
@@ -298,25 +297,18 @@ class Pump:
         job = self._job
         return self._runtime.memory.watchers(job.request, job.owner, hop.profile)
 
-    async def _first(self, reply: Reply, translator: Translator) -> bytes:
-        """Read until the answer has something to say, or ended without; return what it says."""
-        held: list[bytes] = []
-        while not translator.begun and not translator.done:
-            data = await reply.read()
-            self._flight.heard()
-            held.append(translator.feed(data) if data else translator.close())
-        return b"".join(held)
-
-    async def _stream(self, reply: Reply, translator: Translator, held: bytes) -> None:
-        """Send what was held, then everything as it comes: one write for each read."""
+    async def _stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
+        """Send everything as it comes, one write for each read; say whether there was anything to send."""
         flight = self._flight
+        out = await self._first(reply, translator)
+        if not translator.begun:
+            return False
         flight.first_content = flight.last_read
         self._job.answer_losses = translator.losses
         self._body = b""
-        self._job.forget(body=not self._keeps)
+        self._job.forget(outline, body=not self._keeps)
         flight.headers = self._head()
         await flight.open()
-        out = held
         read, feed, heard, write = reply.read, translator.feed, flight.heard, flight.write
         while not translator.done:
             if out:
@@ -326,6 +318,16 @@ class Pump:
             out = feed(data) if data else translator.close()
         await self._finish(translator, out)
         await reply.settle()
+        return True
+
+    async def _first(self, reply: Reply, translator: Translator) -> bytes:
+        """Read until the answer has something to say, or ended without; return what it says."""
+        held: list[bytes] = []
+        while not translator.begun and not translator.done:
+            data = await reply.read()
+            self._flight.heard()
+            held.append(translator.feed(data) if data else translator.close())
+        return b"".join(held)
 
     async def _finish(self, translator: Translator, out: bytes) -> None:
         """Send the last of a stream, and note how it ended."""

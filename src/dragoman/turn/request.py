@@ -263,32 +263,35 @@ class Request(Struct, frozen=True, kw_only=True):
     # dialect, for echoes, and to say what was lost.
     extensions: dict[str, Raw] = {}
     losses: tuple[Loss, ...] = ()
+    outlined_ids: frozenset[str] = frozenset()  # of calls in a history that is left out
 
     @property
     def call_ids(self) -> frozenset[str]:
         """Ids of all calls in the history, as the client knows them."""
-        return frozenset(
+        return self.outlined_ids or frozenset(
             part.id for turn in self.turns for part in turn.parts if isinstance(part, ToolCallPart)
         )
 
     @property
     def has_calls(self) -> bool:
         """The history holds calls of tools."""
-        return any(isinstance(part, ToolCallPart) for turn in self.turns for part in turn.parts)
+        return bool(self.outlined_ids) or any(
+            isinstance(part, ToolCallPart) for turn in self.turns for part in turn.parts
+        )
 
     def outline(self) -> "Request":
-        """Return what must be known of a request while it is answered; of its history, the ids of calls.
+        """Return what must be known of a request while it is answered: all but the conversation.
 
         An answer may go on for long, and a conversation is large.
         """
-        calls = tuple(ToolCallPart(one, "", "") for one in self.call_ids)
         return structs.replace(
             self,
             system=(),
-            turns=(Turn(ASSISTANT, calls),) if calls else (),
+            turns=(),
             format=OutputFormat(),
             metadata=None,
             extensions={},
+            outlined_ids=self.call_ids,
         )
 
 
