@@ -9,6 +9,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dragoman._version import __version__ as __version__
     from dragoman.check import Checker as Checker
+    from dragoman.client.client import Client as Client
+    from dragoman.client.errors import ClientError as ClientError
+    from dragoman.client.messages import answer_turn as answer_turn
+    from dragoman.client.messages import ask as ask
+    from dragoman.client.messages import assistant as assistant
+    from dragoman.client.messages import result as result
+    from dragoman.client.messages import system as system
+    from dragoman.client.messages import tool as tool
+    from dragoman.client.messages import user as user
+    from dragoman.client.settings import Timeouts as Timeouts
+    from dragoman.client.stream import AnswerStream as AnswerStream
+    from dragoman.client.sync import SyncAnswerStream as SyncAnswerStream
+    from dragoman.client.sync import SyncClient as SyncClient
     from dragoman.errors import ConfigError as ConfigError
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.errors import IllegalOrder as IllegalOrder
@@ -33,12 +46,30 @@ if TYPE_CHECKING:
     from dragoman.translate import Translator as Translator
     from dragoman.translate import translate_body as translate_body
     from dragoman.translate import translate_error as translate_error
+    from dragoman.transport import TLS as TLS
+    from dragoman.turn.fold import Answer as Answer
     from dragoman.turn.loss import Loss as Loss
+    from dragoman.turn.request import Request as Request
+    from dragoman.turn.request import Turn as Turn
 
 # Where each public name lives.
 _HOMES = {
     "dragoman._version": ("__version__",),
     "dragoman.check": ("Checker",),
+    "dragoman.client.client": ("Client",),
+    "dragoman.client.errors": ("ClientError",),
+    "dragoman.client.messages": (
+        "answer_turn",
+        "ask",
+        "assistant",
+        "result",
+        "system",
+        "tool",
+        "user",
+    ),
+    "dragoman.client.settings": ("Timeouts",),
+    "dragoman.client.stream": ("AnswerStream",),
+    "dragoman.client.sync": ("SyncAnswerStream", "SyncClient"),
     "dragoman.errors": (
         "ConfigError",
         "DragomanError",
@@ -59,7 +90,10 @@ _HOMES = {
     "dragoman.profiles.profile": ("Profile",),
     "dragoman.requests": ("TranslatedRequest", "decode_tools", "refuse", "translate_request"),
     "dragoman.translate": ("TranslatedBody", "Translator", "translate_body", "translate_error"),
+    "dragoman.transport": ("TLS",),
+    "dragoman.turn.fold": ("Answer",),
     "dragoman.turn.loss": ("Loss",),
+    "dragoman.turn.request": ("Request", "Turn"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

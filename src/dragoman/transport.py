@@ -7,7 +7,9 @@ proxies, no cookies, nothing from the environment; bodies are passed on as they 
 import asyncio
 import os
 import ssl
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
@@ -44,10 +46,15 @@ class TLS(Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: a file cannot be read or holds no certificate.
         """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
-            context = ssl.create_default_context(cafile=self.ca or None)
+            if self.ca:
+                context.load_verify_locations(self.ca)
+            elif self.verify:
+                _trust_the_system(context)
             if self.cert:
-                context.load_cert_chain(self.cert, self.key or None)
+                # A key under a password is refused: nobody is there to be asked for it.
+                context.load_cert_chain(self.cert, self.key or None, password=lambda: "")
         except (OSError, ssl.SSLError) as error:
             file = next((one for one in (self.ca, self.cert, self.key) if not _is_file(one)), "")
             where = f"`{file}`: " if file else ""
@@ -59,8 +66,21 @@ class TLS(Struct, frozen=True, kw_only=True):
         return context
 
 
+def _trust_the_system(context: ssl.SSLContext) -> None:
+    """Load the system's authorities from where they are, whatever the environment says."""
+    if sys.platform == "win32":
+        context.load_default_certs()
+        return
+    paths = ssl.get_default_verify_paths()
+    file, folder = paths.openssl_cafile, paths.openssl_capath
+    if Path(file).is_file():
+        context.load_verify_locations(cafile=file)
+    if Path(folder).is_dir():
+        context.load_verify_locations(capath=folder)
+
+
 def _is_file(name: str) -> bool:
-    return not name or os.path.isfile(name)  # noqa: PTH113 -- a question, not a path
+    return not name or Path(name).is_file()
 
 
 class TransportFailed(Exception):
@@ -81,6 +101,23 @@ class Reply:
         self._read = response.content.readany
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
+
+    @property
+    def request_id(self) -> str:
+        """The server's name for the request, if it has one."""
+        return self.headers.get("request-id") or self.headers.get("x-request-id") or ""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds that the server asks to wait; dates and nonsense count as nothing said."""
+        for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+            try:
+                value = float(self.headers.get(name, "")) * unit
+            except ValueError:
+                continue
+            if 0 <= value < float("inf"):
+                return value
+        return None
 
     async def read(self) -> bytes:
         """Return what has arrived, at least a byte; nothing at the end.

@@ -1,11 +1,20 @@
 """The asynchronous client."""
 
+import asyncio
+import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
+from weakref import WeakKeyDictionary
 
-from dragoman.client.settings import Timeouts
+import msgspec
+
+from dragoman.client.call import prepare
+from dragoman.client.exchange import Exchange, Session
+from dragoman.client.faults import fault_error, peer_error
+from dragoman.client.settings import Settings, Timeouts
 from dragoman.client.stream import AnswerStream
+from dragoman.errors import TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles.profile import Profile
 from dragoman.transport import TLS
@@ -17,8 +26,16 @@ class Client:
     """Ask one server.  Immutable; to be shared between tasks and threads.
 
     Connections belong to the event loop in which they were made: leave `async with`, or call `close`, in
-    each loop that used the client.
+    each loop that used the client.  A client that was closed opens new ones when it is used again.
+
+    Raises:
+        ConfigError: a setting cannot be.
     """
+
+    __slots__ = ("_lock", "_sessions", "_settings")
+    _lock: threading.Lock
+    _sessions: "WeakKeyDictionary[asyncio.AbstractEventLoop, Session]"
+    _settings: Settings
 
     def __init__(  # noqa: PLR0913 -- each setting has its name
         self,
@@ -35,23 +52,72 @@ class Client:
         headers: Mapping[str, str] | None = None,
         strict: bool = False,
     ) -> None:
-        raise NotImplementedError
+        settings = Settings(
+            base_url,
+            dialect=dialect,
+            model=model,
+            key=key,
+            profile=profile,
+            native_format=native_format,
+            limits=limits,
+            timeouts=timeouts,
+            tls=tls,
+            headers=headers,
+            strict=strict,
+        )
+        set_once = object.__setattr__
+        set_once(self, "_settings", settings)
+        set_once(self, "_lock", threading.Lock())
+        set_once(self, "_sessions", WeakKeyDictionary())
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("a client is not changed after it was made")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError("a client is not changed after it was made")
+
+    def __repr__(self) -> str:
+        settings = self._settings
+        said = f"{settings.base_url!r}, dialect={settings.dialect.name!r}, model={settings.model!r}"
+        names = f", headers of {list(settings.header_names)}" if settings.header_names else ""
+        return f"Client({said}, profile={settings.profile.name!r}{names})"
 
     async def create(self, request: Request, /) -> Answer:
         """Return the whole answer to a request.
 
         Raises:
             ClientError: there is none.
+            MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
         """
-        raise NotImplementedError
+        call = prepare(request, self._settings, stream=False)
+        exchange = Exchange(self._session())
+        try:
+            await exchange.open(call.body, call.headers)
+            body = await _read_all(exchange, self._settings.limits)
+            answer = call.read(body)
+            if answer.fault is not None:
+                broken = "" if _is_json(body) else "json"
+                error = fault_error(answer.fault, self._settings, broken)
+                raise exchange.identified(error)
+            await exchange.settle()
+        finally:
+            await exchange.close()
+        return answer
 
     def stream(self, request: Request, /) -> AnswerStream:
-        """Return the answer as it comes: `async with client.stream(request) as turn`."""
-        raise NotImplementedError
+        """Return the answer as it comes: `async with client.stream(request) as turn`.
+
+        Raises:
+            MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
+        """
+        return AnswerStream(prepare(request, self._settings, stream=True), self._session)
 
     async def close(self) -> None:
         """Close the connections of this event loop; what is still read ends as `cancelled`."""
-        raise NotImplementedError
+        with self._lock:
+            session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -63,3 +129,32 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def _session(self) -> Session:
+        """Return the connections of the running event loop."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            session = self._sessions.get(loop)
+            if session is None:
+                session = self._sessions[loop] = Session(self._settings)
+        return session
+
+
+async def _read_all(exchange: Exchange, limits: Limits) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while data := await exchange.read():
+        size += len(data)
+        if size > limits.max_response_bytes:
+            passed = TooLarge("max_response_bytes", limits.max_response_bytes)
+            raise exchange.identified(peer_error(passed))
+        parts.append(data)
+    return b"".join(parts)
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body.lstrip()[:5] in (b"data:", b"event")  # a stream that nobody asked for
+    return True

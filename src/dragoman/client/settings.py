@@ -1,13 +1,30 @@
-"""What a client is made of: where it asks, how it shows itself, what it bears."""
+"""What a client is made of: where it asks, how it shows itself, what it bears.
 
+All of it is given by the caller; nothing is read from the environment.
+"""
+
+import re
+import ssl
 from collections.abc import Mapping
+from typing import Final, TypedDict
 
 from msgspec import Struct
+from yarl import URL
 
-from dragoman.limits import Limits
+from dragoman.dialects import dialect as find_dialect
+from dragoman.errors import ConfigError
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.selection import choose_format
 from dragoman.transport import TLS
 from dragoman.turn.request import DialectName
+
+_ANTHROPIC_VERSION: Final = "2023-06-01"
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_HIDDEN: Final = "[hidden]"
+_LEAST_SECRET: Final = 6  # characters of a secret that is looked for in what a server says
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, gc=False):
@@ -19,17 +36,102 @@ class Timeouts(Struct, frozen=True, kw_only=True, gc=False):
     total: float = 0.0  # the whole exchange; a limit here kills good streams
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """A client's settings, all of them."""
+class ClientOptions(TypedDict, total=False):
+    """What may be said of a client beside its address."""
 
-    base_url: str
     dialect: DialectName
     model: str
     key: str
-    profile: Profile
+    profile: Profile | str
     native_format: str
     limits: Limits
     timeouts: Timeouts
     tls: TLS
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] | None
     strict: bool
+
+
+class Settings:
+    """A client's settings, checked, and what follows from them.  Never changed.
+
+    Raises:
+        ConfigError: one of them cannot be.
+    """
+
+    def __init__(  # noqa: PLR0913 -- each setting has its name
+        self,
+        base_url: str,
+        *,
+        dialect: DialectName = "chat",
+        model: str = "",
+        key: str = "",
+        profile: Profile | str = "",
+        native_format: str = "auto",
+        limits: Limits = DEFAULT_LIMITS,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008 -- immutable
+        tls: TLS = TLS(),  # noqa: B008 -- immutable
+        headers: Mapping[str, str] | None = None,
+        strict: bool = False,
+    ) -> None:
+        self.base_url = _address(base_url)
+        self.dialect = find_dialect(dialect)
+        self.url = URL(f"{self.base_url}{self.dialect.path}")
+        self.model = model
+        self.profile = (
+            profile if isinstance(profile, Profile) else find_profile(profile or "generic")
+        )
+        self.native_format = native_format
+        choose_format(model, native_format)  # refuses a family that nobody knows
+        self.limits = limits
+        self.timeouts = timeouts
+        self.strict = strict
+        # Made now, so that a file that cannot be read is told before anything is sent.
+        self.tls: ssl.SSLContext | bool = tls.context() if self.url.scheme == "https" else True
+        given = {name.lower(): value for name, value in (headers or {}).items()}
+        self.header_names = tuple(given)
+        self.headers = _headers(dialect, key, given)
+        self._secrets = [one for one in (key, *given.values()) if len(one) >= _LEAST_SECRET]
+
+    def redact(self, text: str) -> str:
+        """Return what a server says without what we told it in confidence."""
+        for secret in self._secrets:
+            text = text.replace(secret, _HIDDEN)
+        return text
+
+
+def _address(base_url: str) -> str:
+    """Return an address that a path can follow."""
+    try:
+        url = URL(base_url)
+        port = url.port
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"`base_url` is no address: {error}") from None
+    if url.scheme not in ("http", "https") or not url.host or not port:
+        raise ConfigError("`base_url` must begin with http:// or https:// and name a host")
+    if url.user is not None or url.password is not None:
+        raise ConfigError("`base_url` must not hold credentials: use `key` or `headers`")
+    if url.query_string or url.fragment:
+        raise ConfigError("`base_url` must end before any `?` or `#`: a path is put behind it")
+    return base_url.rstrip("/")
+
+
+def _headers(dialect: DialectName, key: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return what every request carries; the caller's own headers win."""
+    headers = {"content-type": "application/json"}
+    if dialect == "anthropic":
+        headers["anthropic-version"] = _ANTHROPIC_VERSION
+        if key:
+            headers["x-api-key"] = key
+    elif key:
+        headers["authorization"] = f"Bearer {key}"
+    headers |= given
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name):
+            raise ConfigError(f"`{name}` is no name of a header")
+        if not _VALUE.fullmatch(value):
+            raise ConfigError(f"the value of header `{name}` holds a control character")
+        try:
+            value.encode("latin-1")
+        except UnicodeEncodeError:
+            raise ConfigError(f"the value of header `{name}` is not plain text") from None
+    return headers

@@ -5,8 +5,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct, structs
 
+from dragoman.dialects.encoding import encode
 from dragoman.errors import Malformed
-from dragoman.turn.request import Request, Tool
+from dragoman.turn.request import Request, Tool, ToolResultPart
 
 _VERSION: Final = 1
 _NULL: Final = Raw(b"null")
@@ -20,6 +21,9 @@ class Transcript(Struct, frozen=True, kw_only=True):
     calls: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    # Of the calls at the end of the conversation:
+    given: tuple[ToolResultPart, ...] = ()  # results that are there before all of them are
+    cut: tuple[str, ...] = ()  # ids of those that were cut, and must never be run
 
     def encode(self) -> bytes:
         """Return this as JSON."""
@@ -31,11 +35,13 @@ class Transcript(Struct, frozen=True, kw_only=True):
             format=structs.replace(request.format, schema=None),
             metadata=None,
         )
-        return msgspec.json.encode(
+        return encode(
             _Written(
                 version=_VERSION,
                 spent=_Spent(self.turns, self.calls, self.tokens, self.seconds),
                 request=bare,
+                given=self.given,
+                cut=self.cut,
                 schemas=tuple(one.schema or _NULL for one in request.tools),
                 definitions=tuple(one.raw or _NULL for one in request.tools),
                 logit_bias=request.sampling.logit_bias or _NULL,
@@ -73,6 +79,8 @@ class Transcript(Struct, frozen=True, kw_only=True):
             calls=spent.calls,
             tokens=spent.tokens,
             seconds=spent.seconds,
+            given=found.given,
+            cut=found.cut,
         )
 
 
@@ -95,6 +103,8 @@ class _Written(Struct, frozen=True, kw_only=True):
     version: int
     spent: _Spent
     request: Request
+    given: tuple[ToolResultPart, ...]
+    cut: tuple[str, ...]
     schemas: tuple[Raw, ...]
     definitions: tuple[Raw, ...]
     logit_bias: Raw

@@ -1,0 +1,190 @@
+"""One request on the wire: opened once, read under clocks, closed once.
+
+Bytes and times only.  Whoever waits is woken by `abort`, be it for a clock or for somebody else.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from dragoman.client.errors import ClientError
+from dragoman.client.faults import refusal, transport_error
+from dragoman.client.settings import Settings
+from dragoman.errors import MisuseError
+from dragoman.transport import Connector, Reply, TransportFailed
+from dragoman.turn.events import FaultKind
+
+
+class Session:
+    """The connections of one client in one event loop, and the exchanges that use them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.connector = Connector(settings.limits)
+        self.open: set[Exchange] = set()
+
+    async def close(self) -> None:
+        for exchange in tuple(self.open):
+            exchange.abort(cancelled("the client was closed"))
+        await self.connector.close()
+
+
+class Exchange:
+    """One request and its answer's bytes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._settings = session.settings
+        self._times = session.settings.timeouts
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._reply: Reply | None = None
+        self._opening: asyncio.Timeout | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: float | None = None  # since when somebody waits for bytes
+        self._heard = False  # the first byte of the answer has come
+        self._why: ClientError | None = None  # why nothing more is read
+        self.status = 0
+        self.request_id = ""
+
+    async def open(self, body: bytes, headers: Mapping[str, str]) -> None:
+        """Send the request and wait for a good status.
+
+        Raises:
+            ClientError: there is none.
+        """
+        self._session.open.add(self)
+        settings = self._settings
+        due, _ = self._due(self._began)
+        try:
+            async with asyncio.timeout_at(due) as self._opening:
+                reply = await self._session.connector.open(
+                    "POST",
+                    settings.url,
+                    headers=headers,
+                    body=body,
+                    connect_seconds=self._times.connect,
+                    tls=settings.tls,
+                )
+        except TimeoutError:
+            raise self._why or self._late() from None
+        except TransportFailed as failed:
+            raise self._why or transport_error(failed, settings) from failed
+        finally:
+            self._opening = None
+        self._reply = reply
+        self.status, self.request_id = reply.status, reply.request_id
+        if self._why is not None:
+            raise self._why
+        self._watch()
+        if not 200 <= reply.status < 300:
+            raise await self._refusal(reply)
+
+    async def _refusal(self, reply: Reply) -> ClientError:
+        """Read what the server says of its refusal, as far as it comes in time."""
+        body = await reply.read_error()
+        if self._why is not None and self._why.stage == "cancelled":
+            return self._why
+        return self.identified(refusal(reply, body, self._settings))
+
+    async def read(self) -> bytes:
+        """Return what has arrived, at least a byte; nothing at the end.
+
+        Raises:
+            ClientError: the connection broke, a clock ran out, or somebody closed the exchange.
+        """
+        reply = self._reply
+        if reply is None or self._waiting is not None:
+            raise MisuseError("an answer is read by one task at a time, while it is open")
+        now = self._loop.time()
+        if self._times.total and now >= self._began + self._times.total:
+            self.abort(self._late())
+        if self._why is not None:
+            raise self._why
+        self._waiting = now
+        try:
+            data = await reply.read()
+        except TransportFailed as failed:
+            error = self._why or transport_error(failed, self._settings)
+            raise self.identified(error) from failed
+        finally:
+            self._waiting = None
+        self._heard = True
+        return data
+
+    def identified(self, error: ClientError) -> ClientError:
+        """Put into an error what is known of the HTTP answer."""
+        error.status = error.status or self.status
+        error.request_id = self.request_id
+        return error
+
+    def abort(self, why: ClientError) -> None:
+        """Stop the exchange; whoever waits for it, now or later, gets `why`."""
+        if self._why is not None:
+            return
+        self._why = self.identified(why)
+        if self._opening is not None:
+            self._opening.reschedule(self._loop.time())
+        if self._reply is not None:
+            self._reply.abort(TransportFailed("http", why.code, why.message))
+
+    async def settle(self) -> None:
+        """Let the connection serve another request, if the answer's end is at hand."""
+        if self._reply is not None and self._why is None:
+            await self._reply.settle()
+
+    async def close(self) -> None:
+        """Give up what is left of the answer.  A generation that nobody reads must stop."""
+        self._session.open.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._reply is not None:
+            await self._reply.__aexit__(None, None, None)
+
+    # --- clocks ------------------------------------------------------------------------------------
+
+    def _due(self, now: float) -> tuple[float | None, str]:
+        """Return when which clock runs out, as things are."""
+        times = self._times
+        clocks: list[tuple[float, str]] = []
+        if times.total:
+            clocks.append((self._began + times.total, "total"))
+        if not self._heard:
+            if times.first_byte:
+                clocks.append((self._began + times.first_byte, "first_byte"))
+        elif times.idle:
+            # A program that does not read makes us stop listening: that is not the server's silence.
+            since = now if self._waiting is None else self._waiting
+            clocks.append((since + times.idle, "idle"))
+        return min(clocks, default=(None, ""))
+
+    def _watch(self) -> None:
+        """Look at the clocks, and again when the next one may have run out."""
+        now = self._loop.time()
+        due, _ = self._due(now)
+        if due is None:
+            return
+        if due <= now:
+            self.abort(self._late())
+        else:
+            self._timer = self._loop.call_at(due, self._watch)
+
+    def _late(self) -> ClientError:
+        times = self._times
+        _, clock = self._due(self._loop.time())
+        said = {
+            "total": f"no complete answer within {times.total:g} s",
+            "first_byte": f"no answer within {times.first_byte:g} s",
+            "idle": f"the stream was silent for {times.idle:g} s",
+        }[clock]
+        return ClientError(
+            "timeout",
+            f"the server took too long: {said}",
+            code=f"{clock}_timeout",
+            kind=FaultKind.TIMEOUT,
+        )
+
+
+def cancelled(said: str) -> ClientError:
+    """Return the error for an exchange that was given up on this side."""
+    return ClientError("cancelled", said, code="cancelled")
