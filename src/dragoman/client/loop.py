@@ -2,33 +2,34 @@
 
     loop = ToolLoop(client, ask(user("What is the weather in Rome?"), tools=[tool(weather)]))
     async for step in loop:            # with a `SyncClient`: `for step in loop`
-        for call in step.calls:
+        for call in step.open:
             step.give(call, weather(**call.values))
-    print(loop.answer)
+    print(loop.answer.text)
 
 The caller runs the tools and gives what they returned; the loop asks, counts and appends.  Turns are only
 ever appended, so that prefix caches stay warm.
 """
 
-import asyncio
+import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import ClassVar, Literal, Self, TypeAlias, TypedDict, Unpack
 
-import msgspec
 from msgspec import Struct, structs
 
 from dragoman.client.calls import Call, judged
 from dragoman.client.client import Client
-from dragoman.client.messages import answer_turn, result
+from dragoman.client.messages import answer_turn
+from dragoman.client.step import Step
 from dragoman.client.sync import SyncClient
 from dragoman.client.transcript import Transcript
 from dragoman.errors import DragomanError, MisuseError
 from dragoman.ids import ClientIds
-from dragoman.turn.events import Event
+from dragoman.turn.estimate import estimate_tokens
+from dragoman.turn.events import Event, Flavor
 from dragoman.turn.fold import Answer
 from dragoman.turn.loops import find_loop
-from dragoman.turn.request import ASSISTANT, Request, ToolCallPart, ToolResultPart, Turn
+from dragoman.turn.request import ASSISTANT, Request, ToolCallPart, Turn
 
 Reason: TypeAlias = Literal["turns", "calls", "tokens", "time", "repeats"]
 Handlers: TypeAlias = Mapping[str, Callable[..., object]]
@@ -38,17 +39,15 @@ class Bounds(Struct, frozen=True, kw_only=True, gc=False):
     """Where a loop ends that does not end by itself.  0 switches a bound off."""
 
     turns: int = 50  # answers of the model
-    calls: int = 500
-    tokens: int = 5_000_000  # of all requests and answers together, as the server reports them
-    seconds: float = (
-        3600.0  # between the first request and the last; one request is under `Timeouts`
-    )
+    calls: int = 500  # calls that are handed out
+    tokens: int = 5_000_000  # of all requests and answers; estimated where the server does not tell
+    seconds: float = 3600.0  # from the first request on; one request alone is under `Timeouts`
     repeats: int = 5  # the same calls with the same results, so many times in a row
     cycle: int = 4  # how many calls such a round may have
 
 
 class LoopStopped(DragomanError):
-    """A bound was reached.  The transcript is whole, and the loop may be resumed with other bounds."""
+    """A bound was reached.  The transcript is whole, and may be resumed with other bounds."""
 
     exit_code: ClassVar[int] = 1
 
@@ -57,74 +56,34 @@ class LoopStopped(DragomanError):
         super().__init__(message)
 
 
-class Step:
-    """One answer of the model, and the calls in it that wait for results."""
-
-    def __init__(self, answer: Answer | None, calls: tuple[Call, ...]) -> None:
-        self.answer = answer  # None: the step was resumed from a transcript
-        self.calls = calls
-        self._results: dict[str, Turn] = {}
-
-    @property
-    def is_last(self) -> bool:
-        """The model called nothing: there is nothing more to do."""
-        return not self.calls
-
-    @property
-    def open(self) -> tuple[Call, ...]:
-        """The calls that have no result yet."""
-        return tuple(call for call in self.calls if call.id not in self._results)
-
-    def give(self, call: Call | str, value: object, *, is_error: bool = False) -> None:
-        """Say what a tool returned: text as it is, anything else as JSON.
-
-        Raises:
-            MisuseError: there is no such call, it has its result, or the value has no JSON.
-        """
-        call_id = call if isinstance(call, str) else call.id
-        if all(call_id != one.id for one in self.calls):
-            raise MisuseError(f"no call `{call_id}` in this step")
-        if call_id in self._results:
-            raise MisuseError(f"the call `{call_id}` has its result")
-        self._results[call_id] = result(call_id, _text(value), is_error=is_error)
-
-    def refuse(self, call: Call, reason: str = "") -> None:
-        """Tell the model that a call was not run, and why: by default the call's own problem."""
-        self.give(call, reason or call.problem or "this call was not run", is_error=True)
-
-    def _given(self) -> Turn | None:
-        """Return all results as one turn; None while one is missing."""
-        if not self.calls or self.open:
-            return None
-        parts = [part for call in self.calls for part in self._results[call.id].parts]
-        return Turn(self._results[self.calls[0].id].role, tuple(parts))
+class LoopOptions(TypedDict, total=False):
+    bounds: Bounds
+    on_event: Callable[[Event], object] | None  # answers are streamed, and it is told each event
+    clock: Callable[[], float]  # seconds that only grow
 
 
 class ToolLoop:
     """Ask, hand out calls, take results, ask again."""
 
     def __init__(
-        self,
-        client: Client | SyncClient,
-        request: Request,
-        *,
-        bounds: Bounds = Bounds(),  # noqa: B008 -- immutable
-        on_event: Callable[[Event], object] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, client: Client | SyncClient, request: Request, **options: Unpack[LoopOptions]
     ) -> None:
-        """Begin with a request; with `on_event` answers are streamed, and it is told each event."""
+        """Begin with a request; if it ends in calls without results, these are handed out first."""
         self._client = client
-        self._bounds = bounds
-        self._on_event = on_event
-        self._clock = clock
+        self._bounds = options.get("bounds", Bounds())
+        self._on_event = options.get("on_event")
+        self._clock = options.get("clock", time.monotonic)
         self._began: float | None = None  # as if it had never been interrupted
         self._state = Transcript(request=request)
-        self._step: Step | None = _waiting(request)
+        self._step: Step | None = _waiting(self._state)
         self.answer: Answer | None = None  # the latest
 
     @classmethod
     def resume(
-        cls, client: Client | SyncClient, transcript: Transcript | bytes, **options: Any
+        cls,
+        client: Client | SyncClient,
+        transcript: Transcript | bytes,
+        **options: Unpack[LoopOptions],
     ) -> Self:
         """Go on from a transcript; calls without a result are handed out again first.
 
@@ -134,19 +93,24 @@ class ToolLoop:
         known = Transcript.decode(transcript) if isinstance(transcript, bytes) else transcript
         loop = cls(client, known.request, **options)
         loop._state = known
+        loop._step = _waiting(known)
         return loop
 
     @property
     def transcript(self) -> Transcript:
-        """All that was said, results that were given included once a step has all of them."""
+        """All that was said until now; results that were given are in it, and calls that wait for one."""
         self._settle()
-        return self._state
+        given = () if self._step is None else self._step.results
+        return structs.replace(self._state, given=given)
 
     def __iter__(self) -> Iterator[Step]:
         if not isinstance(self._client, SyncClient):
             raise MisuseError("an asynchronous client needs `async for`")
-        while (step := self._step or self._take(self._ask_now(self._next()))) is not None:
-            self._step = step
+        while True:
+            self._settle()
+            if self._step is None:
+                self._step = self._take(self._ask_now(self._client, self._next()))
+            step = self._hand_out(self._step)
             yield step
             if step.is_last:
                 return
@@ -155,8 +119,11 @@ class ToolLoop:
     async def __aiter__(self) -> AsyncIterator[Step]:
         if not isinstance(self._client, Client):
             raise MisuseError("a synchronous client needs `for`")
-        while (step := self._step or self._take(await self._ask(self._next()))) is not None:
-            self._step = step
+        while True:
+            self._settle()
+            if self._step is None:
+                self._step = self._take(await self._ask(self._client, self._next()))
+            step = self._hand_out(self._step)
             yield step
             if step.is_last:
                 return
@@ -172,35 +139,38 @@ class ToolLoop:
         Raises:
             LoopStopped: a bound was reached.
             ClientError: a request failed.
+            MisuseError: a function is a coroutine, or returned what has no JSON.
         """
         for step in self:
-            for call in step.calls:
-                _handle(step, call, handlers)
+            for call in step.open:
+                outcome = _outcome(call, handlers)
+                if inspect.iscoroutine(outcome.value):
+                    outcome.value.close()
+                    raise MisuseError(f"`{call.name}` is a coroutine: use `run_async`")
+                step.give(call, outcome.value, is_error=outcome.is_error)
         return self._last()
 
     async def run_async(self, handlers: Handlers) -> Answer:
         """Do the same with an asynchronous client; functions may be coroutines, and run one by one."""
         async for step in self:
-            for call in step.calls:
-                value = _handle(step, call, handlers, waits=True)
-                if asyncio.iscoroutine(value):
+            for call in step.open:
+                outcome = _outcome(call, handlers)
+                if inspect.isawaitable(outcome.value):
                     try:
-                        step.give(call, await value)
+                        outcome = _Outcome(await outcome.value)
                     except Exception as error:  # noqa: BLE001 -- the caller's function, told to the model
-                        step.refuse(call, f"{type(error).__name__}: {error}")
+                        outcome = _failed(error)
+                step.give(call, outcome.value, is_error=outcome.is_error)
         return self._last()
 
     def _last(self) -> Answer:
         if self.answer is None:
-            raise MisuseError("the loop had nothing to ask")
+            raise MisuseError("this conversation has ended: there is nothing to ask")
         return self.answer
 
     # --- asking ------------------------------------------------------------------------------------
 
-    async def _ask(self, request: Request) -> Answer:
-        client = self._client
-        if not isinstance(client, Client):
-            raise MisuseError("a synchronous client needs `for`")
+    async def _ask(self, client: Client, request: Request) -> Answer:
         if self._on_event is None:
             return await client.create(request)
         async with client.stream(request) as turn:
@@ -208,10 +178,7 @@ class ToolLoop:
                 self._on_event(event)
             return turn.message()
 
-    def _ask_now(self, request: Request) -> Answer:
-        client = self._client
-        if not isinstance(client, SyncClient):
-            raise MisuseError("an asynchronous client needs `async for`")
+    def _ask_now(self, client: SyncClient, request: Request) -> Answer:
         if self._on_event is None:
             return client.create(request)
         with client.stream(request) as turn:
@@ -231,7 +198,6 @@ class ToolLoop:
         state, bounds = self._state, self._bounds
         spent: tuple[tuple[Reason, float, float], ...] = (
             ("turns", state.turns, bounds.turns),
-            ("calls", state.calls, bounds.calls),
             ("tokens", state.tokens, bounds.tokens),
             ("time", state.seconds, bounds.seconds),
         )
@@ -246,29 +212,43 @@ class ToolLoop:
                 raise LoopStopped("repeats", f"{loop.says}, with the same results")
         return state.request
 
+    def _hand_out(self, step: Step) -> Step:
+        """Return a step whose calls may be run.
+
+        Raises:
+            LoopStopped: there are more of them than the bound allows; none is handed out.
+        """
+        used, most = self._state.calls, self._bounds.calls
+        if most and used > most and step.open:
+            raise LoopStopped("calls", f"the loop made {used} calls of {most}")
+        return step
+
     def _take(self, answer: Answer) -> Step:
         """Append an answer, and return its calls."""
         self.answer = answer
         state = self._state
-        usage = answer.usage
         ids = ClientIds(state.request.call_ids)
-        turn = answer_turn(answer)
+        turn = answer_turn(_closed(answer))
         parts = tuple(
             structs.replace(part, id=ids.render(part.id))
             if isinstance(part, ToolCallPart)
             else part
             for part in turn.parts
         )
-        calls = tuple(
-            judged(part, state.request.tools) for part in parts if isinstance(part, ToolCallPart)
-        )
-        self._append(structs.replace(turn, parts=parts))
+        turn = structs.replace(turn, parts=parts)
+        made = [part for part in parts if isinstance(part, ToolCallPart)]
+        blocks = zip(made, answer.calls, strict=True)
+        cut = tuple(part.id for part, block in blocks if not block.complete)
         self._state = structs.replace(
-            self._state,
+            state,
             turns=state.turns + 1,
-            calls=state.calls + len(calls),
-            tokens=state.tokens + (0 if usage is None else usage.prompt + usage.output),
+            calls=state.calls + len(made),
+            tokens=state.tokens + _tokens(state.request, turn, answer),
+            cut=cut,
         )
+        if parts:  # an answer of nothing is no turn that a server would take back
+            self._append(turn)
+        calls = tuple(judged(one, state.request.tools, cut=one.id in cut) for one in made)
         return Step(answer, calls)
 
     def _go_on(self, step: Step) -> None:
@@ -277,16 +257,17 @@ class ToolLoop:
         Raises:
             MisuseError: one is missing.
         """
-        self._settle()
-        if self._step is step:
+        if step.open:
             missing = ", ".join(f"`{call.id}` of `{call.name}`" for call in step.open)
             raise MisuseError(f"no result for {missing}: `give` one, or `refuse` the call")
+        self._settle()
 
     def _settle(self) -> None:
-        step = self._step
-        given = None if step is None else step._given()  # noqa: SLF001 -- its own step
+        """Append the results of the present step, if all are there."""
+        given = None if self._step is None else self._step.turn()
         if given is not None:
             self._append(given)
+            self._state = structs.replace(self._state, given=(), cut=())
             self._step = None
 
     def _append(self, turn: Turn) -> None:
@@ -312,39 +293,44 @@ def _closed(answer: Answer) -> Answer:
     return structs.replace(answer, blocks=blocks)
 
 
-def _waiting(request: Request) -> Step | None:
-    """Return the calls at the end of a conversation that have no results."""
+def _waiting(state: Transcript) -> Step | None:
+    """Return the calls at the end of a conversation that have no results; None: it is our turn to ask."""
+    request = state.request
     if not request.turns or request.turns[-1].role is not ASSISTANT:
         return None
-    parts = request.turns[-1].parts
-    calls = tuple(judged(part, request.tools) for part in parts if isinstance(part, ToolCallPart))
-    answered = {part.call_id for part in parts if isinstance(part, ToolResultPart)}
-    waiting = tuple(call for call in calls if call.id not in answered)
-    return Step(None, waiting) if waiting else None
+    made = [part for part in request.turns[-1].parts if isinstance(part, ToolCallPart)]
+    if not made and not state.turns:
+        return None  # a beginning of an answer, for the model to go on with
+    calls = tuple(judged(one, request.tools, cut=one.id in state.cut) for one in made)
+    return Step(None, calls, state.given)
 
 
-def _handle(step: Step, call: Call, handlers: Handlers, *, waits: bool = False) -> object:
-    """Run one of the caller's functions; with `waits` a coroutine is returned for the caller to await."""
+def _tokens(request: Request, turn: Turn, answer: Answer) -> int:
+    """Return what an answer cost: as the server says, else about."""
+    usage = answer.usage
+    told = 0 if usage is None else usage.prompt + usage.output
+    if told:
+        return told
+    said = structs.replace(request, system=(), tools=(), turns=(turn,))
+    return estimate_tokens(request) + estimate_tokens(said)
+
+
+class _Outcome(Struct, frozen=True):
+    value: object
+    is_error: bool = False
+
+
+def _failed(error: Exception) -> _Outcome:
+    return _Outcome(f"{type(error).__name__}: {error}", is_error=True)
+
+
+def _outcome(call: Call, handlers: Handlers) -> _Outcome:
+    """Run one of the caller's functions, if the call is a good one."""
     handler = handlers.get(call.name)
     if call.problem or handler is None:
-        step.refuse(call, call.problem or f"there is no tool `{call.name}`")
-        return None
+        return _Outcome(call.problem or f"there is no tool `{call.name}`", is_error=True)
     try:
-        free = not call.values and bool(call.arguments) and call.arguments[:1] != "{"
-        value = handler(call.arguments) if free else handler(**call.values)
-        if waits and asyncio.iscoroutine(value):
-            return value
-        step.give(call, value)
+        free = call.flavor is Flavor.CUSTOM
+        return _Outcome(handler(call.arguments) if free else handler(**call.values))
     except Exception as error:  # noqa: BLE001 -- the caller's function, told to the model
-        if call in step.open:
-            step.refuse(call, f"{type(error).__name__}: {error}")
-    return None
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return msgspec.json.encode(value).decode()
-    except TypeError as error:
-        raise MisuseError(f"a result that has no JSON: {error}") from None
+        return _failed(error)

@@ -78,7 +78,7 @@ class Step:
 def _parts(value: object) -> tuple[Content, ...]:
     kinds = get_args(Content)
     if isinstance(value, kinds):
-        return (value,)  # type: ignore[return-value]  # one of the kinds above
+        return (value,)
     if isinstance(value, list | tuple) and value and all(isinstance(one, kinds) for one in value):
         return tuple(value)
     return (TextPart(_text(value)),)

@@ -61,7 +61,7 @@ class Transcript(Struct, frozen=True, kw_only=True):
             if (version := msgspec.json.decode(data, type=_Version).version) != _VERSION:
                 raise Malformed(f"a transcript of version {version}, not {_VERSION}")
             found = _WRITTEN.decode(data)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise Malformed(f"no transcript: {error}") from error
         bare, spent = found.request, found.spent
         if not len(bare.tools) == len(found.schemas) == len(found.definitions):
