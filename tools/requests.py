@@ -1,0 +1,28 @@
+"""Write `as/*` of the request cases from what the code gives now.
+
+    python tools/requests.py [NAME…]
+
+Read the result before you commit it: it is the specification from then on.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests.support.requests import PROFILES, cases, shown
+
+
+def main() -> None:
+    for case in cases():
+        if sys.argv[1:] and str(case) not in sys.argv[1:]:
+            continue
+        (case.folder / "as").mkdir(exist_ok=True)
+        for target in PROFILES:
+            for ending, data in shown(case.sent(target)).items():
+                case.file(f"{target}.{ending}").write_bytes(data)
+        print(case)
+
+
+if __name__ == "__main__":
+    main()
