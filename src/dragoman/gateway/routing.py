@@ -13,19 +13,21 @@ Everything is worked out once, from settings that were checked; choosing compile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct, structs
 
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import (
     Match,
     ModelFacts,
+    ProfileChanges,
     Route,
     Settings,
     TimeoutChanges,
     Timeouts,
     Upstream,
 )
-from dragoman.gateway.config.vendors import profile_for
+from dragoman.gateway.config.vendors import GENERIC, profile_for
 from dragoman.gateway.globs import Glob, fill, is_glob
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
@@ -249,7 +251,7 @@ class Router:
             upstream_name=name,
             upstream=upstream,
             model=model,
-            profile=_resolved_profile(upstream, route),
+            profile=_resolved_profile(self._settings.profiles, upstream, route),
             native_format=route.format or upstream.format,
             timeouts=_changed(upstream.timeouts, route.timeouts),
         )
@@ -275,11 +277,28 @@ def _filled(hop: Hop, name: str) -> Hop:
     )
 
 
-def _resolved_profile(upstream: Upstream, route: Route) -> Profile:
-    found = find_profile(route.profile or upstream.profile or profile_for(upstream.base_url))
+def _resolved_profile(
+    own: Mapping[str, ProfileChanges], upstream: Upstream, route: Route
+) -> Profile:
+    name = route.profile or upstream.profile or profile_for(upstream.base_url)
+    changes = own.get(name.strip().lower())
+    found = find_profile(name) if changes is None else _changed_profile(name, changes)
     if upstream.tool_calls:
         return structs.replace(found, tool_calls=upstream.tool_calls)
     return found
+
+
+def _changed_profile(name: str, changes: ProfileChanges) -> Profile:
+    """Return a profile of the file.  It stays of its base's kind: they share reasoning state."""
+    base = find_profile(changes.base or GENERIC)
+    facts = {key: value for key, value in structs.asdict(changes).items() if value is not None}
+    del facts["base"]
+    if "extra_fields" in facts:
+        fields = facts["extra_fields"].items()
+        facts["extra_fields"] = tuple(
+            (key, msgspec.json.encode(value).decode()) for key, value in fields
+        )
+    return structs.replace(base, name=name, vendor=base.origin, **facts)
 
 
 def _changed(timeouts: Timeouts, changes: TimeoutChanges) -> Timeouts:

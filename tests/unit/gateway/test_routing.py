@@ -5,11 +5,13 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import (
     Match,
     ModelFacts,
+    ProfileChanges,
     Route,
     Settings,
     TimeoutChanges,
@@ -302,6 +304,17 @@ def test_the_profile_is_the_routes_or_the_upstreams_or_the_hosts(upstream, of_ro
     made = router(route("*", "up/m", profile=of_route), upstreams={"up": upstream})
 
     assert profile(name) is hop(made).profile
+
+
+def test_a_profile_of_the_file_changes_a_built_in_one():
+    own = ProfileChanges(base="kimi", images="none", extra_fields={"stream_tools": True})
+    upstream = Upstream(base_url="http://h/v1", profile="mine")
+
+    found = hop(router(upstreams={"up": upstream}, profiles={"mine": own})).profile
+
+    changed = {"images": "none", "extra_fields": (("stream_tools", "true"),)}
+    expected = structs.replace(profile("kimi"), name="mine", vendor="moonshot", **changed)
+    assert expected == found
 
 
 def test_an_upstream_may_hold_its_calls_until_they_are_whole():

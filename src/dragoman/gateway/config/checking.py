@@ -16,6 +16,7 @@ from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.globs import Glob, is_glob
 from dragoman.gateway.origins import is_loopback
 from dragoman.gateway.overrides import check as check_overrides
+from dragoman.profiles.catalogue import ALIASES, PROFILES
 
 
 def mistakes(settings: Settings) -> list[Mistake]:
@@ -73,6 +74,20 @@ def _formats_of_upstreams(settings: Settings) -> Iterator[Mistake]:
         if not upstream.format:
             yield Mistake(
                 f"upstreams.{name}.format", "no tool-call format", "write `auto` or `none`"
+            )
+
+
+def _profiles(settings: Settings) -> Iterator[Mistake]:
+    """Find names of profiles that neither the file nor the package has."""
+    named = [(f"upstreams.{name}", one.profile) for name, one in settings.upstreams.items()]
+    named += [(f"routes[{at}]", one.profile) for at, one in enumerate(settings.routes, start=1)]
+    known = {*settings.profiles, *PROFILES, *ALIASES}
+    for path, wanted in named:
+        if wanted and wanted not in known:
+            listed = ", ".join([*settings.profiles, *sorted(PROFILES)])
+            near = did_you_mean(wanted, [*settings.profiles, *PROFILES, *ALIASES])
+            yield Mistake(
+                f"{path}.profile", f"no profile `{wanted}`", near or f"there are {listed}"
             )
 
 
@@ -223,6 +238,7 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     _same_keys,
     _limits,
     _formats_of_upstreams,
+    _profiles,
     _certificates,
     _targets,
     _names_of_routes,

@@ -5,11 +5,12 @@ are resolved.  The types say all that can be said about one value alone, and are
 what reads, checks, shows and documents the file walks them.
 """
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, defstruct, inspect, structs
 
 from dragoman.limits import Limits
+from dragoman.profiles.profile import Profile
 from dragoman.turn.request import DialectName
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -18,8 +19,8 @@ DEFAULT_PORT: Final = 8484
 
 # What a text stands for; `config.texts` knows how each is judged.
 TextKind: TypeAlias = Literal[
-    "address", "file", "format", "glob", "header", "host", "meaning", "name", "origin", "place",
-    "profile", "target",
+    "address", "built_in", "file", "format", "glob", "header", "host", "meaning", "name", "origin",
+    "own_profile", "place", "profile", "target",
 ]  # fmt: skip
 
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
@@ -34,7 +35,9 @@ Meaning: TypeAlias = Annotated[str, Meta(extra={"kind": "meaning"})]  # of an al
 Name: TypeAlias = Annotated[str, Meta(extra={"kind": "name"})]  # of an upstream
 Origin: TypeAlias = Annotated[str, Meta(extra={"kind": "origin"})]  # of a page
 Place: TypeAlias = Annotated[str, Meta(extra={"kind": "place"})]  # of a file that may be made
-ProfileName: TypeAlias = Annotated[str, Meta(extra={"kind": "profile"})]
+ProfileName: TypeAlias = Annotated[str, Meta(extra={"kind": "profile"})]  # built in, or of the file
+BuiltIn: TypeAlias = Annotated[str, Meta(extra={"kind": "built_in"})]  # a profile that is built in
+OwnProfile: TypeAlias = Annotated[str, Meta(extra={"kind": "own_profile"})]  # the name of another
 TargetText: TypeAlias = Annotated[str, Meta(extra={"kind": "target"})]  # `upstream/model`
 
 
@@ -178,6 +181,36 @@ class ModelFacts(Section, frozen=True):
     output: Count = 0
 
 
+def _changes() -> type[Struct]:
+    """Return a table with every fact of a profile, each of which may be absent."""
+    fields: list[tuple[str, object, object]] = [("base", BuiltIn, "")]
+    kinds = {one.name: one for one in inspect.type_info(Profile).fields}  # type: ignore[attr-defined]  # of a Struct
+    for fact in structs.fields(Profile):
+        match kinds[fact.name].type:
+            case inspect.IntType():
+                kind: object = Count
+            case inspect.FloatType():
+                kind = Annotated[float, Meta(ge=0)]
+            case _:
+                kind = fact.type
+        if fact.name == "extra_fields":
+            kind = dict[str, object]  # written as a table
+        if fact.name not in ("name", "vendor"):
+            fields.append((fact.name, kind | None, None))  # type: ignore[operator]  # types have it
+    return defstruct("ProfileChanges", fields, bases=(Section,), frozen=True, kw_only=True)
+
+
+if TYPE_CHECKING:
+
+    class ProfileChanges(Section, frozen=True):
+        """A profile of one's own: a built-in one, and what differs; every fact of `Profile` is a key."""
+
+        base: str = ""  # empty: `generic`
+
+else:
+    ProfileChanges = _changes()
+
+
 class Store(Section, frozen=True):
     """Answers kept for `previous_response_id` and `GET /v1/responses/{id}`."""
 
@@ -213,6 +246,7 @@ class Settings(Section, frozen=True):
     # What Claude Code's tiers mean, after all routes: `haiku`, `sonnet`, `opus` to targets.
     tiers: dict[Literal["haiku", "sonnet", "opus"], tuple[TargetText, ...]] = {}
     models: dict[GlobText, ModelFacts] = {}
+    profiles: dict[OwnProfile, ProfileChanges] = {}
     store: Store = Store()
     guards: Guards = Guards()
     log: Log = Log()

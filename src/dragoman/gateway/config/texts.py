@@ -107,6 +107,19 @@ def _place(text: str, around: Surroundings) -> str | Problem:
 
 
 def _profile(text: str) -> str | Problem:
+    return text.strip().lower()  # whether there is one, the whole file says
+
+
+def _own_profile(text: str) -> str | Problem:
+    wanted = text.strip().lower()
+    if PROFILE_ALIASES.get(wanted, wanted) in PROFILES:
+        return Problem(f"there is a built-in profile `{wanted}`", "choose another name")
+    if _UPSTREAM_NAME.fullmatch(wanted):
+        return wanted
+    return Problem("a profile's name is made of letters, digits, `.`, `_` and `-`")
+
+
+def _built_in(text: str) -> str | Problem:
     wanted = text.strip().lower()
     if not wanted or PROFILE_ALIASES.get(wanted, wanted) in PROFILES:
         return wanted
@@ -200,6 +213,7 @@ def _origin(text: str) -> str | Problem:
 
 _JUDGES: Final[dict[TextKind, Callable[[str], str | Problem]]] = {
     "address": _address,
+    "built_in": _built_in,
     "format": _format,
     "glob": _glob,
     "header": _header,
@@ -207,6 +221,7 @@ _JUDGES: Final[dict[TextKind, Callable[[str], str | Problem]]] = {
     "meaning": _meaning,
     "name": _name,
     "origin": _origin,
+    "own_profile": _own_profile,
     "profile": _profile,
     "target": _target,
 }

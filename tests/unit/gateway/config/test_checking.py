@@ -267,6 +267,30 @@ BARE = (
             "upstreams.up.profile: no profile `vlm`; did you mean `vllm` or `glm`?",
         ),
         (
+            UP + 'profile = "mine1"\n[profiles.mine]',
+            "upstreams.up.profile: no profile `mine1`; did you mean `mine`?",
+        ),
+        (
+            UP + '[profiles.mine]\nbase = "vlm"',
+            "profiles.mine.base: no profile `vlm`; did you mean `vllm` or `glm`?",
+        ),
+        (
+            UP + "[profiles.mine]\nimage = true",
+            "profiles.mine.image: unknown key; did you mean `images`?",
+        ),
+        (
+            UP + '[profiles.mine]\nimages = "all"',
+            'profiles.mine.images: expected one of `any`, `base64_only`, `none`, got the text "all"',
+        ),
+        (
+            UP + "[profiles.mine]\nmax_stop_sequences = -1",
+            "profiles.mine.max_stop_sequences: must be at least 0, not -1",
+        ),
+        (
+            UP + "[profiles.kimi]",
+            "profiles.kimi: there is a built-in profile `kimi`; choose another name",
+        ),
+        (
             UP + 'format = "kimi_k"',
             "upstreams.up.format: no tool-call format `kimi_k`; did you mean `kimi_k3` or `kimi_k2`?",
         ),
@@ -403,9 +427,9 @@ def test_all_mistakes_come_at_once_and_none_twice():
         "upstreams.a.base_url",
         "upstreams.b.base_url",
         "upstreams.c.base_url",
-        "upstreams.c.profile",
         "routes[2].to",
         "routes[2].match",
+        "upstreams.c.profile",
         "routes[1].to[4]",
     ]
 
@@ -454,8 +478,10 @@ def test_what_could_be_a_secret_is_not_repeated(secret):
         ("place", ":memory:", ":memory:"),
         ("place", "", ""),
         ("file", "", ""),
-        ("profile", "Kimi", "kimi"),
-        ("profile", "", ""),
+        ("built_in", "Kimi", "kimi"),
+        ("built_in", "", ""),
+        ("profile", " My-Own ", "my-own"),
+        ("own_profile", "My-Own", "my-own"),
         ("target", "up/a/b:c", "up/a/b:c"),
     ],
 )
@@ -505,7 +531,7 @@ def test_bad_texts_are_told_with_what_to_write(kind: TextKind, text, suggestion)
 
 
 def test_an_unknown_name_that_is_near_nothing_lists_all():
-    found = judge("profile", "zzzzzz", around())
+    found = judge("built_in", "zzzzzz", around())
 
     assert found.suggestion.startswith("there are anthropic, anthropic-budget, deepseek")
 
