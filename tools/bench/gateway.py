@@ -198,7 +198,9 @@ def _paced_rows(
             f"{_shown_cpu(works, floors)} an event",
         )
     for name, budget in (("p50", _ADDED_P50), ("p99", _ADDED_P99)):
-        floor, work = (_median(each, lambda one: getattr(one, name)) for each in (floors, works))
+        floor, work = (
+            statistics.median(getattr(one, name) for one in each) for each in (floors, works)
+        )
         nothing = getattr(direct, name)
         yield Row(
             f"gateway, {streams} paced streams, added {name} in ms",

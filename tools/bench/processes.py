@@ -37,11 +37,19 @@ class Server:
 
 
 @contextmanager
-def serving(arguments: Sequence[str], log: Path, cores: Cores, *, measured: bool) -> Iterator[Server]:
+def serving(
+    arguments: Sequence[str], log: Path, cores: Cores, *, measured: bool
+) -> Iterator[Server]:
     """Run a server that writes its address to its output; `log` takes the rest of what it says."""
-    with log.open("wb") as errors, subprocess.Popen(
-        [sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
-    ) as child:
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        ) as child,
+    ):
         try:
             cores.pin(child.pid, measured=measured)
             assert child.stdout is not None

@@ -31,10 +31,13 @@ class Relay:
             if answer.content_type != "text/event-stream":
                 return web.Response(body=await answer.read(), content_type=answer.content_type)
             response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-            await response.prepare(request)
-            while data := await answer.content.readany():
-                await response.write(data)
-            await response.write_eof()
+            try:
+                await response.prepare(request)
+                while data := await answer.content.readany():
+                    await response.write(data)
+                await response.write_eof()
+            except ConnectionError:
+                pass  # the client has left
             return response
 
 

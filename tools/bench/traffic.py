@@ -109,7 +109,10 @@ def whole_answer() -> bytes:
             "choices": [
                 {
                     "index": 0,
-                    "message": {"role": "assistant", "content": "The test fails, for it does. " * 58},
+                    "message": {
+                        "role": "assistant",
+                        "content": "The test fails, for it does. " * 58,
+                    },
                     "finish_reason": "stop",
                 }
             ],
@@ -133,7 +136,8 @@ def dense_answer() -> bytes:
 
 def paced_first() -> bytes:
     """Return how a paced stream begins."""
-    return STREAM_HEAD + _chunk(_event({"role": "assistant", "content": ""}))
+    begin = _event({"role": "assistant", "content": ""}), _event({"content": "Well"})
+    return STREAM_HEAD + b"".join(map(_chunk, begin))
 
 
 def stamped_chunk() -> bytes:
@@ -164,4 +168,6 @@ def _chunk(data: bytes) -> bytes:
 
 
 # Nanoseconds are written with 19 digits, so that every event is of one length.
-_TEMPLATE: Final = _chunk(_event({"content": " word @" + "9" * 19 + ";"})).replace(b"9" * 19, b"%019d")
+_TEMPLATE: Final = _chunk(_event({"content": " word @" + "9" * 19 + ";"})).replace(
+    b"9" * 19, b"%019d"
+)

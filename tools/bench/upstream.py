@@ -11,6 +11,7 @@ import re
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import Final
 
 import uvloop
@@ -63,10 +64,8 @@ class Pacer:
                     due = time.monotonic()
                 stream = self._slots[at]
                 if stream is not None:
-                    try:
+                    with suppress(OSError):  # gone, or it does not read: both show at the other end
                         stream.send(stamped_chunk())
-                    except OSError:
-                        pass  # gone, or it does not read: both show at the other end
 
 
 _pacers: dict[tuple[int, int], Pacer] = {}
@@ -116,16 +115,14 @@ class Upstream(asyncio.Protocol):
             self._transport.write(_FIRST)
             self._paced = (pacer, pacer.enter(self._transport))
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's own name
+    def connection_lost(self, exc: Exception | None) -> None:
         if self._paced is not None:
             pacer, stream = self._paced
             pacer.leave(stream)
 
 
 async def main() -> None:
-    server = await asyncio.get_running_loop().create_server(
-        Upstream, "127.0.0.1", 0, backlog=2048
-    )
+    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", 0, backlog=2048)
     print(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     await server.serve_forever()
 
