@@ -4,14 +4,13 @@ import asyncio
 from typing import Final
 
 from aiohttp import web
-from aiohttp.http_exceptions import ContentEncodingError
-from aiohttp.web_exceptions import HTTPException
 
 from dragoman.errors import Malformed, TooLarge
+from dragoman.gateway.packing import ENCODINGS, Unpacker, unpacker
 
-# Packings that are undone on the way in.
-ENCODINGS: Final = frozenset({"", "identity", "gzip", "x-gzip", "deflate", "zstd"})
+_PLAIN: Final = frozenset({"", "identity"})
 _SECONDS: Final = 120.0  # a client that sends slower than this holds a place for nothing
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class UnknownEncoding(Malformed):
@@ -29,22 +28,33 @@ async def read_body(http: web.BaseRequest, limit: int) -> bytes:
         TooLarge: it passes `limit`, packed or not.
     """
     encoding = http.headers.get("content-encoding", "").strip().lower()
-    if encoding not in ENCODINGS:
-        known = ", ".join(sorted(ENCODINGS - {""}))
+    packing = None if encoding in _PLAIN else unpacker(encoding)
+    if packing is None and encoding not in _PLAIN:
+        known = ", ".join(ENCODINGS)
         raise UnknownEncoding(f"content-encoding `{encoding[:40]}` is not one of {known}")
     if (http.content_length or 0) > limit:
         raise TooLarge("max_request_bytes", limit)
-    parts: list[bytes] = []
-    size = 0
     try:
         async with asyncio.timeout(_SECONDS):
-            while data := await http.content.readany():
-                size += len(data)
-                if size > limit:
-                    raise TooLarge("max_request_bytes", limit)
-                parts.append(data)
+            if http.headers.get("expect", "").lower() == "100-continue":
+                await http.writer.write(_CONTINUE)
+                http.writer.output_size = 0  # nothing of the answer has left
+            return await _read(http, limit, packing)
     except TimeoutError as error:
         raise Malformed(f"the body did not arrive within {_SECONDS:g} s") from error
-    except (ContentEncodingError, web.RequestPayloadError, HTTPException) as error:
+    except web.RequestPayloadError as error:
         raise Malformed(f"the body cannot be read: {error}") from error
+
+
+async def _read(http: web.BaseRequest, limit: int, packing: Unpacker | None) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while data := await http.content.readany():
+        piece = data if packing is None else packing.feed(data, limit - size + 1)
+        size += len(piece)
+        if size > limit:
+            raise TooLarge("max_request_bytes", limit)
+        parts.append(piece)
+    if packing is not None:
+        packing.close()
     return b"".join(parts)

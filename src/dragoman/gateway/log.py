@@ -4,6 +4,7 @@ A line is JSON for programs, or text for people; which of them, the settings and
 """
 
 import functools
+import logging
 import os
 import re
 import sys
@@ -19,7 +20,7 @@ from dragoman.gateway.config.settings import Log
 from dragoman.gateway.redaction import Secrets, redact
 from dragoman.gateway.reqids import is_request_id
 
-__all__ = ["Fact", "Level", "Logger", "RequestRecord", "Secrets", "redact"]
+__all__ = ["Fact", "Level", "Logger", "RequestRecord", "Secrets", "http_logger", "redact"]
 
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 Fact: TypeAlias = str | int | float | bool | None
@@ -233,6 +234,26 @@ class Logger:
 
     def _dim(self, text: str) -> str:
         return f"{_DIM}{text}{_PLAIN}" if self._colour else text
+
+
+class _Notices(logging.Handler):
+    """Turns what the HTTP server has to say into notices: what happened, never to what bytes."""
+
+    def __init__(self, logger: Logger) -> None:
+        super().__init__(logging.WARNING)
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        why = type(error).__name__ if error else record.levelname
+        self._logger.notice("connection failed", level="warning", why=why)
+
+
+def http_logger(logger: Logger) -> logging.Logger:
+    """Return a logger for the HTTP server that writes to ours."""
+    found = logging.Logger("dragoman.http")  # noqa: LOG001 -- of one gateway, and no other
+    found.addHandler(_Notices(logger))
+    return found
 
 
 def _shown(text: str, secrets: Secrets) -> str:

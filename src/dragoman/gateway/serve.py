@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError, DragomanError
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config.settings import Settings
 from dragoman.gateway.keys import Keyring
-from dragoman.gateway.log import Logger
+from dragoman.gateway.log import Logger, http_logger
 from dragoman.gateway.memory import ReasoningMemory
 from dragoman.gateway.plan import Plan, secrets_of
 from dragoman.gateway.runtime import Runtime
@@ -28,6 +28,7 @@ Companion: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[Settings
 
 _BACKLOG: Final = 1024
 _LAST_WORDS_SECONDS: Final = 2.0  # for the ends of streams that did not end in time
+_CLOSE_SECONDS: Final = 1.0  # for handlers that are left after that
 _RESTARTS: Final = 5  # of one worker, before something is wrong with all of them
 
 
@@ -64,8 +65,14 @@ class Running:
             stack.push_async_callback(runtime.close)
             self.gateway = Gateway(plan, runtime)
             plan.warm()
-            server = web.Server(self.gateway.handle, handler_cancellation=True, access_log=None)
-            runner = web.ServerRunner(server)
+            server = web.Server(
+                self.gateway.handle,
+                handler_cancellation=True,
+                access_log=None,
+                auto_decompress=False,  # bodies are unpacked where their size is watched
+                logger=http_logger(self._logger),
+            )
+            runner = web.ServerRunner(server, shutdown_timeout=_CLOSE_SECONDS)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             bound = self._socket or bind(settings.server.host, settings.server.port)

@@ -1,0 +1,91 @@
+"""Bodies that come packed: undone piece by piece, never to more than is allowed."""
+
+import sys
+import zlib
+from typing import Final, Protocol
+
+from dragoman.errors import Malformed
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_GZIP: Final = 16 + zlib.MAX_WBITS
+# What tells a deflated body with its header from one without, which some clients send.
+_DEFLATED: Final = 8
+
+
+class Unpacker(Protocol):
+    """Undoes one packing."""
+
+    def feed(self, data: bytes, most: int, /) -> bytes:
+        """Return what `data` unpacks to, at most `most` bytes: so many mean that there may be more.
+
+        Raises:
+            Malformed: it is not packed like that.
+        """
+        ...
+
+    def close(self) -> None:
+        """Raise `Malformed` if there should be more."""
+        ...
+
+
+class _Zlib:
+    def __init__(self, bits: int | None) -> None:
+        self._bits = bits  # None: it shows in the first byte
+        self._inner = None if bits is None else zlib.decompressobj(bits)
+
+    def feed(self, data: bytes, most: int, /) -> bytes:
+        if self._inner is None:
+            header = data[0] & 0x0F == _DEFLATED
+            self._inner = zlib.decompressobj(zlib.MAX_WBITS if header else -zlib.MAX_WBITS)
+        try:
+            out = self._inner.decompress(data, most)
+        except zlib.error as error:
+            raise _wrong(error) from error
+        if self._inner.unused_data:
+            raise _wrong("there is something behind its end")
+        return out
+
+    def close(self) -> None:
+        if self._inner is None or not self._inner.eof:
+            raise _wrong("it ends too early")
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._inner = zstd.ZstdDecompressor()
+
+    def feed(self, data: bytes, most: int, /) -> bytes:
+        try:
+            out = self._inner.decompress(data, most)
+        except (zstd.ZstdError, EOFError) as error:
+            raise _wrong(error) from error
+        if self._inner.unused_data:
+            raise _wrong("there is something behind its end")
+        return out
+
+    def close(self) -> None:
+        if not self._inner.eof:
+            raise _wrong("it ends too early")
+
+
+ENCODINGS: Final = ("gzip", "deflate", "zstd")
+
+
+def unpacker(encoding: str) -> Unpacker | None:
+    """Return what undoes a packing by its name in `content-encoding`; None if it is not known."""
+    match encoding:
+        case "gzip" | "x-gzip":
+            return _Zlib(_GZIP)
+        case "deflate":
+            return _Zlib(None)
+        case "zstd":
+            return _Zstd()
+    return None
+
+
+def _wrong(why: object) -> Malformed:
+    return Malformed(f"the body is not packed as its content-encoding says: {why}")

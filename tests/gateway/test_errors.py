@@ -1,0 +1,422 @@
+"""Each kind of failure, told in each dialect with its own status and words, and blamed on whoever it is."""
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import msgspec
+import pytest
+from backports import zstd
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Match, Route, Secret, Server, Settings, Upstream
+from dragoman.limits import Limits
+from tests.support.asking import get, post
+from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.odd_upstream import OddUpstream, odd_upstream
+from tests.support.simulator import WEATHER, question
+
+KEY = "sk-very-secret-0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def peer() -> OddUpstream:
+    with odd_upstream() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def gateway(peer: OddUpstream) -> Stand:
+    def make(url: str) -> Settings:
+        plain = settings_for(url, server=Server(port=0, limits=Limits(max_request_bytes=200_000)))
+        odd = Upstream(
+            base_url=f"{peer.url}/v1", key=Secret("env:ODD_KEY", KEY), retries=0, cooldown=0
+        )
+        routes = (
+            Route(match=Match(model="odd"), to=("odd/m",)),
+            Route(match=Match(model="own"), to=("odd/m",), auth="passthrough"),
+            *plain.routes,
+        )
+        return structs.replace(plain, upstreams={**plain.upstreams, "odd": odd}, routes=routes)
+
+    with stand(make) as found:
+        yield found
+
+
+# --- the table --------------------------------------------------------------------------------------
+
+# What the upstream says; then status and type for Messages, and status, type and code for the others;
+# then the code of a Responses stream that fails so.
+KINDS: dict[str, tuple[int, dict[str, Any], tuple[int, str], tuple[int, str, str | None], str]] = {
+    "bad_request": (
+        400,
+        {"message": "no", "type": "invalid_request_error"},
+        (400, "invalid_request_error"),
+        (400, "invalid_request_error", None),
+        "invalid_prompt",
+    ),
+    "context_length": (
+        400,
+        {"message": "too much", "code": "context_length_exceeded"},
+        (400, "invalid_request_error"),
+        (400, "invalid_request_error", "context_length_exceeded"),
+        "context_length_exceeded",
+    ),
+    "content_policy": (
+        400,
+        {"message": "no", "code": "content_policy_violation"},
+        (400, "invalid_request_error"),
+        (400, "invalid_request_error", "content_policy_violation"),
+        "invalid_prompt",
+    ),
+    "billing": (
+        402,
+        {"message": "pay", "code": "insufficient_quota"},
+        (402, "billing_error"),
+        (429, "insufficient_quota", "insufficient_quota"),
+        "insufficient_quota",
+    ),
+    "not_found": (
+        404,
+        {"message": "what?", "code": "model_not_found"},
+        (404, "not_found_error"),
+        (404, "invalid_request_error", "model_not_found"),
+        "invalid_prompt",
+    ),
+    "conflict": (
+        409,
+        {"message": "busy", "type": "conflict"},
+        (409, "conflict_error"),
+        (409, "conflict", None),
+        "server_error",
+    ),
+    "too_large": (
+        413,
+        {"message": "big", "code": "request_too_large"},
+        (413, "request_too_large"),
+        (413, "invalid_request_error", "request_too_large"),
+        "invalid_prompt",
+    ),
+    "rate_limit": (
+        429,
+        {"message": "Please try again in 7s", "code": "rate_limit_exceeded"},
+        (429, "rate_limit_error"),
+        (429, "rate_limit_exceeded", "rate_limit_exceeded"),
+        "rate_limit_exceeded",
+    ),
+    "server": (
+        500,
+        {"message": "oops", "type": "server_error"},
+        (500, "api_error"),
+        (500, "server_error", None),
+        "server_error",
+    ),
+    "upstream_bad": (
+        502,
+        {"message": "oops", "code": "upstream_error"},
+        (502, "api_error"),
+        (502, "server_error", "upstream_error"),
+        "server_error",
+    ),
+    "overloaded": (
+        503,
+        {"message": "full", "code": "server_is_overloaded"},
+        (529, "overloaded_error"),
+        (503, "server_error", "server_is_overloaded"),
+        "server_is_overloaded",
+    ),
+    "timeout": (
+        504,
+        {"message": "late", "code": "timeout"},
+        (504, "timeout_error"),
+        (504, "server_error", "timeout"),
+        "server_error",
+    ),
+}
+# The gateway's own credential was refused: the upstream's failure, not the client's.
+REFUSED = {"auth": (401, "invalid_api_key"), "permission": (403, "permission_denied")}
+
+
+def told(dialect: str, body: bytes) -> tuple[str, str | None, str]:
+    """Return type, code and message of an error body."""
+    error = json.loads(body)["error"]
+    if dialect == "anthropic":
+        assert "error" == json.loads(body)["type"]
+        assert json.loads(body)["request_id"].startswith("req_")
+        return error["type"], None, error["message"]
+    assert ["message", "type", "param", "code"] == list(error)
+    return error["type"], error["code"], error["message"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_kind_has_its_status_and_words(
+    gateway, peer, kind: str, dialect: str, stream: bool
+) -> None:
+    status, error, messages, others, _ = KINDS[kind]
+    peer.tells(status, {"error": error})
+
+    got = post(gateway, dialect, question(dialect, "odd", stream=stream))
+    kind_told, code, message = told(dialect, got.content)
+
+    if dialect == "anthropic":
+        assert messages == (got.status_code, kind_told)
+    else:
+        assert others == (got.status_code, kind_told, code)
+    assert f"odd: {error['message']}" in message
+    prefix = "prompt is too long: " if (kind, dialect) == ("context_length", "anthropic") else ""
+    assert message.startswith(f"{prefix}odd: ")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_kind_inside_a_stream_is_told_in_the_same_words(gateway, peer, kind: str, dialect) -> None:
+    _, error, messages, others, response_code = KINDS[kind]
+    chunk = {"choices": [{"index": 0, "delta": {"content": "So"}, "finish_reason": None}]}
+    peer.streams(chunk, {"error": error, "choices": []})
+
+    got = post(gateway, dialect, question(dialect, "odd"))
+    data = [line[6:] for line in got.text.split("\n") if line.startswith("data: ")]
+
+    assert 200 == got.status_code
+    if dialect == "responses":
+        failed = json.loads(data[-1])["response"]
+        assert ("failed", response_code) == (failed["status"], failed["error"]["code"])
+        assert f"odd: {error['message']}" in failed["error"]["message"]
+    else:
+        last = json.loads(data[-1] if dialect == "anthropic" else data[-2])["error"]
+        assert (messages[1] if dialect == "anthropic" else others[1]) == last["type"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client(
+    gateway, peer, kind: str, dialect: str
+) -> None:
+    status, code = REFUSED[kind]
+    peer.tells(status, {"error": {"message": f"Incorrect API key provided: {KEY}", "code": code}})
+
+    ours = post(gateway, dialect, question(dialect, "odd"))
+    theirs = post(gateway, dialect, question(dialect, "own"), headers={"x-api-key": "mine"})
+
+    assert (502, status) == (ours.status_code, theirs.status_code)
+    assert "odd: upstream rejected the gateway's credentials (env:ODD_KEY)" in ours.text
+    assert KEY not in ours.text + theirs.text + gateway.log.getvalue()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_secrets_in_an_upstreams_words_are_not_told(gateway, peer, dialect: str, stream) -> None:
+    chunk = {"choices": [{"index": 0, "delta": {"content": "So"}, "finish_reason": None}]}
+    error = {"error": {"message": f"bad header: authorization: Bearer {KEY}", "code": 400}}
+    if stream:
+        peer.streams(chunk, error)
+    else:
+        peer.tells(400, error)
+
+    got = post(gateway, dialect, question(dialect, "odd", stream=stream))
+
+    assert "bad header" in got.text
+    assert KEY not in got.text + gateway.log.getvalue()
+    assert f"Bearer {KEY}" == peer.asked[-1].headers["authorization"]
+
+
+def test_what_the_upstream_says_of_waiting_and_its_id_are_passed_on(gateway, peer) -> None:
+    peer.tells(429, {"error": {"message": "no"}}, retry_after="12", x_request_id="req_theirs")
+
+    got = post(gateway, "chat", question("chat", "odd"))
+
+    assert "12" == got.headers["retry-after"]
+    assert "req_theirs" == got.headers["x-upstream-request-id"]
+    assert got.headers["request-id"] == got.headers["x-request-id"] != "req_theirs"
+
+
+def test_redirect_is_not_followed_and_says_what_to_set(gateway, peer) -> None:
+    peer.tells(308, b"", location="https://elsewhere.example/v1")
+
+    got = post(gateway, "chat", question("chat", "odd"))
+
+    assert 502 == got.status_code
+    assert "set `base_url`" in got.text
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_answer_that_is_no_answer_is_quoted(gateway, peer, dialect: str) -> None:
+    peer.tells(200, b"<html>Welcome to the hotel's network</html>", content_type="text/html")
+
+    for stream in (True, False):
+        got = post(gateway, dialect, question(dialect, "odd", stream=stream))
+
+        assert 502 == got.status_code
+        assert "Welcome to the hotel's network" in got.text
+
+
+# --- the client's mistakes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_p_7_mistakes_in_a_request_are_told_with_their_path(gateway, dialect: str) -> None:
+    field = "input" if dialect == "responses" else "messages"
+    other = "anthropic" if dialect == "chat" else "chat"  # a relay leaves it to the vendor
+    good = question(dialect, f"{other}/plain", tools=[WEATHER])
+    orphan = {
+        "chat": {"role": "tool", "tool_call_id": "call_x", "content": "12"},
+        "anthropic": {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "call_x", "content": "12"}],
+        },
+        "responses": {"type": "function_call_output", "call_id": "call_x", "output": "12"},
+    }[dialect]
+    tool_without_name = json.loads(json.dumps(good["tools"][0]).replace('"get_weather"', "7"))
+    schema = "input_schema" if dialect == "anthropic" else "parameters"
+    no_schema = json.dumps(good).replace(f'"{schema}": {{', f'"{schema}": "no", "x": {{')
+    wrong = {
+        "tools[0]": {**good, "tools": [tool_without_name]},
+        "call_x": {**good, field: [*good[field], orphan]},
+        schema: json.loads(no_schema),
+    }
+
+    for path, body in wrong.items():
+        got = post(gateway, dialect, body)
+        kind, _, message = told(dialect, got.content)
+
+        assert (400, "invalid_request_error") == (got.status_code, kind), path
+        assert path in message or path in str(got.json()["error"].get("param")), message
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"{not json", "JSON"),
+        (b"", "JSON"),
+        (b"[]", "object"),
+        (b'{"model": 7}', "model"),
+        (b'{"stream": true}', "model"),
+    ],
+)
+def test_body_that_is_no_request_is_refused(gateway, dialect: str, body: bytes, says: str) -> None:
+    got = post(gateway, dialect, body)
+
+    assert 400 == got.status_code
+    assert says in told(dialect, got.content)[2]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("encoding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("zstd", zstd.compress),
+        ("identity", bytes),
+    ],
+)
+def test_packed_bodies_are_read(gateway, dialect: str, encoding: str, pack) -> None:
+    body = pack(msgspec.json.encode(question(dialect, "chat/plain", stream=False)))
+
+    got = post(gateway, dialect, body, headers={"content-encoding": encoding})
+
+    assert 200 == got.status_code
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_packing_that_is_not_known_is_415(gateway, dialect: str) -> None:
+    got = post(gateway, dialect, b"\x0b\x02\x80", headers={"content-encoding": "br"})
+
+    assert 415 == got.status_code
+    assert "gzip" in told(dialect, got.content)[2]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
+def test_body_that_is_not_packed_as_it_says_is_400(gateway, encoding: str) -> None:
+    got = post(gateway, "chat", b"{}", headers={"content-encoding": encoding})
+
+    assert 400 == got.status_code
+    assert "is not packed" in told("chat", got.content)[2]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "packed"])
+def test_body_that_is_too_large_is_413(gateway, dialect: str, pack) -> None:
+    body = msgspec.json.encode(question(dialect, "chat/plain", "x" * 300_000))
+    headers = {} if pack is bytes else {"content-encoding": "gzip"}
+
+    got = post(gateway, dialect, pack(body), headers=headers)
+
+    assert 413 == got.status_code
+    assert "max_request_bytes" in told(dialect, got.content)[2]
+    assert 200 == post(gateway, dialect).status_code
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_websocket_is_426(gateway, dialect: str) -> None:
+    headers = {"upgrade": "websocket", "connection": "upgrade", "sec-websocket-version": "13"}
+
+    got = get(gateway, PATHS[dialect], headers=headers)
+
+    assert 426 == got.status_code
+    assert "stream" in got.json()["error"]["message"]
+
+
+def test_unknown_path_is_404_in_the_dialect_that_the_client_shows(gateway) -> None:
+    openai = get(gateway, "/v1/unknown")
+    anthropic = get(gateway, "/v1/unknown", headers={"anthropic-version": "2023-06-01"})
+
+    assert (404, 404) == (openai.status_code, anthropic.status_code)
+    assert "/v1/chat/completions" in told("chat", openai.content)[2]
+    assert "not_found_error" == told("anthropic", anthropic.content)[0]
+
+
+# --- our own ------------------------------------------------------------------------------------------
+
+
+class Broken:
+    """Something of the gateway that fails as no code expects."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ZeroDivisionError(f"no {name}")
+
+
+class Unwritable:
+    """A store that fails so where something is to be kept, once the answer has left."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def keep(self, *args: Any) -> None:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_p_8_failure_of_our_own_is_500_and_says_where_to_look(dialect: str, stream: bool) -> None:
+    with stand() as found:
+        found.running.gateway.runtime.memory = Broken()
+        got = post(found, dialect, question(dialect, "chat/plain", stream=stream))
+        log = found.log.getvalue()
+
+    assert 500 == got.status_code
+    assert "log" in told(dialect, got.content)[2]
+    assert got.headers["request-id"] in log
+    assert "ZeroDivisionError" in log
+    assert "no memory" not in got.text
+
+
+def test_p_8_failure_of_our_own_inside_a_stream_ends_it_in_its_dialect() -> None:
+    with stand() as found:
+        runtime = found.running.gateway.runtime
+        runtime.store = Unwritable(runtime.store)
+        got = post(found, "responses", question("responses", "chat/plain"))
+
+    data = [json.loads(line[6:]) for line in got.text.split("\n") if line.startswith("data: ")]
+
+    assert 200 == got.status_code
+    assert "response.failed" == data[-1]["type"]
+    assert list(range(len(data))) == [one["sequence_number"] for one in data]
+    assert 1 == sum(one["type"] == "response.created" for one in data)

@@ -1,0 +1,81 @@
+"""An upstream that answers what a test says, for answers that no model gives."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+SSE = {"content-type": "text/event-stream"}
+
+
+class Asked(NamedTuple):
+    path: str
+    headers: dict[str, str]  # names in lower case
+    body: bytes
+
+
+class Told(NamedTuple):
+    """What an upstream answers; the connection closes behind it."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = {"content-type": "application/json"}
+
+
+class OddUpstream:
+    """An upstream whose answers a test writes itself."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.asked: list[Asked] = []
+        self.answer: Callable[[Asked], Told] = lambda _asked: Told()
+
+    def tells(self, status: int, body: Any = b"", **headers: str) -> None:
+        """Answer every request alike; names of headers are written with underscores."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        told = Told(status, data, {"content-type": "application/json", **named})
+        self.answer = lambda _asked: told
+
+    def streams(self, *frames: Any) -> None:
+        """Answer every request with a Chat stream of these chunks."""
+        body = b"".join(b"data: %b\n\n" % _data(frame) for frame in frames)
+        self.answer = lambda _asked: Told(200, body, SSE)
+
+
+def _data(frame: Any) -> bytes:
+    return frame if isinstance(frame, bytes) else json.dumps(frame).encode()
+
+
+@contextmanager
+def odd_upstream() -> Iterator[OddUpstream]:
+    """Run an upstream on a socket."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            size = int(self.headers.get("content-length", 0))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            asked = Asked(self.path, headers, self.rfile.read(size))
+            found.asked.append(asked)
+            told = found.answer(asked)
+            self.send_response(told.status)
+            for name, value in told.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(told.body)
+
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found = OddUpstream(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
