@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dragoman._version import __version__ as __version__
     from dragoman.check import Checker as Checker
+    from dragoman.client.calls import Call as Call
     from dragoman.client.client import Client as Client
     from dragoman.client.errors import ClientError as ClientError
+    from dragoman.client.loop import Bounds as Bounds
+    from dragoman.client.loop import LoopStopped as LoopStopped
+    from dragoman.client.loop import ToolLoop as ToolLoop
     from dragoman.client.messages import answer_turn as answer_turn
     from dragoman.client.messages import ask as ask
     from dragoman.client.messages import assistant as assistant
@@ -19,9 +23,11 @@ if TYPE_CHECKING:
     from dragoman.client.messages import tool as tool
     from dragoman.client.messages import user as user
     from dragoman.client.settings import Timeouts as Timeouts
+    from dragoman.client.step import Step as Step
     from dragoman.client.stream import AnswerStream as AnswerStream
     from dragoman.client.sync import SyncAnswerStream as SyncAnswerStream
     from dragoman.client.sync import SyncClient as SyncClient
+    from dragoman.client.transcript import Transcript as Transcript
     from dragoman.errors import ConfigError as ConfigError
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.errors import IllegalOrder as IllegalOrder
@@ -56,8 +62,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "dragoman._version": ("__version__",),
     "dragoman.check": ("Checker",),
+    "dragoman.client.calls": ("Call",),
     "dragoman.client.client": ("Client",),
     "dragoman.client.errors": ("ClientError",),
+    "dragoman.client.loop": ("Bounds", "LoopStopped", "ToolLoop"),
     "dragoman.client.messages": (
         "answer_turn",
         "ask",
@@ -68,8 +76,10 @@ _HOMES = {
         "user",
     ),
     "dragoman.client.settings": ("Timeouts",),
+    "dragoman.client.step": ("Step",),
     "dragoman.client.stream": ("AnswerStream",),
     "dragoman.client.sync": ("SyncAnswerStream", "SyncClient"),
+    "dragoman.client.transcript": ("Transcript",),
     "dragoman.errors": (
         "ConfigError",
         "DragomanError",

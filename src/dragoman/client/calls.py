@@ -18,7 +18,8 @@ class Call(Struct, frozen=True):
 
     id: str  # unique in the conversation
     name: str
-    arguments: str  # as the model wrote them: JSON, or the free text of a custom tool
+    # As the model wrote them: JSON, or the free text of a custom tool.  Of a cut call: closed.
+    arguments: str
     problem: str = ""  # why it should not be run; empty: nothing speaks against it
     namespace: str = ""
     flavor: Flavor = Flavor.FUNCTION

@@ -26,8 +26,8 @@ from dragoman.client.transcript import Transcript
 from dragoman.errors import DragomanError, MisuseError
 from dragoman.ids import ClientIds
 from dragoman.turn.estimate import estimate_tokens
-from dragoman.turn.events import Event, Flavor
-from dragoman.turn.fold import Answer
+from dragoman.turn.events import CUT_REASONS, Event, Flavor
+from dragoman.turn.fold import Answer, Block
 from dragoman.turn.loops import find_loop
 from dragoman.turn.request import ASSISTANT, Request, ToolCallPart, Turn
 
@@ -238,7 +238,7 @@ class ToolLoop:
         turn = structs.replace(turn, parts=parts)
         made = [part for part in parts if isinstance(part, ToolCallPart)]
         blocks = zip(made, answer.calls, strict=True)
-        cut = tuple(part.id for part, block in blocks if not block.complete)
+        cut = tuple(part.id for part, block in blocks if _is_cut(block, answer))
         self._state = structs.replace(
             state,
             turns=state.turns + 1,
@@ -291,6 +291,15 @@ def _closed(answer: Answer) -> Answer:
         for block in answer.blocks
     )
     return structs.replace(answer, blocks=blocks)
+
+
+def _is_cut(call: Block, answer: Answer) -> bool:
+    """Say whether a call may lack its end: what a limit ended is not run, even if it looks whole.
+
+    A Messages body holds arguments as an object, which never shows that it was cut.
+    """
+    ended_early = answer.finish is not None and answer.finish.reason in CUT_REASONS
+    return not call.complete or (ended_early and call is answer.blocks[-1])
 
 
 def _waiting(state: Transcript) -> Step | None:
