@@ -126,6 +126,13 @@ def refusal(dialect: DialectName, error: DragomanError, seed: str) -> Answer:
     return Answer(status=status, headers=headers, writes=[body], length=len(body))
 
 
+def plain_refusal(error: DragomanError) -> Answer:
+    """Answer the same as servers do that did not expect it."""
+    body = f"Internal Server Error: {error}".encode()
+    headers = {"content-type": "text/plain; charset=utf-8"}
+    return Answer(status=500, headers=headers, writes=[body], length=len(body))
+
+
 def request_ids(seed: str) -> dict[str, str]:
     return {"request-id": f"req_{seed}", "x-request-id": f"req_{seed}"}
 

@@ -49,6 +49,8 @@ class Style(Struct, frozen=True, kw_only=True):
 
     piece: int = 4  # characters of one delta; 0: all in one
     usage: bool = True
+    usage_unasked: bool = False  # Chat: on the chunk that tells the finish
+    cumulative: bool = False  # Chat: each delta repeats the text so far
     whole_arguments: bool = False
     object_arguments: bool = False
     interleave: bool = False

@@ -14,11 +14,12 @@ from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.errors import ConfigError, DragomanError, TooLarge
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import catalogue, counting
-from dragoman.simulator.answer import JSON, Answer, answer, read, refusal, seed_of
+from dragoman.simulator.answer import JSON, Answer, answer, plain_refusal, read, refusal, seed_of
 from dragoman.simulator.delivery import Deliveries
 from dragoman.simulator.exchanges import Exchange, Exchanges
 from dragoman.simulator.memory import Memory
 from dragoman.simulator.play import Fields
+from dragoman.simulator.quirks.sending import PLAIN_ERRORS
 from dragoman.simulator.script import Script, load_script
 from dragoman.turn.request import DialectName
 
@@ -146,6 +147,8 @@ class Simulator:
                 made = make(request, body)
             except DragomanError as error:
                 made = refusal(spoken, error, seed_of(spoken, body))
+                if PLAIN_ERRORS.encode() in body:
+                    made = plain_refusal(error)
             return await self._deliveries.deliver(request, made, exchange)
 
         return serve

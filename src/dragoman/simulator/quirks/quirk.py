@@ -23,7 +23,7 @@ class Quirk(Struct, frozen=True):
     moment: Literal["said", "written"] = "said"
     fault: bool = False  # `fail:N` lifts it after N requests
     bounds: tuple[int, int] | None = None  # of a value that is a number
-    words: tuple[str, ...] = ()  # that may stand in place of the number
+    words: tuple[str, ...] = ()  # that may stand in place of the number, or all there are
 
     @property
     def usage(self) -> str:
@@ -41,8 +41,11 @@ class Quirk(Struct, frozen=True):
         """
         if bool(value) != bool(self.value) and not self.value.startswith("["):
             raise Malformed(f"quirk `{self.name}` is written `{self.usage}`", path="$.model")
-        if self.bounds is None or not value or value in self.words:
+        if not value or value in self.words or (self.bounds is None and not self.words):
             return
+        if self.bounds is None:
+            kinds = ", ".join(self.words)
+            raise Malformed(f"quirk `{self.name}` takes {kinds}, not `{value}`", path="$.model")
         least, most = self.bounds
         digits = value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS
         if not digits or not least <= int(value) <= most:

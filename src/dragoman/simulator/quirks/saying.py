@@ -37,6 +37,36 @@ def _think_tags(play: Play, _value: str) -> Play:
     return _said(play, structs.replace(reply, reasoning="", text=text))
 
 
+def _think_close(play: Play, _value: str) -> Play:
+    """Leave the first tag out, as servers do whose template has written it already."""
+    reply = play.reply
+    text = f"{reply.reasoning or _THOUGHT}</think>\n\n{reply.text}"
+    return _said(play, structs.replace(reply, reasoning="", text=text))
+
+
+def _loose_args(play: Play, _value: str) -> Play:
+    """Leave the last argument of each call out, and write the numbers of the others as text."""
+    calls = tuple(
+        structs.replace(call, arguments=encode_body(_loose(arguments_of(call))).decode())
+        for call in play.reply.calls
+        if call.flavor is not Flavor.CUSTOM
+    )
+    return _said(play, structs.replace(play.reply, calls=calls))
+
+
+def _loose(arguments: Fields) -> Fields:
+    names = list(arguments)
+    kept = names if len(names) < 2 else names[:-1]
+    return {name: _as_text(arguments[name]) for name in kept}
+
+
+def _as_text(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _as_text(one) for name, one in value.items()}
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if number else value
+
+
 def _parallel(play: Play, value: str) -> Play:
     """Make as many calls, unless the request wants one at a time."""
     wanted = int(value)
@@ -155,6 +185,13 @@ ROWS: Final = (
         "its thoughts stand in the text, between <think> and </think>",
         _think_tags,
     ),
+    Quirk(
+        "think-close",
+        "",
+        "the same, but the first tag is missing",
+        _think_close,
+    ),
+    Quirk("loose-args", "", "the last argument is missing, numbers are texts", _loose_args),
     Quirk("parallel", "N", "it makes N calls in one answer", _parallel, bounds=(0, 1_000)),
     Quirk("args", "KB", "one argument of each call is a text of that size", _args, bounds=_KB),
     Quirk("text", "KB", "its text is of that size", _text, bounds=_KB),

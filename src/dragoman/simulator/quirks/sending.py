@@ -55,7 +55,7 @@ def _retry_after(play: Play, value: str) -> Play:
 
 
 def _fail(play: Play, _value: str) -> Play:
-    """Change nothing: the other faults act, as long as requests are to fail."""
+    """Change nothing: others look for the name."""
     return play
 
 
@@ -81,7 +81,15 @@ def _stopped(how: Literal["cut", "reset", "stall"]) -> Act:
     return act
 
 
+PLAIN_ERRORS: Final = "+plain-errors"  # in a name; the server looks for it, for nothing was read
+
 ROWS: Final = (
+    Quirk(
+        "plain-errors",
+        "",
+        "what it refuses gets the status 500 and a line of text",
+        _fail,
+    ),
     Quirk("pace", "MS", "milliseconds between two writes", _pace, bounds=_MS),
     Quirk("slow", "MS", "milliseconds before the first byte", _slow, bounds=_MS),
     Quirk(

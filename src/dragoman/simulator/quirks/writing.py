@@ -54,6 +54,11 @@ def _finish(play: Play, value: str) -> Play:
     return structs.replace(play, style=structs.replace(play.style, finish=value))
 
 
+def _reasoning_field(play: Play, value: str) -> Play:
+    style = structs.replace(play.style, reasoning_fields=(value,))
+    return structs.replace(play, style=style)
+
+
 def _no_done(frames: list[Frame], _play: Play) -> list[Frame]:
     return [frame for frame in frames if frame.kind != "done"]
 
@@ -106,6 +111,22 @@ ROWS: Final = (
     ),
     Quirk("batch", "N", "N events in one write", _batch, bounds=(1, 100_000)),
     Quirk("no-usage", "", "it tells no token counts", _flag(usage=False)),
+    Quirk(
+        "usage-unasked",
+        "",
+        "Chat's last chunk with a choice tells the token counts, asked or not",
+        _flag(usage_unasked=True),
+    ),
+    Quirk(
+        "cumulative", "", "each of Chat's deltas repeats the text so far", _flag(cumulative=True)
+    ),
+    Quirk(
+        "reasoning-field",
+        "NAME",
+        "where Chat's reasoning stands: `reasoning_content`, `reasoning`, `reasoning_details`",
+        _reasoning_field,
+        words=("reasoning_content", "reasoning", "reasoning_details"),
+    ),
     Quirk("finish", "X", "the reason of the finish is X", _finish),
     Quirk("no-done", "", "`[DONE]` or `message_stop` is missing", _edited(_no_done)),
     Quirk(

@@ -1,8 +1,10 @@
 """The model's voice in Chat Completions."""
 
+from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final, Protocol
 
-from dragoman.simulator.play import CREATED, Fields, Frame, FrameKind, Json, Play
+from dragoman.simulator.play import CREATED, Fields, Frame, FrameKind, Json, Play, Style
 from dragoman.simulator.reply import Call
 from dragoman.simulator.tokens import pieces
 from dragoman.simulator.voices.arguments import as_object
@@ -32,14 +34,16 @@ def frames(play: Play) -> list[Frame]:
     empty = None if style.null_content else ""
     out = [chunk("start", {"role": "assistant", "content": empty})]
     out += [
-        chunk("delta", dict.fromkeys(style.reasoning_fields, piece))
-        for piece in pieces(reply.reasoning, style.piece)
+        chunk("delta", _reasoning(style, piece)) for piece in pieces(reply.reasoning, style.piece)
     ]
-    out += [chunk("delta", {"content": piece}) for piece in pieces(reply.text, style.piece)]
+    said = pieces(reply.text, style.piece)
+    out += [chunk("delta", {"content": one}) for one in _texts(said, style)]
     calls = [_call(play, chunk, number, call) for number, call in enumerate(reply.calls)]
     out += in_turns(calls) if style.interleave else [one for each in calls for one in each]
     out.append(chunk("finish", {}, _finish(play)))
-    if style.usage and play.asked.request.include_usage:
+    if style.usage_unasked:
+        out[-1].data["usage"] = _usage(play)
+    elif style.usage and play.asked.request.include_usage:
         usage = {**_head(play), "choices": [], "usage": _usage(play)}
         out.append(Frame(kind="usage", data=usage))
     out.append(DONE)
@@ -53,7 +57,7 @@ def body(play: Play) -> Fields:
     if not reply.text and (reply.calls or style.null_content):
         message["content"] = None
     if reply.reasoning:
-        message.update(dict.fromkeys(style.reasoning_fields, reply.reasoning))
+        message.update(_reasoning(style, reply.reasoning))
     if reply.calls:
         message["tool_calls"] = [
             {"id": call.id, **_function(call, _arguments(play, call))} for call in reply.calls
@@ -102,6 +106,19 @@ def _chunks(play: Play) -> Chunk:
         return Frame(kind=kind, data={**head, "choices": [choice], **tail})
 
     return chunk
+
+
+def _reasoning(style: Style, piece: str) -> Fields:
+    """Return a piece of reasoning in each field of the style."""
+    details: Json = [{"type": "reasoning.text", "text": piece, "index": 0}]
+    return {
+        field: details if field == "reasoning_details" else piece
+        for field in style.reasoning_fields
+    }
+
+
+def _texts(pieces: Iterable[str], style: Style) -> Iterable[str]:
+    return accumulate(pieces) if style.cumulative else pieces
 
 
 def _call(play: Play, chunk: Chunk, number: int, call: Call) -> list[Frame]:

@@ -1,0 +1,173 @@
+"""Quirks of what a server takes: what it refuses with a 400, and what it passes over in silence."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from msgspec import structs
+
+from dragoman.errors import Malformed
+from dragoman.simulator.behaviour import compose
+from dragoman.simulator.play import Fields, Json, Play
+from dragoman.simulator.quirks.quirk import Quirk
+from dragoman.turn.request import (
+    ASSISTANT,
+    ImagePart,
+    ReasoningPart,
+    Request,
+    ToolCallPart,
+    ToolChoice,
+    Turn,
+)
+
+_LONG_ID: Final = 40
+_WORD: Final = re.compile(r"[A-Za-z0-9_-]+")
+_NINE: Final = re.compile(r"[A-Za-z0-9]{9}")
+_INSTRUCTIONS: Final = ("system", "developer")
+
+Holds: TypeAlias = Callable[[Play], bool]
+
+
+def _messages(fields: Fields) -> list[Fields]:
+    listed = fields.get("input") if "input" in fields else fields.get("messages")
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
+def _roles(play: Play) -> list[Json]:
+    return [one.get("role") for one in _messages(play.asked.fields)]
+
+
+def _midturn(play: Play) -> bool:
+    roles = _roles(play)
+    before = next((at for at, role in enumerate(roles) if role not in _INSTRUCTIONS), len(roles))
+    return any(role in _INSTRUCTIONS for role in roles[before:])
+
+
+def _has_field(name: str) -> Holds:
+    return lambda play: play.asked.fields.get(name) is not None
+
+
+def _chooses(mode: str) -> Holds:
+    def holds(play: Play) -> bool:
+        choice = play.asked.request.tool_choice
+        return choice is not None and choice.mode == mode
+
+    return holds
+
+
+def _turns_with_calls(request: Request) -> Iterator[Turn]:
+    for turn in request.turns:
+        if turn.role is ASSISTANT and any(isinstance(one, ToolCallPart) for one in turn.parts):
+            yield turn
+
+
+def _reasons(turn: Turn) -> bool:
+    return any(isinstance(one, ReasoningPart) for one in turn.parts)
+
+
+def _null_content(play: Play) -> bool:
+    return any("content" in one and one["content"] is None for one in _messages(play.asked.fields))
+
+
+def _listed_content(play: Play) -> bool:
+    return any(isinstance(one.get("content"), list) for one in _messages(play.asked.fields))
+
+
+def _ids(good: Callable[[str], object]) -> Holds:
+    return lambda play: not all(good(one) for one in play.asked.request.call_ids)
+
+
+def _many_instructions(play: Play) -> bool:
+    return sum(role in _INSTRUCTIONS for role in _roles(play)) > 1
+
+
+def _hot(play: Play) -> bool:
+    heat = play.asked.request.sampling.temperature
+    return heat is not None and heat > 1
+
+
+def _images(play: Play) -> bool:
+    parts = (part for turn in play.asked.request.turns for part in turn.parts)
+    return any(isinstance(part, ImagePart) for part in parts)
+
+
+# What may be refused: whether a request has it.
+_REFUSED: Final[dict[str, Holds]] = {
+    "developer": lambda play: "developer" in _roles(play),
+    "midturn-system": _midturn,
+    "two-systems": _many_instructions,
+    "images": _images,
+    "parts": _listed_content,
+    "null-content": _null_content,
+    "tools": lambda play: bool(play.asked.request.tools),
+    "required": _chooses("required"),
+    "named": _chooses("tool"),
+    "none": _chooses("none"),
+    "parallel-flag": lambda play: play.asked.request.parallel is not None,
+    "max_tokens": _has_field("max_tokens"),
+    "max_completion_tokens": _has_field("max_completion_tokens"),
+    "stream_options": _has_field("stream_options"),
+    "stop": lambda play: bool(play.asked.request.stop),
+    "temperature": lambda play: play.asked.request.sampling.temperature is not None,
+    "hot": _hot,
+    "effort": lambda play: bool(play.asked.request.reasoning.effort),
+    "odd-ids": _ids(_WORD.fullmatch),
+    "long-ids": _ids(lambda one: len(one) <= _LONG_ID),
+    "foreign-ids": _ids(_NINE.fullmatch),
+    "unreasoned": lambda play: not all(map(_reasons, _turns_with_calls(play.asked.request))),
+    "reasoning": lambda play: any(map(_reasons, play.asked.request.turns)),
+}
+
+
+def _without_choice(*modes: str) -> Callable[[Request], Request]:
+    def change(request: Request) -> Request:
+        choice = request.tool_choice
+        if choice is None or choice.mode not in modes:
+            return request
+        return structs.replace(request, tool_choice=ToolChoice("auto"))
+
+    return change
+
+
+# What may be passed over: the request as it is then understood.
+_IGNORED: Final[dict[str, Callable[[Request], Request]]] = {
+    "required": _without_choice("required", "tool"),
+    "named": _without_choice("tool"),
+    "none": _without_choice("none"),
+    "parallel-flag": lambda request: structs.replace(request, parallel=None),
+    "stop": lambda request: structs.replace(request, stop=()),
+    "max_tokens": lambda request: structs.replace(request, max_output=None),
+}
+
+
+def _refuses(play: Play, value: str) -> Play:
+    if _REFUSED[value](play):
+        raise Malformed(f"the simulator refuses `{value}`", code="unsupported_value")
+    return play
+
+
+def _ignores(play: Play, value: str) -> Play:
+    asked = play.asked
+    if value == "max_tokens" and "max_tokens" not in asked.fields:
+        return play  # only that name of the limit is passed over
+    changed = structs.replace(asked, request=_IGNORED[value](asked.request))
+    own = play.reply == compose(asked)  # not a script's
+    return structs.replace(play, asked=changed, reply=compose(changed) if own else play.reply)
+
+
+ROWS: Final = (
+    Quirk(
+        "refuses",
+        "WHAT",
+        f"a 400 if the request has it: {', '.join(_REFUSED)}",
+        _refuses,
+        words=tuple(_REFUSED),
+    ),
+    Quirk(
+        "ignores",
+        "WHAT",
+        f"passes it over: {', '.join(_IGNORED)}",
+        _ignores,
+        words=tuple(_IGNORED),
+    ),
+)
