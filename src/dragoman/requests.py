@@ -198,7 +198,7 @@ def fault_of_request(error: DragomanError) -> Fault:
     code = getattr(error, "code", "")
     if isinstance(error, TooLarge):
         return Fault(FaultKind.TOO_LARGE, str(error), status=413, code="request_too_large")
-    kind = FaultKind.BAD_REQUEST if error.http_status == 400 else FaultKind.GATEWAY
+    kind = FaultKind.BAD_REQUEST if error.http_status < 500 else FaultKind.GATEWAY
     # Vendors name a field without the sign of the root.
     param = path.removeprefix("$").removeprefix(".")
     return Fault(kind, str(error), status=error.http_status, code=code, param=param)

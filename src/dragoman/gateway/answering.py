@@ -125,7 +125,7 @@ def choose(call: Call, request: Request, estimate: int) -> Choice | Fault:
         images=_has_images(request),
         headers=call.http.headers,
     )
-    choice = call.plan.router.choose(question)
+    choice = call.choice = call.plan.router.choose(question)
     if choice is not None:
         return choice
     named = ", ".join(f"`{one.name}`" for one in call.plan.router.models()[:10])

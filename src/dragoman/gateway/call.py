@@ -11,6 +11,7 @@ from dragoman.gateway.log import RequestRecord
 from dragoman.gateway.origins import cors_headers
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.reqids import new_request_id
+from dragoman.gateway.routing import Choice
 from dragoman.gateway.runtime import Runtime
 from dragoman.toolcalls.selection import choose_format
 from dragoman.turn.events import Fault, Finish
@@ -37,6 +38,7 @@ class Call:
         self.began = time.perf_counter()
         self.holder: Holder | None = None
         self.model = ""  # as the client asks for it
+        self.choice: Choice | None = None  # who may answer
         self.job: Job | None = None  # if an upstream was to answer
         self.fault: Fault | None = None  # if it was refused before that
 
@@ -64,6 +66,7 @@ class Call:
             path=self.http.path,
             dialect=self.dialect,
             key=self.owner,
+            route="" if self.choice is None else self.choice.route_name,
             model=self.model,
             status=status,
             ended=ended,
@@ -79,7 +82,6 @@ class Call:
         first = flight.first_content
         return structs.replace(
             record,
-            route=job.choice.route_name,
             upstream=hop.upstream_name,
             upstream_model=hop.model,
             native_format=family.key if family else "",

@@ -55,6 +55,7 @@ _LOCAL: Final = _PASSING | {
 # Failures that tell of the upstream's state rather than of the request.
 _ILL: Final = _PASSING | {FaultKind.TIMEOUT}
 _SETTLED: Final = frozenset({"upstream_tls", "upstream_address"})  # no attempt will change these
+_ESTIMATED: Final = {"x-dragoman-usage": "estimated"}  # nobody counted the tokens that are told
 _FIRST_DELAY: Final = 0.5  # seconds, doubled with each attempt
 _LONGEST_DELAY: Final = 8.0
 
@@ -248,9 +249,11 @@ class Pump:
         job.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
         await self._keep(translated.body)
         flight.first_content = flight.last_read
-        return web.Response(
-            body=translated.body, content_type="application/json", headers=self._head()
-        )
+        headers = self._head()
+        # A relayed answer tells no tokens where its upstream told none.
+        if answer.usage is not None and answer.usage.estimated and translated.body is not body:
+            headers |= _ESTIMATED
+        return web.Response(body=translated.body, content_type="application/json", headers=headers)
 
     # --- a stream ------------------------------------------------------------------------------------
 

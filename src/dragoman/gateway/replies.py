@@ -37,7 +37,13 @@ def fault_response(
 def refused(call: Call, fault: Fault, status: int = 0) -> web.Response:
     """Refuse a request before any upstream was asked."""
     call.fault = fault
-    headers = answer_headers(call.id, extra=call.cors)
+    choice = call.choice
+    headers = answer_headers(
+        call.id,
+        route="" if choice is None else choice.route_name,
+        upstream_model="" if choice is None else choice.hops[0].model,
+        extra=call.cors,
+    )
     return fault_response(fault, dialect=call.dialect, headers=headers, status=status)
 
 
