@@ -1,0 +1,209 @@
+"""One line a request: what happened, to whom, for how much; never what was said, never a secret."""
+
+import asyncio
+import json
+import re
+import time
+from typing import Any
+
+import httpx2
+import pytest
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings
+from tests.support.asking import get, post
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.simulator import WEATHER, question
+
+MARK = "xylophone-4711"
+CLIENT_KEY, UPSTREAM_KEY = f"client-{MARK}", f"upstream-{MARK}"
+HEADERS = {"x-api-key": CLIENT_KEY, "x-note": MARK, "user-agent": MARK}
+clients = pytest.mark.parametrize("dialect", DIALECTS)
+upstreams = pytest.mark.parametrize("upstream", DIALECTS)
+ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+
+
+def make(url: str) -> Settings:
+    plain = settings_for(url)
+    upstreams = {
+        name: structs.replace(one, key=Secret("env:U", UPSTREAM_KEY), headers={"x-extra": MARK})
+        for name, one in plain.upstreams.items()
+    }
+    keys = (Key(key=Secret("env:K", CLIENT_KEY), name="ann"),)
+    twice = Route(
+        name="twice", match=Match(model="twice"), to=("chat/plain+error:500", "anthropic/kimi-k2")
+    )
+    return structs.replace(
+        plain,
+        server=Server(port=0, keys=keys),
+        upstreams=upstreams,
+        routes=(twice, *plain.routes),
+    )
+
+
+@pytest.fixture(scope="module")
+def logged() -> Stand:
+    with stand(make) as found:
+        yield found
+
+
+def line_of(found: Stand, answer: httpx2.Response) -> dict[str, Any]:
+    """Return the line of a request, once it is written: that is after its last byte was sent."""
+    wanted = answer.headers["request-id"]
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        lines = [json.loads(line) for line in found.log.getvalue().splitlines()]
+        own = [line for line in lines if line.get("id") == wanted]
+        if own:
+            assert 1 == len(own)
+            return own[0]
+        found.do(asyncio.sleep(0))
+    raise AssertionError(f"no line of {wanted}")
+
+
+@clients
+@upstreams
+@ways
+def test_p_11_line_of_a_request_has_all_its_facts(
+    logged: Stand, dialect: str, upstream: str, stream: bool
+) -> None:
+    model = f"{upstream}/kimi-k2+parallel:2+think"
+    body = question(dialect, model, tools=[WEATHER], stream=stream)
+    line = line_of(logged, post(logged, dialect, body, headers=HEADERS))
+    spent = line.pop("duration_ms")
+    first = line.pop("first_event_ms")
+    line.pop("id")
+    # What was asked in another dialect may leave something behind: that is for other tests.
+    line.pop("warnings", None)
+
+    assert 0 < first <= spent < 10_000
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
+    assert line.pop("tokens_in") > 50
+    assert line.pop("tokens_out") > 20
+    # Messages does not part them from the rest.
+    assert (line.pop("tokens_reasoning") > 5) == (upstream != "anthropic")
+    assert {
+        "level": "info",
+        "event": "request",
+        "path": f"/v1/{PATH_ENDS[dialect]}",
+        "dialect": dialect,
+        "key": "ann",
+        "route": upstream,
+        "upstream": upstream,
+        "model": model,
+        "upstream_model": "kimi-k2+parallel:2+think",
+        "native_format": "kimi_k2",
+        "status": 200,
+        "ended": "tool_calls",
+        **({"stream": True} if stream else {}),
+        "tokens_cached": 0,
+        "calls": 2,
+        "call_names": ["get_weather", "get_weather"],
+        "retries": 0,
+    } == line
+
+
+PATH_ENDS = {"chat": "chat/completions", "anthropic": "messages", "responses": "responses"}
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [("qwen3-coder", "qwen3_coder"), ("glm-4.6", "glm45"), ("gpt-5", None), ("unheard-of", "auto")],
+)
+def test_p_11_family_that_is_looked_for_stands_with_the_model(
+    logged: Stand, model: str, family: str | None
+) -> None:
+    body = question("anthropic", f"chat/{model}", tools=[WEATHER], stream=False)
+    line = line_of(logged, post(logged, "anthropic", body, headers=HEADERS))
+    without = question("anthropic", f"chat/{model}", stream=False)
+    other = line_of(logged, post(logged, "anthropic", without, headers=HEADERS))
+
+    assert (model, family) == (line["upstream_model"], line.get("native_format"))
+    assert "native_format" not in other
+
+
+@clients
+def test_line_tells_warnings_retries_and_who_answered_in_the_end(
+    logged: Stand, dialect: str
+) -> None:
+    body = question(dialect, "twice", tools=[WEATHER], n=1 if dialect == "chat" else None)
+    body = {name: value for name, value in body.items() if value is not None}
+    answer = post(logged, dialect, body, headers=HEADERS)
+    line = line_of(logged, answer)
+
+    assert ("twice", "anthropic", "kimi-k2") == (
+        line["route"],
+        line["upstream"],
+        line["upstream_model"],
+    )
+    told = answer.headers.get("x-dragoman-warnings", "").split(",")
+    assert {*told} - {""} <= {*line.get("warnings", ())}
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "level", "error"),
+    [
+        ("error:429", 429, "warning", "rate_limit"),
+        ("error:500", 500, "error", "server"),
+        ("error:401", 502, "error", "upstream_bad"),
+        ("cut:900", 200, "error", "upstream_bad"),
+        ("error-in", 200, "error", "server"),
+    ],
+)
+def test_line_of_a_failure_says_what_kind_it_was(
+    logged: Stand, fault: str, status: int, level: str, error: str
+) -> None:
+    body = question("chat", f"anthropic/plain+{fault}")
+    line = line_of(logged, post(logged, "chat", body, headers=HEADERS))
+
+    assert ("fault", status, level, error) == (
+        line["ended"],
+        line["status"],
+        line["level"],
+        line["error"],
+    )
+
+
+def test_line_of_a_refusal_says_why(logged: Stand) -> None:
+    unknown = post(logged, "chat", question("chat", "x"), headers={"x-api-key": f"no-{MARK}"})
+    wrong = post(logged, "anthropic", {"model": "m"}, headers=HEADERS)
+    lost = get(logged, "/v1/responses/resp_none", headers=HEADERS)
+    lines = [line_of(logged, one) for one in (unknown, wrong, lost)]
+
+    assert [401, 400, 404] == [line["status"] for line in lines]
+    assert ["auth", "bad_request", "not_found"] == [line["error"] for line in lines]
+    assert ["warning"] * 3 == [line["level"] for line in lines]
+
+
+@clients
+@upstreams
+@ways
+def test_no_line_has_a_word_of_what_was_said(
+    logged: Stand, dialect: str, upstream: str, stream: bool
+) -> None:
+    tool = {**WEATHER, "description": MARK}
+    told = "\n".join(
+        [
+            f"A word: {MARK}",
+            f"sim: think {MARK}",
+            f"sim: say The answer is {MARK}",
+            f'sim: call get_weather {{"city": "{MARK}"}}',
+        ]
+    )
+    marked = {
+        "chat": {"user": MARK},
+        "anthropic": {"system": MARK, "metadata": {"user_id": MARK}},
+        "responses": {"instructions": MARK, "metadata": {"a": MARK}},
+    }[dialect]
+    for quirks in ("", "+bad-json-args", "+cut:1500", "+error:400", "+garbage"):
+        model = f"{upstream}/plain+chunk:500{quirks}"
+        body = question(dialect, model, told, tools=[tool], stream=stream, **marked)
+        answer = post(logged, dialect, body, headers=HEADERS)
+        line_of(logged, answer)
+        if not quirks:
+            assert MARK in answer.text
+    broken = post(logged, dialect, b'{"%b": tru' % MARK.encode(), headers=HEADERS)
+    line_of(logged, broken)
+
+    assert b"xylophone" in logged.simulator.exchanges[-1].body
+    assert MARK not in logged.log.getvalue()
