@@ -10,6 +10,7 @@ import pytest
 from backports import zstd
 from msgspec import structs
 
+from dragoman.check import check
 from dragoman.gateway.config.settings import Match, Route, Secret, Server, Settings, Upstream
 from dragoman.limits import Limits
 from tests.support.asking import get, post
@@ -380,17 +381,43 @@ class Broken:
         raise ZeroDivisionError(f"no {name}")
 
 
-class Unwritable:
-    """A store that fails so where something is to be kept, once the answer has left."""
+class Wrapped:
+    """Something of the gateway that works, but for what a test takes away."""
 
-    def __init__(self, store: Any) -> None:
-        self._store = store
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        return getattr(self._inner, name)
 
+
+class Unwritable(Wrapped):
     async def keep(self, *args: Any) -> None:
         raise ZeroDivisionError
+
+
+class Forgetful(Wrapped):
+    """A memory whose watchers fail in the middle of an answer."""
+
+    def watchers(self, *args: Any) -> tuple[Any, ...]:
+        return (Bomb(),)
+
+
+class Bomb:
+    pending = False
+
+    def __init__(self) -> None:
+        self._left = 5
+
+    def passes(self, event: object) -> bool:
+        return False
+
+    def feed(self, events: list[Any]) -> list[Any]:
+        self._left -= len(events)
+        if self._left < 0:
+            self._left = 1000
+            raise ZeroDivisionError
+        return events
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -408,15 +435,28 @@ def test_p_8_failure_of_our_own_is_500_and_says_where_to_look(dialect: str, stre
     assert "no memory" not in got.text
 
 
-def test_p_8_failure_of_our_own_inside_a_stream_ends_it_in_its_dialect() -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_p_8_failure_of_our_own_inside_a_stream_ends_it_in_its_dialect(dialect: str) -> None:
+    with stand() as found:
+        runtime = found.running.gateway.runtime
+        runtime.memory = Forgetful(runtime.memory)
+        got = post(found, dialect, question(dialect, "chat/plain+pace:2"))
+        log = found.log.getvalue()
+    last = got.text.strip().split("\n\n")[-2 if dialect == "chat" else -1]
+
+    assert 200 == got.status_code
+    assert () == check(dialect, got.content).violations
+    assert "the gateway failed" in last
+    assert "ZeroDivisionError" in log
+
+
+def test_answer_that_cannot_be_kept_is_not_lost() -> None:
     with stand() as found:
         runtime = found.running.gateway.runtime
         runtime.store = Unwritable(runtime.store)
         got = post(found, "responses", question("responses", "chat/plain"))
+        log = found.log.getvalue()
 
-    data = [json.loads(line[6:]) for line in got.text.split("\n") if line.startswith("data: ")]
-
-    assert 200 == got.status_code
-    assert "response.failed" == data[-1]["type"]
-    assert list(range(len(data))) == [one["sequence_number"] for one in data]
-    assert 1 == sum(one["type"] == "response.created" for one in data)
+    assert "response.completed" in got.text
+    assert () == check("responses", got.content).violations
+    assert "response not kept" in log

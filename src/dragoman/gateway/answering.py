@@ -175,6 +175,8 @@ def _leave(call: Call, admission: Admission) -> None:
 async def break_off(job: Job, fault: Fault) -> web.StreamResponse:
     """End a stream that was begun, after a failure of our own."""
     job.outcome = fault
-    translator = Translator(source="chat", target=job.dialect, request=job.request)
+    translator = job.translator
+    if translator is None or not translator.begun:
+        translator = Translator(source="chat", target=job.dialect, request=job.request)
     await job.flight.write(translator.fail(fault))
     return await job.flight.end()

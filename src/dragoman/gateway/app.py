@@ -118,7 +118,8 @@ class Gateway:
                 return _unknown(call)
             return await endpoint.handle(call)
         except DragomanError as error:
-            return refused(call, fault_of_request(error), _STATUS.get(error.http_status, 0))
+            status = _STATUS.get(error.http_status, 0)
+            return await _told(call, fault_of_request(error), status)
         except ClientLeft:
             raise
         except Exception as error:  # noqa: BLE001 -- our own failure must reach the client as an answer
@@ -132,9 +133,7 @@ class Gateway:
             )
             said = "the gateway failed; its log has more under this request's id"
             fault = Fault(FaultKind.GATEWAY, said, code="gateway_error")
-            if call.job is not None and call.job.flight.response is not None:
-                return await answering.break_off(call.job, fault)
-            return refused(call, fault)
+            return await _told(call, fault)
 
     def _unwelcome(self, call: Call) -> Fault | None:
         """Return why a request may not be answered at all."""
@@ -170,6 +169,13 @@ class Gateway:
             {"status": status, "name": "dragoman", "version": __version__},
             status=200 if good else 503,
         )
+
+
+async def _told(call: Call, fault: Fault, status: int = 0) -> web.StreamResponse:
+    """Tell a failure, inside the stream if one was begun."""
+    if call.job is not None and await call.job.flight.hush():
+        return await answering.break_off(call.job, fault)
+    return refused(call, fault, status)
 
 
 _STATUS: Final = {415: 415}  # statuses that no kind of failure has

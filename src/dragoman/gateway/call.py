@@ -51,7 +51,7 @@ class Call:
         """Return what is written down of this request."""
         job = self.job
         spent = (time.perf_counter() - self.began) * 1000
-        outcome = self.fault if job is None else job.outcome
+        outcome = self.fault or (None if job is None else job.outcome)
         ended, error, code = "", "", ""
         match outcome:
             case Finish():

@@ -8,10 +8,12 @@ import asyncio
 from typing import Final
 
 from aiohttp import web
+from msgspec import structs
 
 from dragoman.gateway.config.settings import Server, Timeouts
 from dragoman.turn.events import Fault, FaultKind
 
+TOTAL_TIMEOUT: Final = "total_timeout"
 STREAM_HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
@@ -68,6 +70,8 @@ class Flight:
 
     async def pause(self, seconds: float) -> None:
         """Wait between two attempts, unless the flight is aborted."""
+        # Nothing is expected of an upstream that is not asked.
+        self._timeouts = structs.replace(self._timeouts, first_byte=0.0, idle=0.0)
         try:
             async with asyncio.timeout(None) as scope:
                 self._scope = scope
@@ -94,7 +98,7 @@ class Flight:
         """Do what is due: end a late attempt, commit to a status, give a sign of life."""
         late = None if self._scope is None else self._late(now)
         if late is not None:
-            self.abort(late)
+            self.abort(late, final=late.code == TOTAL_TIMEOUT)
             return
         if not self._streams or self._signing is not None or self._writing:
             return
@@ -106,14 +110,11 @@ class Flight:
     def _late(self, now: float) -> Fault | None:
         times = self._timeouts
         if times.total and now - self.began >= times.total:
-            return _timeout(f"no complete answer within {times.total:g} s", "total_timeout")
+            return _timeout(f"no complete answer within {times.total:g} s", TOTAL_TIMEOUT)
         if not self.last_read:
             if times.first_byte and now - self.asked >= times.first_byte:
                 return _timeout(f"no answer within {times.first_byte:g} s", "first_byte_timeout")
-        elif times.idle and now - self.last_read >= times.idle:
-            # A reader that does not read makes us stop listening: that is not the upstream's silence.
-            if self._writing:
-                return None
+        elif times.idle and now - self.last_read >= times.idle and not self._writing:
             return _timeout(f"the stream was silent for {times.idle:g} s", "idle_timeout")
         return None
 
@@ -122,9 +123,10 @@ class Flight:
     async def _sign(self) -> None:
         """Show that the answer is still being worked on."""
         try:
-            if self.response is None:
-                await self._prepare()
-            await self.write(self._keep_alive)
+            if not self._streams:
+                return  # it ended just now
+            response = self.response or await self._prepare()
+            await self._send(response, self._keep_alive)
         except ClientLeft:
             pass  # the handler is told by its own write, or cancelled
         finally:
@@ -141,16 +143,29 @@ class Flight:
 
     async def open(self) -> None:
         """Send the status line of a stream, if it has not left."""
-        if self._signing is not None:
-            await asyncio.wait((self._signing,))
+        await self._signed()
         if self.response is None:
             await self._prepare()
 
+    async def hush(self) -> bool:
+        """Give no more signs of life; say whether the status line of a stream has left."""
+        self._streams = False
+        await self._signed()
+        return self.response is not None
+
+    async def _signed(self) -> None:
+        if self._signing is not None:
+            await asyncio.wait((self._signing,))
+
     async def write(self, data: bytes) -> None:
         """Send a piece of the stream; waits while the client does not read."""
-        response = self.response
-        if response is None:
+        if self.response is None:
             raise RuntimeError("write before open")
+        await self._send(self.response, data)
+        # While the client did not read, nobody listened: that was not the upstream's silence.
+        self.last_read = self.last_write
+
+    async def _send(self, response: web.StreamResponse, data: bytes) -> None:
         self._writing = True
         try:
             await response.write(data)
@@ -162,9 +177,8 @@ class Flight:
 
     async def end(self) -> web.StreamResponse:
         """End the stream."""
-        if self.response is None:
+        if not await self.hush() or self.response is None:
             raise RuntimeError("end before open")
-        self._streams = False
         try:
             await self.response.write_eof()
         except ConnectionError as error:

@@ -6,6 +6,7 @@ from dragoman.gateway.flight import Flight
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.routing import Choice, Hop
 from dragoman.requests import ClientRequest
+from dragoman.translate import Translator
 from dragoman.turn.events import Fault, Finish, Usage
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request
@@ -54,6 +55,7 @@ class Job:
         self.usage: Usage | None = None
         self.outcome: Finish | Fault | None = None
         self.calls: list[str] = []
+        self.translator: Translator | None = None  # of the stream that was begun, if one was
 
     @property
     def losses(self) -> tuple[Loss, ...]:

@@ -99,7 +99,7 @@ class Pump:
         """Tell the client that nobody answered."""
         job = self._job
         job.outcome = fault
-        if self._flight.response is None:
+        if not await self._flight.hush():
             return fault_response(fault, dialect=job.dialect, headers=self._head())
         translator = Translator(source="chat", target=job.dialect, request=job.request)
         await self._flight.open()
@@ -303,6 +303,7 @@ class Pump:
     async def _stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
         """Send everything as it comes, one write for each read; say whether there was anything to send."""
         flight = self._flight
+        self._job.translator = translator
         out = await self._first(reply, translator)
         if not translator.begun:
             return False
@@ -360,8 +361,8 @@ class Pump:
             return
         try:
             await store.keep(job.owner, job.client.body, response)
-        except DragomanError as error:
-            why = str(error)
+        except Exception as error:  # noqa: BLE001 -- an answer is not lost because it cannot be kept
+            why = str(error) if isinstance(error, DragomanError) else type(error).__name__
             self._runtime.logger.notice(
                 "response not kept", level="warning", id=job.request_id, why=why
             )
