@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, TypedDict, Unpack
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import decode
@@ -23,7 +23,7 @@ from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request, Tool
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
-_TOOLS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
+_ELEMENTS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
 
 
 class _Outline(Struct):
@@ -33,6 +33,14 @@ class _Outline(Struct):
     stream: bool = False
 
 
+class _Shape(Struct):
+    """By what one message is told from another."""
+
+    role: str | None = None
+    type: str | None = "message"
+
+
+_SHAPES: Final = msgspec.json.Decoder(list[_Shape])
 _OUTLINE: Final = msgspec.json.Decoder(_Outline)
 # Refusals that concern what a vendor may well understand, though nobody else does.
 _VENDORS_OWN: Final = frozenset(
@@ -157,9 +165,12 @@ def _forward(
     fields = decode(_FIELDS, client.body)
     profile = target.profile
     rewritten: set[str] = set()
+    adapted = profile.id_style in ("kimi", "mistral9") or profile.reasoning_filler != ""
     minted = _has_minted(client.body)
-    if minted or profile.id_style in ("kimi", "mistral9") or profile.reasoning_filler:
+    if minted or adapted:
         rewritten.update(to.history_fields)
+    if not adapted:  # what passes as it is before anything was made here, passes so afterwards too
+        target = structs.replace(target, profile=structs.replace(profile, midturn_system=True))
     if profile.schema_dialect != "any":
         rewritten.add("tools")
     losses = request.losses
@@ -173,13 +184,29 @@ def _forward(
         losses += tuple(loss for loss in encoded.losses if _concerns(loss, rewritten))
         for name in rewritten:
             if name in fresh:
-                fields[name] = fresh[name]
+                own = name in to.history_fields and request is client.request and not adapted
+                fields[name] = _with_own(fields.get(name), fresh[name]) if own else fresh[name]
             else:
                 fields.pop(name, None)
     elif target.model == request.model:
         return TranslatedRequest(client.body, request, losses)
     fields["model"] = Raw(msgspec.json.encode(target.model))
     return TranslatedRequest(msgspec.json.encode(fields), request, losses)
+
+
+def _with_own(own: Raw | None, fresh: Raw) -> Raw:
+    """Keep the client's bytes of every message without anything that was made here.
+
+    An upstream's cache of prefixes would else lose all that came before the first call.
+    """
+    if own is None or not bytes(own).lstrip().startswith(b"["):
+        return fresh
+    if decode(_SHAPES, own) != decode(_SHAPES, fresh):
+        return fresh
+    before, after = decode(_ELEMENTS, own), decode(_ELEMENTS, fresh)
+    pairs = zip(before, after, strict=True)
+    kept = (bytes(new if _has_minted(bytes(old)) else old) for old, new in pairs)
+    return Raw(b"[" + b",".join(kept) + b"]")
 
 
 def _concerns(loss: Loss, fields: Collection[str]) -> bool:
@@ -211,7 +238,7 @@ def decode_tools(body: bytes) -> tuple[Tool, ...]:
         Malformed: it is no list, or a definition fits no dialect.
     """
     tools: list[Tool] = []
-    definitions = decode(_TOOLS, body)
+    definitions = decode(_ELEMENTS, body)
     for index, raw in enumerate(definitions):
         tools += _decode_tool(bytes(raw), f"$[{index}]")
     return tuple(tools)
