@@ -128,7 +128,18 @@ class Reply:
         try:
             return await self._read()
         except (aiohttp.ClientError, OSError) as error:
+            if left := self._left(error):
+                return left
             raise _broken(error) from error
+
+    def _left(self, error: Exception) -> bytes:
+        """Return what came before the connection broke and was not read: nothing of it may be lost."""
+        content = self._response.content
+        # While it is set, nothing can be read.
+        content.set_exception(None)  # type: ignore[arg-type]
+        left = content.read_nowait()
+        content.set_exception(error)
+        return left
 
     async def read_all(self, limit: int, heard: Callable[[], object]) -> bytes | None:
         """Return the whole answer, None if it is larger than `limit`; `heard` is told of each piece."""
