@@ -1,0 +1,57 @@
+"""Which runs are made: every agent on each upstream dialect, with models of these families.
+
+The table in docs/clients.md is drawn from here, and every cell is a test of its agent.
+"""
+
+from typing import Final
+
+# For each agent and dialect, models as the simulator knows them; each writes its calls in its own way.
+CELLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "Claude Code": {
+        "chat": ("kimi-k2", "qwen3-coder", "deepseek-v3.1", "glm-4.6", "gpt-oss-20b"),
+        "anthropic": ("minimax-m2", "kimi-k2"),
+        "responses": ("gpt-oss-120b", "qwen3-coder"),
+    },
+    "Codex": {
+        "chat": ("kimi-k2-thinking", "deepseek-v3.2", "mistral-large"),
+        "anthropic": ("glm-4.7",),
+        "responses": ("qwen3-coder", "hermes-4"),
+    },
+    "opencode (Messages)": {"chat": ("glm-4.7",), "anthropic": ("kimi-k2",), "responses": ()},
+    "opencode (Chat)": {"chat": ("qwen3-coder",), "anthropic": (), "responses": ("gpt-oss-20b",)},
+    "opencode (Responses)": {
+        "chat": ("deepseek-v3",),
+        "anthropic": ("minimax-m2",),
+        "responses": (),
+    },
+    "Qwen Code": {
+        "chat": ("qwen3-coder", "kimi-k2"),
+        "anthropic": ("glm-4.5",),
+        "responses": ("minimax-m2",),
+    },
+    "Continue": {
+        "chat": ("kimi-k2", "llama-3.3", "granite-4"),
+        "anthropic": ("qwen3-coder",),
+        "responses": ("seed-oss",),
+    },
+    "AI SDK (Messages)": {
+        "chat": ("kimi-k2", "llama-4"),
+        "anthropic": ("minimax-m3",),
+        "responses": ("glm-4.6",),
+    },
+    "AI SDK (Chat)": {
+        "chat": ("deepseek-v4", "gemma-4"),
+        "anthropic": ("kimi-k3",),
+        "responses": ("qwen3-coder",),
+    },
+    "AI SDK (Responses)": {
+        "chat": ("kimi-k2", "step-3"),
+        "anthropic": ("glm-4.7",),
+        "responses": ("gpt-oss-20b",),
+    },
+}
+
+
+def cells_of(agent: str) -> list[tuple[str, str]]:
+    """Return the dialects and models that an agent is run with."""
+    return [(dialect, model) for dialect, models in CELLS[agent].items() for model in models]

@@ -1,0 +1,16 @@
+"""What the tests stand on: programs that tools/agents.py installed, or no tests at all."""
+
+import os
+
+import pytest
+
+from tests.agents.stage import FOLDER_VARIABLE, Stage
+
+collect_ignore_glob = [] if FOLDER_VARIABLE in os.environ else ["test_*.py"]
+
+pytest.register_assert_rewrite("tests.agents.scenarios")
+
+
+@pytest.fixture
+def stage(tmp_path):
+    return Stage(tmp_path)

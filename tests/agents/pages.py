@@ -1,0 +1,18 @@
+"""The lines to copy of docs/clients.md, with a test's own address and model in them."""
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "clients.md"
+URL = "http://127.0.0.1:8484"
+MODEL = "kimi-k2"
+
+
+def block(section: str, language: str, url: str, model: str, *, at: int = 0) -> str:
+    """Return a block of code of a section."""
+    text = PAGE.read_text("utf-8")
+    _, _, rest = text.partition(f"\n## {section}\n")
+    own = rest.partition("\n## ")[0]
+    found = re.findall(rf"^```{language}\n(.*?)^```$", own, re.MULTILINE | re.DOTALL)
+    assert len(found) > at, f"no such {language} in the section {section}"
+    return found[at].replace(URL, url).replace(MODEL, model)

@@ -1,0 +1,154 @@
+"""The agents: how each is started headless, and what its tools are called."""
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from dragoman.agents import AGENTS
+from dragoman.agents.agent import Session
+from dragoman.simulator.script import ScriptCall
+from tests.agents.pages import block
+from tests.agents.stage import Stage
+
+
+class Start(NamedTuple):
+    command: list[str]
+    environ: Mapping[str, str]
+
+
+class Program(Protocol):
+    """What a test must know of an agent."""
+
+    name: str  # as in the table of cells
+    drops_reasoning: bool  # it sends no reasoning back
+
+    def shell(self, command: str) -> ScriptCall: ...
+
+    def write(self, stage: Stage, name: str, content: str) -> ScriptCall: ...
+
+    def start(self, stage: Stage, url: str, model: str, prompt: str) -> Start: ...
+
+
+SMALL = "plain"  # what agents ask in small matters, so that it is told apart
+
+
+class ClaudeCode:
+    name = "Claude Code"
+    drops_reasoning = False
+
+    def shell(self, command):
+        return ScriptCall(name="Bash", arguments={"command": command, "description": "Run it"})
+
+    def write(self, stage, name, content):
+        path = str(stage.work / name)
+        return ScriptCall(name="Write", arguments={"file_path": path, "content": content})
+
+    def start(self, stage, url, model, prompt):
+        outfit = AGENTS["claude"].dress(Session(url=url, model=model, small=SMALL), {})
+        flag, text = outfit.file
+        file = stage.folder / "settings.json"
+        file.write_text(text, "utf-8")
+        flags = ["--allowedTools", "Bash,Read,Write", "--output-format", "stream-json", "--verbose"]
+        return Start(
+            [stage.program("claude"), flag, str(file), "-p", prompt, *flags],
+            {**outfit.variables, "CLAUDE_CODE_MAX_RETRIES": "1", "DISABLE_AUTOUPDATER": "1"},
+        )
+
+
+class Codex:
+    name = "Codex"
+    drops_reasoning = False
+
+    def shell(self, command):
+        return ScriptCall(name="exec_command", arguments={"cmd": command})
+
+    def write(self, stage, name, content):
+        lines = "".join(f"+{line}\n" for line in content.splitlines())
+        patch = f"*** Begin Patch\n*** Add File: {name}\n{lines}*** End Patch"
+        return self.shell(f"apply_patch <<'PATCH'\n{patch}\nPATCH")
+
+    def start(self, stage, url, model, prompt):
+        outfit = AGENTS["codex"].dress(Session(url=url, model=model), {})
+        patience = [
+            f"model_providers.dragoman.{name}=1"
+            for name in ("request_max_retries", "stream_max_retries")
+        ]
+        flags = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+        return Start(
+            [
+                stage.program("codex"),
+                "exec",
+                *outfit.arguments,
+                *(part for one in patience for part in ("-c", one)),
+                *flags,
+                prompt,
+            ],
+            outfit.variables,
+        )
+
+
+class Opencode:
+    def __init__(self, dialect: str, package: str) -> None:
+        self.name = f"opencode ({dialect})"
+        self.drops_reasoning = False
+        self._package = package
+
+    def shell(self, command):
+        return ScriptCall(name="bash", arguments={"command": command, "description": "Run it"})
+
+    def write(self, stage, name, content):
+        path = str(stage.work / name)
+        return ScriptCall(name="write", arguments={"filePath": path, "content": content})
+
+    def start(self, stage, url, model, prompt):
+        outfit = AGENTS["opencode"].dress(Session(url=url, model=model, small=SMALL), {})
+        content = json.loads(outfit.variables["OPENCODE_CONFIG_CONTENT"])
+        content["provider"]["dragoman"]["npm"] = self._package
+        content |= {"permission": {"*": "allow"}, "autoupdate": False}
+        return Start(
+            [stage.program("opencode"), "run", prompt],
+            outfit.variables | {"OPENCODE_CONFIG_CONTENT": json.dumps(content)},
+        )
+
+
+class QwenCode:
+    name = "Qwen Code"
+    drops_reasoning = True
+
+    def shell(self, command):
+        return ScriptCall(
+            name="run_shell_command", arguments={"command": command, "is_background": False}
+        )
+
+    def write(self, stage, name, content):
+        path = str(stage.work / name)
+        return ScriptCall(name="write_file", arguments={"file_path": path, "content": content})
+
+    def start(self, stage, url, model, prompt):
+        settings = stage.home / ".qwen" / "settings.json"
+        settings.parent.mkdir(exist_ok=True)
+        settings.write_text(block("Qwen Code", "json", url, model), "utf-8")
+        return Start(
+            [stage.program("qwen"), "-p", prompt, "--approval-mode", "yolo"],
+            {"OPENAI_API_KEY": "dragoman"},
+        )
+
+
+class Continue:
+    name = "Continue"
+    drops_reasoning = True
+
+    def shell(self, command):
+        return ScriptCall(name="Bash", arguments={"command": command})
+
+    def write(self, stage, name, content):
+        path = str(stage.work / name)
+        return ScriptCall(name="Write", arguments={"filepath": path, "content": content})
+
+    def start(self, stage, url, model, prompt):
+        config = stage.folder / "config.yaml"
+        config.write_text(block("Continue", "yaml", url, model), "utf-8")
+        return Start(
+            [stage.program("cn"), "-p", prompt, "--config", str(config), "--auto"],
+            {"CONTINUE_TELEMETRY_ENABLED": "0", "CONTINUE_CLI_ENABLE_TELEMETRY": "0"},
+        )

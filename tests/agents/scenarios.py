@@ -1,0 +1,147 @@
+"""What every agent must get through; a test file of an agent says which program it is."""
+
+import pytest
+
+from tests.agents.cells import cells_of
+from tests.agents.programs import Program
+from tests.agents.stage import Stage
+from tests.agents.talk import DONE, Says, Talk, prompt_bytes, talk
+from tests.support.received import received
+
+MOST_REQUESTS = 12  # that a failing upstream may cost; each agent's own count is lower
+LINE = 'A line with "quotes", a \\ and an é.\n'
+LARGE = LINE * (100 * 1024 // len(LINE.encode()) + 1)  # a little over 100 KB
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Run a class's program with each of its cells."""
+    if "cell" in metafunc.fixturenames:
+        cells = cells_of(metafunc.cls.program.name)
+        metafunc.parametrize("cell", cells, ids=["-".join(cell) for cell in cells])
+
+
+class Scenarios:
+    """Tests that are the same for all agents."""
+
+    program: Program
+    thinker = ("chat", "kimi-k2-thinking")  # the upstream whose reasoning is carried
+    failing = ("chat", "qwen3-coder")  # the upstream that fails
+    repeats = 3  # how often an upstream that gives all calls the same id is asked for one
+
+    def test_tools_run_in_parallel_and_their_results_come_back(
+        self, stage: Stage, cell: tuple[str, str]
+    ) -> None:
+        shell = self.program.shell("echo from the shell > shell.txt; cat shell.txt")
+        write = self.program.write(stage, "written.txt", "from the model\n")
+
+        done = talk(self.program, stage, cell, [Says("I will.", calls=(shell, write)), Says(DONE)])
+
+        assert_done(done)
+        assert "from the shell\n" == (stage.work / "shell.txt").read_text("utf-8")
+        assert "from the model\n" == (stage.work / "written.txt").read_text("utf-8")
+        first, second = done.asked
+        assert ([], []) == (list(received(first).calls), list(received(first).results))
+        history = received(second)
+        assert [call.name for call in (shell, write)] == [name for _, name, _ in history.calls]
+        assert [call.arguments for call in (shell, write)] == [one for *_, one in history.calls]
+        assert history.ids == [call_id for call_id, _ in history.results]
+        assert 2 == len(set(history.ids))
+        assert "from the shell" in history.results[0][1]
+        # What a prefix cache of the upstream holds of the first request is found again in the second.
+        assert prompt_bytes(first) == prompt_bytes(second)[: len(prompt_bytes(first))]
+
+    def test_a_call_with_100_kb_of_arguments_arrives_whole(self, stage: Stage) -> None:
+        write = self.program.write(stage, "large.txt", LARGE)
+
+        done = talk(
+            self.program, stage, cells_of(self.program.name)[0], [Says(calls=(write,)), Says(DONE)]
+        )
+
+        assert_done(done)
+        assert LARGE == (stage.work / "large.txt").read_text("utf-8")
+        assert [write.arguments] == [one for *_, one in done.last.calls]
+
+    def test_reasoning_is_carried_over_turns(self, stage: Stage) -> None:
+        thoughts = ["First I look around.", "Now I write it down."]
+        calls = [self.program.shell("echo looked"), self.program.shell("echo wrote")]
+
+        done = talk(
+            self.program,
+            stage,
+            self.thinker,
+            [
+                *(
+                    Says(reasoning=one, calls=(call,))
+                    for one, call in zip(thoughts, calls, strict=True)
+                ),
+                Says(DONE, reasoning="That was all."),
+            ],
+            profile="moonshot",
+        )
+
+        assert_done(done)
+        assert thoughts == list(done.last.reasoning)
+        assert 2 == len(done.last.results)
+
+    def test_ids_stay_unique_although_the_upstream_repeats_them(self, stage: Stage) -> None:
+        calls = [self.program.shell(f"echo {n} >> turns.txt") for n in range(self.repeats)]
+
+        done = talk(
+            self.program,
+            stage,
+            ("chat", "plain"),
+            [*(Says(calls=(call,)) for call in calls), Says(DONE)],
+            quirks="+ids:call_0+structural",
+        )
+
+        assert_done(done)
+        expected = "".join(f"{n}\n" for n in range(self.repeats))
+        assert expected == (stage.work / "turns.txt").read_text("utf-8")
+        assert self.repeats + 1 == len(done.asked)
+        assert [call.arguments for call in calls] == [one for *_, one in done.last.calls]
+        assert done.last.ids == [call_id for call_id, _ in done.last.results]
+
+    @pytest.mark.parametrize("fault", ["error:500", "error-first", "error-in", "cut:700"], ids=str)
+    def test_an_upstream_that_always_fails_is_told_and_ends_the_run(
+        self, stage: Stage, fault: str
+    ) -> None:
+        call = self.program.shell("echo ran >> ran.txt")
+
+        done = talk(
+            self.program,
+            stage,
+            self.failing,
+            [Says("I will do it. " * 40, calls=(call,)), Says(DONE)],
+            quirks=f"+{fault}",
+        )
+
+        assert not (stage.work / "ran.txt").exists()
+        assert DONE not in done.ran.said
+        assert 1 <= len(done.asked) <= MOST_REQUESTS
+        self.judge_failure(done)
+
+    @pytest.mark.parametrize("fault", ["error:503", "cut"], ids=str)
+    def test_an_upstream_that_fails_once_before_or_inside_a_call_does_not_end_the_run(
+        self, stage: Stage, fault: str
+    ) -> None:
+        call = self.program.shell("echo ran >> ran.txt")
+
+        done = talk(
+            self.program,
+            stage,
+            self.failing,
+            [Says(calls=(call,), quirks=("fail:1", fault)), Says(DONE)],
+        )
+
+        assert_done(done)
+        assert "ran\n" == (stage.work / "ran.txt").read_text("utf-8")
+        assert len(done.asked) <= MOST_REQUESTS
+
+    def judge_failure(self, done: Talk) -> None:
+        """See that the agent said that it failed."""
+        assert 0 != done.ran.code
+
+
+def assert_done(done: Talk) -> None:
+    assert 0 == done.ran.code, f"{done.ran.said}\n{done.log}"
+    assert DONE in done.ran.out, f"{done.ran.said}\n{done.log}"
