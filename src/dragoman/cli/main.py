@@ -23,6 +23,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "check": Entry("dragoman.cli.check:command", "Judge whether a stream is legal in its dialect."),
     "config": Entry("dragoman.cli.config:command", "Write, judge and show the gateway's settings."),
     "formats": Entry("dragoman.cli.formats:command", "List the families of native tool calls."),
+    "mcp": Entry("dragoman.cli.mcp:command", "Serve the library as tools for agents."),
     "models": Entry("dragoman.cli.models:command", "List the models that clients may ask for."),
     "parse": Entry("dragoman.cli.parse:command", "Find the tool calls that a model wrote as text."),
     "run": Entry("dragoman.cli.run:command", "Run a coding agent on any model."),

@@ -43,7 +43,7 @@ def command(
 
     flags = Flags(upstream=upstream, upstream_key_env=upstream_key_env)
     settings = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags).settings
-    listed, faults = asyncio.run(_list(settings))
+    listed, faults = asyncio.run(list_models(settings))
     _print_json(listed) if as_json else _print_table(listed)
     for fault in faults:
         click.echo(f"dragoman: {fault.message}", err=True)
@@ -51,7 +51,8 @@ def command(
         click.get_current_context().exit(UPSTREAM_FAILED)
 
 
-async def _list(settings: "Settings") -> "tuple[tuple[Listed, ...], list[Fault]]":
+async def list_models(settings: "Settings") -> "tuple[tuple[Listed, ...], list[Fault]]":
+    """Return the models of all upstreams, and why some could not be asked."""
     from dragoman.cli.serve import simulated
     from dragoman.gateway.catalogue import ask_models
     from dragoman.gateway.keys import Keyring
@@ -61,7 +62,7 @@ async def _list(settings: "Settings") -> "tuple[tuple[Listed, ...], list[Fault]]
 
     if not settings.upstreams:
         async with simulated(settings) as changed:
-            return await _list(changed)
+            return await list_models(changed)
     plan = Plan(settings, seal_key=b"", keyring=Keyring(()))
     connector = Connector()
     told: dict[str, list[str]] = {}

@@ -1,0 +1,113 @@
+"""The upstreams of a file or of flags, as clients: routes choose, the first target is asked.
+
+What only the gateway does (retries, the next target, changed requests) is not done here.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from dragoman.cli.models import list_models
+from dragoman.client.client import Client
+from dragoman.client.settings import Timeouts
+from dragoman.errors import ConfigError
+from dragoman.gateway.config.settings import Route, Settings
+from dragoman.gateway.plan import upstream_headers
+from dragoman.gateway.routing import Choice, Hop, Question, Router
+from dragoman.mcp_server.upstreams import ListedModel, ModelList, Way
+from dragoman.transport import TLS
+
+# What a client puts into its requests by itself, and what shows a key: see `_headers`.
+_OWN: Final = frozenset({"content-type", "anthropic-version"})
+_AUTO: Final = {"anthropic": "x-api-key", "chat": "bearer", "responses": "bearer"}
+
+
+class RoutedUpstreams:
+    """Who answers for a model, by the settings.
+
+    Raises:
+        ConfigError: a route names nothing.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._router = Router(settings)
+        self._clients: dict[tuple[str, str], Client] = {}  # by route and upstream
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the settings say and is not done here."""
+        said = [
+            f"upstreams.{name}.body" for name, up in self._settings.upstreams.items() if up.body
+        ]
+        for number, route in enumerate(self._settings.routes, start=1):
+            said += [f"routes[{number}].body"] if route.body else []
+            said += [f"routes[{number}].params"] if route.params else []
+            said += [f"routes[{number}].auth"] if route.auth == "passthrough" else []
+        return tuple(f"`{path}` has no effect here" for path in said)
+
+    def way(self, model: str, /) -> Way:
+        """Return who answers for a model.
+
+        Raises:
+            ConfigError: nobody does.
+        """
+        choice = self._router.choose(Question(model=model))
+        if choice is None:
+            raise ConfigError(f"no route for the model `{model[:200]}`; see `list_models`")
+        hop = choice.hops[0]
+        if not hop.model:
+            raise ConfigError("name a model: none is set")
+        key = (choice.route_name, hop.upstream_name)
+        client = self._clients.get(key)
+        if client is None:
+            client = self._clients[key] = self._client(choice, hop)
+        return Way(client, hop.model)
+
+    async def models(self) -> ModelList:
+        listed, faults = await list_models(self._settings)
+        models = [
+            ListedModel(
+                name=one.name,
+                owner=one.owner,
+                context=one.facts.context or None,
+                output=one.facts.output or None,
+            )
+            for one in listed
+        ]
+        return ModelList(models=models, unreachable=[fault.message for fault in faults])
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()
+
+    def _client(self, choice: Choice, hop: Hop) -> Client:
+        upstream, times, tls = hop.upstream, hop.timeouts, hop.upstream.tls
+        as_usual = upstream.auth in ("auto", _AUTO[upstream.dialect])
+        key = upstream.key.value if upstream.key is not None and as_usual else ""
+        return Client(
+            upstream.base_url,
+            dialect=upstream.dialect,
+            key=key,
+            profile=hop.profile,
+            native_format=hop.native_format,
+            limits=self._settings.server.limits,
+            timeouts=Timeouts(
+                connect=times.connect,
+                first_byte=times.first_byte,
+                idle=times.idle,
+                total=times.total,
+            ),
+            tls=TLS(verify=tls.verify, ca=tls.ca, cert=tls.cert, key=tls.key),
+            headers=_headers(hop, choice.route, has_key=bool(key)),
+            strict=upstream.strict,
+        )
+
+
+def _headers(hop: Hop, route: Route, *, has_key: bool) -> Mapping[str, str]:
+    """Return what the settings add to a request, without what the client puts there itself."""
+    own = _OWN | ({"authorization", "x-api-key"} if has_key else set())
+    set_by_hand = {name.lower() for name in (*hop.upstream.headers, *route.headers)}
+    headers = upstream_headers(hop, route, {}, same_dialect=False)
+    return {
+        name: value for name, value in headers.items() if name not in own or name in set_by_hand
+    }

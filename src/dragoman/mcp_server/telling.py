@@ -1,0 +1,107 @@
+"""The library's values in the shapes that tools give back."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from dragoman.client.errors import ClientError
+from dragoman.errors import DragomanError
+from dragoman.ids import ClientIds
+from dragoman.mcp_server.forms import ChatOutput, Failure, ToldCall, ToldLoss, ToldUsage
+from dragoman.turn.events import (
+    ArgsDelta,
+    BlockKind,
+    BlockStart,
+    Event,
+    InputDelta,
+    ReasoningDelta,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.fold import Answer
+from dragoman.turn.loss import CODES, Loss
+
+
+class Piece(Struct, frozen=True, omit_defaults=True):
+    """What came of an answer since the last notification, as JSON in its message."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[str, ...] = ()  # names of tools whose calls began
+    arguments: str = ""  # of the call that is open
+
+
+def piece_of(events: Iterable[Event]) -> Piece:
+    text: list[str] = []
+    reasoning: list[str] = []
+    calls: list[str] = []
+    arguments: list[str] = []
+    for event in events:
+        match event:
+            case TextDelta():
+                text.append(event.text)
+            case ReasoningDelta():
+                reasoning.append(event.text)
+            case BlockStart(kind=BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL):
+                calls.append(event.name)
+            case ArgsDelta():
+                arguments.append(event.json)
+            case InputDelta():
+                arguments.append(event.text)
+            case _:
+                pass  # told at the end
+    return Piece("".join(text), "".join(reasoning), tuple(calls), "".join(arguments))
+
+
+def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
+    """Return an answer; `used` are the ids of calls that stand in the conversation."""
+    ids = ClientIds(used)
+    calls = [
+        ToldCall(
+            id=ids.render(one.call_id), name=one.name, arguments=one.text, complete=one.complete
+        )
+        for one in answer.calls
+    ]
+    refusals = (block.text for block in answer.blocks if block.kind is BlockKind.REFUSAL)
+    return ChatOutput(
+        text=answer.text,
+        reasoning=answer.reasoning,
+        refusal="".join(refusals),
+        tool_calls=calls,
+        finish=None if answer.finish is None else answer.finish.reason,
+        model=answer.start.model,
+        usage=None if answer.usage is None else _usage(answer.usage),
+        losses=told(answer.losses),
+    )
+
+
+def _usage(usage: Usage) -> ToldUsage:
+    return ToldUsage(
+        input=usage.prompt,
+        output=usage.output,
+        cached=usage.cache_read,
+        reasoning=usage.reasoning,
+    )
+
+
+def told(losses: Iterable[Loss]) -> list[ToldLoss]:
+    return [ToldLoss(one.code, one.path, one.detail, CODES[one.code]) for one in losses]
+
+
+def failure_of(error: DragomanError) -> Failure:
+    """Return an error, field for field."""
+    name = type(error).__name__
+    if not isinstance(error, ClientError):
+        path, code = getattr(error, "path", ""), getattr(error, "code", "")
+        return Failure(error=name, message=str(error), path=path, code=code)
+    return Failure(
+        error=name,
+        message=error.message,
+        stage=error.stage,
+        kind=error.kind,
+        status=error.status,
+        code=error.code,
+        retry_after=error.retry_after,
+        request_id=error.request_id,
+        received=None if error.received is None else chat_output(error.received),
+    )

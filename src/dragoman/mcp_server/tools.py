@@ -1,0 +1,234 @@
+"""The tools: what each takes and gives, and the few lines between it and the library."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct, structs
+
+from dragoman.check import Verdict, check
+from dragoman.client.messages import ask
+from dragoman.client.messages import system as instruction
+from dragoman.client.shapes import read_messages
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.surrogates import mended
+from dragoman.mcp_server.forms import (
+    ChatInput,
+    ChatOutput,
+    CheckInput,
+    FormatsOutput,
+    NoInput,
+    ParseInput,
+    ParseOutput,
+    ToldCall,
+    ToldFormat,
+    TranslateInput,
+    TranslateOutput,
+)
+from dragoman.mcp_server.telling import Piece, chat_output, piece_of, told
+from dragoman.mcp_server.upstreams import ModelList, Upstreams
+from dragoman.requests import decode_tools, translate_request
+from dragoman.toolcalls.formats import ALIASES, FORMATS
+from dragoman.toolcalls.parser import Parsed, parse
+from dragoman.toolcalls.selection import choose_format
+from dragoman.toolcalls.thinking import PLAIN
+from dragoman.translate import Translator, translate_body
+from dragoman.turn.request import Request, Tool
+
+Report: TypeAlias = Callable[[Piece], Awaitable[None]]
+
+
+class Around(Struct, frozen=True):
+    """What a tool may use beside its arguments."""
+
+    upstreams: Upstreams
+    report: Report  # tells whoever called what has come so far
+
+
+class ServedTool(Struct, frozen=True):
+    title: str
+    says: str
+    takes: type[Struct]
+    gives: type[Struct]
+    run: Callable[[Any, Around], Awaitable[Struct]]
+    asks: bool = False  # somebody else is asked: an upstream
+
+
+async def _chat(asked: ChatInput, around: Around) -> ChatOutput:
+    way = around.upstreams.way(asked.model)
+    request = _request(asked, way.model)
+    async with way.client.stream(request) as turn:
+        while events := await turn.pump():
+            await around.report(piece_of(events))
+        return chat_output(turn.message(), request.call_ids)
+
+
+def _request(asked: ChatInput, model: str) -> Request:
+    said = read_messages(encode(asked.messages))
+    request = ask(
+        tools=_tools(asked.tools),
+        tool_choice=asked.tool_choice,
+        parallel=asked.parallel_tool_calls,
+        model=model,
+        max_tokens=asked.max_tokens,
+        temperature=asked.temperature,
+        top_p=asked.top_p,
+        stop=asked.stop,
+        seed=asked.seed,
+        reasoning=asked.reasoning,
+        schema=asked.schema,
+    )
+    before = ask(instruction(asked.system)).system if asked.system else ()
+    return structs.replace(
+        request, system=before + said.system, turns=said.turns, losses=said.losses
+    )
+
+
+async def _parse(asked: ParseInput, _around: Around) -> ParseOutput:
+    tools = None if asked.tools is None else _tools(asked.tools)
+    family = choose_format(asked.model, asked.format)
+    if family is None and asked.start_in_reasoning:
+        family, tools = PLAIN, ()  # no calls to look for, but the end of the reasoning
+    if family is None:  # a model whose server gives structured calls: nothing to look for
+        is_content = asked.channel == "content"
+        found = Parsed(asked.text) if is_content else Parsed(reasoning=asked.text)
+    else:
+        found = parse(
+            asked.text,
+            format=family,
+            tools=tools,
+            channel=asked.channel,
+            start_in_reasoning=asked.start_in_reasoning,
+            seed="parse",
+        )
+    return ParseOutput(
+        content=found.content,
+        reasoning=found.reasoning,
+        tool_calls=[
+            ToldCall(id=one.id, name=one.name, arguments=one.arguments, complete=one.complete)
+            for one in found.calls
+        ],
+        problems=told(found.problems),
+    )
+
+
+async def _translate(asked: TranslateInput, _around: Around) -> TranslateOutput:
+    data = mended(asked.text).encode()
+    if asked.what == "request":
+        request = translate_request(
+            data,
+            source=asked.source,
+            target=asked.target,
+            profile=asked.profile,
+            model=asked.model,
+            strict=asked.strict,
+        )
+        text, losses = request.body.decode(), told(request.losses)
+        return TranslateOutput(text=text, losses=losses, failure=None)
+    tools = _tools(asked.tools)
+    if asked.what == "body":
+        body = translate_body(
+            data,
+            source=asked.source,
+            target=asked.target,
+            profile=asked.profile,
+            model=asked.model,
+            native_format=asked.format,
+            tools=tools,
+            strict=asked.strict,
+        )
+        fault = body.answer.fault
+        failure = None if fault is None else fault.message
+        return TranslateOutput(text=body.body.decode(), losses=told(body.losses), failure=failure)
+    translator = Translator(
+        source=asked.source,
+        target=asked.target,
+        profile=asked.profile,
+        model=asked.model,
+        native_format=asked.format,
+        tools=tools,
+        strict=asked.strict,
+    )
+    out = translator.feed(data) + translator.close()
+    return TranslateOutput(
+        text=out.decode(),
+        losses=told(translator.losses),
+        failure=getattr(translator.outcome, "message", None),
+    )
+
+
+async def _check(asked: CheckInput, _around: Around) -> Verdict:
+    return check(asked.dialect, mended(asked.stream).encode())
+
+
+async def _models(_asked: NoInput, around: Around) -> ModelList:
+    return await around.upstreams.models()
+
+
+async def _formats(_asked: NoInput, _around: Around) -> FormatsOutput:
+    return FormatsOutput(
+        formats=[
+            ToldFormat(
+                key=one.key,
+                aliases=[alias for alias, meant in ALIASES.items() if meant == one.key],
+                says=one.says,
+                markers=list(one.opens),
+                models=list(one.models),
+            )
+            for one in FORMATS.values()
+        ]
+    )
+
+
+def _tools(definitions: list[dict[str, Any]]) -> tuple[Tool, ...]:
+    return decode_tools(encode(definitions))
+
+
+TOOLS: Final[dict[str, ServedTool]] = {
+    "chat": ServedTool(
+        "Ask a model",
+        "Ask a model.  Gives its text, its reasoning and the tool calls it makes, which are never run.  "
+        "While the answer comes, progress notifications tell what has come since the last one, as a "
+        "JSON object with `text`, `reasoning`, `calls` and `arguments`.",
+        ChatInput,
+        ChatOutput,
+        _chat,
+        asks=True,
+    ),
+    "parse_tool_calls": ServedTool(
+        "Find tool calls in text",
+        "Find the tool calls, and the reasoning, that a model wrote as text in its own format.",
+        ParseInput,
+        ParseOutput,
+        _parse,
+    ),
+    "translate": ServedTool(
+        "Translate between API dialects",
+        "Turn a request, a complete answer or a streamed answer of one API dialect into another, and "
+        "say what could not be carried.",
+        TranslateInput,
+        TranslateOutput,
+        _translate,
+    ),
+    "check_stream": ServedTool(
+        "Judge a stream",
+        "Say whether a stream of server-sent events is legal in its dialect, and where it is not.",
+        CheckInput,
+        Verdict,
+        _check,
+    ),
+    "list_models": ServedTool(
+        "List models",
+        "List the models that `chat` may ask for, and who answers.",
+        NoInput,
+        ModelList,
+        _models,
+        asks=True,
+    ),
+    "list_formats": ServedTool(
+        "List native formats",
+        "List the families of tool calls that models write as text.",
+        NoInput,
+        FormatsOutput,
+        _formats,
+    ),
+}

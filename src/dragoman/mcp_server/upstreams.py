@@ -1,0 +1,45 @@
+"""Whom the server may ask: given by whoever starts it."""
+
+from typing import Annotated, Protocol
+
+from msgspec import Meta, Struct
+
+from dragoman.client.client import Client
+
+
+class Way(Struct, frozen=True):
+    """Who answers for a model."""
+
+    client: Client
+    model: str  # as the upstream calls it
+
+
+class ListedModel(Struct, frozen=True, kw_only=True):
+    """A model that may be asked for."""
+
+    name: str
+    owner: str  # the upstream that answers
+    context: Annotated[int | None, Meta(description="Tokens; null: unknown.")]
+    output: Annotated[int | None, Meta(description="Tokens; null: unknown.")]
+
+
+class ModelList(Struct, frozen=True, kw_only=True):
+    models: list[ListedModel]
+    unreachable: Annotated[
+        list[str], Meta(description="Upstreams that could not be asked, each with the reason.")
+    ]
+
+
+class Upstreams(Protocol):
+    def way(self, model: str, /) -> Way:
+        """Return who answers for a model; an empty name: whoever answers by default.
+
+        Raises:
+            ConfigError: nobody does.
+        """
+
+    async def models(self) -> ModelList:
+        """Return the models that may be asked for."""
+
+    async def close(self) -> None:
+        """Close all connections."""
