@@ -315,10 +315,10 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     if answer.fault is not None:
         status, fault_body = to.encode_fault(answer.fault, request_id)
         return TranslatedBody(fault_body, answer, status, answer.losses)
-    used = frozenset() if exchange.request is None else exchange.request.call_ids
-    relay = Relay(resumes=False, used_ids=used)
-    if source == target and relay.stands(before, events) and body[:1] == b"{":
-        return TranslatedBody(body, answer, losses=answer.losses)
+    if source == target and body[:1] == b"{":
+        used = frozenset() if exchange.request is None else exchange.request.call_ids
+        if Relay(resumes=False, used_ids=used).stands(before, events):
+            return TranslatedBody(body, answer, losses=answer.losses)
     return TranslatedBody(to.encode_body(answer, exchange), answer, losses=answer.losses)
 
 

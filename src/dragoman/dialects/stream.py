@@ -143,10 +143,11 @@ class StreamReader:
             return
         for frame in self._sse.close():
             self._raw.append(frame.raw)
-            self.broken = "" if frame.whole else "sse"
+            self.broken = "sse" if self._sse.torn else ""
             self._read(frame)
         if self.ended:
             return
+        self.broken = "sse" if self._sse.torn else ""
         text = excerpt(self._beginning)
         if self._assembler.started or not text or text.startswith(_STREAM_WORDS):
             self._frames.end()
@@ -184,7 +185,10 @@ class StreamReader:
                 self._keep(self._body, stripped)
                 return b""
         self._begun = self._assembler.started
-        self._beginning += data[: _BEGINNING_BYTES - len(self._beginning)]
+        if self._begun:
+            self._beginning = b""
+        else:
+            self._beginning += data[: _BEGINNING_BYTES - len(self._beginning)]
         return data
 
     def _keep(self, body: list[bytes], data: bytes) -> None:

@@ -86,6 +86,7 @@ def _is_host_ours(host: str, server: Server) -> bool:
     return not named or (bool(server.keys) and not server.allowed_hosts)
 
 
+@functools.lru_cache(maxsize=64)  # every request names a host, mostly the same
 def is_loopback(name: str) -> bool:
     """Say whether a name or an address means this machine and nothing else."""
     name = name.lower().strip("[]")
