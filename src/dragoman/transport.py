@@ -174,12 +174,13 @@ class Reply:
         """Let the connection serve another request, if the answer's end is at hand."""
         content = self._response.content
         size = 0
-        try:
-            async with asyncio.timeout(_SETTLE_SECONDS):
-                while not content.at_eof() and size < _SETTLE_BYTES:
-                    size += len(await self._read())
-        except (TimeoutError, aiohttp.ClientError, OSError):
-            return
+        if not content.at_eof():
+            try:
+                async with asyncio.timeout(_SETTLE_SECONDS):
+                    while not content.at_eof() and size < _SETTLE_BYTES:
+                        size += len(await self._read())
+            except (TimeoutError, aiohttp.ClientError, OSError):
+                return
         if content.at_eof():
             self._response.release()
 
