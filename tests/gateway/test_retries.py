@@ -1,0 +1,203 @@
+"""Another attempt, another upstream: only before the first content has left, and as the upstream asks."""
+
+import itertools
+import socket
+import time
+
+import pytest
+from msgspec import structs
+
+from dragoman.check import check
+from dragoman.gateway.config.settings import Match, Route, Server, Settings, Upstream
+from tests.support.asking import post
+from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.simulator import question
+from tests.support.waiting import logged
+
+NUMBERS = itertools.count()
+
+
+def make(url: str) -> Settings:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        dead = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    base = Upstream(base_url=f"{url}/v1", retries=0, cooldown=0)
+    upstreams = {
+        "again": structs.replace(base, retries=1, max_retry_after=5.0),
+        **dict.fromkeys(("a", "b", "c"), base),
+        "dead": structs.replace(base, base_url=dead),
+        "tired": structs.replace(base, failures=2, cooldown=0.6),
+        "asks": structs.replace(base, failures=9, cooldown=0.6),
+    }
+
+    def route(name: str, *targets: str) -> Route:
+        return Route(name=name, match=Match(model=name), to=targets)
+
+    routes = (
+        Route(name="again", match=Match(model="again/*"), to=("again/*",)),
+        route("order", "a/one+error:500", "b/two+cut:10", "dead/x", "c/three"),
+        route("refused", "a/one+error:401", "b/two+error:404", "c/three"),
+        route("mine", "a/one+error:400", "b/two"),
+        route("nobody", "a/one+error:500", "b/two+error:429+retry-after:3"),
+        route("begun", "a/one+cut:900", "b/two"),
+        route("tired", "tired/one+error:500", "b/two"),
+        route("resting", "asks/one+error:429+retry-after:1", "b/two"),
+    )
+    server = Server(port=0, hold_headers=0.3, keep_alive=0.3)
+    return settings_for(url, server=server, upstreams=upstreams, routes=routes)
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Stand:
+    with stand(make) as found:
+        yield found
+
+
+class Tried:
+    """One request, what came of it, and which models the upstreams were asked for."""
+
+    def __init__(self, gateway: Stand, dialect: str, model: str, *, stream: bool = True) -> None:
+        mark = f"question {next(NUMBERS)}."  # what the simulator counts is the same body again
+        body = question(dialect, model, mark, stream=stream)
+        began = time.monotonic()
+        self.got = post(gateway, dialect, body)
+        self.seconds = time.monotonic() - began
+        self.body = self.got.text
+        self.asked = [
+            one.json["model"] for one in gateway.simulator.exchanges if mark.encode() in one.body
+        ]
+        self.logged = logged(gateway, self.got.headers["request-id"])
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_g9_failure_before_content_is_tried_again(gateway, dialect: str, stream: bool) -> None:
+    tried = Tried(gateway, dialect, "again/plain+fail:1+error:503+retry-after:0", stream=stream)
+
+    assert 200 == tried.got.status_code
+    assert 2 == len(tried.asked)
+    assert 1 == tried.logged["retries"]
+    if stream:
+        assert () == check(dialect, tried.got.content).violations
+
+
+@pytest.mark.parametrize(
+    "fault", ["cut:10", "reset:0", "error-200", "error-first", "empty", "error:429+retry-after:0"]
+)
+def test_g9_every_failure_without_content_may_pass(gateway, fault: str) -> None:
+    tried = Tried(gateway, "anthropic", f"again/plain+fail:1+{fault}")
+
+    assert 200 == tried.got.status_code
+    assert 2 == len(tried.asked)
+    assert "message_stop" in tried.body
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413])
+def test_g9_failure_that_will_not_pass_is_told_at_once(gateway, status: int) -> None:
+    tried = Tried(gateway, "chat", f"again/plain+error:{status}")
+
+    assert 400 <= tried.got.status_code
+    assert 1 == len(tried.asked)
+
+
+def test_g9_attempts_are_counted(gateway) -> None:
+    tried = Tried(gateway, "chat", "again/plain+fail:9+error:503+retry-after:0")
+
+    assert 503 == tried.got.status_code
+    assert 2 == len(tried.asked)
+
+
+def test_g9_retry_after_is_waited_for(gateway) -> None:
+    tried = Tried(gateway, "chat", "again/plain+fail:1+error:429+retry-after:1", stream=False)
+
+    assert 200 == tried.got.status_code
+    assert 1.0 <= tried.seconds
+
+
+def test_g9_longer_wait_is_the_clients_to_decide(gateway) -> None:
+    tried = Tried(gateway, "chat", "again/plain+fail:1+error:429+retry-after:60", stream=False)
+
+    assert 429 == tried.got.status_code
+    assert "60" == tried.got.headers["retry-after"]
+    assert 1 == len(tried.asked)
+
+
+@pytest.mark.parametrize("fault", ["cut", "reset", "error-in", "no-finish"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_g9_nothing_is_tried_again_once_content_has_left(gateway, dialect: str, fault: str) -> None:
+    tried = Tried(gateway, dialect, f"again/plain+fail:1+{fault}")
+
+    assert 200 == tried.got.status_code
+    assert 1 == len(tried.asked)
+    assert "fault" == tried.logged["ended"]
+    assert "again: " in tried.body  # the failure, and whose it is
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_g9_signs_of_life_are_no_content(gateway, dialect: str) -> None:
+    tried = Tried(gateway, dialect, "again/plain+fail:1+error:503+slow:700+retry-after:0")
+
+    assert 200 == tried.got.status_code
+    assert 2 == len(tried.asked)
+    assert "ping" in tried.body or ": keep-alive" in tried.body
+    assert () == check(dialect, tried.got.content).violations
+    assert "fault" != tried.logged["ended"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_g9_upstreams_are_asked_in_order_until_one_answers(gateway, stream: bool) -> None:
+    tried = Tried(gateway, "anthropic", "order", stream=stream)
+
+    assert 200 == tried.got.status_code
+    assert ["one+error:500", "two+cut:10", "three"] == tried.asked
+    assert "three" == tried.got.headers["x-upstream-model"]
+    assert ("c", "three") == (tried.logged["upstream"], tried.logged["upstream_model"])
+
+
+def test_another_upstream_may_know_what_one_refuses(gateway) -> None:
+    tried = Tried(gateway, "responses", "refused")
+
+    assert 200 == tried.got.status_code
+    assert ["one+error:401", "two+error:404", "three"] == tried.asked
+
+
+def test_mistake_of_the_client_is_told_at_once(gateway) -> None:
+    tried = Tried(gateway, "chat", "mine")
+
+    assert 400 == tried.got.status_code
+    assert ["one+error:400"] == tried.asked
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_if_nobody_answers_every_reason_is_told(gateway, dialect: str) -> None:
+    tried = Tried(gateway, dialect, "nobody")
+    message = tried.got.json()["error"]["message"]
+
+    assert 429 == tried.got.status_code
+    assert "3" == tried.got.headers["retry-after"]
+    assert message.startswith("a: the simulator failed; then b: ")
+
+
+def test_g9_no_other_upstream_goes_on_with_an_answer(gateway) -> None:
+    tried = Tried(gateway, "chat", "begun")
+
+    assert ["one+cut:900"] == tried.asked
+    assert "upstream_truncated" in tried.body
+
+
+def test_upstream_that_fails_again_and_again_is_left_alone_for_a_while(gateway) -> None:
+    asked = [Tried(gateway, "chat", "tired").asked for _ in range(3)]
+    began = time.monotonic()
+    while Tried(gateway, "chat", "tired").asked == ["two"]:
+        assert time.monotonic() - began < 10
+    rested = time.monotonic() - began
+
+    assert [["one+error:500", "two"], ["one+error:500", "two"], ["two"]] == asked
+    assert 0.3 < rested
+
+
+def test_upstream_that_asks_for_rest_gets_it(gateway) -> None:
+    first = Tried(gateway, "chat", "resting")
+    second = Tried(gateway, "chat", "resting")
+
+    assert ["one+error:429+retry-after:1", "two"] == first.asked
+    assert ["two"] == second.asked
