@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dragoman.requests import decode_tools as decode_tools
     from dragoman.requests import refuse as refuse
     from dragoman.requests import translate_request as translate_request
+    from dragoman.toolcalls.parser import ToolCallParser as ToolCallParser
     from dragoman.translate import TranslatedBody as TranslatedBody
     from dragoman.translate import Translator as Translator
     from dragoman.translate import translate_body as translate_body
@@ -99,6 +100,7 @@ _HOMES = {
     "dragoman.profiles": ("profile",),
     "dragoman.profiles.profile": ("Profile",),
     "dragoman.requests": ("TranslatedRequest", "decode_tools", "refuse", "translate_request"),
+    "dragoman.toolcalls.parser": ("ToolCallParser",),
     "dragoman.translate": ("TranslatedBody", "Translator", "translate_body", "translate_error"),
     "dragoman.transport": ("TLS",),
     "dragoman.turn.fold": ("Answer",),
