@@ -21,12 +21,12 @@ _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _WHOLE: Final = whole_answer()
 _DENSE: Final = dense_answer()
 _FIRST: Final = paced_first()
-_WAIT: Final = 0.05  # seconds
+_WAIT: Final = 0.01  # seconds
 _LAG: Final = 0.05  # seconds behind its time, after which a pacer gives up what it missed
 
 
 class Pacer:
-    """Writes to streams in turn, at an even rate.
+    """Writes to streams in turn, at an even rate, while all of them are open.
 
     A thread of its own: the timers of event loops are no finer than a millisecond, and a burst each
     millisecond would measure the burst.
@@ -34,35 +34,40 @@ class Pacer:
 
     def __init__(self, streams: int, events_per_second: int) -> None:
         self._slots: list[socket.socket | None] = [None] * streams
+        self._free = streams
         self._interval = 1 / events_per_second
         threading.Thread(target=self._run, daemon=True).start()
 
     @property
     def full(self) -> bool:
-        return None not in self._slots
+        return not self._free
 
     def enter(self, transport: asyncio.Transport) -> socket.socket:
         """Add a stream; it is its caller's to `leave`."""
         stream = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         stream.setblocking(False)
         self._slots[self._slots.index(None)] = stream
+        self._free -= 1
         return stream
 
     def leave(self, stream: socket.socket) -> None:
         self._slots[self._slots.index(stream)] = None
+        self._free += 1
         stream.close()
 
     def _run(self) -> None:
         due = time.monotonic()
         while True:
-            for at in range(len(self._slots)):
+            while self._free:
+                time.sleep(_WAIT)
+                due = time.monotonic()
+            for stream in self._slots:
                 due += self._interval
                 wait = due - time.monotonic()
                 if wait > 0:
                     time.sleep(wait)
                 elif wait < -_LAG:
                     due = time.monotonic()
-                stream = self._slots[at]
                 if stream is not None:
                     with suppress(OSError):  # gone, or it does not read: both show at the other end
                         stream.send(stamped_chunk())
