@@ -119,19 +119,22 @@ _REFUSED: Final[dict[str, Holds]] = {
 }
 
 
-def _without_choice(*modes: str) -> Callable[[Request], Request]:
+def _without_choice(mode: str) -> Callable[[Request], Request]:
+    """Leave the choice to the model, which calls nothing that only the choice speaks for."""
+    left: ToolChoice = ToolChoice("none" if mode == "required" else "auto")
+
     def change(request: Request) -> Request:
         choice = request.tool_choice
-        if choice is None or choice.mode not in modes:
+        if choice is None or choice.mode != mode:
             return request
-        return structs.replace(request, tool_choice=ToolChoice("auto"))
+        return structs.replace(request, tool_choice=left)
 
     return change
 
 
 # What may be passed over: the request as it is then understood.
 _IGNORED: Final[dict[str, Callable[[Request], Request]]] = {
-    "required": _without_choice("required", "tool"),
+    "required": _without_choice("required"),
     "named": _without_choice("tool"),
     "none": _without_choice("none"),
     "parallel-flag": lambda request: structs.replace(request, parallel=None),

@@ -1,0 +1,100 @@
+"""The calls of an answer, whether they came as calls or as text; and whose text."""
+
+import re
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Raw, Struct
+
+from dragoman.probe.heard import Heard
+from dragoman.probe.question import Question
+from dragoman.toolcalls.detection import known_family
+from dragoman.toolcalls.formats import AUTO, FORMATS
+from dragoman.toolcalls.parser import Parsed, parse
+from dragoman.turn.fold import Answer
+from dragoman.turn.request import Tool
+
+Place: TypeAlias = Literal["content", "reasoning"]
+_KIMI_ID: Final = re.compile(r"functions\.[^:]+:\d+")
+_PLACES: Final[tuple[Place, ...]] = ("content", "reasoning")
+
+
+class Made(Struct, frozen=True):
+    """One call."""
+
+    id: str
+    name: str
+    arguments: str
+    complete: bool = True
+
+
+class Leak(Struct, frozen=True):
+    """Calls that stand in text."""
+
+    family: str  # key of the family, `auto` if it does not show
+    place: Place
+    calls: tuple[Made, ...]
+
+
+def is_kimi_id(call_id: str) -> bool:
+    """Return whether an id is of the kind by which Kimi knows its calls."""
+    return _KIMI_ID.fullmatch(call_id) is not None
+
+
+def structural(answer: Answer) -> tuple[Made, ...]:
+    """Return the calls that came as calls."""
+    return tuple(Made(one.call_id, one.name, one.text, one.complete) for one in answer.calls)
+
+
+def made(heard: Heard, question: Question, model: str) -> tuple[Made, ...]:
+    """Return the calls of an answer; if none came as one, those that stand in its text.
+
+    Raises:
+        Unanswered: there is no whole answer.
+    """
+    found = structural(heard.whole)
+    if found:
+        return found
+    leak = leaked(heard, question, model)
+    return () if leak is None else leak.calls
+
+
+def leaked(heard: Heard, question: Question, model: str) -> Leak | None:
+    """Find calls that stand in the text or the reasoning of an answer.
+
+    Raises:
+        Unanswered: there is no whole answer.
+    """
+    tools = [Tool(name=one.name, schema=Raw(one.schema.encode())) for one in question.tools]
+    answer = heard.whole
+    if not tools or answer.calls:
+        return None
+    for place, text in zip(_PLACES, (answer.text, answer.reasoning), strict=True):
+        if text.strip() and (found := _family(text, place, tools, known_family(model))):
+            key, parsed = found
+            calls = tuple(
+                Made(one.id, one.name, one.arguments, one.complete) for one in parsed.calls
+            )
+            return Leak(key, place, calls)
+    return None
+
+
+def _family(
+    text: str, place: Place, tools: list[Tool], known: str | None
+) -> tuple[str, Parsed] | None:
+    """Return the family that understands most of a text: the model's own if it does, else the best."""
+    if known in FORMATS and (own := parse(text, format=known, tools=tools, channel=place)).calls:
+        return known, own
+    if not parse(text, format=AUTO, tools=tools, channel=place).calls and known is not None:
+        return None
+    return _best((key, parse(text, format=key, tools=tools, channel=place)) for key in FORMATS)
+
+
+def _best(parsed: Iterable[tuple[str, Parsed]]) -> tuple[str, Parsed] | None:
+    found = [(key, one) for key, one in parsed if one.calls]
+    return min(found, key=lambda pair: _left(pair[1]), default=None)
+
+
+def _left(parsed: Parsed) -> tuple[int, int]:
+    """Return how much a family did not understand."""
+    return len(parsed.problems), len(parsed.content.strip()) + len(parsed.reasoning.strip())

@@ -1,0 +1,54 @@
+"""What a check is, and what it found."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from dragoman.probe.question import Question
+from dragoman.turn.request import DialectName
+
+if TYPE_CHECKING:
+    from dragoman.probe.probe import Probe
+
+Judgement: TypeAlias = Literal["ok", "quirk", "fails", "unknown"]
+Fact: TypeAlias = bool | int | float | str  # the value of a profile's field
+
+ALL_DIALECTS: Final[tuple[DialectName, ...]] = ("chat", "anthropic", "responses")
+CHAT: Final[tuple[DialectName, ...]] = ("chat",)
+OPENAI: Final[tuple[DialectName, ...]] = ("chat", "responses")
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """What one check found."""
+
+    verdict: Judgement
+    found: str  # one line
+    implies: dict[str, Fact] = {}  # fields of a profile, and what they should be
+    format: str = ""  # the family of tool calls written as text
+
+
+def ok(found: str, /, **implies: Fact) -> Finding:
+    return Finding(verdict="ok", found=found, implies=implies)
+
+
+def quirk(found: str, /, **implies: Fact) -> Finding:
+    return Finding(verdict="quirk", found=found, implies=implies)
+
+
+def fails(found: str, /, **implies: Fact) -> Finding:
+    return Finding(verdict="fails", found=found, implies=implies)
+
+
+def unknown(found: str, /) -> Finding:
+    return Finding(verdict="unknown", found=found)
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One row of the table."""
+
+    name: str
+    asks: str  # what it wants to know, for lists
+    run: "Callable[[Probe], Awaitable[Finding]]"
+    questions: tuple[Question, ...] = ()  # all that it may ask; other checks may share them
+    dialects: tuple[DialectName, ...] = ALL_DIALECTS

@@ -1,0 +1,172 @@
+"""Questions onto the wire, each once; and what was heard."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+from yarl import URL
+
+from dragoman.dialects import dialect as find_dialect
+from dragoman.probe import bodies
+from dragoman.probe.heard import Failure, Heard
+from dragoman.probe.listing import Listing, read_listing
+from dragoman.probe.question import Habits, Question
+from dragoman.profiles.profile import Profile
+from dragoman.transport import Connector, Reply, TransportFailed
+from dragoman.turn.request import DialectName
+
+_MAX_BYTES: Final = 16 * 1024 * 1024  # of one answer; the questions ask for a thousandth of it
+_MAX_PAUSE: Final = 10.0  # seconds; a server that wants longer is not asked again
+
+
+class Peer(Struct, frozen=True, kw_only=True):
+    """Who is asked, and how."""
+
+    url: str  # what stands before `/chat/completions` and the like
+    dialect: DialectName
+    model: str = ""
+    headers: Mapping[str, str] = {}
+    secrets: tuple[str, ...] = ()  # that must never be told
+    extra: Mapping[str, object] = {}  # fields that the operator puts into every request
+    tls: ssl.SSLContext | bool = True
+    timeout: float = 60.0  # seconds for one answer
+    pause: float = 1.0  # seconds before a busy server is asked again, if it does not say
+    profile: Profile = Profile(name="generic")  # what is known of it so far
+
+
+class Probe:
+    """One run over one upstream.  The same question is asked once."""
+
+    def __init__(self, peer: Peer, connector: Connector) -> None:
+        self.peer = peer
+        self.habits = Habits()
+        self.requests = 0
+        self.repeated = 0  # of them, because the server was busy
+        self.output_tokens = 0  # as far as they were told
+        self._connector = connector
+        self._heard: dict[bytes, Heard] = {}  # by the request's body
+        self._listing: Listing | None = None
+
+    @property
+    def dialect(self) -> DialectName:
+        return self.peer.dialect
+
+    def learn(self, **habits: str | bool) -> None:
+        """Remember what the upstream takes, for the questions that follow."""
+        self.habits = structs.replace(self.habits, **habits)
+
+    def use_model(self, model: str) -> None:
+        self.peer = structs.replace(self.peer, model=model)
+
+    async def ask(self, question: Question) -> Heard:
+        """Ask a question, unless the same was asked before."""
+        body = self._body(question)
+        if body not in self._heard:
+            self._heard[body] = await self._patiently(body)
+        return self._heard[body]
+
+    async def list_models(self) -> Listing:
+        """Ask for the models, unless they were asked for before."""
+        if self._listing is None:
+            self._listing = read_listing(await self._send("GET", "/models", None))
+        return self._listing
+
+    async def leave(self, question: Question) -> Failure | None:
+        """Ask, and go away when the answer begins."""
+        self.requests += 1
+        try:
+            async with asyncio.timeout(self.peer.timeout):
+                reply = await self._open("POST", self._path, self._body(question))
+                async with reply:
+                    await reply.read()
+        except TimeoutError:
+            return self._late()
+        except TransportFailed as failed:
+            return Failure(failed.stage, failed.reason)
+        return None
+
+    @property
+    def _path(self) -> str:
+        return find_dialect(self.dialect).path
+
+    def _body(self, question: Question) -> bytes:
+        peer = self.peer
+        fields = bodies.write(question, peer.dialect, peer.model, self.habits)
+        return msgspec.json.encode({**fields, **peer.extra})
+
+    async def _patiently(self, body: bytes) -> Heard:
+        """Ask, and once more if the server was busy."""
+        heard, pause = await self._timed(body)
+        if heard.passing and pause <= _MAX_PAUSE:
+            await asyncio.sleep(pause)
+            self.repeated += 1
+            heard, _ = await self._timed(body)
+        if heard.status == 200 and (usage := heard.answer.usage) is not None:
+            self.output_tokens += usage.output
+        return heard
+
+    async def _timed(self, body: bytes) -> tuple[Heard, float]:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        heard = await self._send("POST", self._path, body)
+        heard.seconds = clock() - began
+        wish = heard.retry_after
+        return heard, self.peer.pause if wish is None else wish
+
+    async def _send(self, method: str, path: str, body: bytes | None) -> Heard:
+        self.requests += 1
+        peer = self.peer
+        status, kind, parts = 0, "", list[bytes]()
+        retry_after = ""
+        failure: Failure | None = None
+        try:
+            async with asyncio.timeout(peer.timeout):
+                reply = await self._open(method, path, body)
+                async with reply:
+                    status = reply.status
+                    kind = reply.headers.get("content-type", "")
+                    retry_after = reply.headers.get("retry-after", "")
+                    size = 0
+                    while data := await reply.read():
+                        parts.append(data)
+                        size += len(data)
+                        if size > _MAX_BYTES:
+                            failure = Failure(
+                                "size", f"the answer has more than {_MAX_BYTES} bytes"
+                            )
+                            break
+        except TimeoutError:
+            failure = self._late()
+        except TransportFailed as failed:
+            failure = Failure(failed.stage, failed.reason)
+        return Heard(
+            peer.dialect,
+            status=status,
+            content_type=kind.lower(),
+            body=self._without_secrets(b"".join(parts)),
+            failure=failure,
+            retry_after=retry_after,
+        )
+
+    async def _open(self, method: str, path: str, body: bytes | None) -> Reply:
+        peer = self.peer
+        return await self._connector.open(
+            method,
+            URL(f"{peer.url.rstrip('/')}{path}"),
+            headers=peer.headers,
+            body=body,
+            connect_seconds=peer.timeout,
+            tls=peer.tls,
+        )
+
+    def _late(self) -> Failure:
+        return Failure("timeout", f"no end of the answer within {self.peer.timeout:g} s")
+
+    def _without_secrets(self, body: bytes) -> bytes:
+        """Take out what the upstream repeats of our credentials: errors do that."""
+        for secret in self.peer.secrets:
+            body = body.replace(secret.encode(), b"[key]")
+        return body

@@ -1,0 +1,177 @@
+"""All questions that are ever asked: small, and each the same every time."""
+
+import base64
+import struct
+import zlib
+from typing import Final
+
+from msgspec import structs
+
+from dragoman.probe.question import (
+    CALL_TOKENS,
+    SMALL_TOKENS,
+    Call,
+    Called,
+    Question,
+    Result,
+    Say,
+    Tool,
+)
+
+WEATHER: Final = Tool(
+    "get_weather",
+    "Get the current weather of a city.",
+    '{"type":"object","properties":{"city":{"type":"string","description":"Name of the city"},'
+    '"unit":{"type":"string","enum":["celsius","fahrenheit"]}},"required":["city","unit"]}',
+)
+CLOCK: Final = Tool(
+    "get_time",
+    "Get the current time in a time zone.",
+    '{"type":"object","properties":{"zone":{"type":"string","description":"Such as UTC"}},'
+    '"required":["zone"]}',
+)
+BOOKING: Final = Tool(
+    "book_room",
+    "Book a room in a hotel.",
+    '{"type":"object","properties":{"nights":{"type":"integer","minimum":1},'
+    '"guest":{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},'
+    '"required":["name","age"]},"extras":{"type":"array","items":{"type":"string"}},'
+    '"board":{"type":"string","enum":["none","breakfast","full"]}},'
+    '"required":["nights","guest","extras","board"]}',
+)
+TOOLS: Final = (WEATHER, CLOCK)
+
+_HELLO: Final = Say("user", "Answer with one short sentence: what is a lighthouse?")
+_ASK_WEATHER: Final = Say(
+    "user", "What is the weather in Paris, in celsius? Use the tool get_weather."
+)
+_ASK_BOTH: Final = Say(
+    "user",
+    "What is the weather in Paris and in Rome, in celsius? Call get_weather once for each city, both "
+    "calls in the same answer.",
+)
+_COUNT: Final = Say("user", "Count from 1 to 60, one number a line, and say nothing else.")
+
+# --- answers in text ---
+TEXT_BODY: Final = Question(said=(_HELLO,), stream=False)
+TEXT_BODY_NEWER: Final = structs.replace(TEXT_BODY, limit_field="max_completion_tokens")
+TEXT: Final = Question(said=(_HELLO,))
+TEXT_UNASKED: Final = structs.replace(TEXT, usage=False)
+LIMIT_OLDER: Final = Question(said=(_COUNT,), limit=SMALL_TOKENS, limit_field="max_tokens")
+LIMIT_NEWER: Final = structs.replace(LIMIT_OLDER, limit_field="max_completion_tokens")
+LIMIT: Final = structs.replace(LIMIT_OLDER, limit_field=None)
+STOP: Final = Question(
+    said=(Say("user", "Repeat these four words and nothing else: alpha beta gamma delta"),),
+    stop=("gamma",),
+)
+HOT: Final = Question(said=(_HELLO,), temperature=2.0)
+WARM: Final = structs.replace(HOT, temperature=0.7)
+REASONED: Final = Question(
+    said=(Say("user", "What is 17 times 23? Think first, then answer with the number."),),
+    reason=True,
+    limit=2048,
+)
+LONG: Final = Question(said=(_COUNT,), limit=CALL_TOKENS)
+AFTER_LEAVING: Final = Question(
+    said=(Say("user", "Answer with one short sentence: what is a harbour?"),), stream=False
+)
+
+# --- tool calls ---
+AUTO: Final = Question(said=(_ASK_WEATHER,), tools=TOOLS, choice="auto", limit=CALL_TOKENS)
+REQUIRED: Final = Question(
+    said=(_HELLO,), tools=TOOLS, choice="required", limit=CALL_TOKENS
+)  # nothing but the choice speaks for a call
+NAMED: Final = structs.replace(AUTO, choice=CLOCK.name)
+NONE: Final = structs.replace(AUTO, choice="none")
+BOTH: Final = Question(said=(_ASK_BOTH,), tools=(WEATHER,), choice="auto", limit=CALL_TOKENS)
+ONE_AT_A_TIME: Final = structs.replace(BOTH, parallel=False)
+BOOK: Final = Question(
+    said=(
+        Say(
+            "user",
+            "Book a room for 3 nights with breakfast for Ada, who is 36, with the extras balcony and "
+            "parking. Use the tool book_room.",
+        ),
+    ),
+    tools=(BOOKING,),
+    choice="auto",
+    limit=CALL_TOKENS,
+)
+
+# --- conversations ---
+OWN_ID: Final = "abcdefghi"  # which nobody refuses
+KIMI_ID: Final = "functions.get_weather:0"
+LONG_ID: Final = "call_" + "0123456789" * 5
+CLAUDE_ID: Final = "toolu_01abcdefghijklmnopqrstuv"
+
+
+def history(*ids: str, reasoning: str = "", reason: bool = False) -> Question:
+    """Return a conversation in which tools have answered; `ids` are those of the calls."""
+    calls = tuple(Call(one, WEATHER.name, '{"city":"Paris","unit":"celsius"}') for one in ids)
+    results = tuple(Result(one, "12 degrees, sunny") for one in ids)
+    said: tuple[Say | Called | Result, ...] = (_ASK_WEATHER, Called(calls, reasoning), *results)
+    limit = 2048 if reason else CALL_TOKENS
+    return Question(said=said, tools=TOOLS, reason=reason, limit=limit)
+
+
+HISTORY: Final = structs.replace(history(OWN_ID), empty_content="null")
+HISTORY_EMPTY: Final = structs.replace(HISTORY, empty_content="empty")
+HISTORY_OMITTED: Final = structs.replace(HISTORY, empty_content="omit")
+FOREIGN: Final = history(KIMI_ID, LONG_ID, CLAUDE_ID)
+FOREIGN_KIMI: Final = history(KIMI_ID)
+FOREIGN_LONG: Final = history(LONG_ID)
+FOREIGN_CLAUDE: Final = history(CLAUDE_ID)
+THOUGHT: Final = "The tool knows the weather."
+HISTORY_REASONED: Final = history(OWN_ID, reasoning=THOUGHT)
+UNREASONED: Final = history(OWN_ID, reason=True)
+REPLAYED: Final = history(OWN_ID, reason=True, reasoning=THOUGHT)
+
+# --- roles and parts ---
+_WORD: Final = "zebra"
+OBEYED: Final = _WORD
+_INSTRUCTION: Final = f"Whatever the user asks, answer with the single word {_WORD}."
+_POLITE: Final = "You are polite."
+DEVELOPER: Final = Question(said=(Say("developer", _INSTRUCTION), _HELLO))
+MIDTURN: Final = Question(
+    said=(
+        _HELLO,
+        Say("assistant", "A tower with a light."),
+        Say("user", "And what is a pier?"),
+        Say("system", _INSTRUCTION),
+        Say("user", "Go on."),
+    )
+)
+TWO_SYSTEMS: Final = Question(said=(Say("system", _POLITE), Say("system", _INSTRUCTION), _HELLO))
+PARTS: Final = Question(said=(Say("user", _HELLO.text, parts=True),))
+
+
+def _png(width: int, height: int, colour: bytes) -> str:
+    """Return a picture of one colour, in base64."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
+    rows = zlib.compress((b"\0" + colour * width) * height, 9)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + data).decode()
+
+
+COLOUR: Final = "red"
+IMAGE: Final = Question(
+    said=(
+        Say(
+            "user",
+            "What is the colour of this picture? Answer with one word.",
+            # Some models refuse pictures that are smaller than one of their tiles.
+            image=_png(64, 64, b"\xff\0\0"),
+        ),
+    )
+)
+
+# --- what must be refused ---
+SPOILT: Final = Question(said=(_HELLO,), spoilt=True, stream=False)
+NO_MODEL: Final = Question(
+    said=(_HELLO,), model="dragoman-probe/no-such-model", stream=False, limit=SMALL_TOKENS
+)

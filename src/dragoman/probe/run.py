@@ -1,0 +1,179 @@
+"""A run: which checks, what it may cost, and all that was found."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from dragoman.errors import ConfigError
+from dragoman.probe import bodies
+from dragoman.probe.checks import CHECKS
+from dragoman.probe.finding import Check, Fact, Finding, Judgement, unknown
+from dragoman.probe.heard import Unanswered
+from dragoman.probe.probe import Peer, Probe
+from dragoman.probe.question import Habits
+from dragoman.probe.questions import TEXT_BODY
+from dragoman.profiles.profile import Profile
+from dragoman.transport import Connector
+from dragoman.turn.request import DialectName
+
+REACH: Final = "reach"  # always comes first: nothing else can be asked without it
+_FORCED: Final = ("tools-required", "tools-named")  # calls that are made at least when they must be
+_REFUSED_KEY: Final = (401, 403)
+
+
+class Cost(Struct, frozen=True):
+    """The most that a run may ask for."""
+
+    requests: int
+    output_tokens: int
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One check and its finding."""
+
+    name: str
+    asks: str
+    verdict: Judgement
+    found: str
+    implies: dict[str, Fact] = {}
+    format: str = ""
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """All that was found."""
+
+    url: str
+    dialect: DialectName
+    model: str
+    outcome: Literal["good", "bad", "unreachable"]  # `bad`: something essential fails
+    requests: int
+    output_tokens: int  # as far as they were told
+    checks: tuple[Row, ...]
+    profile: dict[str, Fact]  # what differs from the profile that was known
+    format: str = ""  # the family of tool calls written as text
+
+
+def chosen(names: Sequence[str], dialect: DialectName) -> tuple[Check, ...]:
+    """Return the checks of these names, all if there is none, as far as they fit the dialect.
+
+    Raises:
+        ConfigError: there is no check of a name.
+    """
+    for name in names:
+        if name not in CHECKS:
+            raise ConfigError(f"no check `{name}`; there are {', '.join(CHECKS)}")
+    return tuple(
+        one
+        for one in CHECKS.values()
+        if dialect in one.dialects and (not names or one.name in names or one.name == REACH)
+    )
+
+
+def cost(checks: Iterable[Check], dialect: DialectName) -> Cost:
+    """Return the most that these checks may ask for."""
+    asked: dict[bytes, int] = {}
+    listed = 0
+    for check in checks:
+        listed += check.name == "models"
+        for question in check.questions:
+            fields = bodies.write(question, dialect, "", Habits())
+            asked[msgspec.json.encode(fields)] = question.limit
+    return Cost(len(asked) + listed, sum(asked.values()))
+
+
+async def run(
+    peer: Peer,
+    checks: Sequence[Check],
+    connector: Connector,
+    *,
+    before: Callable[[Check], object] = lambda _check: None,
+) -> Report:
+    """Ask the upstream; `before` is told of each check that begins.
+
+    Raises:
+        ConfigError: no model is named, and the upstream lists none.
+    """
+    probe = Probe(peer, connector)
+    rows: list[Row] = []
+    if not peer.model:
+        listing = await probe.list_models()
+        if not listing.names and not listing.trouble:
+            raise ConfigError("which model? the upstream lists none; --model names one")
+        if listing.trouble and (gone := await _gone(probe, checks)) is not None:
+            return gone
+        if listing.trouble:
+            raise ConfigError(f"which model? --model names one (no list: {listing.trouble})")
+        probe.use_model(listing.names[0])
+    reached = True
+    for check in checks:
+        before(check)
+        finding = await _found(check, probe) if reached else unknown("not asked")
+        rows.append(_row(check, finding))
+        if check.name == REACH:
+            reached = finding.verdict != "fails"
+    return await _report(probe, rows)
+
+
+async def _gone(probe: Probe, checks: Sequence[Check]) -> Report | None:
+    """Return the report of an upstream that is not there at all."""
+    finding = await _found(CHECKS[REACH], probe)
+    heard = await probe.ask(TEXT_BODY)
+    if heard.failure is None and heard.status not in _REFUSED_KEY:
+        return None
+    rows = [_row(one, finding if one.name == REACH else unknown("not asked")) for one in checks]
+    return await _report(probe, rows)
+
+
+async def _found(check: Check, probe: Probe) -> Finding:
+    try:
+        return await check.run(probe)
+    except Unanswered as error:
+        return unknown(str(error))
+
+
+def _row(check: Check, finding: Finding) -> Row:
+    return Row(
+        name=check.name,
+        asks=check.asks,
+        verdict=finding.verdict,
+        found=finding.found,
+        implies=finding.implies,
+        format=finding.format,
+    )
+
+
+async def _report(probe: Probe, rows: Sequence[Row]) -> Report:
+    return Report(
+        url=probe.peer.url,
+        dialect=probe.dialect,
+        model=probe.peer.model,
+        outcome=await _outcome(probe, rows),
+        requests=probe.requests,
+        output_tokens=probe.output_tokens,
+        checks=tuple(rows),
+        profile=differing(rows, probe.peer.profile),
+        format=next((row.format for row in rows if row.format), ""),
+    )
+
+
+async def _outcome(probe: Probe, rows: Sequence[Row]) -> Literal["good", "bad", "unreachable"]:
+    verdicts = {row.name: row.verdict for row in rows}
+    if verdicts.get(REACH) == "fails":
+        first = await probe.ask(TEXT_BODY)  # asked already
+        key = first.status in _REFUSED_KEY
+        broken = first.failure is not None or first.status >= 500
+        return "unreachable" if broken or key or first.passing else "bad"
+    failing = verdicts.get("tools-auto") == "fails"
+    forced = any(verdicts.get(name) == "ok" for name in _FORCED)
+    if failing and not forced:
+        return "bad"
+    return "good"
+
+
+def differing(rows: Iterable[Row], known: Profile) -> dict[str, Fact]:
+    """Return what a profile should say otherwise; the last check has the last word."""
+    facts = {name: value for row in rows for name, value in row.implies.items()}
+    have = structs.asdict(known)
+    return {name: value for name, value in facts.items() if have[name] != value}

@@ -1,0 +1,152 @@
+"""What a stream looks like on the wire: the facts that a reader mends and forgets.
+
+Readers in `dragoman.dialects` tell what an answer means; this tells how it was written.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.errors import TooLarge
+from dragoman.turn.request import DialectName
+from dragoman.wire.sse import Frame, SSEReader
+
+_JSON: Final = msgspec.json.Decoder(object)
+_DONE: Final = b"[DONE]"
+# The richest first: details may carry signatures that must return.
+_REASONING_FIELDS: Final = ("reasoning_details", "reasoning_content", "reasoning")
+_LAST: Final = ("response.completed", "response.incomplete", "response.failed")
+
+
+class Trace(Struct, kw_only=True):
+    """What was seen in one answer."""
+
+    events: int = 0  # with data
+    named: int = 0  # of these, with an `event:` line
+    comments: int = 0
+    crlf: bool = False
+    last: bool = False  # the dialect's last word was said: `[DONE]`, `message_stop`, a final event
+    finish: str = ""  # the word for why the answer ended
+    texts: list[str] = []  # deltas of text
+    nulls: int = 0  # deltas whose content is null
+    reasoning: list[str] = []  # fields that held reasoning, each once
+    arguments: list[tuple[int, object]] = []  # deltas of arguments: which call, and what it held
+    usage: bool = False
+
+
+def trace(dialect: DialectName, stream: bytes) -> Trace:
+    """Look at a stream; what cannot be read is passed over."""
+    found = Trace(crlf=b"\r\n" in stream)
+    see = {"chat": _chat, "anthropic": _anthropic, "responses": _responses}[dialect]
+    for frame in _frames(stream):
+        if not frame.data:
+            found.comments += frame.raw.lstrip(b"\r\n").startswith(b":")
+            continue
+        found.events += 1
+        found.named += bool(frame.event)
+        if frame.data == _DONE:
+            found.last = found.last or dialect == "chat"
+        elif isinstance(event := decoded(frame.data), dict):
+            see(event, found)
+    return found
+
+
+def _frames(stream: bytes) -> Iterator[Frame]:
+    reader = SSEReader(keep_raw=True)
+    try:
+        yield from reader.feed(stream)
+        yield from reader.close()
+    except TooLarge:
+        return  # the reader of the dialect says so
+
+
+def decoded(data: bytes) -> object:
+    """Return JSON, None if it is none."""
+    try:
+        return _JSON.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _part(value: object, key: str) -> dict[str, object]:
+    """Return an object inside another, empty if there is none."""
+    inner = value.get(key) if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else {}
+
+
+def _parts(value: object, key: str) -> list[dict[str, object]]:
+    inner = value.get(key) if isinstance(value, dict) else None
+    return [one for one in inner if isinstance(one, dict)] if isinstance(inner, list) else []
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _chat(event: dict[str, object], found: Trace) -> None:
+    found.usage = found.usage or bool(_part(event, "usage"))
+    for choice in _parts(event, "choices"):
+        finish = choice.get("finish_reason")
+        found.finish = finish if isinstance(finish, str) else found.finish
+        delta = _part(choice, "delta") or _part(choice, "message")
+        content = delta.get("content")
+        if isinstance(content, str) and content:
+            found.texts.append(content)
+        found.nulls += "content" in delta and content is None
+        for field in _REASONING_FIELDS:
+            if delta.get(field) and field not in found.reasoning:
+                found.reasoning.append(field)
+        for call in _parts(delta, "tool_calls"):
+            arguments = _part(call, "function").get("arguments")
+            if arguments not in (None, ""):
+                found.arguments.append((_number(call.get("index")), arguments))
+
+
+def _anthropic(event: dict[str, object], found: Trace) -> None:
+    match event.get("type"):
+        case "content_block_start":
+            block = _part(event, "content_block")
+            _note(found, "thinking" if block.get("type") == "thinking" else "")
+            if block.get("type") == "tool_use" and block.get("input"):
+                found.arguments.append((_number(event.get("index")), block["input"]))
+        case "content_block_delta":
+            delta = _part(event, "delta")
+            if isinstance(text := delta.get("text"), str) and text:
+                found.texts.append(text)
+            if piece := delta.get("partial_json"):
+                found.arguments.append((_number(event.get("index")), piece))
+        case "message_delta":
+            reason = _part(event, "delta").get("stop_reason")
+            found.finish = reason if isinstance(reason, str) else found.finish
+            found.usage = found.usage or bool(_part(event, "usage"))
+        case "message_stop":
+            found.last = True
+
+
+def _responses(event: dict[str, object], found: Trace) -> None:
+    match event.get("type"):
+        case "response.output_text.delta":
+            if isinstance(text := event.get("delta"), str) and text:
+                found.texts.append(text)
+        case "response.reasoning_summary_text.delta":
+            _note(found, "summary")
+        case "response.reasoning_text.delta":
+            _note(found, "reasoning_text")
+        case "response.function_call_arguments.delta":
+            found.arguments.append((_number(event.get("output_index")), event.get("delta")))
+        case "response.function_call_arguments.done" if not isinstance(event.get("arguments"), str):
+            found.arguments.append((_number(event.get("output_index")), event.get("arguments")))
+        case str() as kind if kind in _LAST:
+            found.last = True
+            response = _part(event, "response")
+            reason = _part(response, "incomplete_details").get("reason")
+            status = response.get("status")
+            found.finish = reason if isinstance(reason, str) else str(status or "")
+            found.usage = bool(_part(response, "usage"))
+
+
+def _note(found: Trace, field: str) -> None:
+    if field and field not in found.reasoning:
+        found.reasoning.append(field)
