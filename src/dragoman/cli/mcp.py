@@ -79,12 +79,6 @@ def command(  # noqa: PLR0913 -- one for each flag
     from dragoman.gateway.config.loading import load
     from dragoman.gateway.config.overlays import Flags
 
-    try:
-        from dragoman.mcp_server import serving  # noqa: F401 -- to know that it can be had
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "uvicorn"):
-            raise
-        raise ConfigError(_INSTALL) from error
     flags = Flags(
         upstream=upstream,
         upstream_dialect=upstream_dialect,
@@ -95,6 +89,12 @@ def command(  # noqa: PLR0913 -- one for each flag
     loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
     for warning in loaded.warnings:
         click.echo(f"dragoman: warning: {warning}", err=True)
+    try:
+        from dragoman.mcp_server import serving  # noqa: F401 -- to know that it can be had
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "uvicorn"):
+            raise
+        raise ConfigError(_INSTALL) from error
     asyncio.run(_serve(loaded.settings, port))
 
 
@@ -119,6 +119,9 @@ async def _serve_over(upstreams: "RoutedUpstreams", port: int | None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         await serve_stdio(upstreams)
     else:
+        # The server takes signals while it serves, and raises them again when it has stopped.
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, lambda *_: None)
         await serve_http(upstreams, port, _announce)
 
 
