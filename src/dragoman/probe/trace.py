@@ -23,7 +23,7 @@ _LAST: Final = ("response.completed", "response.incomplete", "response.failed")
 class Trace(Struct, kw_only=True):
     """What was seen in one answer."""
 
-    events: int = 0  # with data
+    events: int = 0  # that can be read
     named: int = 0  # of these, with an `event:` line
     comments: int = 0
     crlf: bool = False
@@ -44,11 +44,11 @@ def trace(dialect: DialectName, stream: bytes) -> Trace:
         if not frame.data:
             found.comments += frame.raw.lstrip(b"\r\n").startswith(b":")
             continue
-        found.events += 1
-        found.named += bool(frame.event)
         if frame.data == _DONE:
             found.last = found.last or dialect == "chat"
         elif isinstance(event := decoded(frame.data), dict):
+            found.events += 1
+            found.named += bool(frame.event)
             see(event, found)
     return found
 

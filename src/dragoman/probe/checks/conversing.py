@@ -173,6 +173,7 @@ ROWS: Final = (
         asks="Are several instructions at the top taken?",
         run=two_systems,
         questions=(TWO_SYSTEMS,),
+        dialects=OPENAI,
     ),
     Check(
         name="parts",
