@@ -248,7 +248,11 @@ class Connector:
 
 def _header_limit(error: Exception, limits: Limits) -> TransportFailed | None:
     """Say which limit the headers of an answer passed, if that is what went wrong."""
-    cause = error.__cause__ if isinstance(error, aiohttp.ClientResponseError) else error
+    cause: BaseException | None = error
+    while isinstance(cause, aiohttp.ClientResponseError | http_exceptions.HttpProcessingError):
+        if isinstance(cause, http_exceptions.BadHttpMessage):
+            break
+        cause = cause.__cause__
     if isinstance(cause, http_exceptions.LineTooLong):
         passed = TooLarge("max_header_bytes", limits.max_header_bytes)
     elif isinstance(cause, http_exceptions.BadHttpMessage) and "Too many headers" in cause.message:
@@ -263,12 +267,14 @@ def _unreachable(url: URL, error: Exception) -> TransportFailed:
     where = f"{url.host}:{url.port}"
     match error:
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
-            why = getattr(error, "certificate_error", None) or error
-            return TransportFailed("tls", "upstream_tls", f"TLS to {where} failed: {why}")
+            why = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+            return _untrusted(where, why)
         case aiohttp.ServerTimeoutError() | TimeoutError():
             return TransportFailed(
                 "connect", "connect_timeout", f"no connection to {where} in time"
             )
+        case aiohttp.ClientConnectorError(os_error=ConnectionResetError()) if url.scheme == "https":
+            return _untrusted(where, "the server closed the connection in the middle of it")
         case aiohttp.ClientConnectorError():
             number = error.os_error.errno
             why = os.strerror(number) if number and number > 0 else str(error.os_error)
@@ -280,8 +286,14 @@ def _unreachable(url: URL, error: Exception) -> TransportFailed:
         case aiohttp.ClientResponseError() | http_exceptions.HttpProcessingError():
             said = f"{where} answered with something that is no HTTP: {_brief(error.message)}"
             return TransportFailed("http", "upstream_malformed", said)
+        case aiohttp.ClientOSError(__cause__=ssl.SSLError() as why):
+            return _untrusted(where, why)  # a server may refuse our certificate as late as here
     said = f"{where} closed the connection without an answer"
     return TransportFailed("http", "upstream_closed", said)
+
+
+def _untrusted(where: str, why: object) -> TransportFailed:
+    return TransportFailed("tls", "upstream_tls", f"TLS to {where} failed: {why}")
 
 
 def _broken(error: Exception) -> TransportFailed:

@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from dragoman.client.call import prepare
 from dragoman.client.exchange import Exchange, Session
 from dragoman.client.faults import fault_error, peer_error
+from dragoman.client.prepared import prepare
 from dragoman.client.settings import Settings, Timeouts
 from dragoman.client.stream import AnswerStream
 from dragoman.errors import TooLarge
@@ -96,7 +96,7 @@ class Client:
             body = await _read_all(exchange, self._settings.limits)
             answer = call.read(body)
             if answer.fault is not None:
-                broken = "" if _is_json(body) else "json"
+                broken = "json" if body and not _is_json(body) else ""
                 error = fault_error(answer.fault, self._settings, broken)
                 raise exchange.identified(error)
             await exchange.settle()

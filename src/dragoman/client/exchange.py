@@ -108,7 +108,9 @@ class Exchange:
             raise self.identified(error) from failed
         finally:
             self._waiting = None
-        self._heard = True
+        if not self._heard:
+            self._heard = True
+            self._watch()  # another clock counts from here on
         return data
 
     def identified(self, error: ClientError) -> ClientError:
@@ -160,9 +162,12 @@ class Exchange:
 
     def _watch(self) -> None:
         """Look at the clocks, and again when the next one may have run out."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         now = self._loop.time()
         due, _ = self._due(now)
-        if due is None:
+        if due is None or self._why is not None:
             return
         if due <= now:
             self.abort(self._late())

@@ -17,7 +17,7 @@ from dragoman.turn.request import Request, Tool
 _ACCEPT: Final = {True: "text/event-stream", False: "application/json"}
 
 
-class Call(Struct, frozen=True):
+class Prepared(Struct, frozen=True):
     """One request in the server's dialect."""
 
     request: Request
@@ -60,7 +60,7 @@ class Call(Struct, frozen=True):
         )
 
 
-def prepare(request: Request, settings: Settings, *, stream: bool) -> Call:
+def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
     """Write a request in the server's dialect.
 
     Raises:
@@ -87,7 +87,7 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Call:
         passed = TooLarge("max_request_bytes", most)
         said = f"the request is not sent: {passed}"
         raise ClientError("limit", said, code=passed.limit, kind=FaultKind.TOO_LARGE)
-    return Call(
+    return Prepared(
         request,
         encoded.body,
         {"accept": _ACCEPT[stream], **settings.headers},

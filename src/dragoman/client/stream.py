@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from dragoman.client.call import Call
 from dragoman.client.errors import ClientError
 from dragoman.client.exchange import Exchange, Session, cancelled
 from dragoman.client.faults import as_fault, fault_error, peer_error
+from dragoman.client.prepared import Prepared
 from dragoman.errors import MisuseError, PeerError
 from dragoman.turn.events import Event, Fault, FaultKind
 from dragoman.turn.fold import Answer, Folder
@@ -27,7 +27,7 @@ class AnswerStream:
     Entered once.  Leaving it closes the connection, unless the answer was read to its end.
     """
 
-    def __init__(self, call: Call, session: Callable[[], Session]) -> None:
+    def __init__(self, call: Prepared, session: Callable[[], Session]) -> None:
         self._call = call
         self._session = session
         self._exchange: Exchange | None = None

@@ -141,13 +141,14 @@ class StreamReader:
             if not read_answer(self._frames, b"".join(self._body)):
                 self.broken = "json"
             return
-        for frame in self._sse.close():
+        frames = self._sse.close()
+        if self._sse.torn:
+            self.broken = "sse"
+        for frame in frames:
             self._raw.append(frame.raw)
-            self.broken = "sse" if self._sse.torn else ""
             self._read(frame)
         if self.ended:
             return
-        self.broken = "sse" if self._sse.torn else ""
         text = excerpt(self._beginning)
         if self._assembler.started or not text or text.startswith(_STREAM_WORDS):
             self._frames.end()

@@ -46,6 +46,7 @@ class SSEReader:
         self._at_start = True  # a byte-order mark may still come
         self._bare_cr = False  # a carriage return was seen: frames are found line by line
         self._closed = False
+        self.torn = False  # the input ended inside an event
 
     def feed(self, data: bytes, /) -> list[Frame]:
         """Return the frames that `data` completes.
@@ -85,6 +86,7 @@ class SSEReader:
         self._parts = []
         if not block:
             return []
+        self.torn = bool(block.strip(b"\r\n"))
         lines = _LINE_END.split(block) if self._bare_cr else block.split(b"\n")
         frames: list[Frame] = []
         self._dispatch(lines, block, frames, whole=False)
