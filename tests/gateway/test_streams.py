@@ -1,0 +1,420 @@
+"""Streams in time: signs of life, held headers, deadlines, clients that leave, and many at once."""
+
+import asyncio
+import itertools
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import aiohttp
+import openai
+import pytest
+from msgspec import structs
+
+from dragoman.check import check
+from dragoman.dialects import dialect as find_dialect
+from dragoman.gateway.config.settings import (
+    Match,
+    Route,
+    Server,
+    Settings,
+    TimeoutChanges,
+    Timeouts,
+)
+from dragoman.transport import Connector, TransportFailed
+from tests.support import endings
+from tests.support.asking import post
+from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.raw_http import RawClient
+from tests.support.simulator import WEATHER, question
+from tests.support.waiting import logged, until
+
+SHORT = "sim: say It rains."
+KEEP_ALIVE = {
+    "chat": b": keep-alive\n",
+    "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
+    "responses": b": keep-alive\n",
+}
+
+
+def make(url: str) -> Settings:
+    plain = settings_for(url, server=Server(port=0, keep_alive=0.25, hold_headers=0.5))
+    quick = {
+        "first": TimeoutChanges(first_byte=0.4, idle=0.0),
+        "idle": TimeoutChanges(first_byte=0.0, idle=0.4),
+        "total": TimeoutChanges(total=0.8),
+        "patient": TimeoutChanges(first_byte=5.0, idle=5.0),
+    }
+    routes = tuple(
+        Route(name=name, match=Match(model=f"{name}/*"), to=("chat/*",), timeouts=changes)
+        for name, changes in quick.items()
+    )
+    return structs.replace(plain, routes=(*routes, *plain.routes))
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Stand:
+    with stand(make) as found:
+        yield found
+
+
+# --- signs of life ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_g6_signs_of_life_come_before_the_first_content(gateway, dialect: str) -> None:
+    quick = post(gateway, dialect, question(dialect, "chat/early+chunk:8", SHORT)).text
+    slow = post(gateway, dialect, question(dialect, "chat/early+chunk:8+slow:1300", SHORT)).text
+    sign = KEEP_ALIVE[dialect].decode()
+    signs = len(re.match(f"(?:{re.escape(sign)})*", slow)[0]) // len(sign)
+
+    assert 2 <= signs <= 6
+    assert () == check(dialect, slow.encode()).violations
+    without = endings.normal(slow.replace(sign, "")).replace("+slow:1300", "")
+    assert endings.normal(quick) == without
+
+
+@pytest.mark.parametrize(
+    ("dialect", "upstream"),
+    [(dialect, "chat") for dialect in DIALECTS] + [(same, same) for same in DIALECTS[1:]],
+)
+def test_g5_signs_of_life_stand_between_events(gateway, dialect: str, upstream: str) -> None:
+    model = f"{upstream}/middle-{dialect}+chunk:8+batch:4"
+    quick = post(gateway, dialect, question(dialect, model, SHORT)).text
+    slow = post(gateway, dialect, question(dialect, f"{model}+pace:600", SHORT)).text
+    sign = KEEP_ALIVE[dialect].decode()
+
+    assert sign in slow
+    assert () == check(dialect, slow.encode()).violations
+    without = endings.normal(slow.replace(sign, "")).replace("+pace:600", "")
+    assert endings.normal(quick) == without
+
+
+def test_g5_sdk_sees_no_event_in_a_sign_of_life(gateway) -> None:
+    asked = {"messages": [{"role": "user", "content": SHORT}], "stream": True}
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0) as client:
+        quick = list(client.chat.completions.create(model="anthropic/sdk+batch:4", **asked))
+        slow = list(client.chat.completions.create(model="anthropic/sdk+batch:4+pace:600", **asked))
+
+    assert [one.choices for one in quick] == [one.choices for one in slow]
+
+
+def test_g5_forms_of_signs_are_those_of_the_dialects() -> None:
+    assert {name: find_dialect(name).keep_alive for name in DIALECTS} == KEEP_ALIVE
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_failure_after_the_status_has_left_is_told_in_the_stream(gateway, dialect: str) -> None:
+    got = post(gateway, dialect, question(dialect, "chat/plain+slow:900+error:429"))
+    quick = post(gateway, dialect, question(dialect, "chat/plain+error:429"))
+
+    assert (200, 429) == (got.status_code, quick.status_code)
+    assert got.content.startswith(KEEP_ALIVE[dialect])
+    assert "chat: the simulator's rate limit is reached" in got.text
+    assert () == check(dialect, got.content).violations
+    assert "text/event-stream; charset=utf-8" == got.headers["content-type"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_answers_in_one_piece_get_no_signs_of_life(gateway, dialect: str) -> None:
+    body = question(dialect, "chat/plain+slow:900", SHORT, stream=False)
+
+    assert "It rains." in json.dumps(post(gateway, dialect, body).json())
+
+
+def test_g_5_every_event_leaves_as_it_comes(gateway) -> None:
+    body = question("chat", "chat/plain+pace:120+chunk:4", "sim: say One two three four.")
+    with RawClient(gateway.url, PATHS["chat"], body) as client:
+        client.head()
+        chunks = client.timed()
+    gaps = [after - before for (before, _), (after, _) in itertools.pairwise(chunks)]
+
+    # One write for each event of the upstream, and as far apart as there.
+    events = sum(chunk.count(b"data: ") for _, chunk in chunks)
+    # The head waits for the first content, and what tells the end leaves together.
+    assert len(chunks) >= events - 3
+    assert 0.03 < sorted(gaps)[len(gaps) // 2] < 0.6
+
+
+# --- deadlines ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_g8_first_byte_has_its_own_limit(gateway, stream: bool) -> None:
+    late = post(gateway, "chat", question("chat", "first/plain+slow:60000", stream=stream))
+    slow = post(gateway, "chat", question("chat", "first/plain+batch:5+pace:700", SHORT))
+
+    # The status may have left before; a stream that goes on slowly is no concern of this limit.
+    assert "no answer within 0.4 s" in late.text
+    assert "[DONE]" in slow.text
+    assert "error" not in slow.text
+    assert "first_byte_timeout" == logged(gateway, late.headers["request-id"])["error_code"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_g8_silence_within_an_answer_has_its_own_limit(gateway, stream: bool) -> None:
+    silent = post(gateway, "chat", question("chat", "idle/plain+stall", stream=stream))
+    late = post(gateway, "chat", question("chat", "idle/plain+slow:900", SHORT, stream=stream))
+
+    assert "the stream was silent for 0.4 s" in silent.text
+    assert 200 == late.status_code
+    assert "error" not in late.text
+    assert "idle_timeout" == logged(gateway, silent.headers["request-id"])["error_code"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_g_8_total_time_may_be_limited(gateway, stream: bool) -> None:
+    model = "total/plain+pace:100" if stream else "total/plain+slow:60000"
+    cut = post(gateway, "anthropic", question("anthropic", model, stream=stream))
+    free = post(gateway, "anthropic", question("anthropic", "chat/plain+batch:6+pace:300"))
+
+    assert "no complete answer within 0.8 s" in cut.text
+    assert "timeout_error" in cut.text
+    assert "message_stop" in free.text
+
+
+def test_comments_of_the_upstream_are_signs_of_its_life(gateway) -> None:
+    body = question("chat", "idle/plain+comments+pace:200+batch:2", SHORT)
+
+    assert "error" not in post(gateway, "chat", body).text
+
+
+@contextmanager
+def full_backlog() -> Iterator[int]:
+    """Give a port on loopback where connections are neither taken nor refused."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        try:
+            yield full.getsockname()[1]
+        finally:
+            for one in waiting:
+                one.close()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_g8_connecting_has_its_own_limit(dialect: str) -> None:
+    with full_backlog() as port:
+
+        def unreachable(url: str) -> Settings:
+            plain = settings_for(url)
+            chat = structs.replace(
+                plain.upstreams["chat"],
+                base_url=f"http://127.0.0.1:{port}/v1",
+                timeouts=Timeouts(connect=0.4),
+            )
+            return structs.replace(plain, upstreams={**plain.upstreams, "chat": chat})
+
+        with stand(unreachable) as found:
+            began = time.monotonic()
+            got = post(found, dialect, question(dialect, "chat/plain"))
+            seconds = time.monotonic() - began
+            line = logged(found, got.headers["request-id"])
+
+    assert 504 == got.status_code
+    assert f"no connection to 127.0.0.1:{port} in time" in got.text
+    assert seconds < 5
+    assert "connect_timeout" == line["error_code"]
+
+
+# --- clients that leave -------------------------------------------------------------------------------
+
+MOMENTS = {
+    "in_the_stream": ("plain+stall", True),
+    "before_the_first_byte": ("plain+slow:60000", True),
+    "while_the_answer_is_made": ("plain+slow:60000", False),
+    "in_the_body": ("plain+stall", False),
+    "of_another_upstream": ("plain+stall", True),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_g7_client_that_leaves_ends_its_upstream(gateway, dialect: str, moment: str) -> None:
+    model, stream = MOMENTS[moment]
+    upstream = "anthropic" if moment == "of_another_upstream" else "chat"
+    mark = f"leaving {moment} {dialect}"
+    body = question(dialect, f"{upstream}/{model}", mark, stream=stream)
+
+    def found():
+        return next((one for one in gateway.simulator.exchanges if mark.encode() in one.body), None)
+
+    with RawClient(gateway.url, PATHS[dialect], body) as client:
+        exchange = until(found)
+        if moment in ("in_the_stream", "of_another_upstream"):
+            assert 200 == client.head()
+        elif moment == "in_the_body":
+            until(lambda: exchange.written)
+    left = time.monotonic()
+    until(lambda: exchange.over)
+    seconds = time.monotonic() - left
+
+    assert exchange.closed_early
+    assert seconds < 1.0
+    lines = until(
+        lambda: [
+            line
+            for line in map(json.loads, gateway.log.getvalue().splitlines())
+            if line.get("ended") == "client_left" and line["path"] == PATHS[dialect]
+        ]
+    )
+    assert {499} == {line["status"] for line in lines}
+
+
+def test_g7_client_that_leaves_between_attempts_is_forgotten() -> None:
+    def patient(url: str) -> Settings:
+        plain = settings_for(url)
+        chat = structs.replace(plain.upstreams["chat"], retries=1)
+        return structs.replace(plain, upstreams={**plain.upstreams, "chat": chat})
+
+    with stand(patient) as found:
+        body = question("chat", "chat/plain+error:429+retry-after:20")
+        with RawClient(found.url, PATHS["chat"], body):
+            until(lambda: len(found.simulator.exchanges) and found.simulator.exchanges[0].over)
+        until(lambda: "client_left" in found.log.getvalue(), 2.0)
+
+        assert 1 == len(found.simulator.exchanges)
+        assert 0 == len(found.running.gateway.runtime.watch)
+
+
+# --- what came, and what is left ----------------------------------------------------------------------
+
+
+def test_g_6_what_came_before_a_connection_broke_is_not_lost() -> None:
+    pieces = b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in (b"one ", b"two ", b"three"))
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+    async def run() -> bytes:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(head + pieces)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connector = Connector()
+        received = b""
+        try:
+            reply = await connector.open(
+                "POST",
+                aiohttp.client.URL(f"http://127.0.0.1:{port}/"),
+                headers={},
+                body=b"",
+                connect_seconds=5.0,
+                tls=True,
+            )
+            async with reply, asyncio.timeout(5):
+                while reply._response.content.exception() is None:  # noqa: ASYNC110 -- nobody tells it
+                    await asyncio.sleep(0)
+                with suppress(TransportFailed):
+                    while data := await reply.read():
+                        received += data
+                    pytest.fail("the answer looks complete")
+        finally:
+            await connector.close()
+            server.close()
+        return received
+
+    assert b"one two three" == asyncio.run(run())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_p_9_broken_answer_is_502_before_the_stream_and_an_error_in_it(
+    gateway, dialect: str
+) -> None:
+    call = 'sim: call get_weather {"city": "Ulm"}'
+    whole = question(dialect, "chat/plain+bad-json-args", call, tools=[WEATHER], stream=False)
+    early = question(dialect, "chat/plain+cut:10", call, tools=[WEATHER])
+    late = question(dialect, "chat/plain+half-call", call, tools=[WEATHER])
+    mended = question(dialect, "chat/kimi-k2+cut:999999", call, tools=[WEATHER], stream=False)
+
+    assert 502 == post(gateway, dialect, whole).status_code
+    assert 502 == post(gateway, dialect, early).status_code
+    got = post(gateway, dialect, late)
+    assert 200 == got.status_code
+    assert "unexpectedly inside a tool call" in got.text
+    assert 200 == post(gateway, dialect, mended).status_code
+
+
+def test_p_11_format_that_was_looked_for_is_logged_with_the_model(gateway) -> None:
+    got = post(gateway, "anthropic", question("anthropic", "chat/kimi-k2", tools=[WEATHER]))
+    line = logged(gateway, got.headers["request-id"])
+
+    assert ("kimi-k2", "kimi_k2") == (line["upstream_model"], line["native_format"])
+    assert ["get_weather"] == line["call_names"]
+    assert "Paris" not in gateway.log.getvalue()
+
+
+# --- many ---------------------------------------------------------------------------------------------
+
+MANY = 500
+
+
+def test_many_streams_at_once_are_each_as_if_alone() -> None:
+    with stand() as found:
+        baseline = found.do(count_tasks())
+        alone = {
+            dialect: endings.normal(found.do(fetch_all(found, dialect, [0]))[0])
+            for dialect in DIALECTS
+        }
+        received, most = asyncio.run(fetch_many(found))
+        gateway = found.running.gateway
+        until(lambda: not gateway._calls and not len(gateway.runtime.watch))
+        until(lambda: found.do(count_tasks()) <= baseline)
+
+    assert MANY == most  # all of them were under way together
+    for number, (dialect, text) in received.items():
+        expected = alone[dialect].replace("00000000", f"{number:08}")
+        assert expected == endings.normal(text)
+
+
+async def count_tasks() -> int:
+    """Count tasks, but for those that wait for another request on a connection."""
+    names = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]
+    return sum(name != "RequestHandler.start" for name in names)
+
+
+def body_of(dialect: str, number: int) -> dict:
+    # The number is a piece of its own, and each has a model of its own to learn estimates from.
+    model = f"chat/many-{number:08}+chunk:8+slow:2500+pace:40"
+    return question(dialect, model, f"sim: say {number:08} and so on, and so on, and on.")
+
+
+async def fetch_all(found: Stand, dialect: str, numbers: list[int]) -> list[str]:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+
+        async def fetch(number: int) -> str:
+            url = found.url + PATHS[dialect]
+            async with http.post(url, json=body_of(dialect, number)) as response:
+                return (await response.read()).decode()
+
+        return await asyncio.gather(*map(fetch, numbers))
+
+
+async def fetch_many(found: Stand) -> tuple[dict[int, tuple[str, str]], int]:
+    shares = {dialect: list(range(at + 1, MANY + 1, 3)) for at, dialect in enumerate(DIALECTS)}
+    most = 0
+
+    async def look() -> None:
+        nonlocal most
+        while True:
+            open_now = [one for one in list(found.simulator.exchanges) if not one.over]
+            most = max(most, len(open_now))
+            await asyncio.sleep(0.05)
+
+    looking = asyncio.create_task(look())
+    told = await asyncio.gather(
+        *(fetch_all(found, dialect, numbers) for dialect, numbers in shares.items())
+    )
+    looking.cancel()
+    received = {}
+    for (dialect, numbers), texts in zip(shares.items(), told, strict=True):
+        received |= {number: (dialect, text) for number, text in zip(numbers, texts, strict=True)}
+    return received, most
