@@ -13,11 +13,13 @@ from dragoman import (
     Translator,
     decode_tools,
     refuse,
+    translate_body,
     translate_error,
     translate_request,
 )
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.request import Request
 from tests.support.chat import DONE, USAGE, call, chunk, payloads, types
 
 MESSAGES = b'[{"role": "user",  "content": "x"}]'
@@ -242,37 +244,61 @@ def test_b9_a_relay_mends_the_finish_reason() -> None:
     assert ["tool_calls"] == [reason for reason in reasons if reason]
 
 
-def test_d6_a_relay_tells_apart_ids_that_the_history_used() -> None:
+def d6_request() -> Request:
+    """Return a request in whose history a call has the id `call_0`."""
+    made = {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     body = {
         "model": "m",
         "messages": [
             {"role": "user", "content": "x"},
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [
-                    {
-                        "id": "call_0",
-                        "type": "function",
-                        "function": {"name": "f", "arguments": "{}"},
-                    }
-                ],
-            },
+            {"role": "assistant", "content": None, "tool_calls": [made]},
             {"role": "tool", "tool_call_id": "call_0", "content": "y"},
         ],
     }
-    request = translate_request(msgspec.json.encode(body), source="chat", target="chat").request
-    translator = Translator(source="chat", target="chat", request=request, sealer=Sealer(b"k"))
+    return translate_request(msgspec.json.encode(body), source="chat", target="chat").request
 
-    out = translator.feed(
-        chunk(call(0, "{}", id="call_0", name="f")) + chunk({}, "tool_calls") + DONE
-    )
 
-    ids = [
+def d6_ids(out: bytes) -> list[str]:
+    return [
         one["id"]
         for p in payloads(out)[:-1]
         for c in p["choices"]
         for one in c["delta"].get("tool_calls", [])
         if "id" in one
     ]
-    assert ["gx1-call_0"] == ids
+
+
+def test_d6_a_relay_tells_apart_ids_that_the_history_used() -> None:
+    translator = Translator(source="chat", target="chat", request=d6_request(), sealer=Sealer(b"k"))
+
+    out = translator.feed(
+        chunk(call(0, "{}", id="call_0", name="f")) + chunk({}, "tool_calls") + DONE
+    )
+
+    assert ["gx1-call_0"] == d6_ids(out)
+
+
+def test_d6_a_relay_tells_apart_ids_that_the_answer_itself_used() -> None:
+    translator = Translator(source="chat", target="chat")
+
+    out = translator.feed(
+        chunk(call(0, '{"a":1}', id="call_0", name="f"))
+        + chunk(call(1, '{"a":2}', id="call_0", name="f"))
+        + chunk({}, "tool_calls")
+        + DONE
+    )
+
+    assert ["call_0", "gx1-call_0"] == d6_ids(out)
+
+
+def test_d6_a_relayed_body_tells_apart_ids_that_were_used() -> None:
+    made = {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [made, made]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    body = msgspec.json.encode({"id": "c", "model": "m", "choices": [choice]})
+
+    translated = translate_body(body, source="chat", target="chat", request=d6_request())
+
+    (told,) = msgspec.json.decode(translated.body)["choices"]
+    ids = [one["id"] for one in told["message"]["tool_calls"]]
+    assert ["gx1-call_0", "gx2-call_0"] == ids

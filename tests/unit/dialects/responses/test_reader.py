@@ -312,3 +312,37 @@ def test_a_cut_call_ends_as_cut_at_once() -> None:
     )
 
     assert [False] == [event.complete for event in events if isinstance(event, BlockEnd)]
+
+
+def test_calls_of_one_id_are_as_many_as_their_items() -> None:
+    other = {**CALL, "id": "fc_2", "arguments": '{"a":2}'}
+    output = [CALL, other]
+    end = {"type": "response.completed", "response": {"id": "r", "model": "m", "output": output}}
+    told = [
+        {"type": f"response.output_item.{word}", "output_index": at, "item": item}
+        for at, item in enumerate(output)
+        for word in ("added", "done")
+    ]
+
+    whole = read_body({"id": "r", "model": "m", "status": "completed", "output": output})
+    streamed = fold(read(*told, end))
+    ended = fold(read(end))
+
+    expected = [("c", '{"a":1}'), ("c", '{"a":2}')]
+    for answer in (whole, streamed, ended):
+        assert expected == [(block.call_id, block.text) for block in answer.blocks]
+
+
+def test_a_call_whose_item_has_another_id_in_each_event_is_one_call() -> None:
+    events = [
+        {"type": "response.output_item.added", "item": {**CALL, "id": "a", "arguments": ""}},
+        {"type": "response.output_item.done", "item": {**CALL, "id": "b"}},
+        {
+            "type": "response.completed",
+            "response": {"id": "r", "model": "m", "output": [{**CALL, "id": "c"}]},
+        },
+    ]
+
+    answer = fold(read(*events))
+
+    assert [("c", '{"a":1}')] == [(block.call_id, block.text) for block in answer.blocks]
