@@ -27,6 +27,9 @@ HERITAGE = [
     *(f"g_{n}" for n in (1, 2, 3, 4, 5, 6, 7, 9, 10)),
     "s_4",
     "s_5",
+    "s_8",
+    "s_9",
+    "s_10",
 ]
 DEVIATIONS = [
     *(f"r{n}" for n in range(1, 13)),
