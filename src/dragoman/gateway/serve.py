@@ -1,6 +1,7 @@
 """The life of the server: start, signals, reload, drain, and several processes on one port."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -15,7 +16,7 @@ from msgspec import structs
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.gateway.app import Gateway
-from dragoman.gateway.config.settings import Settings
+from dragoman.gateway.config.settings import Route, Settings, Upstream
 from dragoman.gateway.keys import Keyring
 from dragoman.gateway.log import Logger, http_logger
 from dragoman.gateway.memory import ReasoningMemory
@@ -171,6 +172,8 @@ class Service:
         self._settings = settings
         self._reload = reload
         self._companion = companion
+        # What the companion has put into the settings.
+        self._companions: tuple[dict[str, Upstream], tuple[Route, ...]] | None = None
         self._announce = announce
 
     def run(self) -> int:
@@ -193,6 +196,7 @@ class Service:
             settings = self._settings
             if self._companion is not None:
                 settings = await stack.enter_async_context(self._companion(settings))
+                self._companions = (settings.upstreams, settings.routes)
             running = await stack.enter_async_context(
                 Running(settings, seal_key=seal_key, bound=bound)
             )
@@ -203,6 +207,9 @@ class Service:
                 loop.add_signal_handler(number, self._told_to_stop, told, running)
             if hasattr(signal, "SIGHUP"):
                 loop.add_signal_handler(signal.SIGHUP, self._told_to_reload, running)
+            # What was made so far stays: to look through it again and again would hold up streams.
+            gc.collect()
+            gc.freeze()
             logger.notice("started", url=running.url, process=os.getpid())
             self._announce(running.url)
             await told.wait()
@@ -216,13 +223,26 @@ class Service:
             running.gateway.hurry()
         told.set()
 
+    def _with_companion(self, settings: Settings) -> Settings:
+        """Return new settings with the upstream of our own, if they name no other.
+
+        Raises:
+            ConfigError: there is none of our own either.
+        """
+        if settings.upstreams:
+            return settings
+        if self._companions is None:
+            raise ConfigError("no upstream is left; the simulator answers only after a restart")
+        upstreams, routes = self._companions
+        return structs.replace(settings, upstreams=upstreams, routes=routes)
+
     def _told_to_reload(self, running: Running) -> None:
         logger = running.gateway.runtime.logger
         if self._reload is None:
             logger.notice("not reloaded", level="warning", why="there is no file to read again")
             return
         try:
-            running.reload(self._reload())
+            running.reload(self._with_companion(self._reload()))
         except DragomanError as error:
             logger.notice("not reloaded", level="error", why=str(error))
         else:

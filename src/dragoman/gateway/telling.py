@@ -24,9 +24,11 @@ class Telling:
 
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the same events, but for a failure."""
-        if not events or (self._begun and type(events[-1]) is not Fault):
-            return events if isinstance(events, list) else list(events)
-        return [self._told(event) for event in events]
+        if events and type(events[-1]) is Fault:
+            return [self._told(event) for event in events]
+        if not self._begun:
+            self._begun = any(type(event) not in PRELUDE for event in events)
+        return events if isinstance(events, list) else list(events)
 
     def _told(self, event: Event) -> Event:
         if type(event) is Fault and self._begun:
