@@ -26,6 +26,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "mcp": Entry("dragoman.cli.mcp:command", "Serve the library as tools for agents."),
     "models": Entry("dragoman.cli.models:command", "List the models that clients may ask for."),
     "parse": Entry("dragoman.cli.parse:command", "Find the tool calls that a model wrote as text."),
+    "probe": Entry("dragoman.cli.probe:command", "Find out what an upstream gets wrong."),
     "run": Entry("dragoman.cli.run:command", "Run a coding agent on any model."),
     "serve": Entry("dragoman.cli.serve:command", "Run the gateway."),
     "simulate": Entry("dragoman.cli.simulate:command", "Play a model, offline."),

@@ -1,0 +1,199 @@
+"""`dragoman probe`: what an upstream gets right and wrong."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+import click
+
+from dragoman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dragoman.cli.probed import Chosen
+    from dragoman.probe.finding import Check
+    from dragoman.probe.run import Report
+    from dragoman.turn.request import DialectName
+
+_HELP: Final = """Ask an upstream a few small questions and say what it gets right and wrong.
+
+URL is what stands before `/chat/completions` and the like, or the name of an upstream in the file of
+settings; without it the file's only upstream is asked, and without a file the built-in simulator.  Without
+--model it is the first model of its routes or of the upstream's own list.
+
+The answers cost tokens: before it starts it says how many at most, and asks whether to go on; --yes says so
+at once, as it must where there is no terminal.
+
+--write puts a profile with all that differs into the file of settings, and lets the upstream use it.
+
+\b
+Exit codes:
+  0  the upstream was probed; quirks are no failures
+  1  something essential fails: no tool calls at all, or not the dialect
+  2  wrong usage or settings, or nobody said yes
+  3  it cannot be reached, or does not take the key
+
+\b
+Examples:
+  dragoman probe http://127.0.0.1:8000/v1 --model qwen3-coder-30b --yes
+  dragoman probe https://openrouter.ai/api/v1 --model z-ai/glm-4.7 --key-env OPENROUTER_API_KEY
+  dragoman probe local --write
+  dragoman probe local --only tools-auto,native,schema --json --yes | jq .checks
+  dragoman probe --list
+"""
+_EXIT: Final = {"good": 0, "bad": 1, "unreachable": 3}
+_PRINT: Final = "-"  # of --write: print it
+_USUAL_NAME: Final = "\0"  # of --write: none was given
+
+
+@click.command("probe", help=_HELP, short_help="Find out what an upstream gets wrong.")
+@click.argument("where", metavar="[URL|NAME]", required=False)
+@click.option("--model", help="The model as the upstream calls it.")
+@click.option(
+    "--dialect",
+    type=click.Choice(["chat", "anthropic", "responses"]),
+    help="What it speaks.  [default: as the settings say, else chat]",
+)
+@click.option("--key-env", metavar="VAR", help="The variable that holds its key.")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Sent along.")
+@click.option("--config", "path", type=click.Path(path_type=Path), help="The file of settings.")
+@click.option("--only", metavar="NAME,…", help="These checks alone.")
+@click.option("--list", "listed", is_flag=True, help="List the checks and exit.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=60.0,
+    show_default=True,
+    help="Seconds for one answer.",
+)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask whether to go on.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--write",
+    "name",
+    is_flag=False,
+    flag_value=_USUAL_NAME,
+    metavar="[NAME]",
+    help="Save a profile; `-` prints it.  Put it behind the URL.",
+)
+def command(  # noqa: PLR0913 -- one for each flag
+    where: str | None,
+    *,
+    model: str | None,
+    dialect: str | None,
+    key_env: str | None,
+    headers: tuple[str, ...],
+    path: Path | None,
+    only: str | None,
+    listed: bool,
+    timeout: float,
+    yes: bool,
+    as_json: bool,
+    name: str | None,
+) -> None:
+    if listed:
+        _print_checks()
+        return
+    from dragoman.cli.probed import Wanted, chosen, print_report
+    from dragoman.probe import run as running
+
+    if name == _PRINT and as_json:
+        raise click.UsageError("--json and `--write -` both want standard output")
+    if name and "://" in name:
+        raise click.UsageError("--write took the URL for a name; write it behind the URL")
+    spoken = cast("DialectName | None", dialect)
+    wanted = Wanted(where=where, model=model, dialect=spoken, key_env=key_env, headers=headers)
+    found = chosen(wanted, path, timeout=timeout, environ=os.environ, cwd=Path.cwd())
+    names = [one.strip() for one in (only or "").split(",") if one.strip()]
+    checks = running.chosen(names, found.peer.dialect)
+    _confirm(found, checks, yes=yes)
+    report = asyncio.run(_run(found, checks))
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.encode(report))
+    else:
+        print_report(report, to_stderr=name == _PRINT)
+    if name is not None and report.outcome != "unreachable":
+        _write(found, report, "" if name == _USUAL_NAME else name)
+    click.get_current_context().exit(_EXIT[report.outcome])
+
+
+def _confirm(found: "Chosen", checks: "tuple[Check, ...]", *, yes: bool) -> None:
+    """Say what it may cost, and go on only if that is wanted."""
+    from dragoman.probe.run import cost
+
+    most = cost(checks, found.peer.dialect)
+    click.echo(
+        f"dragoman: about {most.requests} requests to {found.shown}, "
+        f"with up to {most.output_tokens} output tokens in all",
+        err=True,
+    )
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise ConfigError("nobody can say yes here; --yes says it at once")
+    if not click.confirm("Go on?", default=True, err=True):
+        raise ConfigError("nothing was asked")
+
+
+async def _run(found: "Chosen", checks: "tuple[Check, ...]") -> "Report":
+    from msgspec import structs
+
+    from dragoman.cli.probed import progress
+    from dragoman.probe.run import run
+    from dragoman.transport import Connector
+
+    connector = Connector()
+    try:
+        async with _simulated(found) as url:
+            peer = structs.replace(found.peer, url=url)
+            with progress(len(checks)) as before:
+                return await run(peer, checks, connector, before=before)
+    finally:
+        await connector.close()
+
+
+@asynccontextmanager
+async def _simulated(found: "Chosen") -> "AsyncIterator[str]":
+    """Run the simulator for as long as it is asked, if nobody else is to be."""
+    if not found.simulated:
+        yield found.peer.url
+        return
+    from dragoman.simulator.server import Simulator
+
+    async with Simulator(port=0) as simulator:
+        yield f"{simulator.url}/v1"
+
+
+def _write(found: "Chosen", report: "Report", name: str) -> None:
+    """Save what was found, or print it."""
+    from dragoman.cli.probed import new_profile, new_upstream
+    from dragoman.gateway.config.adding import added, profile_table, write
+
+    profile = new_profile(found, report, "" if name == _PRINT else name)
+    if name == _PRINT:
+        click.echo(profile_table(profile), nl=False)
+        return
+    text = found.file.read_text("utf-8") if found.file.exists() else ""
+    new = None if text.strip() or found.simulated else new_upstream(found, report)
+    whole, used = added(text, profile, upstream=found.upstream, new=new)
+    write(found.file, whole)
+    click.echo(f"dragoman: wrote profile `{profile.name}` into {found.file}", err=True)
+    if not used:
+        click.echo(f'dragoman: to use it: profile = "{profile.name}" in its upstream', err=True)
+    if report.format and new is None and found.family != report.format:
+        click.echo(f'dragoman: calls come as text: format = "{report.format}" in its upstream',
+                   err=True)  # fmt: skip
+
+
+def _print_checks() -> None:
+    from dragoman.probe.checks import CHECKS
+
+    width = max(map(len, CHECKS))
+    for check in CHECKS.values():
+        spoken = "" if len(check.dialects) > 2 else f"  ({', '.join(check.dialects)})"
+        click.echo(f"{check.name:{width}}  {check.asks}{spoken}")
