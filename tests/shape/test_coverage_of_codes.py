@@ -15,15 +15,12 @@ SCENARIOS = [
     *(f"d{n}" for n in range(1, 7)),
     *(f"e{n}" for n in range(1, 8)),
     *(f"f{n}" for n in range(1, 12)),
-    "h2",
-    "h4",
-    "h5",
+    *(f"h{n}" for n in range(1, 7)),
 ]
 HERITAGE = [
     *(f"k1_{n}" for n in range(1, 13)),
     *(f"k2_{n}" for n in range(1, 9)),
-    *(f"p_{n}" for n in range(1, 11)),
-    "p_12",
+    *(f"p_{n}" for n in range(1, 13)),
     *(f"g_{n}" for n in (1, 2, 3, 4, 5, 6, 7, 9, 10)),
     "s_4",
     "s_5",
