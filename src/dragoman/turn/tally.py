@@ -1,11 +1,15 @@
 """What the calls of one answer amount to, wherever they were found: in fields of their own, or in text."""
 
+import re
 from typing import Final
 
 from dragoman.errors import TooLarge
 from dragoman.limits import Limits
 from dragoman.turn.events import ArgsDelta, BlockKind, BlockStart, Event, InputDelta
+from dragoman.turn.loss import Loss
 
+# Calls in text never fail: one that passes a limit is cut, and this is said of it.
+_PASSED: Final = re.compile(r"limit `(max_\w+)`.* passed")
 _CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
@@ -32,6 +36,10 @@ class Tally:
                 self._calls += 1
                 if self._calls > self._limits.max_calls:
                     raise TooLarge("max_calls", self._limits.max_calls)
+            case Loss(code="native_call_invalid", detail=detail):
+                passed = _PASSED.fullmatch(detail)
+                if passed:
+                    raise TooLarge(passed[1], getattr(self._limits, passed[1]))
             case _:
                 pass
 

@@ -1,0 +1,227 @@
+"""Each limit, reached and passed by one, through a client."""
+
+import asyncio
+import json
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from dragoman import Client, ClientError, Limits, ask, user
+from dragoman.client.prepared import prepare
+from dragoman.client.settings import Settings
+from dragoman.turn.request import Tool
+from tests.support.peers import CHAT, body, http, nothing_left, peer, sse
+
+JSON = "application/json"
+TOOLS = [Tool(name="f", description="does")]
+# Bounds that are no error to pass: what is beyond them is left out, and said.  And one for requests read
+# by a server.
+QUIET = {"resend_window_bytes", "max_envelope_bytes"}
+
+
+def call(index: int, arguments: str, *, name: str = "f", call_id: str = "") -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    one = {"index": index, "id": call_id or f"c{index}", "function": function}
+    return {"choices": [{"index": 0, "delta": {"tool_calls": [one]}}]}
+
+
+def more(index: int, arguments: str) -> dict[str, Any]:
+    one = {"index": index, "function": {"arguments": arguments}}
+    return {"choices": [{"index": 0, "delta": {"tool_calls": [one]}}]}
+
+
+def named(index: int, part: str) -> dict[str, Any]:
+    one = {"index": index, "function": {"name": part}}
+    return {"choices": [{"index": 0, "delta": {"tool_calls": [one]}}]}
+
+
+END = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+NATIVE = (
+    "<|tool_calls_section_begin|>"
+    "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+    '{"a": 1}<|tool_call_end|>'
+    "<|tool_call_begin|>functions.f:1<|tool_call_argument_begin|>"
+    '{"a": 2}<|tool_call_end|>'
+    "<|tool_calls_section_end|>"
+)
+# Cut where a call's arguments end: what else comes with them is looked at, and counted, too.
+TEXT = b"".join(
+    sse({"choices": [{"index": 0, "delta": {"content": piece}}]}, done=False)
+    for piece in NATIVE.replace("}", "}\n").splitlines()
+)
+STOP = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+
+class Case(NamedTuple):
+    """An answer, and the limit that it just reaches."""
+
+    limit: str
+    size: int
+    answer: bytes
+    stream: bool = True
+    model: str = "m"
+
+
+STREAM = sse(*CHAT)
+LONGEST = max(map(len, STREAM.split(b"\n\n")))
+
+
+def parallel(*arguments: str) -> bytes:
+    return http(sse(*(call(at, one) for at, one in enumerate(arguments)), END))
+
+
+CASES = {
+    "the stream": Case("max_response_bytes", len(STREAM), http(STREAM)),
+    "the body": Case("max_response_bytes", len(body()), http(body(), kind=JSON), stream=False),
+    "an event": Case("max_sse_event_bytes", LONGEST, http(STREAM)),
+    "an event that waits for its end": Case(
+        "max_sse_buffer_bytes", 100, http(sse(*CHAT, b"data: [DONE]\n\n" + b":" * 100, done=False))
+    ),
+    "events": Case("max_events", 5, http(sse(b": hello\n\n", *CHAT))),
+    "arguments of a call": Case("max_tool_args_bytes", 8, parallel('{"a": 1}')),
+    "arguments of a call in a body": Case(
+        "max_tool_args_bytes",
+        8,
+        http(
+            body(
+                None,
+                tool_calls=[
+                    {
+                        "id": "c",
+                        "type": "function",
+                        "function": {"name": "f", "arguments": '{"a": 1}'},
+                    }
+                ],
+            ),
+            kind=JSON,
+        ),
+        stream=False,
+    ),
+    "arguments of a call in text": Case(
+        "max_tool_args_bytes", 8, http(sse(TEXT, STOP)), model="kimi-k2"
+    ),
+    "arguments of all calls": Case("max_turn_args_bytes", 16, parallel('{"a": 1}', '{"a": 2}')),
+    "arguments of all calls in text": Case(
+        "max_turn_args_bytes", 16, http(sse(TEXT, STOP)), model="kimi-k2"
+    ),
+    "calls": Case("max_calls", 2, parallel("{}", "{}")),
+    "calls in text": Case("max_calls", 2, http(sse(TEXT, STOP)), model="kimi-k2"),
+    "calls in the text of a body": Case(
+        "max_calls", 2, http(body(NATIVE), kind=JSON), stream=False, model="kimi-k2"
+    ),
+    "what waits for the call before it": Case(
+        "max_waiting_bytes",
+        len("fc1") + len('{"b"'),
+        http(sse(call(0, '{"a"'), call(1, '{"b"'), more(0, ":1}"), more(1, ":1}"), END)),
+    ),
+    "a name in pieces": Case(
+        "max_tool_name_chars",
+        8,
+        http(sse(named(0, "long"), named(0, "name"), call(0, "{}", name=""), END)),
+    ),
+    "blocks": Case("max_blocks", 2, parallel("{}", "{}")),
+    "the depth of arguments": Case("max_json_depth", 2, parallel('{"a":[]}')),
+    "the value of a header": Case(
+        "max_header_bytes", 1000, http(STREAM, headers=f"x-long: {'a' * 1000}\r\n")
+    ),
+    "the name of a header": Case(
+        "max_header_bytes", 1000, http(STREAM, headers=f"{'x' * 1000}: 1\r\n")
+    ),
+    "the status line": Case("max_header_bytes", 1000, http(STREAM, status=f"200 {'a' * 1000}")),
+    "headers": Case("max_headers", 3, http(STREAM, headers="x-one: 1\r\n")),
+}
+
+
+def ask_it(case: Case, size: int) -> str:
+    limits = Limits(**{case.limit: size})
+    request = ask(user("hello"), model=case.model, tools=TOOLS)
+
+    async def run() -> str:
+        async with (
+            peer(case.answer) as server,
+            nothing_left(),
+            Client(server.url, limits=limits) as client,
+        ):
+            if not case.stream:
+                answer = await client.create(request)
+            else:
+                async with client.stream(request) as turn:
+                    async for _ in turn:
+                        pass
+                answer = turn.message()
+            assert answer.finish is not None
+            return answer.finish.reason
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_s_11_a_limit_that_is_reached_is_none_that_is_passed(case: Case) -> None:
+    assert ask_it(case, case.size) in ("stop", "tool_calls")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_s_11_a_limit_that_is_passed_by_one_is_an_error_that_names_it(case: Case) -> None:
+    with pytest.raises(ClientError) as caught:
+        ask_it(case, case.size - 1)
+
+    assert ("limit", case.limit) == (caught.value.stage, caught.value.code)
+    assert f"limit `{case.limit}` of {case.size - 1} passed" in str(caught.value)
+
+
+def test_s_11_a_request_past_its_limit_is_not_sent() -> None:
+    request = ask(user("hello"), model="m")
+    settings = Settings("http://127.0.0.1:1")
+    size = len(prepare(request, settings, stream=False).body)
+    exact = Settings("http://127.0.0.1:1", limits=Limits(max_request_bytes=size))
+
+    async def run() -> ClientError:
+        async with peer(http(body(), kind=JSON)) as server:
+            limits = Limits(max_request_bytes=size - 1)
+            async with Client(server.url, limits=limits) as client:
+                with pytest.raises(ClientError) as caught:
+                    await client.create(request)
+                with pytest.raises(ClientError):
+                    client.stream(request)
+        assert not server.requests
+        return caught.value
+
+    error = asyncio.run(run())
+
+    assert size == len(prepare(request, exact, stream=False).body)
+    assert ("limit", "max_request_bytes", "too_large") == (error.stage, error.code, error.kind)
+
+
+def test_every_limit_is_passed_here() -> None:
+    passed = {case.limit for case in CASES.values()} | {"max_request_bytes"}
+
+    assert set(Limits.__struct_fields__) == passed | QUIET
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(max_header_bytes=4), Limits(max_headers=0)], ids=["bytes", "number"]
+)
+def test_bounds_of_headers_hold_for_errors_too(limits: Limits) -> None:
+    async def run() -> ClientError:
+        async with (
+            peer(http(b"", status="500 Oh")) as server,
+            Client(server.url, limits=limits) as client,
+        ):
+            with pytest.raises(ClientError) as caught:
+                await client.create(ask(user("hello"), model="m"))
+        return caught.value
+
+    assert "limit" == asyncio.run(run()).stage
+
+
+def test_what_came_before_a_limit_is_kept() -> None:
+    case = Case("max_calls", 1, parallel('{"a": 1}', "{}"))
+
+    with pytest.raises(ClientError) as caught:
+        ask_it(case, 1)
+
+    received = caught.value.received
+    assert received is not None
+    assert ['{"a": 1}'] == [one.text for one in received.calls]
+    assert json.loads(msgspec.json.encode(received.fault))["code"] == "max_calls"

@@ -1,0 +1,294 @@
+"""Requests in few words."""
+
+import base64
+import json
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+
+from dragoman import MisuseError, answer_turn, ask, assistant, result, system, tool, user
+from dragoman.client.functions import description_of, schema_of
+from dragoman.turn.events import BlockKind, Citation, Fault, FaultKind, Opaque, OpaqueKind, Start
+from dragoman.turn.fold import Answer, Block
+from dragoman.turn.request import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    Base64Source,
+    ImagePart,
+    OpaquePart,
+    OpaqueState,
+    ReasoningPart,
+    ReasoningSegment,
+    ReasoningWish,
+    RefusalPart,
+    ServerToolPart,
+    TextPart,
+    ToolCallPart,
+    ToolChoice,
+    ToolResultPart,
+    UrlSource,
+)
+
+PNG = b"\x89PNG\r\n\x1a\n123"
+
+
+class Place(msgspec.Struct):
+    """Where something is."""
+
+    lat: float
+    lon: float = 0.0
+
+
+def look(
+    place: Place,
+    mode: Literal["map", "street"] = "map",
+    depth: Annotated[int, msgspec.Meta(ge=1)] = 1,
+    *,
+    names: list[str] | None = None,
+    anything=None,
+) -> str:
+    """Look at a place.
+
+    It is shown as it was.
+
+    Args:
+        place: where to look
+        mode (str): how,
+            in a word
+        names: whom to look for
+
+    Returns:
+        what is seen
+    """
+
+
+def schema(function) -> dict:
+    return json.loads(bytes(schema_of(function)))
+
+
+# --- turns ------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_is_made_of_turns() -> None:
+    request = ask(
+        system("Be brief."),
+        system("Be kind."),
+        user("Look:", images=["https://example.org/a.png", PNG]),
+        assistant("I see."),
+        system("Go on."),
+        result("c1", "12", is_error=True),
+        model="m",
+    )
+
+    assert (TextPart("Be brief."), TextPart("Be kind.")) == request.system
+    assert [USER, ASSISTANT, SYSTEM, USER] == [turn.role for turn in request.turns]
+    assert (
+        TextPart("Look:"),
+        ImagePart(UrlSource("https://example.org/a.png")),
+        ImagePart(Base64Source("image/png", base64.b64encode(PNG).decode())),
+    ) == request.turns[0].parts
+    assert (ToolResultPart("c1", (TextPart("12"),), is_error=True),) == request.turns[3].parts
+    assert "m" == request.model
+
+
+def test_an_image_that_is_none_is_refused() -> None:
+    with pytest.raises(MisuseError, match="neither PNG"):
+        user(images=[b"%PDF"])
+
+
+def test_what_a_request_asks_for_is_said_in_the_core_s_own_words() -> None:
+    request = ask(
+        user("x"),
+        tool_choice="look",
+        parallel=False,
+        max_tokens=5,
+        temperature=0.5,
+        top_p=0.9,
+        seed=7,
+        stop=["END"],
+        reasoning="high",
+        schema={"type": "object"},
+    )
+
+    assert ToolChoice("tool", "look") == request.tool_choice
+    assert request.parallel is False
+    assert 5 == request.max_output
+    assert (0.5, 0.9, 7) == (
+        request.sampling.temperature,
+        request.sampling.top_p,
+        request.sampling.seed,
+    )
+    assert ("END",) == request.stop
+    assert ReasoningWish(mode="auto", effort="high") == request.reasoning
+    assert "json_schema" == request.format.kind
+    assert b'{"type":"object"}' == bytes(request.format.schema)
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", "none"])
+def test_a_choice_of_tools_may_be_a_word(choice: str) -> None:
+    assert ToolChoice(choice) == ask(user("x"), tool_choice=choice).tool_choice
+
+
+def test_reasoning_may_be_switched_off_or_wished_for_exactly() -> None:
+    wish = ReasoningWish(mode="budget", budget=2000)
+
+    assert ReasoningWish(mode="off") == ask(reasoning="off").reasoning
+    assert wish is ask(reasoning=wish).reasoning
+    assert ReasoningWish() == ask().reasoning
+
+
+# --- tools ------------------------------------------------------------------------------------------
+
+
+def test_a_function_becomes_a_tool_without_being_run() -> None:
+    found = tool(look)
+
+    assert "look" == found.name
+    assert "Look at a place. It is shown as it was." == found.description
+    assert schema(look) == json.loads(bytes(found.schema))
+
+
+def test_the_schema_follows_the_annotations() -> None:
+    found = schema(look)
+
+    assert "object" == found["type"]
+    assert ["place"] == found["required"]
+    assert {"$ref": "#/$defs/Place", "description": "where to look"} == found["properties"]["place"]
+    assert {
+        "enum": ["map", "street"],
+        "description": "how, in a word",
+        "default": "map",
+    } == found["properties"]["mode"]
+    assert {"type": "integer", "minimum": 1, "default": 1} == found["properties"]["depth"]
+    assert {"default": None} == found["properties"]["anything"]
+    assert "whom to look for" == found["properties"]["names"]["description"]
+    assert {"lat", "lon"} == found["$defs"]["Place"]["properties"].keys()
+
+
+def test_a_function_without_arguments_or_docstring_is_a_tool_all_the_same() -> None:
+    def ping(): ...
+
+    assert {"type": "object", "properties": {}, "required": []} == schema(ping)
+    assert "" == description_of(ping)
+
+
+def variadic(*args: int) -> None: ...
+
+
+def positional(a: int, /) -> None: ...
+
+
+def odd(a: type(print)) -> None: ...
+
+
+def unknown(a: "Nowhere") -> None: ...  # noqa: F821 -- the test's subject
+
+
+@pytest.mark.parametrize("function", [variadic, positional, odd, unknown])
+def test_a_function_that_no_schema_describes_is_refused(function) -> None:
+    with pytest.raises(MisuseError, match=function.__name__):
+        tool(function)
+
+
+@pytest.mark.parametrize("given", [{"type": "object"}, '{"type":"object"}', b'{"type":"object"}'])
+def test_a_tool_may_be_a_name_and_a_schema(given) -> None:
+    found = tool("f", description="does", schema=given, strict=True)
+
+    assert ("f", "does", True) == (found.name, found.description, found.strict)
+    assert b'{"type":"object"}' == bytes(found.schema)
+
+
+def test_a_schema_given_as_text_stays_as_it_is() -> None:
+    text = '{ "type" : "object" }'
+
+    assert text.encode() == bytes(tool("f", schema=text).schema)
+    assert tool(look, schema=text).schema == tool("f", schema=text).schema
+
+
+@pytest.mark.parametrize("given", ["no", b"\xff", "[1]", {"a": object()}])
+def test_a_schema_that_is_no_json_object_is_refused(given) -> None:
+    with pytest.raises(MisuseError, match="schema"):
+        tool("f", schema=given)
+
+
+# --- answers ----------------------------------------------------------------------------------------
+
+
+def test_an_answer_becomes_a_turn_with_all_that_its_server_wants_back() -> None:
+    raw = msgspec.Raw(b"{}")
+    answer = Answer(
+        Start(),
+        (
+            Block(
+                BlockKind.REASONING,
+                segments=(ReasoningSegment("Hm."),),
+                opaque=(Opaque(0, OpaqueKind.SIGNATURE, "sig", "anthropic", "r1"),),
+            ),
+            Block(BlockKind.TEXT, "Hi", citations=(Citation(1, vendor="v", raw=raw),)),
+            Block(
+                BlockKind.TOOL_CALL,
+                '{"a":1}',
+                call_id="functions.f:0",
+                name="f",
+                namespace="n",
+                opaque=(Opaque(2, OpaqueKind.TOOL_SIGNATURE, "s2", "gemini"),),
+            ),
+            Block(BlockKind.REFUSAL, "No."),
+            Block(BlockKind.SERVER_CALL, vendor="v", raw=raw),
+            Block(BlockKind.OPAQUE, vendor="v", raw=raw),
+        ),
+    )
+    reasoning, text, call, refusal, server, opaque = answer_turn(answer).parts
+
+    assert (
+        ReasoningPart(
+            (ReasoningSegment("Hm."),),
+            (OpaqueState(OpaqueKind.SIGNATURE, "sig", "anthropic", "r1"),),
+        )
+        == reasoning
+    )
+    assert TextPart("Hi", citations=(raw,), vendor="v") == text
+    assert isinstance(call, ToolCallPart)
+    assert ("functions.f:0", "f", '{"a":1}', "n") == (
+        call.id,
+        call.name,
+        call.arguments,
+        call.namespace,
+    )
+    assert (OpaqueState(OpaqueKind.TOOL_SIGNATURE, "s2", "gemini"),) == call.opaque
+    assert RefusalPart("No.") == refusal
+    assert isinstance(server, ServerToolPart)
+    assert isinstance(opaque, OpaquePart)
+
+
+def test_an_answer_that_failed_is_not_built_upon() -> None:
+    fault = Fault(FaultKind.TIMEOUT, "too late")
+
+    with pytest.raises(MisuseError, match="too late"):
+        answer_turn(Answer(Start(), fault=fault))
+
+
+def test_a_call_that_was_cut_is_not_built_upon() -> None:
+    block = Block(BlockKind.TOOL_CALL, '{"a', call_id="c1", name="f", complete=False)
+
+    with pytest.raises(MisuseError, match="`c1` of `f` was cut"):
+        answer_turn(Answer(Start(), (block,)))
+
+
+def test_an_answer_tells_its_text_reasoning_and_calls() -> None:
+    call = Block(BlockKind.CUSTOM_CALL, "x", call_id="c", name="f")
+    answer = Answer(
+        Start(),
+        (
+            Block(BlockKind.REASONING, segments=(ReasoningSegment("a"), ReasoningSegment("b"))),
+            Block(BlockKind.TEXT, "one"),
+            call,
+            Block(BlockKind.TEXT, " two"),
+        ),
+    )
+
+    assert "one two" == answer.text
+    assert "a\n\nb" == answer.reasoning
+    assert (call,) == answer.calls
