@@ -254,6 +254,29 @@ def test_s_8_a_cut_call_is_never_run(server: Played, dialect: str, streamed: boo
     assert ["", CUT] == [call.problem for call in next(iter(again)).calls]
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_s_8_a_call_whose_arguments_are_no_json_comes_back_with_the_reason(
+    server: Played, dialect: str
+) -> None:
+    story = f"sim: say One moment.\n{STORY}"
+    with SyncClient(server.url, dialect=dialect, model="sim/plain+bad-json-args") as client:
+        loop = ToolLoop(client, ask(user(story), tools=TOOLS))
+        step = next(iter(loop))
+        again = next(iter(ToolLoop.resume(client, loop.transcript.encode())))
+        for call in step.open:
+            step.refuse(call)
+        last = loop.run(HANDLERS)
+
+    says = "the arguments of tool call `get_weather` are not JSON and cannot be mended"
+    assert [says] == [call.problem for call in step.calls]
+    assert [says] == [call.problem for call in again.calls]
+    assert "One moment." == step.answer.text
+    assert says == step.answer.fault.message
+    assert "It is sunny in both." == last.text
+    sent = server.bodies()[1]
+    assert says.encode() in sent
+
+
 def test_a_failed_request_changes_nothing_and_may_be_made_again(server: Played) -> None:
     request = ask(user(STORY), tools=TOOLS)
     with SyncClient(server.url, model="sim/plain+fail:1+error:503") as client:

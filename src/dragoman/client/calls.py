@@ -18,7 +18,7 @@ class Call(Struct, frozen=True):
 
     id: str  # unique in the conversation
     name: str
-    # As the model wrote them: JSON, or the free text of a custom tool.  Of a cut call: closed.
+    # As the model wrote them: JSON, or the free text of a custom tool.  Closed, if it was cut or broke.
     arguments: str
     problem: str = ""  # why it should not be run; empty: nothing speaks against it
     namespace: str = ""
@@ -36,9 +36,9 @@ class Call(Struct, frozen=True):
         return value if isinstance(value, dict) else {}
 
 
-def judged(part: ToolCallPart, tools: Sequence[Tool], *, cut: bool = False) -> Call:
-    """Return a call with what is wrong with it."""
-    problem = CUT if cut else _problem(part, tools)
+def judged(part: ToolCallPart, tools: Sequence[Tool], broken: str = "") -> Call:
+    """Return a call with what is wrong with it; `broken` is why it is not what the model meant."""
+    problem = broken or _problem(part, tools)
     return Call(part.id, part.name, part.arguments, problem, part.namespace, part.flavor)
 
 

@@ -17,8 +17,9 @@ from typing import ClassVar, Literal, Self, TypeAlias, TypedDict, Unpack
 
 from msgspec import Struct, structs
 
-from dragoman.client.calls import Call, judged
+from dragoman.client.calls import CUT, Call, judged
 from dragoman.client.client import Client
+from dragoman.client.errors import ClientError
 from dragoman.client.messages import answer_turn
 from dragoman.client.step import Step
 from dragoman.client.sync import SyncClient
@@ -26,10 +27,11 @@ from dragoman.client.transcript import Transcript
 from dragoman.errors import DragomanError, MisuseError
 from dragoman.ids import ClientIds
 from dragoman.turn.estimate import estimate_tokens
-from dragoman.turn.events import CUT_REASONS, Event, Flavor
+from dragoman.turn.events import CUT_REASONS, BlockKind, Event, Flavor
 from dragoman.turn.fold import Answer, Block
 from dragoman.turn.loops import find_loop
 from dragoman.turn.request import ASSISTANT, Request, ToolCallPart, Turn
+from dragoman.wire.json_stream import JsonScanner
 
 Reason: TypeAlias = Literal["turns", "calls", "tokens", "time", "repeats"]
 Handlers: TypeAlias = Mapping[str, Callable[..., object]]
@@ -58,7 +60,7 @@ class LoopStopped(DragomanError):
 
 class LoopOptions(TypedDict, total=False):
     bounds: Bounds
-    on_event: Callable[[Event], object] | None  # answers are streamed, and it is told each event
+    on_event: Callable[[Event], object] | None  # is told each event of an answer as it comes
     clock: Callable[[], float]  # seconds that only grow
 
 
@@ -170,21 +172,29 @@ class ToolLoop:
 
     # --- asking ------------------------------------------------------------------------------------
 
+    # Always as a stream: only there a call that broke can be told from the rest of its answer.
+
     async def _ask(self, client: Client, request: Request) -> Answer:
-        if self._on_event is None:
-            return await client.create(request)
-        async with client.stream(request) as turn:
-            async for event in turn:
-                self._on_event(event)
-            return turn.message()
+        try:
+            async with client.stream(request) as turn:
+                async for event in turn:
+                    self._tell(event)
+                return turn.message()
+        except ClientError as error:
+            return _with_broken_call(error)
 
     def _ask_now(self, client: SyncClient, request: Request) -> Answer:
-        if self._on_event is None:
-            return client.create(request)
-        with client.stream(request) as turn:
-            for event in turn:
-                self._on_event(event)
-            return turn.message()
+        try:
+            with client.stream(request) as turn:
+                for event in turn:
+                    self._tell(event)
+                return turn.message()
+        except ClientError as error:
+            return _with_broken_call(error)
+
+    def _tell(self, event: Event) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
 
     # --- counting ----------------------------------------------------------------------------------
 
@@ -237,18 +247,18 @@ class ToolLoop:
         )
         turn = structs.replace(turn, parts=parts)
         made = [part for part in parts if isinstance(part, ToolCallPart)]
-        blocks = zip(made, answer.calls, strict=True)
-        cut = tuple(part.id for part, block in blocks if _is_cut(block, answer))
+        reasons = (_why_broken(block, answer) for block in answer.calls)
+        broken = {part.id: why for part, why in zip(made, reasons, strict=True) if why}
         self._state = structs.replace(
             state,
             turns=state.turns + 1,
             calls=state.calls + len(made),
             tokens=state.tokens + _tokens(state.request, turn, answer),
-            cut=cut,
+            broken=broken,
         )
         if parts:  # an answer of nothing is no turn that a server would take back
             self._append(turn)
-        calls = tuple(judged(one, state.request.tools, cut=one.id in cut) for one in made)
+        calls = tuple(judged(one, state.request.tools, broken.get(one.id, "")) for one in made)
         return Step(answer, calls)
 
     def _go_on(self, step: Step) -> None:
@@ -267,7 +277,7 @@ class ToolLoop:
         given = None if self._step is None else self._step.turn()
         if given is not None:
             self._append(given)
-            self._state = structs.replace(self._state, given=(), cut=())
+            self._state = structs.replace(self._state, given=(), broken={})
             self._step = None
 
     def _append(self, turn: Turn) -> None:
@@ -282,24 +292,45 @@ class ToolLoop:
         self._state = structs.replace(self._state, seconds=now - self._began)
 
 
+def _with_broken_call(error: ClientError) -> Answer:
+    """Return an answer that failed because of a call's arguments and nothing else.
+
+    Raises:
+        ClientError: it failed for another reason.
+    """
+    answer = error.received
+    if error.code != "invalid_arguments" or answer is None or not answer.calls:
+        raise error
+    return answer
+
+
 def _closed(answer: Answer) -> Answer:
-    """Return an answer whose cut call is valid JSON, so that it can stand in the history."""
+    """Return an answer whose cut and broken calls are valid JSON, so that it can stand in the history."""
     blocks = tuple(
-        block
-        if block.complete
-        else structs.replace(block, text=block.text + block.repair, complete=True)
+        block if block.complete else structs.replace(block, text=_closed_text(block), complete=True)
         for block in answer.blocks
     )
-    return structs.replace(answer, blocks=blocks)
+    return structs.replace(answer, blocks=blocks, fault=None)
 
 
-def _is_cut(call: Block, answer: Answer) -> bool:
-    """Say whether a call may lack its end: what a limit ended is not run, even if it looks whole.
+def _closed_text(block: Block) -> str:
+    if block.kind is not BlockKind.TOOL_CALL:
+        return block.text  # free text is as good as it is
+    scanner = JsonScanner()
+    scanner.feed(block.text)
+    return block.text + (block.repair or scanner.closing()) if block.text else "{}"
+
+
+def _why_broken(call: Block, answer: Answer) -> str:
+    """Return why a call must never be run: what a limit ended is not, even if it looks whole.
 
     A Messages body holds arguments as an object, which never shows that it was cut.
     """
+    last = call is answer.blocks[-1]
+    if answer.fault is not None and last:
+        return answer.fault.message
     ended_early = answer.finish is not None and answer.finish.reason in CUT_REASONS
-    return not call.complete or (ended_early and call is answer.blocks[-1])
+    return CUT if not call.complete or (ended_early and last) else ""
 
 
 def _waiting(state: Transcript) -> Step | None:
@@ -310,7 +341,7 @@ def _waiting(state: Transcript) -> Step | None:
     made = [part for part in request.turns[-1].parts if isinstance(part, ToolCallPart)]
     if not made and not state.turns:
         return None  # a beginning of an answer, for the model to go on with
-    calls = tuple(judged(one, request.tools, cut=one.id in state.cut) for one in made)
+    calls = tuple(judged(one, request.tools, state.broken.get(one.id, "")) for one in made)
     return Step(None, calls, state.given)
 
 

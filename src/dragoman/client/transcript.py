@@ -23,7 +23,7 @@ class Transcript(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     # Of the calls at the end of the conversation:
     given: tuple[ToolResultPart, ...] = ()  # results that are there before all of them are
-    cut: tuple[str, ...] = ()  # ids of those that were cut, and must never be run
+    broken: dict[str, str] = {}  # by id, why one must never be run: it was cut, or is no JSON
 
     def encode(self) -> bytes:
         """Return this as JSON."""
@@ -41,7 +41,7 @@ class Transcript(Struct, frozen=True, kw_only=True):
                 spent=_Spent(self.turns, self.calls, self.tokens, self.seconds),
                 request=bare,
                 given=self.given,
-                cut=self.cut,
+                broken=self.broken,
                 schemas=tuple(one.schema or _NULL for one in request.tools),
                 definitions=tuple(one.raw or _NULL for one in request.tools),
                 logit_bias=request.sampling.logit_bias or _NULL,
@@ -80,7 +80,7 @@ class Transcript(Struct, frozen=True, kw_only=True):
             tokens=spent.tokens,
             seconds=spent.seconds,
             given=found.given,
-            cut=found.cut,
+            broken=found.broken,
         )
 
 
@@ -104,7 +104,7 @@ class _Written(Struct, frozen=True, kw_only=True):
     spent: _Spent
     request: Request
     given: tuple[ToolResultPart, ...]
-    cut: tuple[str, ...]
+    broken: dict[str, str]
     schemas: tuple[Raw, ...]
     definitions: tuple[Raw, ...]
     logit_bias: Raw

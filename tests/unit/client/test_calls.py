@@ -59,7 +59,7 @@ def test_a_tool_that_the_vendor_runs_is_not_ours() -> None:
 
 
 def test_a_cut_call_is_never_good() -> None:
-    call = judged(ToolCallPart("c1", "get_weather", '{"city": "Rome"}'), TOOLS, cut=True)
+    call = judged(ToolCallPart("c1", "get_weather", '{"city": "Rome"}'), TOOLS, CUT)
 
     assert CUT == call.problem
     assert {} == call.values

@@ -137,7 +137,7 @@ def test_results_given_in_part_and_cut_calls_survive_a_transcript() -> None:
         ),
         tools=[LOOK],
     )
-    kept = Transcript(request=request, turns=1, calls=3, cut=("c3",))
+    kept = Transcript(request=request, turns=1, calls=3, broken={"c3": "it was cut"})
     with SyncClient(NOWHERE, model="m") as client:
         loop = ToolLoop.resume(client, kept)
         next(iter(loop)).give("c1", "one")
@@ -153,7 +153,7 @@ def test_results_given_in_part_and_cut_calls_survive_a_transcript() -> None:
 
     final = again.transcript
     assert ["one", "two"] == [part.parts[0].text for part in final.request.turns[-1].parts[:2]]
-    assert () == final.given == final.cut
+    assert ((), {}) == (final.given, final.broken)
 
 
 def test_too_many_calls_are_not_handed_out() -> None:

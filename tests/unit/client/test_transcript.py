@@ -57,7 +57,7 @@ WHOLE = Transcript(
     tokens=500,
     seconds=1.5,
     given=(ToolResultPart("c1", (TextPart("done"),)),),
-    cut=("c2",),
+    broken={"c2": "cut"},
 )
 
 
