@@ -40,7 +40,7 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
     max_blocks: int = 10_000
     # Nesting of JSON in arguments; deeper input exists only to exhaust a parser.
     max_json_depth: int = 256
-    # The name or the value of one header of an HTTP answer, and the reason of its status line.
+    # The value of one header of an HTTP answer; no more of its name, nor of the status line.
     max_header_bytes: int = 16 * KIB
     # Headers of an HTTP answer; proxies add a few dozen.
     max_headers: int = 128
