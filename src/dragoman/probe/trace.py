@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from dragoman.errors import TooLarge
 from dragoman.turn.request import DialectName
+from dragoman.wire.json_stream import JsonScanner
 from dragoman.wire.sse import Frame, SSEReader
 
 _JSON: Final = msgspec.json.Decoder(object)
@@ -51,6 +52,17 @@ def trace(dialect: DialectName, stream: bytes) -> Trace:
             found.named += bool(frame.event)
             see(event, found)
     return found
+
+
+def has_whole_arguments(seen: Trace) -> bool:
+    """Say whether the first call's arguments are a whole object; what follows may be another call's."""
+    if not seen.arguments:
+        return False
+    first = seen.arguments[0][0]
+    text = "".join(str(piece) for which, piece in seen.arguments if which == first).lstrip()
+    scanner = JsonScanner()
+    scanner.feed(text)
+    return text.startswith("{") and scanner.done
 
 
 def _frames(stream: bytes) -> Iterator[Frame]:

@@ -20,8 +20,7 @@ from dragoman.probe.questions import (
     TEXT,
 )
 from dragoman.probe.schemas import misfits
-from dragoman.probe.trace import decoded
-from dragoman.wire.json_stream import JsonScanner
+from dragoman.probe.trace import decoded, has_whole_arguments
 
 _FINISH_TEXT: Final = {"chat": "stop", "anthropic": "end_turn", "responses": "completed"}
 _FINISH_CALLS: Final = {"chat": "tool_calls", "anthropic": "tool_use", "responses": "completed"}
@@ -150,12 +149,10 @@ async def arguments(probe: Probe) -> Finding:
     heard = await probe.ask(BOOK)
     if heard.status == 200 and not heard.is_stream:
         raise Unanswered("there is no stream")
-    pieces = [piece for which, piece in heard.trace.arguments]
+    pieces = [piece for _, piece in heard.trace.arguments]
     if any(not isinstance(piece, str) for piece in pieces):
         return quirk("come as an object, not as text")
-    first = heard.trace.arguments[0][0] if pieces else 0
-    text = "".join(str(piece) for which, piece in heard.trace.arguments if which == first)
-    if pieces and heard.trace.finish and not _is_object(text):
+    if pieces and heard.trace.finish and not has_whole_arguments(heard.trace):
         if heard.cut_at(BOOK.limit):
             return unknown("the limit of tokens cut them off")
         return fails("are cut off" if heard.cut else "are not JSON")
@@ -163,13 +160,6 @@ async def arguments(probe: Probe) -> Finding:
     if len(pieces) == len(found):
         return quirk("come in one piece, at the end")
     return ok("come in pieces")
-
-
-def _is_object(text: str) -> bool:
-    """Say whether a text begins with a whole object: calls may share their index."""
-    scanner = JsonScanner()
-    scanner.feed(text)
-    return text.lstrip().startswith("{") and scanner.done
 
 
 async def schema(probe: Probe) -> Finding:

@@ -13,6 +13,7 @@ from dragoman.probe.questions import (
     TEXT_BODY,
     TEXT_UNASKED,
 )
+from dragoman.probe.trace import has_whole_arguments
 
 _ENOUGH: Final = 3  # deltas from which a habit can be told
 
@@ -86,8 +87,10 @@ async def ending(probe: Probe) -> Finding:
         return fails(heard.failure.reason)
     if not heard.trace.finish:
         # Whoever cannot wait for a finish may still run calls that are complete.
-        complete = bool(called.answer.calls) and all(one.complete for one in called.answer.calls)
-        return fails(f"no finish is told: {heard.trouble}", lenient_eof=complete)
+        complete = has_whole_arguments(called.trace)
+        return fails(
+            f"no finish is told: {heard.trouble}", **({"lenient_eof": True} if complete else {})
+        )
     if not heard.trace.last:
         last = {"chat": "[DONE]", "anthropic": "message_stop"}.get(probe.dialect, "the last event")
         return quirk(f"`{last}` is missing")

@@ -1,0 +1,244 @@
+"""Each quirk of the simulator is found, and nothing else."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+
+from dragoman.probe.run import Report
+from dragoman.simulator.quirks import QUIRKS
+from tests.support.probing import BASELINE, probe
+
+
+class Found(NamedTuple):
+    """What a probe must find: checks that change, each with its verdict; and the profile that follows."""
+
+    checks: dict[str, str] = {}
+    profile: dict[str, Any] = {}
+    outcome: str = "good"
+    blind: bool = False  # what is wrong keeps other checks from finding out anything
+
+
+NOTHING = Found()
+GONE = Found({"reach": "fails"}, outcome="unreachable", blind=True)
+
+CHAT = {
+    # --- what it takes ---
+    "refuses:developer": Found({"developer": "quirk"}),
+    "refuses:midturn-system": Found({"midturn-system": "quirk"}, {"midturn_system": False}),
+    "refuses:two-systems": Found({"two-systems": "quirk"}, {"merge_system": True}),
+    "refuses:images": Found({"images": "quirk"}, {"images": "none", "tool_images": "placeholder"}),
+    "refuses:parts": Found({"parts": "quirk", "images": "unknown"}, {"content_parts": "string"}),
+    "refuses:null-content": Found({"history": "quirk"}, {"empty_assistant_content": "empty"}),
+    "refuses:tools": Found({"tools-auto": "fails"}, outcome="bad", blind=True),
+    "refuses:required": Found(
+        {"tools-required": "quirk", "tools-named": "ok"}, {"tool_choice": "auto_only"}
+    ),
+    "refuses:named": Found({"tools-named": "quirk"}, {"tool_choice": "strings_only"}),
+    "refuses:none": Found({"tools-none": "quirk"}, {"tool_choice_none": False}),
+    "refuses:parallel-flag": Found({"parallel-flag": "quirk"}, {"supports_parallel_flag": False}),
+    "refuses:max_tokens": Found(
+        {"output-limit": "quirk"}, {"max_tokens_field": "max_completion_tokens"}
+    ),
+    "refuses:max_completion_tokens": Found({"output-limit": "ok"}),
+    "refuses:stream_options": Found({"usage": "quirk"}, {"stream_usage": False}),
+    "refuses:stop": Found({"stop": "quirk"}, {"max_stop_sequences": 0}),
+    "refuses:temperature": Found({"temperature": "quirk"}, {"drop_sampling": True}),
+    "refuses:hot": Found({"temperature": "quirk"}, {"max_temperature": 1.0}),
+    "refuses:effort": Found({"reasoning": "quirk"}, {"reasoning_control": "none"}),
+    "refuses:odd-ids": Found({"foreign-ids": "quirk"}, {"id_style": "openai40"}),
+    "refuses:long-ids": Found({"foreign-ids": "quirk"}, {"id_style": "openai40"}),
+    "refuses:foreign-ids": Found({"foreign-ids": "quirk"}, {"id_style": "mistral9"}),
+    "refuses:unreasoned": Found(
+        {"reasoning-replay": "quirk"},
+        {"replay_reasoning": "tool_turns", "reasoning_filler": " "},
+    ),
+    "refuses:reasoning": Found({"reasoning-replay": "quirk"}),
+    "ignores:required": Found(
+        {"tools-required": "quirk", "tools-named": "ok"}, {"tool_choice": "auto_only"}
+    ),
+    "ignores:named": Found({"tools-named": "quirk"}, {"tool_choice": "strings_only"}),
+    "ignores:none": Found({"tools-none": "quirk"}, {"tool_choice_none": False}),
+    "ignores:parallel-flag+parallel:2": Found(
+        {"parallel": "ok", "interleaved": "ok", "parallel-flag": "quirk"},
+        {"supports_parallel_flag": False},
+    ),
+    "ignores:stop": Found({"stop": "quirk"}, {"max_stop_sequences": 0}),
+    "ignores:max_tokens": Found(
+        {"output-limit": "quirk"}, {"max_tokens_field": "max_completion_tokens"}
+    ),
+    # --- what it says ---
+    "think": Found({"reasoning": "ok"}),
+    "think-tags": Found({"reasoning": "quirk"}),
+    "think-close": Found({"reasoning": "quirk"}, {"think_tags": "implicit_open"}),
+    "loose-args": Found({"schema": "quirk"}),
+    "parallel:2": Found({"parallel": "ok", "interleaved": "ok"}),
+    "args:4": Found({"arguments": "unknown", "schema": "unknown"}),
+    "text:1": Found({"stop": "unknown"}),
+    "structural": NOTHING,
+    "ids:call_0": Found({"call-ids": "quirk"}),
+    "refuse": Found(
+        {
+            "tools-auto": "fails",
+            "tools-required": "quirk",
+            "tools-named": "quirk",
+            "finish": "quirk",
+        },
+        {"tool_choice": "auto_only"},
+        outcome="bad",
+        blind=True,
+    ),
+    "bad-json-args": Found(
+        {"tools-auto": "fails", "arguments": "fails"}, outcome="bad", blind=True
+    ),
+    "length": Found({"arguments": "fails", "finish": "quirk"}, blind=True),
+    # --- how it writes ---
+    "chunk:all": Found({"cumulative": "unknown", "arguments": "quirk"}),
+    "batch:3": NOTHING,
+    "no-usage": Found({"usage": "quirk"}),
+    "usage-unasked": Found({"usage": "quirk"}),
+    "cumulative": Found({"cumulative": "quirk"}, {"cumulative": True}),
+    "reasoning-field:reasoning": Found({"reasoning": "ok"}, {"reasoning_field": "reasoning"}),
+    "reasoning-field:reasoning_details": Found(
+        {"reasoning": "ok"}, {"reasoning_field": "reasoning_details"}
+    ),
+    "finish:stop": Found({"finish": "quirk"}),
+    "finish:weird": Found({"finish": "quirk"}),
+    "no-done": Found({"ending": "quirk"}),
+    "no-finish": Found(
+        {"ending": "fails", "tools-auto": "fails"},
+        {"lenient_eof": True},
+        outcome="bad",
+        blind=True,
+    ),
+    "crlf": Found({"line-ends": "quirk"}),
+    "comments": Found({"comments": "quirk"}),
+    "whole-args": Found({"arguments": "quirk"}),
+    "object-args": Found({"arguments": "quirk"}),
+    "parallel:2+interleave": Found({"parallel": "ok", "interleaved": "quirk"}),
+    "parallel:2+index-zero": Found({"parallel": "ok", "interleaved": "ok", "order": "quirk"}),
+    "null-content": Found({"null-content": "quirk"}),
+    "no-event-lines": NOTHING,  # Chat has none
+    "garbage": Found({"order": "quirk"}),
+    "giant:1": NOTHING,
+    "half-call": Found({"ending": "fails", "tools-auto": "fails"}, outcome="bad", blind=True),
+    # --- how it sends ---
+    "plain-errors": Found({"error-shape": "quirk"}),
+    "pace:0": NOTHING,
+    "slow:1": NOTHING,
+    "json-instead": Found({"framing": "quirk"}, blind=True),
+    "sse-instead": Found({"body": "quirk", "usage": "ok"}),
+    "retry-after:1": NOTHING,
+    "error:500": GONE,
+    "error:400": GONE._replace(outcome="bad"),
+    "error:401": GONE,
+    "error-page:502": GONE,
+    "empty": GONE._replace(outcome="bad"),
+    "error-200": GONE._replace(outcome="bad"),
+    "error-first": Found({"ending": "fails"}, blind=True),
+    "error-in": Found({"ending": "fails", "tools-auto": "fails"}, outcome="bad", blind=True),
+    "cut": GONE,
+    "reset": GONE,
+    "stall": GONE,
+    "fail:1": Found({"reach": "quirk"}),
+}
+# Models that write calls as text.
+NATIVE = {"tools-auto": "quirk", "native": "quirk"}
+BASES = {
+    "kimi-k2": Found(NATIVE, blind=True),
+    "kimi-k2+leak-reasoning": Found(NATIVE, blind=True),
+    "kimi-k2+leak-both": Found(NATIVE | {"reasoning": "quirk"}, blind=True),
+    "kimi-k2+structural": Found({"call-ids": "ok", "foreign-ids": "ok"}, {"id_style": "kimi"}),
+}
+# The other dialects, where they differ from Chat.
+MESSAGES = {
+    "refuses:midturn-system": CHAT["refuses:midturn-system"],
+    "refuses:images": CHAT["refuses:images"],
+    "refuses:required": CHAT["refuses:required"],
+    "refuses:odd-ids": Found({"foreign-ids": "quirk"}, {"id_style": "anthropic64"}),
+    "ignores:max_tokens": Found({"output-limit": "quirk"}),
+    "ignores:stop": CHAT["ignores:stop"],
+    "no-event-lines": Found({"event-lines": "quirk"}),
+    "no-usage": CHAT["no-usage"],
+    "no-done": CHAT["no-done"],
+    "index-zero": Found({"order": "quirk"}),
+    "parallel:2+interleave": Found({"parallel": "ok", "interleaved": "quirk", "order": "quirk"}),
+    "object-args": CHAT["object-args"],
+    "finish:end_turn": CHAT["finish:stop"],
+    "garbage": CHAT["garbage"],
+    "plain-errors": CHAT["plain-errors"],
+}
+RESPONSES = {
+    "refuses:developer": CHAT["refuses:developer"],
+    "refuses:two-systems": CHAT["refuses:two-systems"],
+    "refuses:odd-ids": Found({"foreign-ids": "quirk"}, {"id_style": "responses64"}),
+    "refuses:effort": Found({"reasoning": "quirk"}),
+    "no-event-lines": Found({"event-lines": "quirk"}),
+    "index-zero": Found({"order": "quirk"}),
+    "finish:weird": CHAT["finish:weird"],
+    "whole-args": CHAT["whole-args"],
+    "crlf": CHAT["crlf"],
+    "sse-instead": CHAT["sse-instead"],
+}
+ROWS = [
+    *(("chat", f"plain+{name}", found) for name, found in CHAT.items()),
+    *(("chat", name, found) for name, found in BASES.items()),
+    *(("anthropic", f"plain+{name}", found) for name, found in MESSAGES.items()),
+    *(("responses", f"plain+{name}", found) for name, found in RESPONSES.items()),
+]
+
+
+@cache
+def baseline(dialect: str) -> Report:
+    return probe(BASELINE, dialect)
+
+
+def seen(report: Report) -> dict[str, tuple[Any, ...]]:
+    """Return what each check found, but for the list of models, which knows some names and not others."""
+    return {
+        row.name: (row.verdict, row.found, row.implies)
+        for row in report.checks
+        if row.name != "models"
+    }
+
+
+@pytest.mark.parametrize(
+    ("dialect", "model", "expected"), ROWS, ids=[f"{row[0]}-{row[1]}" for row in ROWS]
+)
+def test_the_probe_finds_exactly_the_quirk(dialect, model, expected):
+    timeout = 1.0 if "stall" in model else 20.0
+    report = probe(model, dialect, timeout=timeout)
+
+    usual = seen(baseline(dialect))
+    changed = {name: found[0] for name, found in seen(report).items() if found != usual[name]}
+    if expected.blind:
+        changed = {
+            name: verdict
+            for name, verdict in changed.items()
+            if verdict != "unknown" or name in expected.checks
+        }
+    assert expected.checks == changed
+    assert expected.profile == report.profile
+    assert expected.outcome == report.outcome
+
+
+def test_a_plain_model_has_one_quirk_of_its_own():
+    report = baseline("chat")
+
+    odd = {row.name: row.verdict for row in report.checks if row.verdict != "ok"}
+    assert {"unknown-model": "quirk"} == odd
+    assert {} == report.profile
+
+
+def test_every_quirk_of_the_simulator_is_in_the_table():
+    names = {
+        one.partition(":")[0]
+        for table in (CHAT, BASES, MESSAGES, RESPONSES)
+        for model in table
+        for one in model.split("+")
+    }
+    assert set() == set(QUIRKS) - names
+
+    for quirk in ("refuses", "ignores"):
+        for word in QUIRKS[quirk].words:
+            assert any(model.partition("+")[0] == f"{quirk}:{word}" for model in CHAT)
