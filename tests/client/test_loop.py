@@ -23,6 +23,7 @@ from tests.support.loops import HANDLERS, STORY, TOOLS, Played, get_weather, pla
 
 DIALECTS = ("chat", "anthropic", "responses")
 MODELS = ("sim/plain", "sim/kimi-k2", "sim/glm-4.6")
+FAMILIES = (*MODELS, "sim/qwen3-coder", "sim/deepseek-v3.1", "sim/minimax-m2")
 HISTORY = {"chat": "messages", "anthropic": "messages", "responses": "input"}
 
 
@@ -102,14 +103,14 @@ def test_transcripts_are_equal_in_all_dialects_families_and_faces(server: Played
             await loop.run_async(HANDLERS)
             found.append(told(loop.transcript.request))
 
-    for dialect, model in itertools.product(DIALECTS, MODELS):
+    for dialect, model in itertools.product(DIALECTS, FAMILIES):
         asyncio.run(wait(dialect, model))
         with SyncClient(server.url, dialect=dialect, model=model) as client:
             loop = ToolLoop(client, request)
             loop.run(HANDLERS)
             found.append(told(loop.transcript.request))
 
-    assert 18 == len(found)
+    assert 36 == len(found)
     assert all(one == found[0] for one in found)
 
 
@@ -175,15 +176,33 @@ def test_ids_are_unique_although_the_server_gives_the_same_each_time(
     ids=["turns", "calls", "tokens", "time"],
 )
 def test_s_9_a_loop_is_bounded(server: Played, bounds: Bounds, reason: str, asked: int) -> None:
-    clock = itertools.count(0, 10).__next__  # ten seconds pass between two looks
+    now = [0.0]
+
+    def slow(city: str) -> str:
+        now[0] += 10
+        return city
+
     with SyncClient(server.url, model="sim/plain") as client:
-        loop = ToolLoop(client, endless(), bounds=bounds, clock=clock)
+        loop = ToolLoop(client, endless(), bounds=bounds, clock=lambda: now[0])
         with pytest.raises(LoopStopped) as caught:
-            loop.run(HANDLERS)
+            loop.run({"get_weather": slow})
 
     assert reason == caught.value.reason
     assert asked == len(server.bodies())
     assert asked == loop.transcript.turns
+
+
+def test_s_9_time_ends_an_answer_that_goes_on(server: Played) -> None:
+    clock = itertools.count(0.0, 1.0).__next__  # a second passes with each look
+    request = ask(user("Tell me a story"))
+    with SyncClient(server.url, model="sim/plain+text:64+pace:1") as client:
+        loop = ToolLoop(client, request, bounds=Bounds(seconds=20), clock=clock)
+        with pytest.raises(LoopStopped, match="21 seconds of 20"):
+            loop.run({})
+        left = server.do(server.simulator.wait_for(lambda exchange: exchange.over))
+
+    assert left.closed_early
+    assert request == loop.transcript.request
 
 
 def test_s_9_tokens_are_bounded_although_the_server_tells_none(server: Played) -> None:

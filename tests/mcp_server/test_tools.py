@@ -181,6 +181,26 @@ def test_settings_of_a_request_reach_the_upstream() -> None:
     assert True is sent["stream"]
 
 
+def test_what_the_upstream_cannot_be_told_is_a_loss() -> None:
+    async def work(one: Talk) -> Any:
+        return await one.good("chat", model="anthropic/plain", messages=said("Hi"), seed=7)
+
+    codes = {loss["code"] for loss in run(work)["losses"]}
+
+    assert {"max_tokens_defaulted", "sampling_dropped"} <= codes
+
+
+def test_calls_at_the_same_time_do_not_mix() -> None:
+    async def work(one: Talk) -> list[Any]:
+        asked = (
+            one.good("chat", model="chat/plain+pace:2", messages=said(f"sim: say Number {n}"))
+            for n in range(8)
+        )
+        return await asyncio.gather(*asked)
+
+    assert [f"Number {n}" for n in range(8)] == [found["text"] for found in run(work)]
+
+
 def test_a_schema_for_the_answer_reaches_the_upstream() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

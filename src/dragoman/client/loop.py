@@ -13,7 +13,7 @@ ever appended, so that prefix caches stay warm.
 import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import ClassVar, Literal, Self, TypeAlias, TypedDict, Unpack
+from typing import ClassVar, Literal, NoReturn, Self, TypeAlias, TypedDict, Unpack
 
 from msgspec import Struct, structs
 
@@ -43,7 +43,7 @@ class Bounds(Struct, frozen=True, kw_only=True, gc=False):
     turns: int = 50  # answers of the model
     calls: int = 500  # calls that are handed out
     tokens: int = 5_000_000  # of all requests and answers; estimated where the server does not tell
-    seconds: float = 3600.0  # from the first request on; one request alone is under `Timeouts`
+    seconds: float = 3600.0  # from the first request on; silence is bounded by `Timeouts`
     repeats: int = 5  # the same calls with the same results, so many times in a row
     cycle: int = 4  # how many calls such a round may have
 
@@ -193,8 +193,17 @@ class ToolLoop:
             return _with_broken_call(error)
 
     def _tell(self, event: Event) -> None:
+        """Tell of an event.
+
+        Raises:
+            LoopStopped: the time is over; what has come of the answer is given up.
+        """
         if self._on_event is not None:
             self._on_event(event)
+        if self._bounds.seconds:
+            self._look_at_the_clock()
+            if self._state.seconds > self._bounds.seconds:
+                self._stop("time", self._state.seconds, self._bounds.seconds)
 
     # --- counting ----------------------------------------------------------------------------------
 
@@ -213,14 +222,17 @@ class ToolLoop:
         )
         for reason, used, most in spent:
             if most and used >= most:
-                unit = "seconds" if reason == "time" else reason
-                raise LoopStopped(reason, f"the loop used {used:g} {unit} of {most:g}")
+                self._stop(reason, used, most)
         if bounds.repeats:
             turns = state.request.turns
             loop = find_loop(turns, repeats=bounds.repeats, longest=bounds.cycle)
             if loop is not None:
                 raise LoopStopped("repeats", f"{loop.says}, with the same results")
         return state.request
+
+    def _stop(self, reason: Reason, used: float, most: float) -> NoReturn:
+        unit = "seconds" if reason == "time" else reason
+        raise LoopStopped(reason, f"the loop used {used:g} {unit} of {most:g}")
 
     def _hand_out(self, step: Step) -> Step:
         """Return a step whose calls may be run.

@@ -127,11 +127,24 @@ class ToldUsage(Struct, frozen=True, kw_only=True):
     reasoning: int
 
 
+class ToldSource(Struct, frozen=True, kw_only=True):
+    """A source that the text cites."""
+
+    url: str
+    title: str
+    cited_text: str
+
+
 class ChatOutput(Struct, frozen=True, kw_only=True):
     text: str
     reasoning: str
     refusal: str
     tool_calls: list[ToldCall]
+    sources: list[ToldSource]
+    other: Annotated[
+        list[Any],
+        Meta(description="Blocks of the vendor's own, as it wrote them: tools that it ran itself."),
+    ]
     finish: Annotated[FinishReason | None, Meta(description="Null: it has no proper end.")]
     model: Annotated[str, Meta(description="As the upstream calls it.")]
     usage: ToldUsage | None

@@ -1,13 +1,14 @@
 """The library's values in the shapes that tools give back."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Struct
 
 from dragoman.client.errors import ClientError
 from dragoman.errors import DragomanError
 from dragoman.ids import ClientIds
-from dragoman.mcp_server.forms import ChatOutput, Failure, ToldCall, ToldLoss, ToldUsage
+from dragoman.mcp_server.forms import ChatOutput, Failure, ToldCall, ToldLoss, ToldSource, ToldUsage
 from dragoman.turn.events import (
     ArgsDelta,
     BlockKind,
@@ -20,6 +21,8 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.fold import Answer
 from dragoman.turn.loss import CODES, Loss
+
+_VENDORS: Final = frozenset({BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, BlockKind.OPAQUE})
 
 
 class Piece(Struct, frozen=True, omit_defaults=True):
@@ -62,12 +65,18 @@ def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
         )
         for one in answer.calls
     ]
-    refusals = (block.text for block in answer.blocks if block.kind is BlockKind.REFUSAL)
+    blocks = answer.blocks
     return ChatOutput(
         text=answer.text,
         reasoning=answer.reasoning,
-        refusal="".join(refusals),
+        refusal="".join(block.text for block in blocks if block.kind is BlockKind.REFUSAL),
         tool_calls=calls,
+        sources=[
+            ToldSource(url=one.url, title=one.title, cited_text=one.cited_text)
+            for block in blocks
+            for one in block.citations
+        ],
+        other=[block.raw for block in blocks if block.kind in _VENDORS],
         finish=None if answer.finish is None else answer.finish.reason,
         model=answer.start.model,
         usage=None if answer.usage is None else _usage(answer.usage),
