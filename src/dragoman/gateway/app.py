@@ -54,17 +54,17 @@ class Gateway:
         self._calls: set[Call] = set()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._hurried = asyncio.Event()
 
     # --- the life of the server ------------------------------------------------------------------
 
     async def drain(self, seconds: float) -> int:
         """Let the requests under way end, new ones are refused; return how many did not end in time."""
         self.draining = True
-        try:
-            async with asyncio.timeout(seconds):
-                await self._idle.wait()
-        except TimeoutError:
-            pass
+        waits = [asyncio.create_task(one.wait()) for one in (self._idle, self._hurried)]
+        _, left = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for one in left:
+            one.cancel()
         late = [call for call in self._calls if call.job is not None]
         fault = Fault(FaultKind.OVERLOADED, "the gateway is shutting down", code=SHUTTING_DOWN)
         for call in late:
@@ -74,7 +74,7 @@ class Gateway:
 
     def hurry(self) -> None:
         """Do not wait for requests that are under way any longer."""
-        self._idle.set()
+        self._hurried.set()
 
     async def gone(self) -> None:
         """Wait until every request has been answered."""

@@ -185,10 +185,15 @@ class Service:
         bound = bind(server.host, server.port, share=True)
         port = bound.getsockname()[1]
         self._settings = structs.replace(self._settings, server=structs.replace(server, port=port))
-        return Workers(server.workers, lambda: self._work(seal_key)).run(bound)
+        Plan(
+            self._settings, seal_key=seal_key, keyring=Keyring(server.keys)
+        )  # say once what is wrong
+        return Workers(server.workers, lambda first: self._work(seal_key, first=first)).run(bound)
 
-    def _work(self, seal_key: bytes) -> int:
+    def _work(self, seal_key: bytes, *, first: bool) -> int:
         server = self._settings.server
+        if not first:
+            self._announce = str
         return _run(self._main(bind(server.host, server.port, share=True), seal_key))
 
     async def _main(self, bound: socket.socket, seal_key: bytes) -> int:
@@ -259,10 +264,15 @@ def _run(main: Coroutine[None, None, int]) -> int:
         return runner.run(main)
 
 
+_PASSED_ON: Final = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
+)
+
+
 class Workers:
     """Several processes on one port, each with its own event loop; this one only looks after them."""
 
-    def __init__(self, count: int, work: Callable[[], int]) -> None:
+    def __init__(self, count: int, work: Callable[[bool], int]) -> None:
         self._count = count
         self._work = work
         self._children: set[int] = set()
@@ -271,10 +281,10 @@ class Workers:
     def run(self, bound: socket.socket) -> int:
         """Keep them running until told to stop; `bound` holds the port meanwhile."""
         with bound:
-            for _ in range(self._count):
-                self._children.add(self._fork())
-            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, self._pass_on)
+            for name in _PASSED_ON:
+                signal.signal(name, self._pass_on)
+            for number in range(self._count):
+                self._fork(first=number == 0)
             restarts = 0
             worst = 0
             while self._children:
@@ -292,7 +302,7 @@ class Workers:
                 sys.stderr.write(
                     f"dragoman: worker {child} ended with {code}; another takes its place\n"
                 )
-                self._children.add(self._fork())
+                self._fork()
         return worst
 
     def _pass_on(self, number: int, frame: object = None) -> None:
@@ -301,15 +311,20 @@ class Workers:
         for child in self._children:
             os.kill(child, number)
 
-    def _fork(self) -> int:
+    def _fork(self, *, first: bool = False) -> None:
+        # A signal that comes now waits until it is known whose it is.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         child = os.fork()
         if child:
-            return child
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
+            self._children.add(child)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+            return
+        for name in _PASSED_ON:
+            signal.signal(name, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
         code = 1
         try:
-            code = self._work()
+            code = self._work(first)
         except DragomanError as error:
             sys.stderr.write(f"dragoman: {error}\n")
             code = error.exit_code

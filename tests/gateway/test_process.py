@@ -1,0 +1,413 @@
+"""The gateway as a process: signals, reloads, several workers, and what it says when it cannot serve."""
+
+import asyncio
+import json
+import socket
+import ssl
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx2
+import pytest
+
+from dragoman.check import check
+from dragoman.simulator.server import Simulator
+from tests.support.gateway import DIALECTS, PATHS
+from tests.support.raw_http import RawClient
+from tests.support.serving import Served, command, environment, serving, simulating
+from tests.support.simulator import question
+from tests.support.waiting import until
+
+SHORT = "sim: say It rains, and it rains."
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Simulator:
+    with simulating() as found:
+        yield found
+
+
+def config(folder: Path, simulator: Simulator, **server: Any) -> Path:
+    """Write settings with the simulator as the only upstream."""
+    lines = ["[server]", *(f"{name} = {json.dumps(value)}" for name, value in server.items())]
+    lines += ["[upstreams.sim]", f'base_url = "{simulator.url}/v1"', "retries = 0"]
+    path = folder / "dragoman.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def ask(served: Served, dialect: str, model: str = "plain", **more: Any) -> httpx2.Response:
+    body = question(dialect, model, SHORT, **more)
+    return httpx2.post(f"{served.url}{PATHS[dialect]}", json=body, timeout=30)
+
+
+# --- ends ---------------------------------------------------------------------------------------------
+
+
+async def fifty(served: Served, simulator: Simulator) -> tuple[list[bytes], dict[str, Any], int]:
+    """Begin fifty streams, tell the gateway to stop, try some more, and see what becomes of all."""
+    before = len(simulator.exchanges)
+    url = served.url
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+
+        async def stream(number: int) -> bytes:
+            dialect = DIALECTS[number % 3]
+            body = question(dialect, "plain+pace:60+chunk:4", f"{SHORT} {number}")
+            async with http.post(url + PATHS[dialect], json=body) as response:
+                assert 200 == response.status
+                return await response.read()
+
+        streams = [asyncio.create_task(stream(number)) for number in range(50)]
+        async with asyncio.timeout(20):
+            await asyncio.to_thread(until, lambda: begun(simulator, before) == 50)
+        served.tell("SIGTERM")
+        await asyncio.to_thread(until, lambda: served.notices("draining"))
+        refused = {}
+        for dialect in DIALECTS:
+            async with http.post(url + PATHS[dialect], json=question(dialect, "plain")) as late:
+                refused[dialect] = (
+                    late.status,
+                    {name.lower(): one for name, one in late.headers.items()},
+                    await late.json(),
+                )
+        async with http.get(url + "/ready") as ready, http.get(url + "/health") as health:
+            states = (ready.status, health.status)
+        assert (503, 200) == states
+        assert not any(one.done() for one in streams)
+        return await asyncio.gather(*streams), refused, len(simulator.exchanges) - before
+
+
+def begun(simulator: Simulator, before: int) -> int:
+    return sum(one.written > 0 for one in list(simulator.exchanges)[before:])
+
+
+def test_sigterm_lets_fifty_streams_end_and_refuses_new_ones(tmp_path, simulator) -> None:
+    config(tmp_path, simulator)
+    with serving(tmp_path) as served:
+        streams, refused, asked = asyncio.run(fifty(served, simulator))
+        code = served.end()
+
+    assert 0 == code
+    assert 50 == asked
+    for number, stream in enumerate(streams):
+        verdict = check(DIALECTS[number % 3], stream)
+        assert (True, "finish") == (verdict.legal, verdict.ended)
+    for dialect, (status, headers, body) in refused.items():
+        assert 503 == status, dialect
+        assert "1" == headers["retry-after"]
+        assert "shutting down" in body["error"]["message"]
+    assert "overloaded_error" == refused["anthropic"][2]["error"]["type"]
+    assert "server_is_overloaded" == refused["chat"][2]["error"]["code"]
+    assert "Traceback" not in served.text
+    assert [True] == [one["all_streams_ended"] for one in served.notices("stopped")]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_streams_that_outlast_the_grace_time_are_told(tmp_path, simulator, dialect: str) -> None:
+    config(tmp_path, simulator, drain_seconds=0.3)
+    body = question(dialect, "plain+stall", SHORT)
+    with serving(tmp_path) as served:
+        with RawClient(served.url, PATHS[dialect], body) as client:
+            client.head()
+            served.tell("SIGTERM")
+            stream = client.whole()
+        code = served.end()
+
+    verdict = check(dialect, bytes(stream))
+    assert 0 == code
+    assert (True, "failure") == (verdict.legal, verdict.ended)
+    assert b"the gateway is shutting down" in stream
+    assert b"sim: the gateway" not in stream
+
+
+def test_second_signal_ends_it_at_once_with_last_words(tmp_path, simulator) -> None:
+    config(tmp_path, simulator, drain_seconds=60)
+    with serving(tmp_path) as served:
+        with RawClient(
+            served.url, PATHS["anthropic"], question("anthropic", "plain+stall", SHORT)
+        ) as client:
+            client.head()
+            served.tell("SIGTERM")
+            until(lambda: served.notices("draining"))
+            began = time.monotonic()
+            served.tell("SIGTERM")
+            stream = client.whole()
+        code = served.end()
+
+    assert 0 == code
+    assert time.monotonic() - began < 5
+    assert b"the gateway is shutting down" in stream
+
+
+def test_connection_without_a_request_does_not_hold_up_the_end(tmp_path, simulator) -> None:
+    config(tmp_path, simulator)
+    with serving(tmp_path) as served:
+        place = served.url.removeprefix("http://").split(":")
+        with socket.create_connection((place[0], int(place[1]))) as silent:
+            silent.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\n")
+            began = time.monotonic()
+            served.tell("SIGINT")
+            code = served.end()
+
+    assert 0 == code
+    assert time.monotonic() - began < 5
+
+
+# --- reloads ------------------------------------------------------------------------------------------
+
+
+def test_sighup_changes_settings_without_dropping_a_stream(tmp_path, simulator) -> None:
+    path = config(tmp_path, simulator)
+    body = question("chat", "plain+pace:60+chunk:2", SHORT)
+    with serving(tmp_path) as served, RawClient(served.url, PATHS["chat"], body) as client:
+        client.head()
+        path.write_text(path.read_text() + '[aliases]\nfresh = "sim/plain-fresh"\n')
+        served.tell("SIGHUP")
+        until(lambda: served.notices("reloaded"))
+        fresh = ask(served, "chat", "fresh", stream=False)
+        stream = client.whole()
+
+    assert "plain-fresh" == fresh.headers["x-upstream-model"]
+    assert "finish" == check("chat", bytes(stream)).ended
+
+
+def test_sighup_with_a_broken_file_keeps_the_old_one_and_says_why(tmp_path, simulator) -> None:
+    path = config(tmp_path, simulator)
+    good = path.read_text()
+    with serving(tmp_path) as served:
+        assert served.url
+        for wrong, why in {
+            good + "[servre]\nport = 1\n": "servre",
+            "this is no TOML": "TOML",
+            "": "no upstream is left",
+        }.items():
+            path.write_text(wrong)
+            count = len(served.notices("not reloaded"))
+            served.tell("SIGHUP")
+            until(lambda seen=count: len(served.notices("not reloaded")) > seen)
+            said = served.notices("not reloaded")[-1]
+
+            assert why in said["why"]
+            assert 200 == ask(served, "chat", stream=False).status_code
+        assert served.process.poll() is None
+
+
+def test_sighup_without_an_upstream_keeps_the_simulator(tmp_path) -> None:
+    (tmp_path / "dragoman.toml").write_text("[server]\ndrain_seconds = 1\n")
+    with serving(tmp_path) as served:
+        before = ask(served, "anthropic", "claude-x", stream=False)
+        served.tell("SIGHUP")
+        until(lambda: served.notices("reloaded"))
+        after = ask(served, "anthropic", "claude-x", stream=False)
+
+    assert (200, 200) == (before.status_code, after.status_code)
+
+
+# --- several processes --------------------------------------------------------------------------------
+
+
+def test_workers_share_the_port_and_drain(tmp_path, simulator) -> None:
+    config(tmp_path, simulator)
+    with serving(tmp_path, "--workers", "2") as served:
+        until(lambda: len(served.notices("started")) == 2)
+        answers = [ask(served, dialect, stream=False).status_code for dialect in DIALECTS]
+        streams, _, _ = asyncio.run(fifty(served, simulator))
+        code = served.end()
+
+    assert [200, 200, 200] == answers
+    assert 0 == code
+    assert {"finish"} == {
+        check(DIALECTS[number % 3], stream).ended for number, stream in enumerate(streams)
+    }
+    assert 2 == len({one["process"] for one in served.notices("stopped")})
+    assert 1 == sum("serving on" in line for line in served.said)
+
+
+# --- what it says when it cannot serve ----------------------------------------------------------------
+
+
+def failed(folder: Path, *options: str, **more: str) -> str:
+    """Return the line that it said before it gave up."""
+    done = subprocess.run(
+        command(*options),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment(folder, more),
+        timeout=20,
+        check=False,
+    )
+    lines = done.stderr.splitlines()
+    assert (2, "") == (done.returncode, done.stdout)
+    assert 1 == len(lines), lines
+    assert lines[0].startswith("dragoman: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_port_in_use_is_one_clear_line(tmp_path, workers: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+
+        said = failed(tmp_path, "--port", port, "--workers", workers)
+
+    assert port in said
+    assert "in use" in said
+    assert "--port" in said
+
+
+def test_unknown_key_is_one_clear_line_with_its_path(tmp_path, simulator) -> None:
+    path = config(tmp_path, simulator)
+    path.write_text(path.read_text() + 'tmeouts = "x"\n')
+
+    said = failed(tmp_path)
+
+    assert "dragoman.toml" in said
+    assert "upstreams.sim.tmeouts" in said
+    assert "timeouts" in said
+
+
+def test_missing_variable_is_one_clear_line(tmp_path, simulator) -> None:
+    said = failed(
+        tmp_path, "--upstream", simulator.url, "--upstream-key-env", "NO_SUCH_KEY", "--port", "0"
+    )
+
+    assert "NO_SUCH_KEY" in said
+
+
+def test_public_address_without_keys_is_one_clear_line(tmp_path) -> None:
+    said = failed(tmp_path, "--host", "0.0.0.0", "--port", "0")
+
+    assert "keys" in said
+    assert "insecure" in said
+
+
+def test_missing_file_and_bad_certificates_are_one_clear_line(tmp_path, simulator) -> None:
+    missing = failed(tmp_path, "--config", "nowhere.toml")
+    path = config(tmp_path, simulator)
+    (tmp_path / "ca.pem").write_text("no certificate")
+    text = path.read_text().replace("http://", "https://")
+    path.write_text(text + '[upstreams.sim.tls]\nca = "ca.pem"\n')
+    wrong = failed(tmp_path, "--port", "0")
+    several = failed(tmp_path, "--port", "0", "--workers", "2")
+
+    assert "nowhere.toml" in missing
+    assert "sim" in wrong
+    assert "certificate" in wrong
+    assert wrong == several
+
+
+# --- upstreams that cannot be reached ------------------------------------------------------------------
+
+
+def test_refused_upstream_is_told_and_logged(tmp_path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "dragoman.toml").write_text(
+        f'[upstreams.sim]\nbase_url = "http://127.0.0.1:{port}/v1"\nretries = 0\n'
+    )
+    with serving(tmp_path) as served:
+        answers = {dialect: ask(served, dialect) for dialect in DIALECTS}
+        lines = until(lambda: len(found := served.notices("request")) == 3 and found)
+
+    for got in answers.values():
+        assert 502 == got.status_code
+        message = got.json()["error"]["message"]
+        assert f"sim: cannot connect to 127.0.0.1:{port}: Connection refused" == message
+    assert {"upstream_unreachable"} == {one["error_code"] for one in lines}
+    assert "Traceback" not in served.text
+
+
+def test_failure_of_tls_is_told_and_logged(tmp_path) -> None:
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-keyout",
+    ]
+    subprocess.run([*made, key, "-out", cert], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+
+    async def run() -> tuple[httpx2.Response, list[dict[str, Any]]]:
+        server = await asyncio.start_server(
+            lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=context
+        )
+        port = server.sockets[0].getsockname()[1]
+        (tmp_path / "dragoman.toml").write_text(
+            f'[upstreams.sim]\nbase_url = "https://127.0.0.1:{port}/v1"\n'
+        )
+        with serving(tmp_path) as served:
+            got = await asyncio.to_thread(ask, served, "anthropic")
+            lines = await asyncio.to_thread(until, lambda: served.notices("request"))
+            text = served.text
+        server.close()
+        assert "Traceback" not in text
+        return got, lines
+
+    got, lines = asyncio.run(run())
+
+    assert 502 == got.status_code
+    message = got.json()["error"]["message"]
+    assert message.startswith("sim: TLS to 127.0.0.1:")
+    assert "self-signed" in message or "self signed" in message
+    assert "see `tls` of the upstream" in message
+    assert "upstream_tls" == lines[0]["error_code"]
+    assert 0 == lines[0]["retries"]  # no attempt will change it
+
+
+# --- slow readers -------------------------------------------------------------------------------------
+
+
+def resident(process: int) -> int:
+    """Return how much memory a process holds, in bytes."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_slow_reader_meets_backpressure_not_memory(tmp_path, simulator, dialect: str) -> None:
+    config(tmp_path, simulator)
+    # KB of text, more on the wire; a Responses stream repeats all of it at its end.
+    size = 30 * 1024 if dialect != "responses" else 15 * 1024
+    limit = {"max_tokens": 10**9} if dialect == "anthropic" else {}
+    body = question(dialect, f"plain-{dialect}+text:{size}+chunk:16000", **limit)
+    with serving(tmp_path) as served:
+        ask(served, dialect)
+        before = resident(served.process.pid)
+        with RawClient(served.url, PATHS[dialect], body, buffer=65536) as client:
+            client.head()
+            exchange = simulator.exchanges[-1]
+            stands_still(exchange)
+            waits, during = not exchange.over, resident(served.process.pid)
+            stream = client.whole()
+        after = resident(served.process.pid)
+
+    assert waits  # the upstream could not send all of it
+    assert during - before < 24 * 1024 * 1024
+    assert dialect == "responses" or after - before < 32 * 1024 * 1024
+    assert len(stream) > size * 1024
+    assert "finish" == check(dialect, bytes(stream)).ended
+
+
+def stands_still(exchange: Any) -> None:
+    """Wait until an answer has not gone on for a while."""
+    seen, since = -1, time.monotonic()
+
+    def still() -> bool:
+        nonlocal seen, since
+        if exchange.written != seen:
+            seen, since = exchange.written, time.monotonic()
+        return seen > 0 and time.monotonic() - since > 0.7
+
+    until(still, 20)

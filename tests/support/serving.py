@@ -1,0 +1,111 @@
+"""`dragoman serve` as a process of its own, over a simulator that runs here."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dragoman.simulator.server import Simulator
+from tests.support.waiting import until
+
+_QUIET = {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def command(*options: str) -> list[str]:
+    return [sys.executable, "-m", "dragoman.cli.main", "serve", *options]
+
+
+def environment(folder: Path, more: Mapping[str, str] = {}) -> dict[str, str]:
+    """Return an environment in which nobody's own settings are found."""
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return {**kept, **_QUIET, "HOME": str(folder), **more}
+
+
+class Served:
+    """A running gateway: where it is, and what it has said."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []  # of standard error
+        self.said: list[str] = []  # on standard output
+        self._readers = [
+            threading.Thread(target=self._read, args=(stream, lines), daemon=True)
+            for stream, lines in ((process.stderr, self.lines), (process.stdout, self.said))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @staticmethod
+    def _read(stream: Any, lines: list[str]) -> None:
+        lines.extend(iter(stream.readline, ""))
+
+    @property
+    def url(self) -> str:
+        return until(
+            lambda: next((one.split()[3].rstrip(",") for one in self.said if "://" in one), "")
+        )
+
+    @property
+    def text(self) -> str:
+        return "".join(self.lines)
+
+    def notices(self, event: str) -> list[dict[str, Any]]:
+        """Return what the log has under a name, so far."""
+        found = [json.loads(line) for line in list(self.lines) if line.startswith("{")]
+        return [one for one in found if one["event"] == event]
+
+    def tell(self, name: str) -> None:
+        self.process.send_signal(signal.Signals[name])
+
+    def end(self, seconds: float = 20.0) -> int:
+        """Wait for its end and return its exit code; all that it said is there then."""
+        code = self.process.wait(seconds)
+        for reader in self._readers:
+            reader.join(5)
+        return code
+
+
+@contextmanager
+def serving(folder: Path, *options: str, **more: str) -> Iterator[Served]:
+    """Run the gateway in a folder; `more` goes into its environment."""
+    process = subprocess.Popen(
+        command("--port", "0", *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment(folder, more),
+    )
+    served = Served(process)
+    try:
+        yield served
+    finally:
+        if process.poll() is None:
+            process.kill()
+        served.end()
+        for stream in (process.stdout, process.stderr):
+            stream.close()
+
+
+@contextmanager
+def simulating() -> Iterator[Simulator]:
+    """Run a simulator in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    simulator = Simulator(port=0)
+    asyncio.run_coroutine_threadsafe(simulator.start(), loop).result(20)
+    try:
+        yield simulator
+    finally:
+        asyncio.run_coroutine_threadsafe(simulator.close(), loop).result(20)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(20)
+        loop.close()
