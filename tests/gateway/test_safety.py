@@ -1,0 +1,145 @@
+"""What must never happen: pages that ask, secrets or content in the log, bytes that break the server."""
+
+import json
+import socket
+
+import pytest
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Key, Secret, Server, Settings
+from tests.support.asking import get, post
+from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.simulator import WEATHER, question
+from tests.support.waiting import logged, until
+
+CLIENT_KEY = "client-key-0123456789"
+UPSTREAM_KEY = "upstream-key-9876543210"
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Stand:
+    def make(url: str) -> Settings:
+        server = Server(port=0, keys=(Key(key=Secret("env:CLIENT", CLIENT_KEY), name="one"),))
+        plain = settings_for(url, server=server)
+        upstreams = {
+            name: structs.replace(one, key=Secret("env:UP", UPSTREAM_KEY))
+            for name, one in plain.upstreams.items()
+        }
+        return structs.replace(plain, upstreams=upstreams)
+
+    with stand(make) as found:
+        yield found
+
+
+OURS = {"x-api-key": CLIENT_KEY}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        ({"host": "evil.example"}, "allowed_hosts"),
+        ({"host": "127.0.0.1.evil.example:8484"}, "allowed_hosts"),
+        ({"origin": "https://evil.example"}, "allowed_origins"),
+        ({"origin": "null"}, "allowed_origins"),
+        ({"sec-fetch-site": "cross-site"}, "other sites"),
+    ],
+)
+def test_pages_are_refused_in_the_dialect_of_their_path(gateway, dialect, headers, says) -> None:
+    before = len(gateway.simulator.exchanges)
+
+    got = post(gateway, dialect, headers={**OURS, **headers})
+    error = got.json()["error"]
+
+    assert (403, "permission_error") == (got.status_code, error["type"])
+    assert says in error["message"]
+    assert before == len(gateway.simulator.exchanges)
+    assert "access-control-allow-origin" not in got.headers
+
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:9"])
+def test_this_machine_is_known_by_its_names(gateway, host: str) -> None:
+    assert 200 == post(gateway, "chat", headers={**OURS, "host": host}).status_code
+
+
+def test_log_has_neither_secrets_nor_content(gateway) -> None:
+    said = "the prompt nobody may read"
+    for dialect in DIALECTS:
+        for model in ("chat/plain", "chat/kimi-k2", "chat/plain+error:401", "anthropic/plain+cut"):
+            body = question(dialect, model, said, tools=[WEATHER])
+            got = post(gateway, dialect, body, headers=OURS)
+            logged(gateway, got.headers["request-id"])
+    wrong = post(gateway, "chat", headers={"x-api-key": "sk-wrong-1234567890"})
+    logged(gateway, wrong.headers["request-id"])
+    log = gateway.log.getvalue()
+
+    for secret in (CLIENT_KEY, UPSTREAM_KEY, "sk-wrong", said, "Paris", "What is the weather"):
+        assert secret not in log
+    assert {"one"} == {json.loads(line).get("key", "one") for line in log.splitlines()}
+
+
+def test_side_calls_of_agents_are_answered_here(gateway) -> None:
+    before = len(gateway.simulator.exchanges)
+    answers = [
+        post(gateway, "chat", {"events": []}, path=path, headers=OURS)
+        for path in ("/api/event_logging/batch", "/api/claude_code/metrics", "/v1/traces")
+    ]
+
+    assert [(200, {})] * 3 == [(one.status_code, one.json()) for one in answers]
+    assert before == len(gateway.simulator.exchanges)
+
+
+def test_probes_need_no_key(gateway) -> None:
+    statuses = [get(gateway, path).status_code for path in ("/", "/health", "/ready")]
+
+    assert [200, 200, 200] == statuses
+    assert 401 == get(gateway, "/v1/models").status_code
+    assert (
+        b"" == raw(gateway, b"HEAD / HTTP/1.1\r\nhost: localhost\r\n\r\n").partition(b"\r\n\r\n")[2]
+    )
+
+
+def raw(gateway: Stand, sent: bytes) -> bytes:
+    """Return the first that comes back."""
+    host, port = gateway.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(sent)
+        return client.recv(65536)
+
+
+def test_client_that_waits_for_leave_to_send_gets_it(gateway) -> None:
+    body = json.dumps(question("chat", "chat/plain", stream=False)).encode()
+    head = (
+        f"POST {PATHS['chat']} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {CLIENT_KEY}\r\n"
+        f"expect: 100-continue\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    host, port = gateway.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        client.sendall(head.encode())
+        leave = client.recv(65536)
+        client.sendall(body)
+        answer = client.recv(65536)
+
+    assert b"HTTP/1.1 100 Continue\r\n\r\n" == leave
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"garbage\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-api-key: sk-hidden-123456\r\nbad\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"GET / HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * 100_000 + b"\r\n\r\n",
+    ],
+    ids=["garbage", "header", "length", "long"],
+)
+def test_broken_http_is_refused_without_noise(gateway, capfd, sent: bytes) -> None:
+    answer = raw(gateway, sent)
+
+    assert b" 400 " in answer.partition(b"\r\n")[0]
+    assert b"sk-hidden" not in answer
+    assert ("", "") == capfd.readouterr()
+    assert "sk-hidden" not in gateway.log.getvalue()
+    assert "Traceback" not in gateway.log.getvalue()
+    until(lambda: get(gateway, "/health").status_code == 200)
