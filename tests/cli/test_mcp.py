@@ -12,6 +12,8 @@ from msgspec import structs
 
 from dragoman.cli.routed import RoutedUpstreams
 from dragoman.errors import ConfigError
+from dragoman.gateway.config.loading import from_flags
+from dragoman.gateway.config.overlays import Flags
 from dragoman.gateway.config.settings import Match, Route, Secret, Settings, Upstream
 from dragoman.mcp_server.serving import serve_http
 
@@ -116,6 +118,14 @@ def test_one_client_serves_all_models_of_a_route() -> None:
 
     assert first.client is second.client
     assert ("a", "b") == (first.model, second.model)
+
+
+@pytest.mark.parametrize("asked", ["", "claude-opus", "other/name"])
+def test_a_model_that_is_set_answers_for_all_names(asked: str, tmp_path: Path) -> None:
+    flags = Flags(upstream="http://127.0.0.1:9/v1", model="moonshotai/kimi-k2")
+    settings = from_flags(flags, environ={}, cwd=tmp_path)
+
+    assert "moonshotai/kimi-k2" == RoutedUpstreams(settings).way(asked).model
 
 
 def test_a_model_must_be_named_where_none_is_set() -> None:

@@ -121,8 +121,12 @@ async def _serve_over(upstreams: "RoutedUpstreams", port: int | None) -> None:
     else:
         # The server takes signals while it serves, and raises them again when it has stopped.
         for one in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(one, lambda *_: None)
+            signal.signal(one, _stop)
         await serve_http(upstreams, port, _announce)
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise SystemExit(0)
 
 
 def _announce(url: str) -> None:

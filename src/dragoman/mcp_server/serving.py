@@ -56,12 +56,24 @@ async def serve_http(upstreams: Upstreams, port: int, announce: Callable[[str], 
         server_header=False,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
     )
-    announce(f"http://{HOST}:{port}{PATH}")
+    server = _Announced(config, lambda: announce(f"http://{HOST}:{port}{PATH}"))
     try:
-        await uvicorn.Server(config).serve(sockets=[listening])
+        await server.serve(sockets=[listening])
     finally:
         listening.close()
         await upstreams.close()
+
+
+class _Announced(uvicorn.Server):
+    """A server that says when it serves, and takes signals by then."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._announce()
 
 
 def _listen(port: int) -> socket.socket:
