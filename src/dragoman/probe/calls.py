@@ -1,14 +1,13 @@
 """The calls of an answer, whether they came as calls or as text; and whose text."""
 
 import re
-from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Raw, Struct
 
 from dragoman.probe.heard import Heard
 from dragoman.probe.question import Question
-from dragoman.toolcalls.detection import known_family
+from dragoman.toolcalls.detection import STANDARD, known_family
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, parse
 from dragoman.turn.fold import Answer
@@ -82,15 +81,15 @@ def leaked(heard: Heard, question: Question, model: str) -> Leak | None:
 def _family(
     text: str, place: Place, tools: list[Tool], known: str | None
 ) -> tuple[str, Parsed] | None:
-    """Return the family that understands most of a text: the model's own if it does, else the best."""
-    if known in FORMATS and (own := parse(text, format=known, tools=tools, channel=place)).calls:
-        return known, own
-    if not parse(text, format=AUTO, tools=tools, channel=place).calls and known is not None:
-        return None
-    return _best((key, parse(text, format=key, tools=tools, channel=place)) for key in FORMATS)
-
-
-def _best(parsed: Iterable[tuple[str, Parsed]]) -> tuple[str, Parsed] | None:
+    """Return the family that understands most of a text; if several do as well, the model's own."""
+    keys = sorted(FORMATS, key=lambda key: key != known)
+    if known is not None and not any(
+        parse(text, format=key, tools=tools, channel=place).calls
+        for key in (AUTO.key, known)
+        if key != STANDARD
+    ):
+        return None  # it is known what to look for, and it is not there
+    parsed = ((key, parse(text, format=key, tools=tools, channel=place)) for key in keys)
     found = [(key, one) for key, one in parsed if one.calls]
     return min(found, key=lambda pair: _left(pair[1]), default=None)
 

@@ -133,7 +133,7 @@ def _named(text: str, upstream: str, profile: str) -> str | None:
         if lines[at].lstrip().startswith("["):
             break
         if re.match(r"\s*profile\s*=", lines[at]):
-            comment = re.search(r"\s#[^\"']*$", lines[at])
+            comment = re.search(r"\s+#[^\"']*$", lines[at])
             kept = comment[0].rstrip("\n") if comment else ""
             return "".join([*lines[:at], line.rstrip("\n") + kept + "\n", *lines[at + 1 :]])
     if not lines[start].endswith("\n"):

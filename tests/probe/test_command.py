@@ -1,0 +1,211 @@
+"""`dragoman probe` as people use it."""
+
+import json
+import tomllib
+
+import pytest
+from click.testing import CliRunner
+
+from dragoman.cli.main import main
+from dragoman.gateway.config.loading import load
+from tests.support.gateway import Stand, stand
+
+TEXT = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 100}
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Stand:
+    with stand() as found:
+        yield found.simulator
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(main, ["probe", *arguments])
+
+
+def test_it_prints_a_table_without_colours_where_there_is_no_terminal(simulator):
+    result = run(f"{simulator.url}/v1", "--model", "sim/plain", "--only", "stop,images", "--yes")
+
+    assert 0 == result.exit_code, result.output
+    assert "\x1b" not in result.output
+    assert "stop     ok" in result.stdout
+    assert "3 ok" in result.stdout
+    assert result.stderr.startswith("dragoman: about ")
+
+
+def test_json_holds_all_that_was_found(simulator):
+    model = "sim/plain+refuses:images"
+    result = run(f"{simulator.url}/v1", "--model", model, "--only", "images", "--yes", "--json")
+
+    found = json.loads(result.stdout)
+    assert ("good", model, "chat") == (found["outcome"], found["model"], found["dialect"])
+    assert {"images": "none", "tool_images": "placeholder"} == found["profile"]
+    assert ["reach", "images"] == [one["name"] for one in found["checks"]]
+
+
+def test_nothing_is_asked_before_somebody_says_yes(simulator):
+    before = len(simulator.exchanges)
+
+    result = run(f"{simulator.url}/v1", "--model", "sim/plain")
+
+    assert 2 == result.exit_code
+    assert "dragoman: nobody can say yes here; --yes says it at once\n" in result.stderr
+    assert before == len(simulator.exchanges)
+
+
+def test_without_a_file_the_simulator_is_asked():
+    result = run("--yes", "--only", "models,tools-auto")
+
+    assert 0 == result.exit_code, result.output
+    assert "the built-in simulator" in result.stderr
+
+
+def test_without_a_model_the_first_of_the_list_is_asked(simulator):
+    result = run(f"{simulator.url}/v1", "--only", "models", "--yes", "--json")
+
+    assert "sim/plain" == json.loads(result.stdout)["model"]
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [
+        ("sim/plain+refuses:images", 0),
+        ("sim/plain+refuses:tools", 1),
+        ("sim/plain+error-200", 1),
+        ("sim/plain+error:401", 3),
+    ],
+)
+def test_the_exit_code_says_how_bad_it_is(simulator, model, code):
+    result = run(f"{simulator.url}/v1", "--model", model, "--only", "images,tools-auto", "-y")
+
+    assert code == result.exit_code, result.output
+
+
+def test_nobody_there_is_exit_3():
+    result = run("http://127.0.0.1:9/v1", "--yes", "--json")
+
+    assert 3 == result.exit_code
+    found = json.loads(result.stdout)
+    assert "unreachable" == found["outcome"]
+    assert "cannot connect to 127.0.0.1:9: Connection refused" == found["checks"][0]["found"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nobody",), "there is no upstream `nobody`"),
+        (("http://h/v1/chat/completions",), "URL: `/chat/completions` is put behind it"),
+        (("http://h/v1", "--key-env", "NOT_SET_AT_ALL"), "the key `env:NOT_SET_AT_ALL` is not set"),
+        (("http://h/v1", "--header", "no colon"), "--header is written 'NAME: VALUE'"),
+        (("http://h/v1", "--only", "tool"), "no check `tool`"),
+        (("--write", "http://h/v1"), "--write took the URL for a name"),
+        (("http://h/v1", "--json", "--write", "-"), "both want standard output"),
+    ],
+)
+def test_wrong_usage_is_told_and_exit_2(arguments, says):
+    result = run(*arguments, "--yes")
+
+    assert 2 == result.exit_code
+    assert says in result.stderr
+
+
+def test_credentials_go_to_the_upstream_and_nowhere_else(simulator, monkeypatch):
+    monkeypatch.setenv("PROBE_KEY", "sk-very-secret-key")
+    arguments = ("--key-env", "PROBE_KEY", "--header", "X-Extra: also-a-secret")
+
+    result = run(
+        f"{simulator.url}/v1", *arguments, "--only", "reach", "--model", "m", "-y", "--json"
+    )
+
+    last = list(simulator.exchanges)[-1]
+    assert 0 == result.exit_code
+    assert last.headers["authorization"].startswith("Bearer sk")
+    assert "also-a-secret" == last.headers["x-extra"]
+    assert "secret" not in result.output
+
+
+def test_the_list_of_checks_needs_nobody():
+    result = run("--list")
+
+    assert 0 == result.exit_code
+    assert "tools-named" in result.stdout
+
+
+# --- what is written ---
+
+
+def test_a_profile_is_printed_for_pipes(simulator):
+    model = "sim/plain+refuses:max_tokens"
+    result = run(f"{simulator.url}/v1", "--model", model, "--yes", "--write", "-")
+
+    found = tomllib.loads(result.stdout)
+    assert {
+        "probed": {"base": "generic", "midturn_system": True}
+        | {"max_tokens_field": "max_completion_tokens"}
+    } == {"probed": {"midturn_system": True, **found["profiles"]["probed"]}}
+    assert "verdict" in result.stderr
+
+
+def test_a_new_file_has_the_upstream_and_its_profile(simulator, tmp_path):
+    model = "sim/plain+refuses:max_tokens"
+
+    result = run(
+        f"{simulator.url}/v1", "--model", model, "--only", "output-limit", "-y", "--write", "mine"
+    )
+
+    assert 0 == result.exit_code, result.output
+    settings = load(None, environ={}, cwd=tmp_path).settings
+    assert "mine" == settings.upstreams["mine"].profile
+    assert "max_completion_tokens" == settings.profiles["mine"].max_tokens_field
+
+
+def test_a_named_upstream_uses_what_was_written(simulator, tmp_path):
+    file = tmp_path / "dragoman.toml"
+    file.write_text(
+        f'# mine\n[upstreams.lab]\nbase_url = "{simulator.url}/v1"\n\n'
+        '[[routes]]\nto = "lab/sim/plain+refuses:images"\n'
+    )
+
+    result = run("lab", "--only", "images", "--yes", "--write")
+    again = run("lab", "--only", "images", "--yes", "--write")
+
+    assert 0 == result.exit_code, result.output
+    settings = load(None, environ={}, cwd=tmp_path).settings
+    assert ("lab", "none") == (settings.upstreams["lab"].profile, settings.profiles["lab"].images)
+    assert file.read_text().startswith('# mine\n[upstreams.lab]\nprofile = "lab"\n')
+    assert 2 == again.exit_code
+    assert "has a profile `lab` already" in again.stderr
+
+
+def test_the_gateway_serves_with_the_profile_what_it_could_not_without(simulator, tmp_path):
+    """An Anthropic client through an upstream that refuses the usual field for its limit."""
+    import urllib.error
+    import urllib.request
+
+    from msgspec import structs
+
+    model = "sim/plain+refuses:max_tokens"
+    run(f"{simulator.url}/v1", "--model", model, "--only", "output-limit", "-y", "--write", "mine")
+    settings = load(None, environ={}, cwd=tmp_path).settings
+
+    def status(profile: str) -> int:
+        upstream = structs.replace(settings.upstreams["mine"], profile=profile, retries=0)
+        server = structs.replace(settings.server, port=0)
+        changed = structs.replace(settings, server=server, upstreams={"mine": upstream})
+        with stand(lambda _url: changed) as gateway:
+            body = json.dumps({**TEXT, "model": model}).encode()
+            request = urllib.request.Request(f"{gateway.url}/v1/messages", body)
+            try:
+                with urllib.request.urlopen(request, timeout=10) as response:
+                    return response.status
+            except urllib.error.HTTPError as error:
+                return error.code
+
+    assert 400 == status("generic")
+    assert 200 == status("mine")
