@@ -17,7 +17,8 @@ from typing import ClassVar, Literal, NoReturn, Self, TypeAlias, TypedDict, Unpa
 
 from msgspec import Struct, structs
 
-from dragoman.client.calls import CUT, Call, judged
+from dragoman.client.broken import closed, why_broken, with_broken_call
+from dragoman.client.calls import Call, judged
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
 from dragoman.client.messages import answer_turn
@@ -27,11 +28,10 @@ from dragoman.client.transcript import Transcript
 from dragoman.errors import DragomanError, MisuseError
 from dragoman.ids import ClientIds
 from dragoman.turn.estimate import estimate_tokens
-from dragoman.turn.events import CUT_REASONS, BlockKind, Event, Flavor
-from dragoman.turn.fold import Answer, Block
+from dragoman.turn.events import Event, Flavor
+from dragoman.turn.fold import Answer
 from dragoman.turn.loops import find_loop
 from dragoman.turn.request import ASSISTANT, Request, ToolCallPart, Turn
-from dragoman.wire.json_stream import JsonScanner
 
 Reason: TypeAlias = Literal["turns", "calls", "tokens", "time", "repeats"]
 Handlers: TypeAlias = Mapping[str, Callable[..., object]]
@@ -181,7 +181,7 @@ class ToolLoop:
                     self._tell(event)
                 return turn.message()
         except ClientError as error:
-            return _with_broken_call(error)
+            return with_broken_call(error)
 
     def _ask_now(self, client: SyncClient, request: Request) -> Answer:
         try:
@@ -190,7 +190,7 @@ class ToolLoop:
                     self._tell(event)
                 return turn.message()
         except ClientError as error:
-            return _with_broken_call(error)
+            return with_broken_call(error)
 
     def _tell(self, event: Event) -> None:
         """Tell of an event.
@@ -250,7 +250,7 @@ class ToolLoop:
         self.answer = answer
         state = self._state
         ids = ClientIds(state.request.call_ids)
-        turn = answer_turn(_closed(answer))
+        turn = answer_turn(closed(answer))
         parts = tuple(
             structs.replace(part, id=ids.render(part.id))
             if isinstance(part, ToolCallPart)
@@ -259,7 +259,7 @@ class ToolLoop:
         )
         turn = structs.replace(turn, parts=parts)
         made = [part for part in parts if isinstance(part, ToolCallPart)]
-        reasons = (_why_broken(block, answer) for block in answer.calls)
+        reasons = (why_broken(block, answer) for block in answer.calls)
         broken = {part.id: why for part, why in zip(made, reasons, strict=True) if why}
         self._state = structs.replace(
             state,
@@ -302,47 +302,6 @@ class ToolLoop:
         if self._began is None:
             self._began = now - self._state.seconds
         self._state = structs.replace(self._state, seconds=now - self._began)
-
-
-def _with_broken_call(error: ClientError) -> Answer:
-    """Return an answer that failed because of a call's arguments and nothing else.
-
-    Raises:
-        ClientError: it failed for another reason.
-    """
-    answer = error.received
-    if error.code != "invalid_arguments" or answer is None or not answer.calls:
-        raise error
-    return answer
-
-
-def _closed(answer: Answer) -> Answer:
-    """Return an answer whose cut and broken calls are valid JSON, so that it can stand in the history."""
-    blocks = tuple(
-        block if block.complete else structs.replace(block, text=_closed_text(block), complete=True)
-        for block in answer.blocks
-    )
-    return structs.replace(answer, blocks=blocks, fault=None)
-
-
-def _closed_text(block: Block) -> str:
-    if block.kind is not BlockKind.TOOL_CALL:
-        return block.text  # free text is as good as it is
-    scanner = JsonScanner()
-    scanner.feed(block.text)
-    return block.text + (block.repair or scanner.closing()) if block.text else "{}"
-
-
-def _why_broken(call: Block, answer: Answer) -> str:
-    """Return why a call must never be run: what a limit ended is not, even if it looks whole.
-
-    A Messages body holds arguments as an object, which never shows that it was cut.
-    """
-    last = call is answer.blocks[-1]
-    if answer.fault is not None and last:
-        return answer.fault.message
-    ended_early = answer.finish is not None and answer.finish.reason in CUT_REASONS
-    return CUT if not call.complete or (ended_early and last) else ""
 
 
 def _waiting(state: Transcript) -> Step | None:
