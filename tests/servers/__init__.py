@@ -1,0 +1,4 @@
+"""Servers that nobody here wrote, as upstreams of the gateway.
+
+Run by `make test-servers`, which installs them; without that nothing here is collected.
+"""
