@@ -22,11 +22,7 @@ HERITAGE = [
     *(f"k2_{n}" for n in range(1, 9)),
     *(f"p_{n}" for n in range(1, 13)),
     *(f"g_{n}" for n in (1, 2, 3, 4, 5, 6, 7, 9, 10)),
-    "s_4",
-    "s_5",
-    "s_8",
-    "s_9",
-    "s_10",
+    *(f"s_{n}" for n in range(1, 12)),
 ]
 DEVIATIONS = [
     *(f"r{n}" for n in range(1, 13)),

@@ -88,8 +88,8 @@ class Peer:
         self._script = script
         self._reads = reads
         self.requests: list[bytes] = []
+        self.asked = asyncio.Event()
         self.port = 0
-        self.errors: list[BaseException] = []
 
     @property
     def url(self) -> str:
@@ -99,6 +99,7 @@ class Peer:
         try:
             request = await _request(reader) if self._reads else b""
             self.requests.append(request)
+            self.asked.set()
             await self._script(Talk(reader, writer, request))
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             pass  # the client left

@@ -43,7 +43,7 @@ class AnswerStream:
         self.request_id = ""  # the server's name for the request
 
     async def __aenter__(self) -> Self:
-        if self._exchange is not None:
+        if self._exchange is not None or self._left:
             raise MisuseError("a stream is entered once")
         exchange = self._exchange = Exchange(self._session())
         try:
@@ -150,5 +150,7 @@ class AnswerStream:
 
     async def close(self) -> None:
         """Stop reading.  A task that reads meanwhile gets a `cancelled` error."""
-        if self._exchange is not None and not self._done:
+        if self._exchange is None:
+            self._left = True
+        elif not self._done:
             self._exchange.abort(cancelled("the stream was closed"))
