@@ -15,6 +15,7 @@ from dragoman.turn.merge import merged
 # Losses that say: the bytes of the peer do not tell what the events tell.
 MENDED: Final = frozenset(
     {
+        "args_as_object",
         "args_not_object",
         "args_repaired",
         "args_repeated",
@@ -22,6 +23,7 @@ MENDED: Final = frozenset(
         "block_empty",
         "block_index_fixed",
         "block_unclosed",
+        "event_unnamed",
         "finish_reason_fixed",
         "stream_not_sse",
         "surrogate_replaced",

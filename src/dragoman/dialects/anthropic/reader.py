@@ -71,6 +71,8 @@ class MessagesReader:
             case "ping":
                 self.assembler.out.append(Ping())
             case "message_start":
+                if not frame.event:
+                    self.assembler.loss("event_unnamed", "$", "an event without a name")
                 self._start(decode_cleanly(_MESSAGE, event.message, self.assembler))
             case "message_delta":
                 self._message_delta(event)

@@ -113,6 +113,8 @@ class Calls:
                 self._assembler.call_opaque(call.key, OpaqueKind.TOOL_SIGNATURE, extra)
         if fragment:
             self._add(call, fragment)
+        if delta.function is not None and isinstance(delta.function.arguments, dict):
+            self._assembler.loss("args_as_object", f"call {call.key}")
 
     def _add(self, call: _Call, fragment: str) -> None:
         fragment = self._join(call.key, fragment)
