@@ -167,21 +167,25 @@ def test_b2_calls_under_one_index_are_numbered_anew() -> None:
     [
         (
             "anthropic",
-            b'data: {"type":"message_start","message":{"id":"m1","type":"message","role":"assistant",'
-            b'"model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
-            b'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}\n\n'
-            b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}\n\n'
-            b'data: {"type":"content_block_stop","index":0}\n\n'
-            b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}\n\n'
-            b'data: {"type":"message_stop"}\n\n',
+            (
+                b'data: {"type":"message_start","message":{"id":"m1","type":"message","role":"assistant",'
+                b'"model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
+                b'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}\n\n'
+                b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}}\n\n'
+                b'data: {"type":"content_block_stop","index":0}\n\n'
+                b'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}\n\n'
+                b'data: {"type":"message_stop"}\n\n'
+            ),
         ),
         (
             "chat",
-            b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,'
-            b'"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"a","type":"function","function":'
-            b'{"name":"f","arguments":{"x":1}}}]},"finish_reason":null}]}\n\n'
-            b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,'
-            b'"delta":{},"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n',
+            (
+                b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,'
+                b'"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"a","type":"function","function":'
+                b'{"name":"f","arguments":{"x":1}}}]},"finish_reason":null}]}\n\n'
+                b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,'
+                b'"delta":{},"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n'
+            ),
         ),
     ],
 )
