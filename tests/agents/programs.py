@@ -20,7 +20,7 @@ class Program(Protocol):
     """What a test must know of an agent."""
 
     name: str  # as in the table of cells
-    drops_reasoning: bool  # it sends no reasoning back
+    first: int  # which answer of the conversation, as it tells it, the first one is
 
     def shell(self, command: str) -> ScriptCall: ...
 
@@ -34,7 +34,7 @@ SMALL = "plain"  # what agents ask in small matters, so that it is told apart
 
 class ClaudeCode:
     name = "Claude Code"
-    drops_reasoning = False
+    first = 1
 
     def shell(self, command):
         return ScriptCall(name="Bash", arguments={"command": command, "description": "Run it"})
@@ -57,7 +57,7 @@ class ClaudeCode:
 
 class Codex:
     name = "Codex"
-    drops_reasoning = False
+    first = 1
 
     def shell(self, command):
         return ScriptCall(name="exec_command", arguments={"cmd": command})
@@ -69,9 +69,10 @@ class Codex:
 
     def start(self, stage, url, model, prompt):
         outfit = AGENTS["codex"].dress(Session(url=url, model=model), {})
-        patience = [
-            f"model_providers.dragoman.{name}=1"
-            for name in ("request_max_retries", "stream_max_retries")
+        settings = [
+            "model_providers.dragoman.request_max_retries=1",
+            "model_providers.dragoman.stream_max_retries=1",
+            "features.plugins=false",  # their list would come from others than the gateway
         ]
         flags = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         return Start(
@@ -79,7 +80,7 @@ class Codex:
                 stage.program("codex"),
                 "exec",
                 *outfit.arguments,
-                *(part for one in patience for part in ("-c", one)),
+                *(part for one in settings for part in ("-c", one)),
                 *flags,
                 prompt,
             ],
@@ -90,7 +91,7 @@ class Codex:
 class Opencode:
     def __init__(self, dialect: str, package: str) -> None:
         self.name = f"opencode ({dialect})"
-        self.drops_reasoning = False
+        self.first = 1
         self._package = package
 
     def shell(self, command):
@@ -113,7 +114,7 @@ class Opencode:
 
 class QwenCode:
     name = "Qwen Code"
-    drops_reasoning = True
+    first = 2  # it opens with words of its own, and an answer to them
 
     def shell(self, command):
         return ScriptCall(
@@ -130,13 +131,13 @@ class QwenCode:
         settings.write_text(block("Qwen Code", "json", url, model), "utf-8")
         return Start(
             [stage.program("qwen"), "-p", prompt, "--approval-mode", "yolo"],
-            {"OPENAI_API_KEY": "dragoman"},
+            {},
         )
 
 
 class Continue:
     name = "Continue"
-    drops_reasoning = True
+    first = 1
 
     def shell(self, command):
         return ScriptCall(name="Bash", arguments={"command": command})

@@ -56,16 +56,18 @@ def talk(
 ) -> Talk:
     """Let an agent work with an upstream's dialect and model."""
     dialect, model = upstream
-    with serving(model, says, profile=profile) as both:
+    with serving(model, says, first=program.first, profile=profile) as both:
         start = program.start(stage, both.url, f"{dialect}/{model}{quirks}", prompt)
         ran = stage.run(start.command, start.environ)
         return told(both, model, ran)
 
 
 @contextmanager
-def serving(model: str, says: list[Says], *, profile: str = "generic") -> Iterator[Stand]:
+def serving(
+    model: str, says: list[Says], *, first: int = 1, profile: str = "generic"
+) -> Iterator[Stand]:
     """Run a gateway whose upstreams say what they are told to."""
-    with stand(partial(_settings, profile), script=scripted(model, says)) as both:
+    with stand(partial(_settings, profile), script=scripted(model, says, first)) as both:
         yield both
 
 
@@ -83,7 +85,7 @@ def _settings(profile: str, url: str) -> Settings:
     return structs.replace(settings, upstreams=upstreams)
 
 
-def scripted(model: str, says: list[Says]) -> Script:
+def scripted(model: str, says: list[Says], first: int) -> Script:
     replies = tuple(
         ScriptReply(
             match=Match(model=f"{model}*", turn=turn),
@@ -92,7 +94,7 @@ def scripted(model: str, says: list[Says]) -> Script:
             calls=one.calls,
             quirks=one.quirks,
         )
-        for turn, one in enumerate(says, 1)
+        for turn, one in enumerate(says, first)
     )
     return Script(replies, {})
 

@@ -1,0 +1,13 @@
+"""Continue's command line, which speaks Chat Completions."""
+
+from tests.agents.programs import Continue
+from tests.agents.scenarios import Scenarios, parametrize
+
+pytest_generate_tests = parametrize
+
+
+class TestContinue(Scenarios):
+    program = Continue()
+    # It asks for two minutes, 33 times, whatever the failure, and cannot be told not to.
+    lasting = ("error-in",)
+    most_requests = 40

@@ -1,0 +1,10 @@
+"""Qwen Code, which speaks Chat Completions."""
+
+from tests.agents.programs import QwenCode
+from tests.agents.scenarios import Scenarios, parametrize
+
+pytest_generate_tests = parametrize
+
+
+class TestQwenCode(Scenarios):
+    program = QwenCode()
