@@ -1,6 +1,7 @@
 """The calls of an answer, whether they came as calls or as text; and whose text."""
 
 import re
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Raw, Struct
@@ -64,12 +65,12 @@ def leaked(heard: Heard, question: Question, model: str) -> Leak | None:
     Raises:
         Unanswered: there is no whole answer.
     """
-    tools = [Tool(name=one.name, schema=Raw(one.schema.encode())) for one in question.tools]
     answer = heard.whole
-    if not tools or answer.calls:
+    if answer.calls:
         return None
     for place, text in zip(_PLACES, (answer.text, answer.reasoning), strict=True):
-        if text.strip() and (found := _family(text, place, tools, known_family(model))):
+        names = any(one.name in text for one in question.tools)
+        if names and (found := _family(text, place, question, known_family(model))):
             key, parsed = found
             calls = tuple(
                 Made(one.id, one.name, one.arguments, one.complete) for one in parsed.calls
@@ -78,10 +79,12 @@ def leaked(heard: Heard, question: Question, model: str) -> Leak | None:
     return None
 
 
+@lru_cache(maxsize=64)  # several checks look at the same answer
 def _family(
-    text: str, place: Place, tools: list[Tool], known: str | None
+    text: str, place: Place, question: Question, known: str | None
 ) -> tuple[str, Parsed] | None:
     """Return the family that understands most of a text; if several do as well, the model's own."""
+    tools = [Tool(name=one.name, schema=Raw(one.schema.encode())) for one in question.tools]
     keys = sorted(FORMATS, key=lambda key: key != known)
     if known is not None and not any(
         parse(text, format=key, tools=tools, channel=place).calls

@@ -18,7 +18,7 @@ from dragoman.profiles.profile import Profile
 from dragoman.transport import Connector, Reply, TransportFailed
 from dragoman.turn.request import DialectName
 
-_MAX_BYTES: Final = 16 * 1024 * 1024  # of one answer; the questions ask for a thousandth of it
+_MAX_BYTES: Final = 4 * 1024 * 1024  # of one answer; the questions ask for a hundredth of it
 _MAX_PAUSE: Final = 10.0  # seconds; a server that wants longer is not asked again
 
 
@@ -104,8 +104,9 @@ class Probe:
             await asyncio.sleep(pause)
             self.repeated += 1
             heard, _ = await self._timed(body)
-        if heard.status == 200 and (usage := heard.answer.usage) is not None:
-            self.output_tokens += usage.output
+        if heard.status == 200 and heard.failure is None:
+            usage = heard.answer.usage
+            self.output_tokens += 0 if usage is None else usage.output
         return heard
 
     async def _timed(self, body: bytes) -> tuple[Heard, float]:

@@ -1,0 +1,105 @@
+"""Peers that are no simulator: broken TLS, other protocols, endless answers, echoes of the key."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+
+from dragoman.probe.probe import Peer
+from dragoman.probe.run import Report, chosen, run
+from dragoman.transport import TLS, Connector
+
+CERTIFICATES = Path(__file__).parent.parent / "client" / "certificates"
+OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+
+
+def probe(answer: bytes, *, endless: bool = False, server_tls: bool = False, **peer) -> Report:
+    """Probe a server that gives every request the same bytes, and then goes."""
+    context = None
+    if server_tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(str(CERTIFICATES / "server.pem"))
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.read(65536)
+            writer.write(answer)
+            while endless:
+                writer.write(b": nothing new\n\n" * 4096)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    async def work() -> Report:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+        port = server.sockets[0].getsockname()[1]
+        scheme = "https" if server_tls else "http"
+        connector = Connector()
+        try:
+            url = f"{scheme}://127.0.0.1:{port}/v1"
+            asked = Peer(url=url, dialect="chat", model="m", timeout=5.0, pause=0.0, **peer)
+            return await run(asked, chosen((), "chat"), connector)
+        finally:
+            await connector.close()
+            server.close()
+
+    return asyncio.run(work())
+
+
+def reached(report: Report) -> str:
+    assert "reach" == report.checks[0].name
+    assert "fails" == report.checks[0].verdict
+    assert {"not asked"} == {row.found for row in report.checks[1:]}
+    return report.checks[0].found
+
+
+def test_a_certificate_that_nobody_trusts_is_unreachable():
+    report = probe(b"", server_tls=True)
+
+    assert reached(report).startswith("TLS to 127.0.0.1:")
+    assert ("unreachable", 1) == (report.outcome, report.requests)
+
+
+def test_a_trusted_one_is_not_the_problem():
+    tls = TLS(ca=str(CERTIFICATES / "authority.pem")).context()
+
+    report = probe(
+        b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno", server_tls=True, tls=tls
+    )
+
+    assert "404: no" == reached(report)
+    assert "bad" == report.outcome
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"\0" * 100])
+def test_what_is_no_http_is_unreachable(answer):
+    assert "unreachable" == probe(answer).outcome
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>hello</html>", b"{}", b"[]", b"data: {}\n\n", b"\xff\xfe"]
+)
+def test_what_is_not_the_dialect_is_bad(body):
+    report = probe(OK + body)
+
+    reached(report)
+    assert "bad" == report.outcome
+
+
+def test_an_answer_without_an_end_is_left():
+    report = probe(OK, endless=True)
+
+    assert reached(report).startswith(("the answer has more than", "no end of the answer"))
+
+
+def test_an_upstream_that_repeats_the_key_does_not_make_us_tell_it():
+    body = b'{"error":{"message":"Incorrect API key provided: sk-top-secret"}}'
+    head = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: %d\r\n\r\n" % len(body)
+
+    report = probe(head + body, secrets=("sk-top-secret",))
+
+    assert "401: Incorrect API key provided: [key]" == reached(report)
+    assert "unreachable" == report.outcome
