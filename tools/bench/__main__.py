@@ -1,6 +1,6 @@
 """Measure the budgets, as ratios within one run.
 
-    python -m tools.bench [--quick] [--only chunk|request|native|gateway]
+    python -m tools.bench [--quick] [--only chunk|request|native|gateway|client]
 
 Each figure is compared with its floor in turns, several times over, so that what the machine does meanwhile
 hits both alike.  Of the core the median of the ratios counts; for the gateway see its module.  The exit code
@@ -11,6 +11,7 @@ import argparse
 import sys
 
 from tools.bench.chunks import bench_chunk
+from tools.bench.client import bench_client
 from tools.bench.gateway import bench_gateway
 from tools.bench.measure import Row
 from tools.bench.native import bench_native
@@ -22,6 +23,7 @@ BENCHES = {
     "native": bench_native,
     "request": bench_request,
     "gateway": bench_gateway,
+    "client": bench_client,
 }
 
 

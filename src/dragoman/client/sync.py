@@ -182,12 +182,21 @@ class _LoopThread:
         thread.join()
 
     def _begin(self) -> asyncio.AbstractEventLoop:
-        loop = self._loop = asyncio.new_event_loop()
+        loop = self._loop = _new_loop()
         self._thread = threading.Thread(
             target=_serve, args=(loop,), name="dragoman client", daemon=True
         )
         self._thread.start()
         return loop
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """Return the fastest event loop that there is."""
+    try:
+        from uvloop import new_event_loop  # noqa: PLC0415 -- not on every platform
+    except ImportError:
+        return asyncio.new_event_loop()
+    return new_event_loop()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
