@@ -176,7 +176,7 @@ def _forward(
     losses = request.losses
     if rewritten or request is not client.request:
         encoded = to.encode_request(request, target)
-        fresh = decode(_FIELDS, encoded.body)
+        before = fresh = decode(_FIELDS, encoded.body)
         if request is not client.request:
             before = decode(_FIELDS, to.encode_request(client.request, target).body)
             names = fresh.keys() | before.keys()
@@ -184,8 +184,8 @@ def _forward(
         losses += tuple(loss for loss in encoded.losses if _concerns(loss, rewritten))
         for name in rewritten:
             if name in fresh:
-                own = name in to.history_fields and request is client.request and not adapted
-                fields[name] = _with_own(fields.get(name), fresh[name]) if own else fresh[name]
+                own = fields.get(name) if name in to.history_fields and not adapted else None
+                fields[name] = _with_own(own, before.get(name), fresh[name])
             else:
                 fields.pop(name, None)
     elif target.model == request.model:
@@ -194,18 +194,19 @@ def _forward(
     return TranslatedRequest(msgspec.json.encode(fields), request, losses)
 
 
-def _with_own(own: Raw | None, fresh: Raw) -> Raw:
-    """Keep the client's bytes of every message without anything that was made here.
+def _with_own(own: Raw | None, before: Raw | None, fresh: Raw) -> Raw:
+    """Keep the client's bytes of every message that is not changed and holds nothing made here.
 
-    An upstream's cache of prefixes would else lose all that came before the first call.
+    An upstream's cache of prefixes would else lose all that came before the first change.
     """
-    if own is None or not bytes(own).lstrip().startswith(b"["):
+    lists = [one for one in (own, before, fresh) if one is not None and bytes(one).startswith(b"[")]
+    if len(lists) < 3 or any(decode(_SHAPES, one) != decode(_SHAPES, fresh) for one in lists):
         return fresh
-    if decode(_SHAPES, own) != decode(_SHAPES, fresh):
-        return fresh
-    before, after = decode(_ELEMENTS, own), decode(_ELEMENTS, fresh)
-    pairs = zip(before, after, strict=True)
-    kept = (bytes(new if _has_minted(bytes(old)) else old) for old, new in pairs)
+    triples = zip(*(decode(_ELEMENTS, one) for one in lists), strict=True)
+    kept = (
+        bytes(old if same == new and not _has_minted(bytes(old)) else new)
+        for old, same, new in triples
+    )
     return Raw(b"[" + b",".join(kept) + b"]")
 
 

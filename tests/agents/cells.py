@@ -45,9 +45,24 @@ CELLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "responses": ("qwen3-coder",),
     },
     "AI SDK (Responses)": {
-        "chat": ("kimi-k2", "step-3"),
+        "chat": ("kimi-k2", "longcat"),
         "anthropic": ("glm-4.7",),
         "responses": ("gpt-oss-20b",),
+    },
+    "npm openai (Chat)": {
+        "chat": ("qwen3-coder",),
+        "anthropic": ("kimi-k2",),
+        "responses": ("glm-4.7",),
+    },
+    "npm openai (Responses)": {
+        "chat": ("deepseek-v3.1",),
+        "anthropic": ("minimax-m2",),
+        "responses": ("kimi-k2",),
+    },
+    "npm @anthropic-ai/sdk": {
+        "chat": ("kimi-k2",),
+        "anthropic": ("qwen3-coder",),
+        "responses": ("hermes-4",),
     },
 }
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from dragoman.agents import AGENTS
@@ -29,7 +30,8 @@ class Program(Protocol):
     def start(self, stage: Stage, url: str, model: str, prompt: str) -> Start: ...
 
 
-SMALL = "plain"  # what agents ask in small matters, so that it is told apart
+LOOP = Path(__file__).parent / "node" / "loop.mjs"
+SMALL = "small-matters"  # what agents ask in small matters, so that it is told apart
 
 
 class ClaudeCode:
@@ -152,4 +154,27 @@ class Continue:
         return Start(
             [stage.program("cn"), "-p", prompt, "--config", str(config), "--auto"],
             {"CONTINUE_TELEMETRY_ENABLED": "0", "CONTINUE_CLI_ENABLE_TELEMETRY": "0"},
+        )
+
+
+class NodeLoop:
+    """A small agent of our own on somebody else's SDK: node/loop.mjs."""
+
+    first = 1
+
+    def __init__(self, name: str, sdk: str) -> None:
+        self.name = name
+        self._sdk = sdk
+
+    def shell(self, command):
+        return ScriptCall(name="shell", arguments={"command": command})
+
+    def write(self, stage, name, content):
+        path = str(stage.work / name)
+        return ScriptCall(name="write", arguments={"path": path, "content": content})
+
+    def start(self, stage, url, model, prompt):
+        return Start(
+            ["node", str(LOOP), self._sdk, url, model, prompt],
+            {"DRAGOMAN_AGENTS": str(stage.installed)},
         )

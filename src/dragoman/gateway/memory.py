@@ -14,7 +14,7 @@ the conversation began and what the call said.
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -195,8 +195,8 @@ class ReasoningMemory:
         thoughts = [part for part in parts if isinstance(part, ReasoningPart)]
         if any(part.opaque for part in thoughts):
             return parts  # the client sends it back
-        # Text that came back is as good as ours, unless it must be signed.
-        fills = not thoughts or any(one.signed for one in found)
+        # Text that came back is as good as ours, unless it must be signed or is the last piece alone.
+        fills = not thoughts or any(one.signed for one in found) or _is_piece(thoughts, found)
         return _filled(parts, found, fills=fills)
 
     def _find(self, call: ToolCallPart, place: Place) -> Recollection | None:
@@ -235,6 +235,17 @@ def _filled(
         out.append(replace(part, opaque=one.signature) if signs else part)
         begin = len(out)
     return parts if out == list(parts) else tuple(out)
+
+
+def _is_piece(thoughts: Sequence[ReasoningPart], found: Sequence[Recollection]) -> bool:
+    """Say whether a client sends the end of what is remembered: some keep the last event of a stream."""
+    whole = _text(part for one in found for part in (*one.before, *one.after))
+    sent = _text(thoughts)
+    return len(sent) < len(whole) and whole.endswith(sent)
+
+
+def _text(parts: Iterable[ReasoningPart]) -> str:
+    return "".join(one.text for part in parts for one in part.segments)
 
 
 def _is_call(part: Part) -> bool:

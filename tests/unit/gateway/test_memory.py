@@ -311,6 +311,18 @@ def test_reasoning_that_came_back_is_not_replaced() -> None:
     assert "My own words." == sent["messages"][1]["reasoning_content"]
 
 
+def test_last_piece_of_reasoning_alone_becomes_the_whole_again() -> None:
+    # The stream helper of the `openai` package for Node keeps what the last event said.
+    session = Session("chat", "chat", "vllm")
+    session.ask(chat_body())
+    calls = told_calls(session.answer(chat_stream("I must look.", ("call_1", "{}"))))
+    turn, *results = said(calls)
+    turn["reasoning_content"] = "look."
+    sent = json.loads(session.ask(chat_body(turn, *results)).body)
+
+    assert "I must look." == sent["messages"][1]["reasoning"]
+
+
 def test_upstream_that_takes_no_reasoning_back_costs_no_memory() -> None:
     session = Session("chat", "chat", "mistral")
     session.ask(chat_body())
