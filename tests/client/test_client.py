@@ -727,6 +727,11 @@ def test_a_read_that_another_thread_ends_is_cancelled(what: str, begun: bool) ->
                 for _ in turn:
                     pass
             thread.join()
+            if what == "client":
+                assert "dragoman client" not in [one.name for one in threading.enumerate()]
+                with pytest.raises(ClientError, match="closed"):
+                    turn.pump()
+                turn.close()
             client.close()
             return caught.value
 

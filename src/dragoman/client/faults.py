@@ -6,7 +6,7 @@ from msgspec import structs
 
 from dragoman.client.errors import ClientError, Stage
 from dragoman.client.settings import Settings
-from dragoman.errors import NotJson, PeerError, TooLarge, Truncated
+from dragoman.errors import NotJson, PeerError, TooLarge
 from dragoman.limits import Limits
 from dragoman.transport import Reply, TransportFailed
 from dragoman.turn.events import Fault, FaultKind
@@ -45,8 +45,6 @@ def peer_error(error: PeerError, broken: str = "") -> ClientError:
             stage = "sse"
         case NotJson():
             stage = "json"
-        case Truncated():
-            stage = "protocol"
         case _:
             stage = "protocol"
     said = f"the server breaks its dialect: {error}"

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, Unpack
 
 from dragoman.client.client import Client
+from dragoman.client.errors import ClientError
 from dragoman.client.exchange import cancelled
 from dragoman.client.settings import ClientOptions
 from dragoman.client.stream import AnswerStream
@@ -85,6 +86,7 @@ class SyncAnswerStream:
     def __init__(self, stream: AnswerStream, thread: "_LoopThread") -> None:
         self._stream = stream
         self._thread = thread
+        self._loop: asyncio.AbstractEventLoop | None = None  # in which the stream was entered
         self._ready: Iterator[Event] = iter(())
 
     @property
@@ -103,7 +105,8 @@ class SyncAnswerStream:
         return self._stream.losses
 
     def __enter__(self) -> Self:
-        self._thread.run(self._stream.__aenter__())
+        self._loop = self._thread.begin()
+        self._thread.run(self._stream.__aenter__(), self._loop)
         self._ready = iter(self._stream.losses)
         return self
 
@@ -113,7 +116,7 @@ class SyncAnswerStream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._thread.run(self._stream.__aexit__(kind, error, trace))
+        self._unless_closed(self._stream.__aexit__(kind, error, trace))
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -138,7 +141,7 @@ class SyncAnswerStream:
         Raises:
             ClientError: the answer failed; `received` holds what had come.
         """
-        return self._thread.run(self._stream.pump())
+        return self._thread.run(self._stream.pump(), self._loop)
 
     def message(self) -> Answer:
         """Return what has come; complete once the events have ended."""
@@ -146,7 +149,15 @@ class SyncAnswerStream:
 
     def close(self) -> None:
         """Stop reading.  A thread that reads meanwhile gets a `cancelled` error."""
-        self._thread.run(self._stream.close())
+        self._unless_closed(self._stream.close())
+
+    def _unless_closed(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what need not be done if the whole client was closed meanwhile."""
+        try:
+            self._thread.run(work, self._loop)
+        except ClientError as error:
+            if error.stage != "cancelled":
+                raise
 
 
 class _LoopThread:
@@ -157,11 +168,22 @@ class _LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do `work` in the loop, and wait for it."""
+    def begin(self) -> asyncio.AbstractEventLoop:
+        """Return the loop; begin it if need be."""
         with self._lock:
-            loop = self._loop or self._begin()
-            future = asyncio.run_coroutine_threadsafe(work, loop)
+            return self._loop or self._begin()
+
+    def run(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop | None = None) -> T:
+        """Do `work` in the loop, and wait for it; `loop` is one that must not have been left.
+
+        Raises:
+            ClientError: the client was closed meanwhile.
+        """
+        with self._lock:
+            if loop is not None and loop is not self._loop:
+                work.close()
+                raise cancelled("the client was closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop or self._begin())
         try:
             return future.result()
         except concurrent.futures.CancelledError:
