@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import aiohttp
 from msgspec import structs
 
-from dragoman.gateway.config.settings import Match, Route, Server, Settings, Timeouts
+from dragoman.gateway.config.settings import Match, Route, Server, Settings, TimeoutChanges
 from dragoman.limits import Limits
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for
 from tests.support.simulator import question
@@ -135,13 +135,18 @@ ENDINGS = tuple(
 def settings(url: str) -> Settings:
     """Return settings whose clocks run fast and whose bounds are near."""
     found = settings_for(url, server=Server(port=0, limits=Limits(max_sse_event_bytes=512 * 1024)))
-    quick = Timeouts(first_byte=0.3, idle=0.3)
-    upstreams = {
-        name: structs.replace(one, timeouts=quick) for name, one in found.upstreams.items()
-    }
-    upstreams["strict"] = structs.replace(upstreams["chat"], strict=True)
-    strict = Route(match=Match(model="strict/*"), to=("strict/*",))
-    return structs.replace(found, upstreams=upstreams, routes=(strict, *found.routes))
+    strict = structs.replace(found.upstreams["chat"], strict=True)
+    routes = [Route(match=Match(model="strict/*"), to=("strict/*",))]
+    quick = TimeoutChanges(first_byte=1.0, idle=1.0)
+    routes += [
+        # Nothing else is hurried: a busy machine takes its time.
+        Route(match=Match(model=f"{name}/*+{fault}*"), to=(f"{name}/*",), timeouts=quick)
+        for name in DIALECTS
+        for fault in ("stall", "slow")
+    ]
+    return structs.replace(
+        found, upstreams={**found.upstreams, "strict": strict}, routes=(*routes, *found.routes)
+    )
 
 
 async def seen(stand: Stand, ending: Ending, dialect: str) -> str:
