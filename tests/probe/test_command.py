@@ -127,6 +127,7 @@ def test_credentials_go_to_the_upstream_and_nowhere_else(simulator, monkeypatch)
     assert 0 == result.exit_code
     assert last.headers["authorization"].startswith("Bearer sk")
     assert "also-a-secret" == last.headers["x-extra"]
+    assert "close" == last.headers["connection"]  # servers close kept ones without a word
     assert "secret" not in result.output
 
 

@@ -157,7 +157,8 @@ class Probe:
         return await self._connector.open(
             method,
             URL(f"{peer.url.rstrip('/')}{path}"),
-            headers=peer.headers,
+            # A connection that the server closes between two answers would cost us a question.
+            headers={**peer.headers, "connection": "close"},
             body=body,
             connect_seconds=peer.timeout,
             tls=peer.tls,

@@ -97,6 +97,7 @@ BOOK: Final = Question(
     choice="auto",
     limit=CALL_TOKENS,
 )
+BOOK_FORCED: Final = structs.replace(BOOK, choice="required")  # if it does not call by itself
 
 # --- conversations ---
 OWN_ID: Final = "abcdefghi"  # which nobody refuses

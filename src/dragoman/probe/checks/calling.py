@@ -10,6 +10,7 @@ from dragoman.probe.question import Question
 from dragoman.probe.questions import (
     AUTO,
     BOOK,
+    BOOK_FORCED,
     BOOKING,
     BOTH,
     CLOCK,
@@ -145,25 +146,34 @@ async def interleaved(probe: Probe) -> Finding:
     return ok("one call after another")
 
 
-async def arguments(probe: Probe) -> Finding:
+async def _booking(probe: Probe) -> Question:
+    """Return the question that leads to a call with many arguments."""
     heard = await probe.ask(BOOK)
+    if heard.trouble or heard.cut or made(heard, BOOK, probe.peer.model):
+        return BOOK
+    return BOOK_FORCED
+
+
+async def arguments(probe: Probe) -> Finding:
+    question = await _booking(probe)
+    heard = await probe.ask(question)
     if heard.status == 200 and not heard.is_stream:
         raise Unanswered("there is no stream")
     pieces = [piece for _, piece in heard.trace.arguments]
     if any(not isinstance(piece, str) for piece in pieces):
         return quirk("come as an object, not as text")
     if pieces and heard.trace.finish and not has_whole_arguments(heard.trace):
-        if heard.cut_at(BOOK.limit):
+        if heard.cut_at(question.limit):
             return unknown("the limit of tokens cut them off")
         return fails("are cut off" if heard.cut else "are not JSON")
-    found = await _structural(probe, BOOK)
+    found = await _structural(probe, question)
     if len(pieces) == len(found):
         return quirk("come in one piece, at the end")
     return ok("come in pieces")
 
 
 async def schema(probe: Probe) -> Finding:
-    calls = await _calls(probe, BOOK)
+    calls = await _calls(probe, await _booking(probe))
     if not calls:
         return unknown("no call")
     if not calls[0].complete:
@@ -269,13 +279,13 @@ ROWS: Final = (
         name="arguments",
         asks="Are arguments streamed?",
         run=arguments,
-        questions=(BOOK,),
+        questions=(BOOK, BOOK_FORCED),
     ),
     Check(
         name="schema",
         asks="Do arguments fit the schema?",
         run=schema,
-        questions=(BOOK,),
+        questions=(BOOK, BOOK_FORCED),
     ),
     Check(
         name="call-ids",
