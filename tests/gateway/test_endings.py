@@ -131,6 +131,30 @@ JUDGES = {"chat": failed_chat, "anthropic": failed_messages, "responses": failed
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "name", ["error_200", "error_200_rate_limit", "error_first", "error_in", "finish_error"]
+)
+def test_g1_error_behind_a_good_status_is_told_as_one(name: str, dialect: str) -> None:
+    ending = next(one for one in ENDINGS if one.name == name)
+    for way, answer in seen(ending, dialect).items():
+        assert '"error":{"' in answer.body, way
+        assert 400 <= answer.status or "text/event-stream" in answer.headers["content-type"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", ["half_call", "half_native_call", "no_finish_after_call"])
+def test_g2_half_call_never_looks_whole(name: str, dialect: str) -> None:
+    ending = next(one for one in ENDINGS if one.name == name)
+    body = seen(ending, dialect)["stream"].body
+
+    assert "weather" in body  # it had begun
+    assert "upstream stream ended unexpectedly" in body
+    assert "content_block_stop" not in body
+    assert "response.output_item.done" not in body
+    assert '"finish_reason":"' not in body
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", ["length_in_text", "length_in_call", "length_in_native_call"])
 def test_limit_of_tokens_is_told_and_not_masked(name: str, dialect: str) -> None:
     ending = next(one for one in ENDINGS if one.name == name)

@@ -52,7 +52,8 @@ def make(url: str) -> Settings:
         Route(name=name, match=Match(model=f"{name}/*"), to=("chat/*",), timeouts=changes)
         for name, changes in quick.items()
     )
-    return structs.replace(plain, routes=(*routes, *plain.routes))
+    tail = Route(match=Match(model="tail/*"), to=("chat/*",), stream_error_tail="message_stop")
+    return structs.replace(plain, routes=(*routes, tail, *plain.routes))
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +181,23 @@ def test_comments_of_the_upstream_are_signs_of_its_life(gateway) -> None:
     body = question("chat", "idle/plain+comments+pace:200+batch:2", SHORT)
 
     assert "error" not in post(gateway, "chat", body).text
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_g8_reader_that_rests_is_not_the_upstreams_silence(gateway, dialect: str) -> None:
+    limit = {"max_tokens": 10**9} if dialect == "anthropic" else {}
+    body = question(dialect, "idle/plain+text:12000+chunk:16000", **limit)
+    with RawClient(gateway.url, PATHS[dialect], body, buffer=65536) as client:
+        client.head()
+        exchange = gateway.simulator.exchanges[-1]
+        until(lambda: not exchange.over and gateway.running.gateway._calls)
+        flight = next(iter(gateway.running.gateway._calls)).job.flight
+        rested = flight.last_read + 1.0  # more than twice the limit
+        until(lambda: time.monotonic() > rested and flight._writing)
+        stream = client.whole()
+
+    assert b"timed out" not in stream[-2000:]
+    assert len(stream) > 12000 * 1024
 
 
 @contextmanager
@@ -323,6 +341,22 @@ def test_g_6_what_came_before_a_connection_broke_is_not_lost() -> None:
         return received
 
     assert b"one two three" == asyncio.run(run())
+
+
+def test_p_10_error_may_be_followed_by_a_last_word(gateway) -> None:
+    got = post(gateway, "anthropic", question("anthropic", "tail/plain+cut"))
+    kinds = re.findall("event: (.*)", got.text)
+
+    assert ["content_block_stop", "error", "message_stop"] == kinds[-3:]
+    assert "message_delta" not in kinds
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "responses"])
+def test_g4_comments_and_line_ends_of_the_upstream_are_not_passed_on(gateway, dialect) -> None:
+    plain = post(gateway, dialect, question(dialect, "chat/g4+chunk:8", SHORT))
+    odd = post(gateway, dialect, question(dialect, "chat/g4+chunk:8+comments+crlf", SHORT))
+
+    assert endings.normal(plain.text) == endings.normal(odd.text).replace("+comments+crlf", "")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
