@@ -14,7 +14,8 @@ from tests.support.peers import CHAT, HELLO, Script, Talk, body, http, nothing_l
 
 MIB = 1024 * 1024
 REQUEST = ask(user("hello"), model="m")
-QUICK = Timeouts(connect=1, first_byte=1, idle=1, total=0)
+PATIENT = Timeouts(connect=30, first_byte=30, idle=30)
+QUICK = {"timeouts": Timeouts(first_byte=1)}
 JSON = "application/json"
 
 
@@ -23,7 +24,7 @@ async def ask_it(
     *,
     stream: bool = True,
     limits: Limits = DEFAULT_LIMITS,
-    timeouts: Timeouts = QUICK,
+    timeouts: Timeouts = PATIENT,
     strict: bool = False,
 ) -> str:
     """Return the text of the answer."""
@@ -149,7 +150,10 @@ CASES = {
         HEAD + b"data:\n\n" * 10_000, "limit", "max_events", {"limits": Limits(max_events=9999)}
     ),
     "one byte at a time, of headers": Case(
-        slowly(b"HTTP/1.1 200 OK\r\nx-slow: ", b"a" * 100, 0.1), "timeout", "first_byte_timeout"
+        slowly(b"HTTP/1.1 200 OK\r\nx-slow: ", b"a" * 100, 0.1),
+        "timeout",
+        "first_byte_timeout",
+        QUICK,
     ),
     "one byte at a time, of an event": Case(
         slowly(HEAD, b"data: " + b"a" * 100, 0.1),
@@ -157,8 +161,8 @@ CASES = {
         "total_timeout",
         {"timeouts": Timeouts(idle=5, total=1)},
     ),
-    "silence at once": Case(silent, "timeout", "first_byte_timeout"),
-    "silence after the headers": Case(slowly(HEAD, b"", 0), "timeout", "first_byte_timeout"),
+    "silence at once": Case(silent, "timeout", "first_byte_timeout", QUICK),
+    "silence after the headers": Case(slowly(HEAD, b"", 0), "timeout", "first_byte_timeout", QUICK),
     "silence in the middle": Case(
         slowly(HEAD + sse(CHAT[0], done=False), b"", 0),
         "timeout",
@@ -166,7 +170,10 @@ CASES = {
         {"timeouts": Timeouts(idle=0.5)},
     ),
     "informational answers without end": Case(
-        slowly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 99, 0.01), "timeout", "first_byte_timeout"
+        slowly(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 99, 0.01),
+        "timeout",
+        "first_byte_timeout",
+        QUICK,
     ),
     "a length that is too long": Case(
         http(sse(CHAT[0], done=False), length=9999), "http", "upstream_truncated"

@@ -163,7 +163,7 @@ async def nothing_left() -> AsyncIterator[None]:
     yield
     left: set[str] = set()
     tasks_left: set[asyncio.Task[Any]] = set()
-    for _ in range(200):
+    for _ in range(1000):
         left = {one for one in descriptors() - before if one.startswith("socket:")}
         tasks_left = asyncio.all_tasks() - tasks
         if not left and not tasks_left:
