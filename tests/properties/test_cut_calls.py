@@ -48,7 +48,9 @@ def test_a_call_that_ends_early_is_told_as_cut_or_is_all_there(
     text = grammar.render(calls)
     text = text[: data.draw(st.integers(0, len(text)))]
     cut = data.draw(st.booleans())
-    tools = declared(calls) if grammar.typed or grammar.declared else None
+    # A name alone at a proper end is a call of Mistral's, where nobody says which tools there are.
+    known = grammar.typed or grammar.declared or family == "mistral"
+    tools = declared(calls) if known else None
     most = bound(FORMATS[family], text)
 
     parser = ToolCallParser(format=family, tools=tools)

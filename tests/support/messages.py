@@ -87,5 +87,8 @@ def read(*data: dict[str, Any], **fields: Any) -> list[Event]:
     """Return the events that a stream of these data leads to."""
     known = exchange(**fields)
     reader = StreamReader(DIALECT.frame_reader(known), known)
-    stream = b"".join(b"data: %b\n\n" % msgspec.json.encode(one) for one in data)
+    stream = b"".join(
+        b"event: %b\ndata: %b\n\n" % (str(one.get("type", "")).encode(), msgspec.json.encode(one))
+        for one in data
+    )
     return reader.feed(stream) + reader.close()
