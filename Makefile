@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-agents test-servers test-frameworks check fix bench fuzz node-sdks lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,15 @@ NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
 node-sdks:  ## fetch the npm SDKs, for one more test of the gateway
 	@mkdir -p $(NODE_SDKS)
 	npm install --no-audit --no-fund --silent --prefix $(NODE_SDKS) openai @anthropic-ai/sdk
+
+test-agents: $(READY)  ## real coding agents in front of the gateway (fetches them once; needs Node)
+	$(BIN)/python -m tools.agents
+
+test-servers: $(READY)  ## llama.cpp's server behind the gateway (fetches it once)
+	$(BIN)/python -m tools.servers
+
+test-frameworks: $(READY)  ## Python frameworks in front of the gateway (fetches them once)
+	$(BIN)/python -m tools.frameworks
 
 lock:  ## renew requirements/lock.txt (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \

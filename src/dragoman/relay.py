@@ -23,6 +23,7 @@ MENDED: Final = frozenset(
         "block_empty",
         "block_index_fixed",
         "block_unclosed",
+        "event_incomplete",
         "event_unnamed",
         "finish_reason_fixed",
         "stream_not_sse",

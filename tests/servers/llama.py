@@ -24,16 +24,17 @@ class Llama:
     """A running server, and what can be asked of it directly."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
         self.lines: list[str] = []
-        self._reader = threading.Thread(
+        self.reader = threading.Thread(
             target=lambda: self.lines.extend(iter(process.stdout.readline, "")), daemon=True
         )
-        self._reader.start()
-        self.url = until(lambda: self._address(process), START_SECONDS)
+        self.reader.start()
+        self.url = until(self._address, START_SECONDS)
 
-    def _address(self, process: subprocess.Popen[str]) -> str:
+    def _address(self) -> str:
         found = [line.split()[1] for line in list(self.lines) if line.startswith("serving ")]
-        assert process.poll() is None, "".join(self.lines)
+        assert self.process.poll() is None, "".join(self.lines)
         return found[0] if found else ""
 
     def post(self, path: str, body: Any) -> httpx2.Response:
@@ -63,12 +64,15 @@ def running(kind: str, folder: Path, context: int) -> Iterator[Llama]:
         errors="replace",
         env={"PATH": os.environ["PATH"], "HOME": str(folder), "LLAMA_CACHE": str(folder)},
     )
+    found = Llama(process)
     try:
-        yield Llama(process)
+        yield found
     finally:
         process.kill()
         process.wait(20)
-        process.stdin.close()
+        found.reader.join(20)
+        for stream in (process.stdin, process.stdout):
+            stream.close()
 
 
 def llama_settings(llama: Llama, noisy: Llama) -> Settings:

@@ -19,8 +19,15 @@ SEED = 2026
 CONTROL = ("<s>", "</s>", "<|im_start|>", "<|im_end|>")
 MARKERS = ("<tool_call>", "</tool_call>")
 PIECES = ("▁", "▁the", "▁a", "ing", "er", "é", "ß", "世", "界", "🙂", "▁Oslo", "▁Ulm")
-# What the model that calls tools is drawn to, and how strongly: to begin a call, end strings, and end.
-LEANINGS = {"<tool_call>": 40.0, "<|im_end|>": 40.0, '"': 14.0}
+# What the model that calls tools is drawn to, and how strongly: to one call or two, and few blanks.
+LEANINGS = {
+    "<tool_call>": 20.0,
+    "</tool_call>": 20.0,
+    "<|im_end|>": 22.5,
+    '"': 14.0,
+    ":": 8.0,
+    "}": 8.0,
+}
 
 # Hermes' way of calling, which llama.cpp knows and makes a grammar for.
 TEMPLATE = """
@@ -162,7 +169,7 @@ def main() -> None:
     model = Path(folder) / f"{kind}.gguf"
     write_model(model, calls=kind == "calls")
     server = serve(model, int(context))
-    print("serving", server.listening_address, flush=True)
+    print("serving", server.listening_address, flush=True)  # noqa: T201 -- what it tells its caller
     sys.stdin.read()
 
 

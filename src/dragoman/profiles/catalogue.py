@@ -278,6 +278,7 @@ _ALL: Final = (
         _VLLM,
         name="llama-server",
         says="llama.cpp's server",
+        cut_unsaid=True,  # at `/v1/responses`
         tool_choice="strings_only",  # an object that names a tool is read as `auto`
         reasoning_field="reasoning_content",
     ),

@@ -71,6 +71,7 @@ CODES: Final[dict[str, str]] = {
     "block_unclosed": "the peer did not end a block; it was ended here",
     "block_empty": "a block without content was dropped",
     "event_unnamed": "the peer left out the names of its events, without which clients skip them",
+    "event_incomplete": "the peer's events lack fields without which clients fail; they were added",
     "block_index_fixed": "the peer numbered its blocks wrongly; they count 0, 1, 2, …",
     "refusal_as_text": "a refusal became plain text",
     "surrogate_replaced": "half of a surrogate pair was replaced",

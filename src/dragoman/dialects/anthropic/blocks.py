@@ -132,7 +132,9 @@ class Blocks:
         # A writer starts a call at its first argument: what wrote nothing yet must not pass alone.
         self.held = True
         block.told = True
-        if bytes(wire.input) not in _NO_INPUT:
+        if not wire.input:
+            self._assembler.loss("event_incomplete", "$.content_block.input")
+        elif bytes(wire.input) not in _NO_INPUT:
             block.input = bytes(wire.input).decode()
 
     def _hold(self, block: _Block, wire: schema.WireBlock) -> None:

@@ -83,6 +83,7 @@ class PartEvent(Struct, frozen=True, tag_field="type"):
 
 class _Lifecycle(Struct, frozen=True, tag_field="type"):
     response: ResponseObject = ResponseObject()
+    sequence_number: int | None = None
 
 
 class Created(_Lifecycle, frozen=True, tag="response.created"): ...

@@ -71,6 +71,11 @@ class ResponsesReader:
         self._items = self._pieces.items
         self._strict = exchange.strict
         self._lenient_eof = exchange.profile.lenient_eof
+        # The limit whose reaching the peer does not tell.
+        self._untold_limit = _limit(exchange) if exchange.profile.cut_unsaid else None
+        self._numbered = (
+            False  # it was seen that the events are numbered, or said that they are not
+        )
 
     @property
     def pending(self) -> bool:
@@ -186,6 +191,8 @@ class ResponsesReader:
                     self._items.of(event, "message"), event.content_index, event.delta
                 )
             case Created() | InProgress() | Queued():
+                if not self._numbered:
+                    self._look_at_numbers(event.sequence_number, "$.sequence_number")
                 self._start(event.response)
             case ItemAdded():
                 self._added(event)
@@ -250,6 +257,11 @@ class ResponsesReader:
 
     # --- the response ---------------------------------------------------------------------------
 
+    def _look_at_numbers(self, number: int | None, path: str) -> None:
+        self._numbered = True
+        if number is None:
+            self.assembler.loss("event_incomplete", path)
+
     def _start(self, response: ResponseObject) -> None:
         self.assembler.start(
             model=response.model or "",
@@ -260,6 +272,9 @@ class ResponsesReader:
     def _complete(self, response: ResponseObject, *, cut: bool) -> None:
         """Take what was not streamed, and end the turn."""
         self._start(response)
+        if not cut and self._reached_limit(response):
+            cut = True
+            self.assembler.loss("finish_reason_fixed", "$.status", "cut at the limit of tokens")
         for position, raw in enumerate(response.output or ()):
             self._take_item(position, raw)
             if self.assembler.ended:
@@ -289,6 +304,11 @@ class ResponsesReader:
         if not item.done:
             self._pieces.finish(item, out, raw)
 
+    def _reached_limit(self, response: ResponseObject) -> bool:
+        if self._untold_limit is None or response.usage is None:
+            return False
+        return usage_of(response.usage).output >= self._untold_limit
+
     def _reason(self, response: ResponseObject, *, cut: bool) -> FinishReason | None:
         if not cut:
             return FinishReason.REFUSAL if self._pieces.only_refused else None
@@ -314,3 +334,7 @@ class ResponsesReader:
         item = self._items.added(out, event.output_index)
         if item.type in ("function_call", "custom_tool_call") and not item.opened:
             self._pieces.open_call(item, out)
+
+
+def _limit(exchange: Exchange) -> int | None:
+    return None if exchange.request is None else exchange.request.max_output

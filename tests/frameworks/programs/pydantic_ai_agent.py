@@ -1,0 +1,37 @@
+"""Pydantic AI."""
+
+import asyncio
+
+import task
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+from pydantic_ai import Agent
+from pydantic_ai.models import Model
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai import OpenAIProvider
+
+
+def model_of(given: task.Task) -> Model:
+    if given.dialect == "anthropic":
+        client = AsyncAnthropic(base_url=given.url, api_key="x", max_retries=1)
+        return AnthropicModel(given.model, provider=AnthropicProvider(anthropic_client=client))
+    other = AsyncOpenAI(base_url=f"{given.url}/v1", api_key="x", max_retries=1)
+    kind = OpenAIChatModel if given.dialect == "chat" else OpenAIResponsesModel
+    return kind(given.model, provider=OpenAIProvider(openai_client=other))
+
+
+async def talk(given: task.Task) -> task.Ran:
+    agent = Agent(model_of(given), tools=[task.get_weather, task.get_time])
+    # A streamed run ends at the first text, beside which there may be calls: this goes on to the end.
+    pieces = 0
+    async with agent.iter(task.PROMPT) as run:
+        async for node in run:
+            if Agent.is_model_request_node(node):
+                async with node.stream(run.ctx) as stream:
+                    pieces += len([one async for one in stream.stream_text(delta=True)])
+    return task.Ran(run.result.output, pieces)
+
+
+task.main(lambda given: asyncio.run(talk(given)))
