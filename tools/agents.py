@@ -160,7 +160,8 @@ def raise_loopback() -> None:
 
 def run_tests(arguments: list[str]) -> int:
     wanted = arguments or ["tests/agents"]
-    options = ["-n", "2", "--dist", "worksteal", "--timeout", "300", "--durations", "15"]
+    # More than cores, for agents mostly wait when they ask a failing upstream again.
+    options = ["-n", "4", "--dist", "worksteal", "--timeout", "300", "--durations", "15"]
     return subprocess.call([sys.executable, "-m", "pytest", *options, *wanted], cwd=ROOT)
 
 
