@@ -2,8 +2,8 @@
 
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
 from tests.support.gateway import DIALECTS, settings_for
-from tests.support.waiting import until
 
 FOLDER_VARIABLE = "DRAGOMAN_LLAMA_CPP"  # set by tools/servers.py
 PROGRAM = Path(__file__).parent / "llama_program.py"
@@ -24,18 +23,14 @@ class Llama:
     """A running server, and what can be asked of it directly."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.lines: list[str] = []
-        self.reader = threading.Thread(
-            target=lambda: self.lines.extend(iter(process.stdout.readline, "")), daemon=True
-        )
-        self.reader.start()
-        self.url = until(self._address, START_SECONDS)
-
-    def _address(self) -> str:
-        found = [line.split()[1] for line in list(self.lines) if line.startswith("serving ")]
-        assert self.process.poll() is None, "".join(self.lines)
-        return found[0] if found else ""
+        # Its one line, or nothing if it ended.
+        with ThreadPoolExecutor(1) as waiting:
+            line = waiting.submit(process.stdout.readline)
+            try:
+                self.url = line.result(START_SECONDS).split()[1]
+            except BaseException:
+                process.kill()  # so that the line ends
+                raise
 
     def post(self, path: str, body: Any) -> httpx2.Response:
         return httpx2.post(self.url + path, json=body, timeout=60)
@@ -55,23 +50,23 @@ class Llama:
 def running(kind: str, folder: Path, context: int) -> Iterator[Llama]:
     """Run the server over a model of a kind that has so much room."""
     python = Path(os.environ[FOLDER_VARIABLE]) / "bin" / "python"
+    # Apart from what it prints: its log comes from other threads, in the middle of lines.
+    log = (folder / "log").open("w", encoding="utf-8")
     process = subprocess.Popen(
         [python, PROGRAM, kind, folder, str(context)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=log,
         text=True,
         errors="replace",
         env={"PATH": os.environ["PATH"], "HOME": str(folder), "LLAMA_CACHE": str(folder)},
     )
-    found = Llama(process)
     try:
-        yield found
+        yield Llama(process)
     finally:
         process.kill()
         process.wait(20)
-        found.reader.join(20)
-        for stream in (process.stdin, process.stdout):
+        for stream in (process.stdin, process.stdout, log):
             stream.close()
 
 

@@ -65,6 +65,8 @@ class MessagesReader:
             case "content_block_delta":
                 self._blocks.delta(event)
             case "content_block_start":
+                if not self.assembler.started:
+                    self.assembler.loss("event_incomplete", "$", "no message_start came before")
                 self._blocks.start(event.index, event.content_block)
             case "content_block_stop":
                 self._blocks.stop(event.index)
