@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dragoman.cli.options import upstream_options
+
 if TYPE_CHECKING:
     from dragoman.cli.routed import RoutedUpstreams
     from dragoman.gateway.config.settings import Settings
@@ -40,25 +42,8 @@ _INSTALL: Final = "this command needs the MCP SDK: pip install 'dragoman[mcp]'"
 
 
 @click.command("mcp", help=_HELP, short_help="Serve the library as tools for agents.")
-@click.option("--config", "path", type=click.Path(path_type=Path), help="The file of settings.")
-@click.option(
-    "--upstream", metavar="URL", help="What stands before `/chat/completions` and the like."
-)
-@click.option(
-    "--upstream-dialect",
-    type=click.Choice(["chat", "anthropic", "responses"]),
-    help="What the upstream speaks.  [default: chat]",
-)
-@click.option(
-    "--upstream-key-env", metavar="VAR", help="The variable that holds the upstream's key."
-)
+@upstream_options
 @click.option("--model", help="The model to ask, whatever callers ask for.")
-@click.option(
-    "--format",
-    "native_format",
-    metavar="FAMILY|auto|none",
-    help="How the model writes tool calls as text.  [default: auto]",
-)
 @click.option(
     "--http",
     "port",

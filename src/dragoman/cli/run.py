@@ -11,6 +11,7 @@ import click
 from msgspec import structs
 
 from dragoman.agents import AGENTS
+from dragoman.cli.options import upstream_options
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,24 +50,7 @@ Examples:
 @click.argument("arguments", metavar="[-- ARGS]...", nargs=-1, type=click.UNPROCESSED)
 @click.option("--gateway", metavar="URL", help="A gateway that runs already; none is started.")
 @click.option("--key-env", metavar="VAR", help="The variable that holds the gateway's key.")
-@click.option("--config", "path", type=click.Path(path_type=Path), help="The file of settings.")
-@click.option(
-    "--upstream", metavar="URL", help="What stands before `/chat/completions` and the like."
-)
-@click.option(
-    "--upstream-dialect",
-    type=click.Choice(["chat", "anthropic", "responses"]),
-    help="What the upstream speaks.  [default: chat]",
-)
-@click.option(
-    "--upstream-key-env", metavar="VAR", help="The variable that holds the upstream's key."
-)
-@click.option(
-    "--format",
-    "native_format",
-    metavar="FAMILY|auto|none",
-    help="How the model writes tool calls as text.  [default: auto]",
-)
+@upstream_options
 @click.option("--model", default="", help="The model that the agent asks for.")
 @click.option("--small-model", default="", help="The same for small matters.  [default: --model]")
 @click.option(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dragoman.cli.options import upstream_options
+
 if TYPE_CHECKING:
     from dragoman.gateway.config.settings import Settings
 
@@ -42,31 +44,14 @@ _PLAYED: Final = ("kimi-k2", "qwen3-coder", "deepseek-v3.1", "glm-4.6", "minimax
 
 
 @click.command("serve", help=_HELP, short_help="Run the gateway.")
-@click.option("--config", "path", type=click.Path(path_type=Path), help="The file of settings.")
+@upstream_options
 @click.option("--host", help="The address to serve on.  [default: 127.0.0.1]")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     help="The port to serve on; 0 takes any free one.  [default: 8484]",
 )
-@click.option(
-    "--upstream", metavar="URL", help="What stands before `/chat/completions` and the like."
-)
-@click.option(
-    "--upstream-dialect",
-    type=click.Choice(["chat", "anthropic", "responses"]),
-    help="What the upstream speaks.  [default: chat]",
-)
-@click.option(
-    "--upstream-key-env", metavar="VAR", help="The variable that holds the upstream's key."
-)
 @click.option("--model", help="The model to ask for, whatever clients ask for.")
-@click.option(
-    "--format",
-    "native_format",
-    metavar="FAMILY|auto|none",
-    help="How the model writes tool calls as text.  [default: auto]",
-)
 @click.option("--workers", type=click.IntRange(1, 64), help="Processes that share the port.")
 @click.option("--insecure", is_flag=True, help="Serve on a public address without keys.")
 def command(  # noqa: PLR0913 -- one for each flag
