@@ -109,13 +109,14 @@ def test_leaving_a_stream_closes_its_connection_at_once() -> None:
 def test_a_connection_serves_several_requests() -> None:
     async def run() -> None:
         connections = 0
+        answer = http(sse(*CHAT), keep=True)
 
         async def script(talk: Talk) -> None:
             nonlocal connections
             connections += 1
-            await talk.say(HELLO)
-            while await talk.reader.read(65536):
-                await talk.say(HELLO)
+            await talk.say(answer)
+            while await talk.next_request():
+                await talk.say(answer)
 
         async with peer(script) as server, nothing_left(), Client(server.url) as client:
             for _ in range(3):
@@ -472,7 +473,7 @@ def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_cookies_are_not_kept() -> None:
-    answer = http(sse(*CHAT), headers="set-cookie: a=b\r\nconnection: close\r\n")
+    answer = http(sse(*CHAT), headers="set-cookie: a=b\r\n")
 
     async def run() -> list[bytes]:
         async with peer(answer) as server, Client(server.url) as client:

@@ -83,7 +83,7 @@ def test_s_1_the_client_speaks_http_through_the_transport_alone(module: str) -> 
 
 @pytest.mark.parametrize("status", ["", "500 Oh", "429 Wait"])
 def test_s_2_nothing_is_ever_tried_again(status: str) -> None:
-    answer = http(status=status, headers="connection: close\r\n") if status else b""
+    answer = http(status=status) if status else b""
 
     async def run() -> int:
         async with peer(answer) as server, nothing_left(), Client(server.url) as client:

@@ -9,42 +9,34 @@ import pytest
 from dragoman.probe.probe import Peer
 from dragoman.probe.run import Report, chosen, run
 from dragoman.transport import TLS, Connector
+from tests.support.peers import Talk, http
+from tests.support.peers import peer as serve
 
 CERTIFICATES = Path(__file__).parent.parent / "client" / "certificates"
-OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+OK = http(length=None)
 
 
-def probe(answer: bytes, *, endless: bool = False, server_tls: bool = False, **peer) -> Report:
+def probe(answer: bytes, *, endless: bool = False, server_tls: bool = False, **asks) -> Report:
     """Probe a server that gives every request the same bytes, and then goes."""
     context = None
     if server_tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(str(CERTIFICATES / "server.pem"))
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await reader.read(65536)
-            writer.write(answer)
-            while endless:
-                writer.write(b": nothing new\n\n" * 4096)
-                await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
+    async def script(talk: Talk) -> None:
+        await talk.say(answer)
+        while endless:
+            await talk.say(b": nothing new\n\n" * 4096)
 
     async def work() -> Report:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-        port = server.sockets[0].getsockname()[1]
-        scheme = "https" if server_tls else "http"
         connector = Connector()
-        try:
-            url = f"{scheme}://127.0.0.1:{port}/v1"
-            asked = Peer(url=url, dialect="chat", model="m", timeout=5.0, pause=0.0, **peer)
-            return await run(asked, chosen((), "chat"), connector)
-        finally:
-            await connector.close()
-            server.close()
+        async with serve(script, tls=context) as server:
+            try:
+                url = server.url.replace("http:", "https:" if server_tls else "http:")
+                asked = Peer(url=url, dialect="chat", model="m", timeout=30.0, pause=0.0, **asks)
+                return await run(asked, chosen((), "chat"), connector)
+            finally:
+                await connector.close()
 
     return asyncio.run(work())
 
@@ -66,9 +58,7 @@ def test_a_certificate_that_nobody_trusts_is_unreachable():
 def test_a_trusted_one_is_not_the_problem():
     tls = TLS(ca=str(CERTIFICATES / "authority.pem")).context()
 
-    report = probe(
-        b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\nno", server_tls=True, tls=tls
-    )
+    report = probe(http(b"no", status="404 Not Found"), server_tls=True, tls=tls)
 
     assert "404: no" == reached(report)
     assert "bad" == report.outcome
@@ -97,9 +87,8 @@ def test_an_answer_without_an_end_is_left():
 
 def test_an_upstream_that_repeats_the_key_does_not_make_us_tell_it():
     body = b'{"error":{"message":"Incorrect API key provided: sk-top-secret"}}'
-    head = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: %d\r\n\r\n" % len(body)
 
-    report = probe(head + body, secrets=("sk-top-secret",))
+    report = probe(http(body, status="401 Unauthorized"), secrets=("sk-top-secret",))
 
     assert "401: Incorrect API key provided: [key]" == reached(report)
     assert "unreachable" == report.outcome

@@ -42,11 +42,18 @@ def http(
     kind: str = "text/event-stream",
     headers: str = "",
     length: int | None = -1,
+    keep: bool = False,
 ) -> bytes:
-    """Return an HTTP answer; its length is told unless `length` is None."""
+    """Return an HTTP answer; its length is told unless `length` is None.
+
+    It says that the connection closes behind it, as it does once a script is over, unless the script is
+    to `keep` it: a client that used it again might have its next request cut off.
+    """
     if length == -1:
         length = len(payload)
     told = "" if length is None else f"content-length: {length}\r\n"
+    if not keep and "connection:" not in headers.lower():
+        told += "connection: close\r\n"
     head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}\r\n{told}{headers}\r\n"
     return head.encode("latin-1") + payload
 
@@ -67,6 +74,13 @@ class Talk:
     async def say(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
+
+    async def next_request(self) -> bytes:
+        """Return what the client asks next on this connection; nothing if it leaves."""
+        try:
+            return await _request(self.reader)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return b""
 
     async def gone(self) -> None:
         """Wait until the client has left."""
