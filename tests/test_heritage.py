@@ -547,8 +547,17 @@ def test_p_9_arguments_beyond_mending_are_an_error_after_the_stream_began() -> N
     assert "invalid_arguments" == translator.outcome.code
 
 
-@pytest.mark.parametrize("tail", ["none", "message_stop"])
-def test_p_10_a_stream_error_is_an_error_event_and_a_graceful_end(tail: Any) -> None:
+@pytest.mark.parametrize(
+    ("tail", "ending"),
+    [
+        ("none", ["content_block_delta", "content_block_stop", "error"]),
+        ("message_stop", ["content_block_delta", "content_block_stop", "error", "message_stop"]),
+        ("open", ["content_block_delta", "error"]),
+    ],
+)
+def test_p_10_a_stream_error_is_an_error_event_and_a_graceful_end(
+    tail: Any, ending: list[str]
+) -> None:
     error = b'data: {"error":{"message":"too busy","code":529}}\n\n'
     translator = Translator(
         source="chat", target="anthropic", rendering=Rendering(stream_error_tail=tail)
@@ -557,7 +566,6 @@ def test_p_10_a_stream_error_is_an_error_event_and_a_graceful_end(tail: Any) -> 
     out = run(translator, [ROLE, chunk({"content": "Par"}), error])
 
     found = types(out)
-    ending = ["content_block_stop", "error"] + (["message_stop"] if tail == "message_stop" else [])
     assert ending == found[-len(ending) :]
     assert (
         "overloaded_error"

@@ -3,7 +3,7 @@
 Ids, time and keys come in here, from the shell; the core makes none of them up.
 """
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -13,6 +13,12 @@ from dragoman.profiles.profile import Profile
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request
 from dragoman.turn.tools import NO_TOOLS, ToolTable
+
+# How an interrupted Messages stream ends.  Always with `error`, and half a call is never closed;
+#   none          an open text or thinking block is closed before it
+#   message_stop  the same, and `message_stop` follows, for clients that wait for it
+#   open          the block stays open, for clients that ask again only if no block was finished
+ErrorTail: TypeAlias = Literal["none", "message_stop", "open"]
 
 
 class Rendering(Struct, frozen=True, kw_only=True, gc=False):
@@ -26,8 +32,7 @@ class Rendering(Struct, frozen=True, kw_only=True, gc=False):
     # "always" writes reasoning state even for a client that did not ask for it, as an answer that is
     # kept here must have it.
     responses_encrypted: Literal["asked", "always"] = "asked"
-    # "message_stop" ends an interrupted Messages stream with that event, for clients that wait for it.
-    stream_error_tail: Literal["none", "message_stop"] = "none"
+    stream_error_tail: ErrorTail = "none"
 
 
 class Exchange(Struct, frozen=True, kw_only=True):

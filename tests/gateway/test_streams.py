@@ -351,6 +351,26 @@ def test_p_10_error_may_be_followed_by_a_last_word(gateway) -> None:
     assert "message_delta" not in kinds
 
 
+def open_ended(url: str) -> Settings:
+    plain = settings_for(url, server=Server(port=0, stream_error_tail="open"))
+    shut = Route(match=Match(model="shut/*"), to=("chat/*",), stream_error_tail="none")
+    return structs.replace(plain, routes=(shut, *plain.routes))
+
+
+def test_p_10_how_streams_break_is_the_servers_to_say_and_a_routes_to_change() -> None:
+    with stand(open_ended) as other:
+        kinds = {
+            name: re.findall(
+                "event: (.*)", post(other, "anthropic", question("anthropic", name)).text
+            )
+            for name in ("chat/plain+cut", "anthropic/plain+cut", "shut/plain+cut")
+        }
+
+    assert ["content_block_delta", "error"] == kinds["chat/plain+cut"][-2:]
+    assert ["content_block_delta", "error"] == kinds["anthropic/plain+cut"][-2:]
+    assert ["content_block_stop", "error"] == kinds["shut/plain+cut"][-2:]
+
+
 @pytest.mark.parametrize("dialect", ["anthropic", "responses"])
 def test_g4_comments_and_line_ends_of_the_upstream_are_not_passed_on(gateway, dialect) -> None:
     plain = post(gateway, dialect, question(dialect, "chat/g4+chunk:8", SHORT))

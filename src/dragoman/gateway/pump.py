@@ -273,7 +273,7 @@ class Pump:
                 chat_reasoning=route.chat_reasoning,
                 responses_reasoning=route.responses_reasoning,
                 responses_encrypted="always" if self._keeps else "asked",
-                stream_error_tail=route.stream_error_tail,
+                stream_error_tail=route.stream_error_tail or server.stream_error_tail,
             ),
             limits=server.limits,
         )

@@ -314,10 +314,9 @@ class MessagesWriter:
         return _MESSAGE_DELTA % (encode(delta), usage) + MESSAGE_STOP
 
     def _fail(self, event: Fault) -> bytes:
-        """Tell a failure.  Text and thinking are closed; a half call must never look whole."""
+        """Tell a failure.  Text and thinking are closed if wanted; a half call must never look whole."""
+        tail = self._exchange.rendering.stream_error_tail
         in_call = self._legality.kind in (BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL)
-        closed = b"" if in_call else self._close()
-        tail = b""
-        if self._exchange.rendering.stream_error_tail == "message_stop":
-            tail = MESSAGE_STOP
-        return closed + _ERROR % error_event(event) + tail
+        closed = b"" if in_call or tail == "open" else self._close()
+        last = MESSAGE_STOP if tail == "message_stop" else b""
+        return closed + _ERROR % error_event(event) + last

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct, defstruct, inspect, structs
 
+from dragoman.exchange import ErrorTail
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import DialectName
@@ -109,6 +110,7 @@ class Server(Section, frozen=True):
     keep_alive: Seconds = 10.0
     # Seconds the status line waits for the upstream's first event, so that errors keep their status.
     hold_headers: Seconds = 10.0
+    stream_error_tail: ErrorTail = "none"  # how interrupted Messages streams end
     limits: Limits = Limits()
 
 
@@ -166,7 +168,7 @@ class Route(Section, frozen=True):
     strict: bool = False  # a loss of meaning in the request is refused
     repair_history: bool = False  # orphan tool results become text
     prefill: Literal["reject", "continue"] = "reject"
-    stream_error_tail: Literal["none", "message_stop"] = "none"
+    stream_error_tail: Literal["", "none", "message_stop", "open"] = ""  # empty: as the server's
     chat_reasoning: Literal["reasoning_content", "reasoning", "both", "details", "off"] = (
         "reasoning_content"
     )

@@ -470,6 +470,16 @@ def test_p_10_message_stop_follows_the_error_if_wanted() -> None:
     assert [ERROR, {"type": "message_stop"}] == written([START, FAULT], rendering=rendering)[1:]
 
 
+@pytest.mark.parametrize("kind", [BlockKind.TEXT, BlockKind.REASONING])
+def test_g_6_open_text_stays_open_if_wanted(kind: BlockKind) -> None:
+    delta = TextDelta(0, "a") if kind is BlockKind.TEXT else ReasoningDelta(0, "a")
+    rendering = Rendering(stream_error_tail="open")
+
+    data = written([START, BlockStart(0, kind), delta, FAULT], rendering=rendering)
+
+    assert ["content_block_delta", "error"] == [one["type"] for one in data[-2:]]
+
+
 def test_failure_before_the_start_is_the_error_alone() -> None:
     assert [ERROR] == written([FAULT])
 
