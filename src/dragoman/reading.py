@@ -16,7 +16,7 @@ from dragoman.errors import MisuseError, TooLarge
 from dragoman.toolcalls.stage import Stage
 from dragoman.translate import ExchangeOptions, answer_stages, fault_of, make_exchange, read_whole
 from dragoman.turn.events import Event, Fault, Finish, ReasoningDelta, TextDelta, Usage
-from dragoman.turn.fold import Answer, fold
+from dragoman.turn.fold import Answer, Folder
 from dragoman.turn.tally import Tally
 
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
@@ -109,12 +109,20 @@ def read_body(
     stop: Sequence[str] = (),
     **options: Unpack[ExchangeOptions],
 ) -> Answer:
-    """Return a complete answer; one that cannot be read, or tells of a failure, has a `fault`."""
+    """Return a complete answer; one that cannot be read, or tells of a failure, has a `fault`.
+
+    What came before the failure is in it, the block that was open included.
+    """
     exchange = make_exchange(**options)
     events = read_whole(body, dialect(source), exchange)
     for stage in answer_stages(exchange, options.get("tools", ()), stop, model, native_format):
         events = stage.feed(events)
-    return fold(_bounded(events, Tally(exchange.limits)))
+    folder = Folder()
+    for event in _bounded(events, Tally(exchange.limits)):
+        if isinstance(event, Fault):
+            return folder.so_far(event)
+        folder.feed((event,))
+    return folder.answer()
 
 
 def _bounded(events: Iterable[Event], tally: Tally) -> Iterator[Event]:

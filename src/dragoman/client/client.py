@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from dragoman.client.exchange import Exchange, Session
-from dragoman.client.faults import fault_error, peer_error
+from dragoman.client.faults import fault_error, keep_received, peer_error
 from dragoman.client.prepared import prepare
 from dragoman.client.settings import Settings, Timeouts
 from dragoman.client.stream import AnswerStream
@@ -97,8 +97,9 @@ class Client:
             answer = call.read(body)
             if answer.fault is not None:
                 broken = "json" if body and not _is_json(body) else ""
-                error = fault_error(answer.fault, self._settings, broken)
-                raise exchange.identified(error)
+                error = exchange.identified(fault_error(answer.fault, self._settings, broken))
+                keep_received(error, answer)
+                raise error
             await exchange.settle()
         finally:
             await exchange.close()

@@ -117,6 +117,8 @@ class Exchange:
         """Put into an error what is known of the HTTP answer."""
         error.status = error.status or self.status
         error.request_id = self.request_id
+        if error.retry_after is None and self._reply is not None:
+            error.retry_after = self._reply.retry_after
         return error
 
     def abort(self, why: ClientError) -> None:

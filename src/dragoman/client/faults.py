@@ -9,7 +9,8 @@ from dragoman.client.settings import Settings
 from dragoman.errors import NotJson, PeerError, TooLarge
 from dragoman.limits import Limits
 from dragoman.transport import Reply, TransportFailed
-from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.events import Fault, FaultKind, Start
+from dragoman.turn.fold import Answer
 
 _LIMITS: Final = frozenset(Limits.__struct_fields__)
 # Faults that our own readers find in an answer; all others are told by the server itself.
@@ -100,3 +101,9 @@ def as_fault(error: ClientError) -> Fault:
     """Return an error as the ending of an answer."""
     kind = FaultKind(error.kind) if error.kind else FaultKind.GATEWAY
     return Fault(kind, error.message, error.status, error.code, "", error.retry_after)
+
+
+def keep_received(error: ClientError, answer: Answer) -> None:
+    """Put into an error what had come of the answer, if anything had."""
+    if answer.blocks or answer.usage is not None or answer.start != Start():
+        error.received = structs.replace(answer, fault=as_fault(error))

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from dragoman.client.errors import ClientError
 from dragoman.client.exchange import Exchange, Session, cancelled
-from dragoman.client.faults import as_fault, fault_error, peer_error
+from dragoman.client.faults import as_fault, fault_error, keep_received, peer_error
 from dragoman.client.prepared import Prepared
 from dragoman.errors import MisuseError, PeerError
 from dragoman.turn.events import Event, Fault, FaultKind
@@ -34,8 +34,7 @@ class AnswerStream:
         self._reader = call.reader()
         self._folder = Folder()
         self._error: ClientError | None = None  # raised once what came before it is out
-        self._begun = False  # the server has said something
-        self._done = False  # and has ended, well or not
+        self._done = False  # the answer has ended, well or not
         self._left = False
         self._ready: Iterator[Event] = iter(())
         self.losses: tuple[Loss, ...] = call.losses  # of the request; also the first events
@@ -115,7 +114,6 @@ class AnswerStream:
             events = await self._end(exchange, events, failed)
         else:
             self._folder.feed(events)
-        self._begun = True
         return events
 
     async def _end(
@@ -129,8 +127,7 @@ class AnswerStream:
             self._folder.feed(events)
             error = failed or fault_error(fault, self._call.settings, self._reader.broken)
             self._error = exchange.identified(error)
-            if self._begun or events:
-                error.received = self.message()
+            keep_received(error, self.message())
         else:
             self._folder.feed(events)
             await exchange.settle()

@@ -1,0 +1,125 @@
+"""What a client is made of, and what it never does."""
+
+import asyncio
+import json
+
+import pytest
+
+from dragoman import Client, ClientError, ConfigError, MisuseError, SyncClient, ask, user
+from dragoman.client.prepared import prepare
+from dragoman.client.settings import Settings
+from tests.support.client import KEY, REQUEST, text_of
+from tests.support.peers import CHAT, HELLO, http, peer, sse
+
+URL = "http://127.0.0.1:1/v1"
+
+
+def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "DRAGOMAN_KEY"):
+        monkeypatch.setenv(name, "from-the-environment")
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login me password secret\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+
+    async def run() -> bytes:
+        async with peer(HELLO) as server, Client(server.url) as client:
+            assert "Hello" == await text_of(client)
+        return server.requests[0]
+
+    head = asyncio.run(run()).lower()
+
+    assert b"from-the-environment" not in head
+    assert b"authorization" not in head
+    assert b"cookie" not in head
+
+
+def test_cookies_are_not_kept() -> None:
+    answer = http(sse(*CHAT), headers="set-cookie: a=b\r\n")
+
+    async def run() -> list[bytes]:
+        async with peer(answer) as server, Client(server.url) as client:
+            for _ in range(2):
+                await text_of(client)
+        return server.requests
+
+    assert not any(b"cookie" in request.lower() for request in asyncio.run(run()))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "header"),
+    [
+        ("chat", f"authorization: Bearer {KEY}"),
+        ("responses", f"authorization: Bearer {KEY}"),
+        ("anthropic", f"x-api-key: {KEY}"),
+    ],
+)
+def test_the_key_goes_into_the_header_of_the_dialect(dialect: str, header: str) -> None:
+    async def run() -> bytes:
+        options = {"dialect": dialect, "key": KEY, "headers": {"X-Team": "tools"}}
+        async with peer(http(status="500 Oh")) as server, Client(server.url, **options) as client:
+            with pytest.raises(ClientError):
+                await client.create(REQUEST)
+        return server.requests[0]
+
+    head = asyncio.run(run()).decode().partition("\r\n\r\n")[0]
+
+    assert header in head
+    assert "x-team: tools" in head
+    assert ("anthropic-version" in head) is (dialect == "anthropic")
+
+
+def test_credentials_are_in_no_repr() -> None:
+    client = Client(URL, key=KEY, headers={"x-secret": KEY}, model="m", dialect="anthropic")
+    sync_client = SyncClient(URL, key=KEY, headers={"x-secret": KEY})
+    seen = repr(client) + repr(sync_client) + repr(client.stream(REQUEST)) + str(client)
+
+    assert KEY not in seen
+    assert f"Client('{URL}', dialect='anthropic', model='m'" in seen
+    assert "x-secret" in seen
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "why"),
+    [
+        ("ftp://host/", {}, "http:// or https://"),
+        ("host:80", {}, "http:// or https://"),
+        ("http://", {}, "http:// or https://"),
+        ("http://host:port/", {}, "no address"),
+        (5, {}, "no address"),
+        ("http://me:secret@host/", {}, "must not hold credentials"),
+        ("http://host/v1?key=secret", {}, "must end before any"),
+        ("http://host/v1#a", {}, "must end before any"),
+        (URL, {"dialect": "latin"}, "no dialect"),
+        (URL, {"profile": "nobody"}, "no profile"),
+        (URL, {"native_format": "nobody"}, "nobody"),
+        (URL, {"headers": {"a b": "c"}}, "`a b` is no name"),
+        (URL, {"headers": {"a": "c\r\nd: secret"}}, "control character"),
+        (URL, {"key": "sécret\nsecret"}, "control character"),
+        (URL, {"key": "ключ-secret"}, "not plain text"),
+    ],
+)
+def test_settings_that_cannot_be_are_told_at_once_and_without_secrets(
+    address, options: dict, why: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Client(address, **options)
+
+    assert why in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_request_without_a_model_is_refused() -> None:
+    with pytest.raises(MisuseError, match="no model"):
+        Client(URL).stream(ask(user("x")))
+
+
+def test_a_request_s_own_model_overrules_the_client_s() -> None:
+    settings = Settings(URL, model="one")
+
+    assert "one" == json.loads(prepare(ask(user("x")), settings, stream=False).body)["model"]
+    request = ask(user("x"), model="two")
+    assert "two" == json.loads(prepare(request, settings, stream=False).body)["model"]
