@@ -61,7 +61,7 @@ def test_it_serves_until_a_signal_ends_it(name: str) -> None:
     with serving() as (url, process):
         _, stream, error = fetch(url + PATHS["chat"], question("chat"))
         process.send_signal(signal.Signals[name])
-        out, complaint = process.communicate(timeout=20)
+        out, complaint = process.communicate(timeout=60)
 
     assert check("chat", stream).legal
     assert ("", "", "", 0) == (error, out, complaint, process.returncode)
@@ -79,7 +79,7 @@ def test_signal_ends_it_although_answers_are_under_way() -> None:
 
     with serving() as (url, process):
         asyncio.run(run(url, process))
-        _, complaint = process.communicate(timeout=20)
+        _, complaint = process.communicate(timeout=60)
 
     assert ("", 0) == (complaint, process.returncode)
 
@@ -107,7 +107,7 @@ def test_script_answers(tmp_path: Path) -> None:
 
 def failed(*options: str) -> str:
     process = start(*options)
-    out, complaint = process.communicate(timeout=20)
+    out, complaint = process.communicate(timeout=60)
     assert ("", 2) == (out, process.returncode)
     return complaint
 

@@ -50,7 +50,7 @@ def logged() -> Stand:
 def line_of(found: Stand, answer: httpx2.Response) -> dict[str, Any]:
     """Return the line of a request, once it is written: that is after its last byte was sent."""
     wanted = answer.headers["request-id"]
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         lines = [json.loads(line) for line in found.log.getvalue().splitlines()]
         own = [line for line in lines if line.get("id") == wanted]
@@ -76,7 +76,7 @@ def test_p_11_line_of_a_request_has_all_its_facts(
     # What was asked in another dialect may leave something behind: that is for other tests.
     line.pop("warnings", None)
 
-    assert 0 < first <= spent < 10_000
+    assert 0 < first <= spent < 60_000
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
     assert line.pop("tokens_in") > 50
     assert line.pop("tokens_out") > 20

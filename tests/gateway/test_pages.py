@@ -27,7 +27,7 @@ def ask(url: str, *, origin: str, method: str = "POST"):
         headers={"origin": origin, "content-type": "application/json"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.headers
     except HTTPError as error:
         error.close()

@@ -188,7 +188,7 @@ def test_upstream_that_fails_again_and_again_is_left_alone_for_a_while(gateway) 
     asked = [Tried(gateway, "chat", "tired").asked for _ in range(3)]
     began = time.monotonic()
     while Tried(gateway, "chat", "tired").asked == ["two"]:
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
     rested = time.monotonic() - began
 
     assert [["one+error:500", "two"], ["one+error:500", "two"], ["two"]] == asked

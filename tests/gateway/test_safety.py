@@ -102,7 +102,7 @@ def test_probes_need_no_key(gateway) -> None:
 def raw(gateway: Stand, sent: bytes) -> bytes:
     """Return the first that comes back."""
     host, port = gateway.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as client:
+    with socket.create_connection((host, int(port)), timeout=60) as client:
         client.sendall(sent)
         return client.recv(65536)
 
@@ -114,7 +114,7 @@ def test_client_that_waits_for_leave_to_send_gets_it(gateway) -> None:
         f"expect: 100-continue\r\ncontent-length: {len(body)}\r\n\r\n"
     )
     host, port = gateway.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as client:
+    with socket.create_connection((host, int(port)), timeout=60) as client:
         client.sendall(head.encode())
         leave = client.recv(65536)
         client.sendall(body)

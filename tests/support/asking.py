@@ -8,7 +8,7 @@ from tests.support.gateway import PATHS, Stand
 from tests.support.simulator import question
 
 # There is no TLS here; to load the system's authorities would cost more than all the rest.
-_HOW: Any = {"timeout": 30, "verify": False}
+_HOW: Any = {"timeout": 60, "verify": False}
 
 
 def post(stand: Stand, dialect: str, body: Any = None, **more: Any) -> httpx2.Response:

@@ -36,7 +36,7 @@ class Stand:
     def url(self) -> str:
         return self.running.url
 
-    def do(self, work: Coroutine[Any, Any, T], timeout: float = 30.0) -> T:
+    def do(self, work: Coroutine[Any, Any, T], timeout: float = 60.0) -> T:
         """Run something in the servers' event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
@@ -86,14 +86,14 @@ def stand(make=settings_for, **simulator: Any) -> Iterator[Stand]:
 
     served = asyncio.run_coroutine_threadsafe(serve(), loop)
     try:
-        ready.wait(30)
+        ready.wait(60)
         if failed:
             raise failed[0]
         yield found
     finally:
         loop.call_soon_threadsafe(stop.set)
         if not failed:
-            served.result(30)
+            served.result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(30)
+        thread.join(60)
         loop.close()

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ class Told(NamedTuple):
     """What an upstream answers; the connection closes behind it."""
 
     status: int = 200
-    body: bytes = b""
+    body: bytes | Iterable[bytes] = b""  # pieces leave one by one
     headers: Mapping[str, str] = {"content-type": "application/json"}
 
 
@@ -45,6 +45,34 @@ class OddUpstream:
         self.answer = lambda _asked: Told(200, body, SSE)
 
 
+class Gate:
+    """Lets the pieces of an answer leave one by one, each when a test says so."""
+
+    def __init__(self) -> None:
+        self._free = threading.Semaphore(0)
+
+    def open(self, count: int = 1) -> None:
+        self._free.release(count)
+
+    def wait(self) -> None:
+        assert self._free.acquire(timeout=60), "nobody opened the gate"
+
+    def each(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self.wait()
+            yield piece
+
+
+def chat_stream(*words: str) -> list[bytes]:
+    """Return the frames of a Chat stream that says these words, one a frame."""
+    said: list[Any] = [{"delta": {"content": word}, "finish_reason": None} for word in words]
+    said[0]["delta"]["role"] = "assistant"
+    said.append({"delta": {}, "finish_reason": "stop"})
+    same = {"id": "c", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "m"}
+    frames = [{**same, "choices": [{"index": 0, **one}]} for one in said]
+    return [b"data: %b\n\n" % _data(frame) for frame in (*frames, b"[DONE]")]
+
+
 def _data(frame: Any) -> bytes:
     return frame if isinstance(frame, bytes) else json.dumps(frame).encode()
 
@@ -64,12 +92,16 @@ def odd_upstream() -> Iterator[OddUpstream]:
             for name, value in told.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(told.body)
+            for piece in (told.body,) if isinstance(told.body, bytes) else told.body:
+                self.wfile.write(piece)
 
         def log_message(self, *args: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 256  # many ask at once
+
+    server = Server(("127.0.0.1", 0), Handler)
     found = OddUpstream(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -78,4 +110,4 @@ def odd_upstream() -> Iterator[OddUpstream]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(60)

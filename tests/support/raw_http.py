@@ -16,7 +16,7 @@ class RawClient:
         self.socket = socket.socket()
         if buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        self.socket.settimeout(20)
+        self.socket.settimeout(60)
         self.socket.connect((place.hostname, place.port))
         self.socket.sendall(
             b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\n"

@@ -64,11 +64,11 @@ class Served:
     def tell(self, name: str) -> None:
         self.process.send_signal(signal.Signals[name])
 
-    def end(self, seconds: float = 20.0) -> int:
+    def end(self, seconds: float = 60.0) -> int:
         """Wait for its end and return its exit code; all that it said is there then."""
         code = self.process.wait(seconds)
         for reader in self._readers:
-            reader.join(5)
+            reader.join(60)
         return code
 
 
@@ -101,11 +101,11 @@ def simulating() -> Iterator[Simulator]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     simulator = Simulator(port=0)
-    asyncio.run_coroutine_threadsafe(simulator.start(), loop).result(20)
+    asyncio.run_coroutine_threadsafe(simulator.start(), loop).result(60)
     try:
         yield simulator
     finally:
-        asyncio.run_coroutine_threadsafe(simulator.close(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(simulator.close(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
+        thread.join(60)
         loop.close()

@@ -11,7 +11,7 @@ T = TypeVar("T")
 _PAUSE = 0.005
 
 
-def until(look: Callable[[], T], seconds: float = 10.0) -> T:
+def until(look: Callable[[], T], seconds: float = 60.0) -> T:
     """Return what `look` finds as soon as it finds something."""
     end = time.monotonic() + seconds
     while not (found := look()):

