@@ -42,7 +42,9 @@ async def events_of(client: Client, request: Request) -> list:
 
 
 def test_s_1_the_transport_knows_neither_json_nor_events() -> None:
-    used = imports(SOURCE / "transport.py")
+    used = set[str]().union(
+        *(imports(one) for one in (SOURCE / "transport").iterdir() if one.suffix == ".py")
+    )
 
     assert not {one for one in used if "json" in one or one.startswith("dragoman.wire")}
     assert not {one for one in used if one.startswith(("dragoman.dialects", "dragoman.turn"))}

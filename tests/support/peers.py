@@ -5,11 +5,14 @@ import json
 import socket
 import ssl
 import struct
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+_PATIENCE = 30  # seconds for what ends by itself
 Script = Callable[["Talk"], Awaitable[None]]
 
 CHAT = [
@@ -172,15 +175,20 @@ def descriptors() -> set[str]:
 
 @asynccontextmanager
 async def nothing_left() -> AsyncIterator[None]:
-    """Assert that no task and no socket outlives what is done inside."""
-    tasks, before = asyncio.all_tasks(), descriptors()
+    """Assert that no task, thread or socket outlives what is done inside."""
+    before = _living()
     yield
-    left: set[str] = set()
-    tasks_left: set[asyncio.Task[Any]] = set()
-    for _ in range(1000):
-        left = {one for one in descriptors() - before if one.startswith("socket:")}
-        tasks_left = asyncio.all_tasks() - tasks
-        if not left and not tasks_left:
+    left: set[object] = set()
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        left = _living() - before
+        if not left:
             return
         await asyncio.sleep(0.005)
-    raise AssertionError(f"left behind: {tasks_left}, {left}")
+    raise AssertionError(f"left behind: {left}")
+
+
+def _living() -> set[object]:
+    threads = {one for one in threading.enumerate() if not one.name.startswith("asyncio_")}
+    sockets = {one for one in descriptors() if one.startswith("socket:")}
+    return {*asyncio.all_tasks(), *threads, *sockets}
