@@ -3,8 +3,10 @@
 import pytest
 
 from dragoman.dialects import DIALECT_NAMES, dialect
+from dragoman.translate import read_whole
 from dragoman.turn.events import Finish
 from dragoman.turn.fold import fold
+from dragoman.turn.loss import Loss
 from dragoman.turn.merge import merged
 from dragoman.turn.state import Legality
 from tests.support.corpus import Case, corpus, drive, places, splits
@@ -24,6 +26,14 @@ def test_case_gives_the_same_events_however_the_bytes_arrive(case: Case) -> None
 
     for pieces in splits(case.stream):
         assert expected == merged(drive(case.reader(), pieces))
+
+
+@each_case
+def test_oddity_transformers_serve_streams_unasked_and_is_read_as_a_body(case: Case) -> None:
+    events = read_whole(case.stream, dialect(case.dialect), case.exchange())
+
+    # A body that stands for a stream is told as such only where a stream was asked for.
+    assert [one for one in case.events if one != Loss("stream_not_sse")] == merged(events)
 
 
 @each_case

@@ -32,6 +32,7 @@ _DELAY: Final = re.compile(
     re.IGNORECASE,
 )
 _SECONDS: Final = {"ms": 0.001, "milli": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0}
+_DATA: Final = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
 _EXCERPT_CHARS: Final = 500  # of what is no error of anybody's, shown in the message
 _EXCERPT_BYTES: Final = 8000  # that are looked at: pages of proxies are indented
 
@@ -63,6 +64,15 @@ def retry_after(message: str) -> float | None:
 def excerpt(body: bytes) -> str:
     """Return the beginning of an answer that cannot be read, on one line."""
     return " ".join(body[:_EXCERPT_BYTES].decode("utf-8", "replace").split())[:_EXCERPT_CHARS]
+
+
+def unframed(body: bytes) -> bytes:
+    """Return the error of a body that is written as an event, any other body as it is.
+
+    LiteLLM answers so when a stream was asked for and nothing of it began: errors/litellm_error_as_event.
+    """
+    data = _DATA.search(body) if body.startswith((b"data:", b"event:")) else None
+    return body if data is None else data[1]
 
 
 def text_of(status: int, body: bytes) -> str:

@@ -18,6 +18,7 @@ from dragoman.dialects.failures import (
     kind_of_status,
     retry_after,
     text_of,
+    unframed,
 )
 from dragoman.dialects.surrogates import mended
 from dragoman.errors import Malformed
@@ -95,6 +96,7 @@ _VAGUE_STATUSES: Final = frozenset({0, 400, 413, 422, 500})
 
 def decode_fault(status: int, body: bytes) -> Fault:
     """Read the answer to a failed request, or with a status that is none an error inside an answer."""
+    body = unframed(body)
     return _fault(_decoded(body), status, text_of(status, body))
 
 

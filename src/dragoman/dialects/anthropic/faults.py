@@ -6,7 +6,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.failures import is_context_length, kind_of_status, retry_after, text_of
+from dragoman.dialects.failures import (
+    is_context_length,
+    kind_of_status,
+    retry_after,
+    text_of,
+    unframed,
+)
 from dragoman.turn.events import Fault, FaultKind
 
 # What is told to a client: HTTP status and error type, by kind.
@@ -70,6 +76,7 @@ _ERROR: Final[msgspec.json.Decoder[_Error | str | None]] = msgspec.json.Decoder(
 
 def decode_fault(status: int, body: bytes) -> Fault:
     """Return what an error answer says, whoever wrote it."""
+    body = unframed(body)
     try:
         wire = _BODY.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

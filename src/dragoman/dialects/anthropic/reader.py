@@ -39,6 +39,7 @@ class MessagesReader:
     def __init__(self, exchange: Exchange) -> None:
         self.assembler = assembler_for(exchange)
         self._lenient_eof = exchange.profile.lenient_eof
+        self._input_estimate = exchange.input_estimate
         self._blocks = Blocks(self.assembler, exchange.limits)
         self._usage: schema.WireUsage | None = None
         self._reason: str | None = None
@@ -159,12 +160,20 @@ class MessagesReader:
         }
         self._usage = structs.replace(before, **given)
 
+    def _counts(self, told: schema.WireUsage) -> Usage:
+        """Return the counts of the answer; those of a prompt that nobody counted are estimated."""
+        counts = _usage(told)
+        if told.input_tokens is not None or counts.prompt:
+            return counts
+        self.assembler.loss("usage_missing", "$.usage.input_tokens", "the prompt was not counted")
+        return structs.replace(counts, input=self._input_estimate, estimated=True)
+
     def _finish(self) -> None:
         self._blocks.end_all()
         if self.assembler.ended:
             return
         if self._usage is not None:
-            self.assembler.usage(_usage(self._usage))
+            self.assembler.usage(self._counts(self._usage))
         reason = _REASONS.get(self._reason or "")
         if self._reason is not None and reason is None:
             self.assembler.loss("finish_reason_unknown", "$.delta.stop_reason", self._reason)
