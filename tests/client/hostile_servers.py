@@ -1,6 +1,7 @@
 """Servers that do their worst, and what a program is told of each."""
 
 import asyncio
+import gzip
 import zlib
 from typing import Any, NamedTuple
 
@@ -186,7 +187,28 @@ CASES = {
         "max_sse_event_bytes",
         {"limits": Limits(max_sse_event_bytes=4 * MIB)},
     ),
-    "gzip that is none": Case(http(sse(*CHAT), headers=GZIP), "http", "upstream_truncated"),
+    "gzip that is none": Case(http(sse(*CHAT), headers=GZIP), "http", "upstream_malformed"),
+    "gzip that breaks off": Case(
+        http(gzip.compress(sse(*CHAT))[:-9], headers=GZIP), "http", "upstream_malformed"
+    ),
+    "a packing that nobody knows": Case(
+        http(sse(*CHAT), headers="content-encoding: br\r\n"), "http", "upstream_malformed"
+    ),
+    "informational answers without end or pause": Case(
+        for_ever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 9), "http", "upstream_malformed"
+    ),
+    "a never-ending extension of a chunk": Case(
+        for_ever(CHUNKED + b"5;", b"a" * 999), "http", "upstream_malformed"
+    ),
+    "never-ending trailers": Case(
+        for_ever(CHUNKED + b"1\r\na\r\n0\r\n", b"x-more: 1\r\n"), "limit", "max_headers"
+    ),
+    "a never-ending trailer": Case(
+        for_ever(CHUNKED + b"1\r\na\r\n0\r\nx-more: ", b"a" * 999), "http", "upstream_malformed"
+    ),
+    "two answers": Case(
+        http(sse(CHAT[0], done=False), keep=True) * 2, "http", "upstream_malformed"
+    ),
     "no answer": Case(b"", "http", "upstream_closed"),
     "half a status line": Case(b"HTTP/1.1 2", "http", "upstream_closed"),
     "another protocol": Case(b"SSH-2.0-OpenSSH_9.9\r\n", "http", "upstream_malformed"),

@@ -2,20 +2,17 @@
 
 import asyncio
 import ssl
+import warnings
 from pathlib import Path
 
 import pytest
 
-from dragoman import TLS, Client, ClientError, ConfigError, SyncClient, Timeouts, ask, user
+from dragoman import TLS, Client, ClientError, ConfigError, SyncClient, Timeouts
+from tests.support.certificates import certificate as file
+from tests.support.client import REQUEST
 from tests.support.peers import HELLO, Peer, Script, Talk, nothing_left, peer
 
-CERTIFICATES = Path(__file__).parent / "certificates"
-REQUEST = ask(user("hello"), model="m")
-TRUST = TLS(ca=str(CERTIFICATES / "authority.pem"))
-
-
-def file(name: str) -> str:
-    return str(CERTIFICATES / name)
+TRUST = TLS(ca=file("authority.pem"))
 
 
 def server_context(certificate: str = "server.pem", *, asks: bool = False) -> ssl.SSLContext:
@@ -74,6 +71,22 @@ def refuse_with(context: ssl.SSLContext) -> Script:
     return script
 
 
+def told_refusal(context: ssl.SSLContext, tls: TLS) -> ClientError:
+    """Return what a client is told by a server that says why it refuses."""
+
+    async def run() -> ClientError:
+        async with (
+            peer(refuse_with(context), reads=False) as server,
+            nothing_left(),
+            Client(url(server), tls=tls) as client,
+        ):
+            with pytest.raises(ClientError) as caught:
+                await client.create(REQUEST)
+        return caught.value
+
+    return asyncio.run(run())
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_s_6_a_server_of_a_private_authority_is_trusted_when_the_caller_names_it(host: str) -> None:
     assert "Hello" == text_from(server_context(), TRUST, host=host)
@@ -103,46 +116,68 @@ def test_s_6_a_caller_may_switch_verification_off_and_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
-def test_s_6_a_client_shows_its_certificate_to_a_server_that_asks(version: str) -> None:
+@pytest.mark.parametrize(
+    "shown",
+    [{"cert": "client.pem"}, {"cert": "client.crt", "key": "client.key"}],
+    ids=["one file", "two files"],
+)
+def test_s_6_a_client_shows_its_certificate_to_a_server_that_asks(
+    shown: dict[str, str], version: str
+) -> None:
     context = server_context(asks=True)
     context.minimum_version = context.maximum_version = ssl.TLSVersion[
         f"TLSv{version.replace('.', '_')}"
     ]
-    tls = TLS(ca=file("authority.pem"), cert=file("client.pem"))
+    files = {name: file(one) for name, one in shown.items()}
 
-    assert "Hello" == text_from(context, tls)
+    assert "Hello" == text_from(context, TLS(ca=file("authority.pem"), **files))
 
 
-@pytest.mark.parametrize("version", ["1.2", "1.3"])
-@pytest.mark.parametrize("cert", ["", "strange-client.pem"], ids=["missing", "of a stranger"])
-def test_s_6_a_server_that_does_not_know_the_client_refuses_it(cert: str, version: str) -> None:
+@pytest.mark.parametrize(
+    ("cert", "version", "why"),
+    [
+        ("", "1.2", "handshake failure"),
+        ("", "1.3", "certificate required"),
+        ("strange-client.pem", "1.2", "unknown ca"),
+        ("strange-client.pem", "1.3", "unknown ca"),
+    ],
+)
+def test_s_6_a_server_that_does_not_know_the_client_refuses_it(
+    cert: str, version: str, why: str
+) -> None:
     context = server_context(asks=True)
     context.minimum_version = context.maximum_version = ssl.TLSVersion[
         f"TLSv{version.replace('.', '_')}"
     ]
     tls = TLS(ca=file("authority.pem"), cert=file(cert) if cert else "")
 
-    async def run() -> ClientError:
-        async with (
-            peer(refuse_with(context), reads=False) as server,
-            nothing_left(),
-            Client(url(server), tls=tls) as client,
-        ):
-            with pytest.raises(ClientError) as caught:
-                await client.create(REQUEST)
-        return caught.value
-
-    error = asyncio.run(run())
+    error = told_refusal(context, tls)
 
     assert ("tls", "upstream_tls") == (error.stage, error.code)
+    assert why in error.message.lower().replace("_", " ")
 
 
-def test_s_6_a_version_of_tls_that_is_too_old_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("oldest", "spoken"), [("1.2", "TLSv1_1"), ("1.3", "TLSv1_2")], ids=["1.2", "1.3"]
+)
+def test_s_6_a_version_of_tls_that_is_too_old_is_refused(oldest: str, spoken: str) -> None:
+    context = server_context()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # old on purpose
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[spoken]
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    error = told_refusal(context, TLS(ca=file("authority.pem"), minimum=oldest))
+
+    assert ("tls", "upstream_tls") == (error.stage, error.code)
+    assert "protocol version" in error.message.lower().replace("_", " ")
+
+
+def test_s_6_the_oldest_version_by_default_is_1_2() -> None:
     context = server_context()
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    error = refusal(context, TLS(ca=file("authority.pem"), minimum="1.3"))
 
-    assert ("tls", "upstream_tls") == (error.stage, error.code)
+    assert "Hello" == text_from(context, TRUST)
+    assert ssl.TLSVersion.TLSv1_2 is TRUST.context().minimum_version
 
 
 def test_a_server_without_tls_is_an_error_of_tls() -> None:
@@ -179,21 +214,23 @@ def test_a_server_that_never_agrees_on_tls_is_given_up_in_time() -> None:
     assert ("timeout", "connect_timeout") == (error.stage, error.code)
 
 
-def test_the_environment_is_not_asked_whom_to_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_not_asked_whom_to_trust(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", file("authority.pem"))
-    monkeypatch.setenv("SSL_CERT_DIR", str(CERTIFICATES))
-    monkeypatch.setenv("SSLKEYLOGFILE", str(CERTIFICATES / "keys.log"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(Path(file("authority.pem")).parent))
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys.log"))
     error = refusal(server_context(), TLS())
 
     assert "tls" == error.stage
-    assert not (CERTIFICATES / "keys.log").exists()
+    assert not (tmp_path / "keys.log").exists()
 
 
 @pytest.mark.parametrize(
     "tls",
     [
         TLS(ca="missing.pem"),
-        TLS(ca=file("README.md")),
+        TLS(ca=file("no-certificate.pem")),
         TLS(cert="missing.pem"),
         TLS(cert=file("authority.pem")),
         TLS(cert=file("client.pem"), key=file("locked.key")),

@@ -2,17 +2,16 @@
 
 import asyncio
 import ssl
-from pathlib import Path
 
 import pytest
 
 from dragoman.probe.probe import Peer
 from dragoman.probe.run import Report, chosen, run
 from dragoman.transport import TLS, Connector
+from tests.support.certificates import certificate
 from tests.support.peers import Talk, http
 from tests.support.peers import peer as serve
 
-CERTIFICATES = Path(__file__).parent.parent / "client" / "certificates"
 OK = http(length=None)
 
 
@@ -21,7 +20,7 @@ def probe(answer: bytes, *, endless: bool = False, server_tls: bool = False, **a
     context = None
     if server_tls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(str(CERTIFICATES / "server.pem"))
+        context.load_cert_chain(certificate("server.pem"))
 
     async def script(talk: Talk) -> None:
         await talk.say(answer)
@@ -56,7 +55,7 @@ def test_a_certificate_that_nobody_trusts_is_unreachable():
 
 
 def test_a_trusted_one_is_not_the_problem():
-    tls = TLS(ca=str(CERTIFICATES / "authority.pem")).context()
+    tls = TLS(ca=certificate("authority.pem")).context()
 
     report = probe(http(b"no", status="404 Not Found"), server_tls=True, tls=tls)
 
