@@ -19,8 +19,13 @@ _DEFLATED: Final = 8
 class Unpacker(Protocol):
     """Undoes one packing."""
 
+    @property
+    def holds(self) -> bool:
+        """There is more to come of what was fed, even if nothing is added."""
+        ...
+
     def feed(self, data: bytes, most: int, /) -> bytes:
-        """Return what `data` unpacks to, at most `most` bytes: so many mean that there may be more.
+        """Return what `data` and what is held unpack to, at most `most` bytes.
 
         Raises:
             Malformed: it is not packed like that.
@@ -36,8 +41,15 @@ class _Zlib:
     def __init__(self, bits: int | None) -> None:
         self._bits = bits  # None: it shows in the first byte
         self._inner = None if bits is None else zlib.decompressobj(bits)
+        self._left = b""
+
+    @property
+    def holds(self) -> bool:
+        return bool(self._left)
 
     def feed(self, data: bytes, most: int, /) -> bytes:
+        if self._left:
+            data = self._left + data
         if self._inner is None:
             header = data[0] & 0x0F == _DEFLATED
             self._inner = zlib.decompressobj(zlib.MAX_WBITS if header else -zlib.MAX_WBITS)
@@ -45,6 +57,7 @@ class _Zlib:
             out = self._inner.decompress(data, most)
         except zlib.error as error:
             raise _wrong(error) from error
+        self._left = self._inner.unconsumed_tail
         if self._inner.unused_data:
             raise _wrong("there is something behind its end")
         return out
@@ -57,6 +70,10 @@ class _Zlib:
 class _Zstd:
     def __init__(self) -> None:
         self._inner = zstd.ZstdDecompressor()
+
+    @property
+    def holds(self) -> bool:
+        return not self._inner.needs_input and not self._inner.eof
 
     def feed(self, data: bytes, most: int, /) -> bytes:
         try:

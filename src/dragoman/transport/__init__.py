@@ -1,0 +1,12 @@
+"""HTTP as the shells need it: `open` a request, `read` its answer.  Bytes and metadata, nothing else.
+
+Nobody else knows how HTTP is spoken to servers.  No retries, no redirects, no proxies, no cookies, nothing
+from the environment.
+"""
+
+from dragoman.transport.connector import USER_AGENT, Connector
+from dragoman.transport.failures import Stage, TransportFailed
+from dragoman.transport.reply import Reply
+from dragoman.transport.tls import TLS
+
+__all__ = ["TLS", "USER_AGENT", "Connector", "Reply", "Stage", "TransportFailed"]

@@ -1,0 +1,290 @@
+"""One connection to a server: bytes of requests out, answers in, one after the other.
+
+The parser works where the bytes arrive, and whoever reads is woken once for each arrival, however many chunks
+it held.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Final, cast
+
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserError,
+    HttpParserUpgrade,
+    HttpResponseParser,
+)
+
+from dragoman.errors import TooLarge
+from dragoman.limits import Limits
+from dragoman.transport import failures
+from dragoman.transport.failures import TransportFailed
+
+_HOLD: Final = 128 * 1024  # bytes that wait to be read, before the server has to wait
+_MAX_INFORMATIONAL: Final = 100  # answers of the kind "100 Continue" before the real one
+_MAX_FRAMING: Final = 64 * 1024  # bytes of chunk headers and trailers without a byte of the body
+_WITHOUT_BODY: Final = frozenset({204, 304})
+
+
+class Connection(asyncio.Protocol):
+    """Speaks HTTP/1.1.  `ask` sends a request and waits for the head of its answer, `read` gives the rest."""
+
+    __slots__ = (
+        "_failure",
+        "_framing",
+        "_head_bytes",
+        "_header_count",
+        "_headers",
+        "_held",
+        "_informational",
+        "_limits",
+        "_loop",
+        "_on_lost",
+        "_parser",
+        "_parts",
+        "_paused",
+        "_reason_bytes",
+        "_transport",
+        "_until_close",
+        "_waiter",
+        "answered",
+        "ended",
+        "headers",
+        "keeps",
+        "on_body",
+        "since",
+        "status",
+        "where",
+    )
+
+    def __init__(
+        self, where: str, limits: Limits, on_lost: Callable[["Connection"], object]
+    ) -> None:
+        self.where = where
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._on_lost = on_lost
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[None] | None = None  # of whoever reads
+        self._parts: list[bytes] = []  # of the body, not read yet
+        self.on_body = self._parts.append  # called by the parser, once for each chunk
+        self._parser = HttpResponseParser(self)
+        self._failure: TransportFailed | None = None
+        self.since = 0.0  # when the last answer ended
+        self._begin()
+
+    def _begin(self) -> None:
+        """Expect an answer."""
+        self._parts.clear()
+        self.status = 0
+        self.headers: dict[str, str] = {}  # names in lower case
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._header_count = 0
+        self._reason_bytes = 0
+        self._head_bytes = 0  # since the last header
+        self._informational = 0
+        self._framing = 0  # bytes since the last one of the body
+        self._held = 0
+        self._paused = False
+        self._until_close = False  # the body ends with the connection
+        self.answered = False  # the head has come
+        self.ended = False  # and the body
+        self.keeps = False  # the connection may be used again
+
+    # --- for whoever asks ------------------------------------------------------------------------------
+
+    async def ask(self, head: bytes, body: bytes | None) -> None:
+        """Send a request and wait until the head of its answer has come.
+
+        Raises:
+            TransportFailed: there is none.
+        """
+        self._begin()
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise failures.unanswered(self.where)
+        transport.writelines((head, body)) if body else transport.write(head)
+        while not self.answered:
+            if self._failure is not None:
+                raise self._failure
+            await self._wait()
+
+    async def read(self) -> bytes:
+        """Return what has arrived of the body, at least a byte; nothing at its end.
+
+        Raises:
+            TransportFailed: the answer breaks off here.
+        """
+        parts = self._parts
+        while not parts:
+            if self._failure is not None:
+                raise self._failure
+            if self.ended:
+                return b""
+            await self._wait()
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
+        self._held = 0
+        if self._paused:
+            self._paused = False
+            if self._transport is not None:
+                self._transport.resume_reading()
+        return data
+
+    async def _wait(self) -> None:
+        waiter = self._waiter = self._loop.create_future()
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+
+    def abort(self, why: TransportFailed | None = None) -> None:
+        """Close the connection at once; whoever reads, now or later, gets `why`."""
+        self._fail(why or failures.truncated())
+
+    @property
+    def reusable(self) -> bool:
+        """Another request may follow."""
+        transport = self._transport
+        return (
+            self.ended
+            and self.keeps
+            and self._failure is None
+            and transport is not None
+            and not transport.is_closing()
+            and not transport.get_write_buffer_size()
+        )
+
+    # --- called by the event loop ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        parser = self._parser
+        if self.ended:
+            self._fail(failures.malformed(self.where, "it says more than was asked"))
+            return
+        before = len(self._parts)
+        try:
+            parser.feed_data(data)
+        except HttpParserUpgrade:
+            self.answered = self.ended = True  # its status tells; nothing was asked for
+            self.status = parser.get_status_code()
+        except HttpParserCallbackError as error:
+            why = error.__context__
+            if not isinstance(why, TransportFailed):
+                why = failures.malformed(self.where, error)
+            self._fail(why)
+        except HttpParserError as error:
+            self._fail(failures.malformed(self.where, error))
+        self._count(len(data), more=len(self._parts) > before)
+        self._wake()
+
+    def eof_received(self) -> None:
+        """Let the transport close itself."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.answered:
+            if isinstance(error, ssl.SSLError):
+                # A server may refuse our certificate as late as here.
+                self._fail(failures.untrusted(self.where, error))
+            self._fail(failures.unanswered(self.where))
+        elif self._until_close and error is None:
+            self.ended = True
+        elif not self.ended:
+            self._fail(failures.truncated())
+        self.keeps = False
+        self._transport = None
+        del self._parser  # it holds us
+        self._wake()
+        self._on_lost(self)
+
+    # --- called by the parser --------------------------------------------------------------------------
+
+    def on_status(self, reason: bytes) -> None:
+        self._reason_bytes += len(reason)
+        self._check_line(self._reason_bytes)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_count += 1
+        if self._header_count > self._limits.max_headers:
+            raise failures.too_large(TooLarge("max_headers", self._limits.max_headers))
+        self._check_line(max(len(name), len(value)))
+        self._head_bytes = 0
+        if not self.answered:  # else it is a trailer
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._reason_bytes = self._head_bytes = 0
+        self.status = self._parser.get_status_code()
+        headers = _readable(self._headers)
+        self._headers = []
+        if 100 <= self.status < 200:
+            self._informational += 1
+            if self._informational > _MAX_INFORMATIONAL:
+                raise failures.malformed(self.where, "informational answers without end")
+            return
+        self.headers = headers
+        coded = headers.get("transfer-encoding", "").lower()
+        self._until_close = (
+            self.status not in _WITHOUT_BODY
+            and "content-length" not in headers
+            and not coded.endswith("chunked")
+        )
+        self.answered = True
+
+    def on_message_complete(self) -> None:
+        if not self.answered:
+            return  # informational: the real one follows
+        if self.ended:
+            raise failures.malformed(self.where, "it answers twice")
+        self.keeps = self._parser.should_keep_alive()
+        self.ended = True
+
+    # --- bounds ------------------------------------------------------------------------------------------
+
+    def _check_line(self, size: int) -> None:
+        limit = self._limits.max_header_bytes
+        if size > limit:
+            raise failures.too_large(TooLarge("max_header_bytes", limit))
+
+    def _count(self, size: int, *, more: bool) -> None:
+        """Bound what is held, and what comes without being of any use."""
+        if not self.answered:
+            self._head_bytes += size
+            limit = self._limits.max_header_bytes
+            if self._head_bytes > 2 * limit + size:
+                self._fail(failures.too_large(TooLarge("max_header_bytes", limit)))
+            return
+        if not more:
+            self._framing += size
+            if self._framing > _MAX_FRAMING and not self.ended:
+                self._fail(failures.malformed(self.where, "chunks without content"))
+            return
+        self._framing = 0
+        self._held += size
+        if self._held > _HOLD and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _fail(self, why: TransportFailed) -> None:
+        if self._failure is None:
+            self._failure = why
+        if self._transport is not None:
+            self._transport.abort()
+        self._wake()
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for raw, value in headers:
+        name, text = raw.decode("latin-1").lower(), value.decode("latin-1")
+        found[name] = f"{found[name]}, {text}" if name in found else text
+    return found

@@ -1,0 +1,195 @@
+"""Connections to any number of servers, kept for the next request."""
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from aiohappyeyeballs import start_connection
+from msgspec import Struct
+from yarl import URL
+
+from dragoman._version import __version__
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.transport import failures
+from dragoman.transport.connection import Connection
+from dragoman.transport.failures import TransportFailed
+from dragoman.transport.reply import Reply
+
+USER_AGENT: Final = f"dragoman/{__version__}"
+_ALWAYS: Final = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "identity"}
+_PORTS: Final = {"http": 80, "https": 443}
+_IDLE_SECONDS: Final = 15.0  # that a connection is kept; servers close theirs soon after
+_IDLE_CONNECTIONS: Final = 100  # that are kept to one server
+_DNS_SECONDS: Final = 30.0
+_NEXT_ADDRESS: Final = 0.25  # seconds for one address of a host, before the next is tried as well
+_UNFIT: Final = re.compile(r"[\r\n\0]")
+# As `getaddrinfo` returns it.
+_Address: TypeAlias = tuple[
+    int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+]
+
+
+class Server(Struct, frozen=True):
+    """Whom connections lead to."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+
+    @property
+    def where(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Connector:
+    """Opens requests.  Made and closed inside the event loop."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._connections: set[Connection] = set()
+        self._idle: dict[Server, list[Connection]] = {}  # the last one used comes first again
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._addresses: dict[tuple[str, int], tuple[float, Sequence[_Address]]] = {}
+        self._usual_tls: ssl.SSLContext | None = None
+
+    async def open(  # noqa: PLR0913 -- what, where, and how
+        self,
+        method: str,
+        url: URL,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        connect_seconds: float,
+        tls: ssl.SSLContext | bool,
+    ) -> Reply:
+        """Send a request and return its answer once the status is known.
+
+        Raises:
+            TransportFailed: there is none.
+        """
+        server = self._server(url, tls=tls)
+        head = _head(method, url, headers, body)
+        connection = self._kept(server) or await self._connect(server, connect_seconds)
+        try:
+            await connection.ask(head, body)
+            return Reply(connection, lambda one: self._keep(server, one))
+        except BaseException:
+            connection.abort()
+            raise
+
+    async def close(self) -> None:
+        """Close all connections; answers that are still read break off."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        self._idle.clear()
+        for connection in tuple(self._connections):
+            connection.abort()
+        await asyncio.sleep(0)  # the event loop closes them
+
+    def _server(self, url: URL, *, tls: ssl.SSLContext | bool) -> Server:
+        host, port = url.raw_host, url.port
+        if url.scheme not in _PORTS or not host or not port:
+            raise failures.no_address(url)
+        if url.scheme == "http":
+            return Server(host, port, None)
+        if not isinstance(tls, bool):
+            return Server(host, port, tls)
+        if self._usual_tls is None:
+            self._usual_tls = ssl.create_default_context()
+        return Server(host, port, self._usual_tls)
+
+    # --- connections -----------------------------------------------------------------------------------
+
+    async def _connect(self, server: Server, seconds: float) -> Connection:
+        secure = server.tls is not None
+        where = server.where
+        try:
+            async with asyncio.timeout(seconds or None):
+                addresses = await self._resolve(server.host, server.port)
+                link = await start_connection(
+                    addresses, happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1
+                )
+                link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                _, connection = await self._loop.create_connection(
+                    lambda: Connection(where, self._limits, self._lost),
+                    sock=link,
+                    ssl=server.tls,
+                    server_hostname=server.host.rstrip(".") if secure else None,
+                )
+        except OSError as error:
+            raise failures.unreachable(where, error, secure=secure) from error
+        self._connections.add(connection)
+        return connection
+
+    async def _resolve(self, host: str, port: int) -> Sequence[_Address]:
+        now = self._loop.time()
+        until, found = self._addresses.get((host, port), (0.0, ()))
+        if now < until:
+            return found
+        found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        self._addresses[host, port] = (now + _DNS_SECONDS, found)
+        return found
+
+    def _kept(self, server: Server) -> Connection | None:
+        """Return a connection that was used before, if one is left."""
+        kept = self._idle.get(server)
+        while kept:
+            connection = kept.pop()
+            if connection.reusable and self._loop.time() - connection.since < _IDLE_SECONDS:
+                return connection
+            connection.abort()
+        return None
+
+    def _keep(self, server: Server, connection: Connection) -> None:
+        """Keep a connection for the next request, if it can serve one."""
+        kept = self._idle.setdefault(server, [])
+        if not connection.reusable or len(kept) >= _IDLE_CONNECTIONS:
+            connection.abort()
+            return
+        connection.since = self._loop.time()
+        kept.append(connection)
+        if self._sweeping is None:
+            self._sweeping = self._loop.call_later(_IDLE_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what was not used for long."""
+        self._sweeping = None
+        oldest = self._loop.time() - _IDLE_SECONDS
+        for server, kept in tuple(self._idle.items()):
+            for connection in kept:
+                if connection.since <= oldest:
+                    connection.abort()
+            self._idle[server] = [one for one in kept if one.since > oldest]
+            if not self._idle[server]:
+                del self._idle[server]
+        if self._idle:
+            self._sweeping = self._loop.call_later(_IDLE_SECONDS, self._sweep)
+
+    def _lost(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+
+
+def _head(method: str, url: URL, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    """Return the head of a request; what the caller says comes before what is always said."""
+    host = url.raw_host or ""
+    if ":" in host:
+        host = f"[{host}]"
+    if url.port != _PORTS[url.scheme]:
+        host = f"{host}:{url.port}"
+    said = {"host": host, **_ALWAYS}
+    for name, value in headers.items():
+        said[name.lower()] = value
+    if body is not None:
+        said["content-length"] = str(len(body))
+    lines = [f"{method} {url.raw_path_qs} HTTP/1.1"]
+    for name, value in said.items():
+        if _UNFIT.search(value) or _UNFIT.search(name):
+            said_of_it = f"the header `{name[:40]!a}` holds what no header can"
+            raise TransportFailed("connect", "upstream_address", said_of_it)
+        lines.append(f"{name}: {value}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()

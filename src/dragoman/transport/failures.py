@@ -1,0 +1,64 @@
+"""What can go wrong between us and a server, in words for people and for programs."""
+
+import os
+import socket
+import ssl
+from typing import Literal, TypeAlias
+
+from dragoman.errors import TooLarge
+
+# How far an exchange had come: no connection, no trust, no proper answer, or one that broke off.
+Stage: TypeAlias = Literal["connect", "tls", "http"]
+
+
+class TransportFailed(Exception):
+    """There is no answer, or it broke off."""
+
+    def __init__(self, stage: Stage, code: str, reason: str) -> None:
+        self.stage = stage
+        self.code = code  # a word for programs
+        self.reason = reason
+        super().__init__(reason)
+
+
+def unreachable(where: str, error: OSError, *, secure: bool) -> TransportFailed:
+    """Return why there is no connection; `secure` says that TLS was to be spoken on it."""
+    match error:
+        case ssl.SSLError():
+            return untrusted(where, error)
+        case TimeoutError():
+            said = f"no connection to {where} in time"
+            return TransportFailed("connect", "connect_timeout", said)
+        case ConnectionResetError() | ConnectionAbortedError() if secure:
+            return untrusted(where, "the server closed the connection in the middle of it")
+    number = error.errno
+    named = number is not None and number > 0 and not isinstance(error, socket.gaierror)
+    why = os.strerror(number) if named and number else error.strerror or str(error)
+    return TransportFailed("connect", "upstream_unreachable", f"cannot connect to {where}: {why}")
+
+
+def untrusted(where: str, why: object) -> TransportFailed:
+    return TransportFailed("tls", "upstream_tls", f"TLS to {where} failed: {why}")
+
+
+def unanswered(where: str) -> TransportFailed:
+    said = f"{where} closed the connection without an answer"
+    return TransportFailed("http", "upstream_closed", said)
+
+
+def truncated() -> TransportFailed:
+    return TransportFailed("http", "upstream_truncated", "upstream stream ended unexpectedly")
+
+
+def malformed(where: str, why: object) -> TransportFailed:
+    said = f"{where} answered with something that is no HTTP: {' '.join(str(why).split())[:200]}"
+    return TransportFailed("http", "upstream_malformed", said)
+
+
+def too_large(passed: TooLarge) -> TransportFailed:
+    return TransportFailed("http", passed.limit, f"the server's answer is refused: {passed}")
+
+
+def no_address(url: object) -> TransportFailed:
+    said = f"`{url}` is no address that can be asked"
+    return TransportFailed("connect", "upstream_address", said)

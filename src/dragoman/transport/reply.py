@@ -1,0 +1,136 @@
+"""A server's answer, read as it comes."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from dragoman.errors import Malformed
+from dragoman.packing import Unpacker, unpacker
+from dragoman.transport import failures
+from dragoman.transport.connection import Connection
+from dragoman.transport.failures import TransportFailed
+
+_SETTLE_SECONDS: Final = 0.25  # for the end of an answer that is already complete
+_SETTLE_BYTES: Final = 64 * 1024
+_ERROR_BYTES: Final = 1024 * 1024  # of an error's body
+_UNPACKED_BYTES: Final = 256 * 1024  # that are given out at once
+_PLAIN: Final = frozenset({"", "identity"})
+
+
+class Reply:
+    """What a server answers to one request."""
+
+    __slots__ = ("_connection", "_release", "_settled", "headers", "read", "status")
+
+    def __init__(self, connection: Connection, release: Callable[[Connection], object]) -> None:
+        """Take over a connection whose server has answered; `release` takes it back.
+
+        Raises:
+            TransportFailed: the body is packed in a way that is not known.
+        """
+        self._connection = connection
+        self._release = release
+        self._settled = False  # the connection is no longer ours
+        self.status = connection.status
+        self.headers: Mapping[str, str] = connection.headers
+        # `read` returns what has arrived, at least a byte, and nothing at the end; it raises
+        # `TransportFailed` if the answer breaks off.
+        self.read: Callable[[], Coroutine[None, None, bytes]] = connection.read
+        encoding = self.headers.get("content-encoding", "").strip().lower()
+        if encoding not in _PLAIN:
+            packing = unpacker(encoding)
+            if packing is None:
+                said = f"content-encoding `{encoding[:40]}`, which nobody asked for"
+                raise failures.malformed(connection.where, said)
+            self.read = partial(self._read_unpacked, packing)
+
+    @property
+    def request_id(self) -> str:
+        """The server's name for the request, if it has one."""
+        return self.headers.get("request-id") or self.headers.get("x-request-id") or ""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds that the server asks to wait; dates and nonsense count as nothing said."""
+        for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+            try:
+                value = float(self.headers.get(name, "")) * unit
+            except ValueError:
+                continue
+            if 0 <= value < float("inf"):
+                return value
+        return None
+
+    async def _read_unpacked(self, packing: Unpacker) -> bytes:
+        try:
+            while True:
+                data = b"" if packing.holds else await self._connection.read()
+                if not data and not packing.holds:
+                    packing.close()
+                    return b""
+                if out := packing.feed(data, _UNPACKED_BYTES):
+                    return out
+        except Malformed as error:
+            raise failures.malformed(self._connection.where, error) from error
+
+    async def read_all(self, limit: int, heard: Callable[[], object]) -> bytes | None:
+        """Return the whole answer, None if it is larger than `limit`; `heard` is told of each piece."""
+        parts: list[bytes] = []
+        size = 0
+        while data := await self.read():
+            heard()
+            size += len(data)
+            if size > limit:
+                return None
+            parts.append(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def read_error(self) -> bytes:
+        """Return the beginning of an error's body, however it ends."""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            while size < _ERROR_BYTES and (data := await self.read()):
+                size += len(data)
+                parts.append(data)
+        except TransportFailed:
+            pass  # what came must do
+        return b"".join(parts)[:_ERROR_BYTES]
+
+    def abort(self, why: TransportFailed) -> None:
+        """Close the connection; whoever reads, now or later, gets `why`."""
+        self._connection.abort(why)
+
+    async def settle(self) -> None:
+        """Let the connection serve another request, if the answer's end is at hand."""
+        connection = self._connection
+        if self._settled:
+            return
+        if not connection.ended:
+            size = 0
+            try:
+                async with asyncio.timeout(_SETTLE_SECONDS):
+                    while size < _SETTLE_BYTES and (data := await connection.read()):
+                        size += len(data)
+            except (TimeoutError, TransportFailed):
+                return
+        self._settled = True
+        self._release(connection)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up what is left.  A generation that nobody reads must stop."""
+        if not self._settled:
+            self._connection.abort()

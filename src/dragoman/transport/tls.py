@@ -1,0 +1,62 @@
+"""Whom we trust, and how we show ourselves."""
+
+import ssl
+import sys
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from dragoman.errors import ConfigError
+
+
+class TLS(Struct, frozen=True, kw_only=True):
+    """How a server is verified, and how we show ourselves to it."""
+
+    verify: bool = True
+    ca: str = ""  # file with the authorities to trust instead of the system's
+    cert: str = ""  # our certificate, for mutual TLS
+    key: str = ""  # its private key; empty: in the same file
+    minimum: Literal["1.2", "1.3"] = "1.2"
+
+    def context(self) -> ssl.SSLContext:
+        """Return this as the connection needs it.
+
+        Raises:
+            ConfigError: a file cannot be read or holds no certificate.
+        """
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            if self.ca:
+                context.load_verify_locations(self.ca)
+            elif self.verify:
+                _trust_the_system(context)
+            if self.cert:
+                # A key under a password is refused: nobody is there to be asked for it.
+                context.load_cert_chain(self.cert, self.key or None, password=lambda: "")
+        except (OSError, ssl.SSLError) as error:
+            file = next((one for one in (self.ca, self.cert, self.key) if not _is_file(one)), "")
+            where = f"`{file}`: " if file else ""
+            raise ConfigError(f"TLS: {where}{error.strerror or error}") from error
+        context.minimum_version = ssl.TLSVersion[f"TLSv{self.minimum.replace('.', '_')}"]
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+def _trust_the_system(context: ssl.SSLContext) -> None:
+    """Load the system's authorities from where they are, whatever the environment says."""
+    if sys.platform == "win32":
+        context.load_default_certs()
+        return
+    paths = ssl.get_default_verify_paths()
+    file, folder = paths.openssl_cafile, paths.openssl_capath
+    if Path(file).is_file():
+        context.load_verify_locations(cafile=file)
+    if Path(folder).is_dir():
+        context.load_verify_locations(capath=folder)
+
+
+def _is_file(name: str) -> bool:
+    return not name or Path(name).is_file()
