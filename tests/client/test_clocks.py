@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dragoman import Client, ClientError, Timeouts
+from dragoman import Client, ClientError, SyncClient, Timeouts
 from dragoman.turn.events import TextDelta
 from tests.support.client import REQUEST, stalled, text_of
 from tests.support.peers import CHAT, HELLO, Talk, http, nothing_left, peer, sse
@@ -84,3 +84,59 @@ def test_an_error_whose_body_does_not_come_is_told_all_the_same() -> None:
     error = asyncio.run(run())
 
     assert ("http", 503, 7.0) == (error.stage, error.status, error.retry_after)
+
+
+@pytest.mark.parametrize("face", ["async", "sync"])
+@pytest.mark.parametrize("streamed", [True, False], ids=["stream", "body"])
+def test_a_request_may_have_a_shorter_time_of_its_own(streamed: bool, face: str) -> None:
+    def ask_now(url: str) -> None:
+        with SyncClient(url, timeouts=Timeouts(total=600)) as client:
+            if not streamed:
+                client.create(REQUEST, within=0.5)
+            with client.stream(REQUEST, within=0.5) as turn:
+                list(turn)
+
+    async def ask_it(url: str) -> None:
+        async with Client(url, timeouts=Timeouts(total=600)) as client:
+            if not streamed:
+                await client.create(REQUEST, within=0.5)
+            async with client.stream(REQUEST, within=0.5) as turn:
+                await turn.pump()
+
+    async def run() -> ClientError:
+        async with peer(stalled(http(length=None), asyncio.Event())) as server, nothing_left():
+            url = server.url
+            asked = asyncio.to_thread(ask_now, url) if face == "sync" else ask_it(url)
+            with pytest.raises(ClientError) as caught:
+                await asked
+        return caught.value
+
+    error = asyncio.run(run())
+
+    assert ("timeout", "within_timeout", "timeout") == (error.stage, error.code, error.kind)
+    assert "within the 0.5 s of this request" in error.message
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "within", "code"),
+    [
+        (Timeouts(total=0.3), 600.0, "total_timeout"),
+        (Timeouts(total=600), 0.3, "within_timeout"),
+        (Timeouts(first_byte=0.3), 600.0, "first_byte_timeout"),
+        (Timeouts(first_byte=0, idle=0), 0.3, "within_timeout"),
+    ],
+)
+def test_the_clock_that_runs_out_first_is_named(
+    timeouts: Timeouts, within: float, code: str
+) -> None:
+    async def run() -> ClientError:
+        async with (
+            peer(stalled(b"", asyncio.Event())) as server,
+            nothing_left(),
+            Client(server.url, timeouts=timeouts) as client,
+        ):
+            with pytest.raises(ClientError) as caught:
+                await client.create(REQUEST, within=within)
+        return caught.value
+
+    assert code == asyncio.run(run()).code

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from dragoman.client.calls import CUT
 from dragoman.client.client import Client
@@ -17,7 +18,6 @@ from dragoman.client.sync import SyncClient
 from dragoman.client.transcript import Transcript
 from dragoman.errors import MisuseError
 from dragoman.turn.events import Finish
-from dragoman.turn.fold import Answer
 from dragoman.turn.request import Request, ToolCallPart, ToolResultPart
 from tests.support.loops import HANDLERS, STORY, TOOLS, Played, get_weather, played
 
@@ -97,20 +97,22 @@ def test_transcripts_are_equal_in_all_dialects_families_and_faces(server: Played
     request = ask(user(STORY), tools=TOOLS)
     found = []
 
-    async def wait(dialect: str, model: str) -> Answer:
+    async def wait(dialect: str, model: str) -> Transcript:
         async with Client(server.url, dialect=dialect, model=model) as client:
             loop = ToolLoop(client, request)
             await loop.run_async(HANDLERS)
-            found.append(told(loop.transcript.request))
+            return structs.replace(loop.transcript, seconds=0.0)
 
     for dialect, model in itertools.product(DIALECTS, FAMILIES):
-        asyncio.run(wait(dialect, model))
         with SyncClient(server.url, dialect=dialect, model=model) as client:
             loop = ToolLoop(client, request)
             loop.run(HANDLERS)
-            found.append(told(loop.transcript.request))
+        one = structs.replace(loop.transcript, seconds=0.0)
 
-    assert 36 == len(found)
+        assert one.encode() == asyncio.run(wait(dialect, model)).encode()
+        found.append((told(one.request), one.turns, one.calls))
+
+    assert 18 == len(found)
     assert all(one == found[0] for one in found)
 
 
@@ -203,6 +205,34 @@ def test_s_9_time_ends_an_answer_that_goes_on(server: Played) -> None:
 
     assert left.closed_early
     assert request == loop.transcript.request
+
+
+@pytest.mark.parametrize("face", ["async", "sync"])
+@pytest.mark.parametrize("silence", ["slow:600000", "stall:200"], ids=["at once", "in the middle"])
+def test_s_9_time_ends_a_loop_whose_server_is_silent(
+    server: Played, silence: str, face: str
+) -> None:
+    request, bounds = ask(user("Tell me a story")), Bounds(seconds=1)
+
+    async def wait() -> ToolLoop:
+        async with Client(server.url, model=f"sim/plain+{silence}") as client:
+            loop = ToolLoop(client, request, bounds=bounds)
+            with pytest.raises(LoopStopped, match="used up its 1 seconds") as caught:
+                await loop.run_async({})
+        assert "time" == caught.value.reason
+        return loop
+
+    if face == "async":
+        loop = asyncio.run(wait())
+    else:
+        with SyncClient(server.url, model=f"sim/plain+{silence}") as client:
+            loop = ToolLoop(client, request, bounds=bounds)
+            with pytest.raises(LoopStopped, match="used up its 1 seconds"):
+                loop.run({})
+
+    assert request == loop.transcript.request
+    assert loop.transcript.seconds >= 1
+    assert server.do(server.simulator.wait_for(lambda exchange: exchange.over)).closed_early
 
 
 def test_s_9_tokens_are_bounded_although_the_server_tells_none(server: Played) -> None:

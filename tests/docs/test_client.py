@@ -61,7 +61,7 @@ def test_every_code_of_an_error_is_told() -> None:
         text = path.read_text("utf-8")
         codes |= set(re.findall(r'code="(\w+)"', text))
         codes |= set(re.findall(r'TransportFailed\(\s*"\w+", "(\w+)"', text))
-    codes |= {f"{clock}_timeout" for clock in ("first_byte", "idle", "total")}
+    codes |= {f"{clock}_timeout" for clock in ("first_byte", "idle", "total", "within")}
     codes -= {"unfinished", "native_call_invalid"}  # of answers, not of errors
 
     for code in codes:

@@ -82,15 +82,15 @@ class Client:
         names = f", headers of {list(settings.header_names)}" if settings.header_names else ""
         return f"Client({said}, profile={settings.profile.name!r}{names})"
 
-    async def create(self, request: Request, /) -> Answer:
-        """Return the whole answer to a request.
+    async def create(self, request: Request, /, *, within: float = 0.0) -> Answer:
+        """Return the whole answer to a request; `within` so many seconds, if not 0.
 
         Raises:
             ClientError: there is none.
             MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
         """
         call = prepare(request, self._settings, stream=False)
-        exchange = Exchange(self._session())
+        exchange = Exchange(self._session(), within)
         try:
             await exchange.open(call.body, call.headers)
             body = await _read_all(exchange, self._settings.limits)
@@ -105,13 +105,16 @@ class Client:
             await exchange.close()
         return answer
 
-    def stream(self, request: Request, /) -> AnswerStream:
+    def stream(self, request: Request, /, *, within: float = 0.0) -> AnswerStream:
         """Return the answer as it comes: `async with client.stream(request) as turn`.
+
+        All of it is to come `within` so many seconds, if not 0.
 
         Raises:
             MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
         """
-        return AnswerStream(prepare(request, self._settings, stream=True), self._session)
+        call = prepare(request, self._settings, stream=True)
+        return AnswerStream(call, self._session, within)
 
     async def close(self) -> None:
         """Close the connections of this event loop; what is still read ends as `cancelled`."""

@@ -29,14 +29,18 @@ class Session:
 
 
 class Exchange:
-    """One request and its answer's bytes."""
+    """One request and its answer's bytes; `within` is how many seconds it may take, 0: as the settings say."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, within: float = 0.0) -> None:
         self._session = session
         self._settings = session.settings
         self._times = session.settings.timeouts
+        self._within = within
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
+        spans = ((self._times.total, "total"), (within, "within"))
+        # When it is over, however it goes.
+        self._ends = [(self._began + seconds, clock) for seconds, clock in spans if seconds]
         self._reply: Reply | None = None
         self._opening: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -96,7 +100,7 @@ class Exchange:
         if reply is None or self._waiting is not None:
             raise MisuseError("an answer is read by one task at a time, while it is open")
         now = self._loop.time()
-        if self._times.total and now >= self._began + self._times.total:
+        if any(now >= due for due, _ in self._ends):
             self.abort(self._late())
         if self._why is not None:
             raise self._why
@@ -150,9 +154,7 @@ class Exchange:
     def _due(self, now: float) -> tuple[float | None, str]:
         """Return when which clock runs out, as things are."""
         times = self._times
-        clocks: list[tuple[float, str]] = []
-        if times.total:
-            clocks.append((self._began + times.total, "total"))
+        clocks = list(self._ends)
         if not self._heard:
             if times.first_byte:
                 clocks.append((self._began + times.first_byte, "first_byte"))
@@ -181,6 +183,7 @@ class Exchange:
         _, clock = self._due(self._loop.time())
         said = {
             "total": f"no complete answer within {times.total:g} s",
+            "within": f"no complete answer within the {self._within:g} s of this request",
             "first_byte": f"no answer within {times.first_byte:g} s",
             "idle": f"the stream was silent for {times.idle:g} s",
         }[clock]

@@ -13,7 +13,7 @@ ever appended, so that prefix caches stay warm.
 import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import ClassVar, Literal, NoReturn, Self, TypeAlias, TypedDict, Unpack
+from typing import ClassVar, Final, Literal, NoReturn, Self, TypeAlias, TypedDict, Unpack
 
 from msgspec import Struct, structs
 
@@ -33,6 +33,8 @@ from dragoman.turn.fold import Answer
 from dragoman.turn.loops import find_loop
 from dragoman.turn.request import ASSISTANT, Request, ToolCallPart, Turn
 
+_LEAST_SECONDS: Final = 0.001  # 0 would be no bound at all
+
 Reason: TypeAlias = Literal["turns", "calls", "tokens", "time", "repeats"]
 Handlers: TypeAlias = Mapping[str, Callable[..., object]]
 
@@ -43,7 +45,7 @@ class Bounds(Struct, frozen=True, kw_only=True, gc=False):
     turns: int = 50  # answers of the model
     calls: int = 500  # calls that are handed out
     tokens: int = 5_000_000  # of all requests and answers; estimated where the server does not tell
-    seconds: float = 3600.0  # from the first request on; silence is bounded by `Timeouts`
+    seconds: float = 3600.0  # from the first request on
     repeats: int = 5  # the same calls with the same results, so many times in a row
     cycle: int = 4  # how many calls such a round may have
 
@@ -176,21 +178,40 @@ class ToolLoop:
 
     async def _ask(self, client: Client, request: Request) -> Answer:
         try:
-            async with client.stream(request) as turn:
+            async with client.stream(request, within=self._seconds_left()) as turn:
                 async for event in turn:
                     self._tell(event)
                 return turn.message()
         except ClientError as error:
-            return with_broken_call(error)
+            return self._despite(error)
 
     def _ask_now(self, client: SyncClient, request: Request) -> Answer:
         try:
-            with client.stream(request) as turn:
+            with client.stream(request, within=self._seconds_left()) as turn:
                 for event in turn:
                     self._tell(event)
                 return turn.message()
         except ClientError as error:
-            return with_broken_call(error)
+            return self._despite(error)
+
+    def _seconds_left(self) -> float:
+        """Return how long the next answer may take, if that is bounded: a silent server ends in time too."""
+        if not self._bounds.seconds:
+            return 0.0
+        return max(self._bounds.seconds - self._state.seconds, _LEAST_SECONDS)
+
+    def _despite(self, error: ClientError) -> Answer:
+        """Return an answer of which only a call broke.
+
+        Raises:
+            LoopStopped: the time was over.
+            ClientError: it failed for another reason.
+        """
+        if error.code == "within_timeout":
+            self._look_at_the_clock()
+            said = f"the loop used up its {self._bounds.seconds:g} seconds"
+            raise LoopStopped("time", said) from error
+        return with_broken_call(error)
 
     def _tell(self, event: Event) -> None:
         """Tell of an event.

@@ -27,9 +27,10 @@ class AnswerStream:
     Entered once.  Leaving it closes the connection, unless the answer was read to its end.
     """
 
-    def __init__(self, call: Prepared, session: Callable[[], Session]) -> None:
+    def __init__(self, call: Prepared, session: Callable[[], Session], within: float) -> None:
         self._call = call
         self._session = session
+        self._within = within  # seconds that it may take; 0: as the settings say
         self._exchange: Exchange | None = None
         self._reader = call.reader()
         self._folder = Folder()
@@ -44,7 +45,7 @@ class AnswerStream:
     async def __aenter__(self) -> Self:
         if self._exchange is not None or self._left:
             raise MisuseError("a stream is entered once")
-        exchange = self._exchange = Exchange(self._session())
+        exchange = self._exchange = Exchange(self._session(), self._within)
         try:
             await exchange.open(self._call.body, self._call.headers)
         except BaseException:

@@ -47,22 +47,24 @@ class SyncClient:
     def __repr__(self) -> str:
         return f"Sync{self._client!r}"
 
-    def create(self, request: Request, /) -> Answer:
-        """Return the whole answer to a request.
+    def create(self, request: Request, /, *, within: float = 0.0) -> Answer:
+        """Return the whole answer to a request; `within` so many seconds, if not 0.
 
         Raises:
             ClientError: there is none.
             MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
         """
-        return self._thread.run(self._client.create(request))
+        return self._thread.run(self._client.create(request, within=within))
 
-    def stream(self, request: Request, /) -> "SyncAnswerStream":
+    def stream(self, request: Request, /, *, within: float = 0.0) -> "SyncAnswerStream":
         """Return the answer as it comes: `with client.stream(request) as turn`.
+
+        All of it is to come `within` so many seconds, if not 0.
 
         Raises:
             MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
         """
-        return SyncAnswerStream(self._client.stream(request), self._thread)
+        return SyncAnswerStream(self._client.stream(request, within=within), self._thread)
 
     def close(self) -> None:
         """Close all connections, and end the thread; what is still read ends as `cancelled`."""
