@@ -74,7 +74,6 @@ class Codex:
         settings = [
             "model_providers.dragoman.request_max_retries=1",
             "model_providers.dragoman.stream_max_retries=1",
-            "features.plugins=false",  # their list would come from others than the gateway
         ]
         flags = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         return Start(

@@ -51,7 +51,7 @@ def test_lines_for_codex_say_what_run_says() -> None:
 
     assert said["model_providers"] == page["model_providers"]
     assert (said["model"], said["model_provider"]) == (page["model"], page["model_provider"])
-    assert said["analytics"] == page["analytics"]
+    assert (said["analytics"], said["features"]) == (page["analytics"], page["features"])
     assert KEY_VARIABLE == page["model_providers"]["dragoman"]["env_key"]
 
 

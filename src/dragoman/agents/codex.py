@@ -13,9 +13,10 @@ _ALWAYS: Final[dict[str, str | bool]] = {
     f"model_providers.{_PROVIDER}.name": "Dragoman",
     f"model_providers.{_PROVIDER}.env_key": KEY_VARIABLE,
     f"model_providers.{_PROVIDER}.wire_api": "responses",
-    # Usage reports and the question for updates would go to others than the gateway.
+    # Usage reports, and questions for updates and plugins, would go to others than the gateway.
     "analytics.enabled": False,
     "check_for_update_on_startup": False,
+    "features.plugins": False,
 }
 
 
