@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from dragoman.cli.main import main
 from tests.support.gateway import Stand, stand
+from tests.support.odd_upstream import odd_upstream
 
 
 @pytest.fixture(scope="module")
@@ -52,4 +53,19 @@ def test_an_upstream_that_is_not_there_is_one_line_and_exit_3() -> None:
 
     assert 3 == result.exit_code
     expected = "dragoman: default: cannot connect to 127.0.0.1:9: Connection refused\n"
-    assert expected == result.stderr
+    assert (expected, "") == (result.stderr, result.stdout)
+
+
+def test_an_upstream_is_shown_the_key_as_its_dialect_wants_it(simulator, monkeypatch) -> None:
+    monkeypatch.setenv("K", "very-secret-key")
+    for dialect, header in (("anthropic", "x-api-key"), ("chat", "authorization")):
+        with odd_upstream() as odd:
+            odd.tells(200, {"data": [{"id": "one"}]})
+            url = f"{odd.url}/v1"
+            result = run(
+                "--upstream", url, "--upstream-dialect", dialect, "--upstream-key-env", "K"
+            )
+
+        assert 0 == result.exit_code, result.output
+        assert result.stdout.startswith("one ")
+        assert odd.asked[0].headers[header].endswith("very-secret-key")

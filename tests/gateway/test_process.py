@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 import json
+import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -249,11 +251,48 @@ def test_workers_share_the_port_and_drain(tmp_path) -> None:
     assert 1 == sum("serving on" in line for line in served.said)
 
 
+def test_signals_reach_workers_that_only_just_begin(tmp_path, simulator) -> None:
+    config(tmp_path, simulator)
+    with serving(tmp_path, "--workers", "4") as served:
+        until(lambda: served.notices("started"))
+        served.tell("SIGHUP")
+        served.tell("SIGTERM")
+        code = served.end()
+
+    assert 0 == code
+    assert "ended with" not in served.text
+
+
+def test_worker_that_takes_anothers_place_has_the_settings_of_the_last_reload(
+    tmp_path, simulator
+) -> None:
+    path = config(tmp_path, simulator)
+    good = path.read_text()
+    with serving(tmp_path, "--workers", "2") as served:
+        until(lambda: len(served.notices("started")) == 2)
+        path.write_text(good + '[aliases]\nfresh = "sim/plain-fresh"\n')
+        served.tell("SIGHUP")
+        until(lambda: len(served.notices("reloaded")) == 2)
+        path.write_text("this is no TOML")
+        served.tell("SIGHUP")
+        until(lambda: len(served.notices("not reloaded")) == 2)
+        for one in served.notices("reloaded"):
+            os.kill(one["process"], signal.SIGKILL)
+        until(lambda: len(served.notices("started")) == 4)
+        fresh = ask(served, "chat", "fresh", stream=False)
+        served.tell("SIGTERM")
+        code = served.end()
+
+    assert "plain-fresh" == fresh.headers["x-upstream-model"]
+    assert 2 == served.text.count("another takes its place")
+    assert 0 == code
+
+
 # --- what it says when it cannot serve ----------------------------------------------------------------
 
 
-def failed(folder: Path, *options: str, **more: str) -> str:
-    """Return the line that it said before it gave up."""
+def failed(folder: Path, *options: str, warned: bool = False, **more: str) -> str:
+    """Return the line that it said before it gave up, behind a warning perhaps."""
     done = subprocess.run(
         command(*options),
         capture_output=True,
@@ -263,7 +302,7 @@ def failed(folder: Path, *options: str, **more: str) -> str:
         timeout=60,
         check=False,
     )
-    lines = done.stderr.splitlines()
+    lines = done.stderr.splitlines()[1 if warned else 0 :]
     assert (2, "") == (done.returncode, done.stdout)
     assert 1 == len(lines), lines
     assert lines[0].startswith("dragoman: ")
@@ -306,6 +345,33 @@ def test_public_address_without_keys_is_one_clear_line(tmp_path) -> None:
 
     assert "keys" in said
     assert "insecure" in said
+
+
+def test_address_that_cannot_be_had_is_one_clear_line(tmp_path, simulator) -> None:
+    config(tmp_path, simulator, insecure=True)
+    said = failed(tmp_path, "--host", "2001:db8::1", "--port", "8000", warned=True)
+
+    assert "cannot listen on [2001:db8::1]:8000: " in said
+    assert said.endswith("choose another with `--host`")
+
+
+def test_address_of_the_newer_protocol_is_served_and_shown_as_a_url(tmp_path, simulator) -> None:
+    if not six_is_there():
+        return
+    config(tmp_path, simulator)
+    with serving(tmp_path, "--host", "::1") as served:
+        answer = ask(served, "anthropic", stream=False)
+
+    assert served.url.startswith("http://[::1]:")
+    assert 200 == answer.status_code
+
+
+def six_is_there() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
 
 
 def test_missing_file_and_bad_certificates_are_one_clear_line(tmp_path, simulator) -> None:

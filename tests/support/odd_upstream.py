@@ -95,6 +95,8 @@ def odd_upstream() -> Iterator[OddUpstream]:
             for piece in (told.body,) if isinstance(told.body, bytes) else told.body:
                 self.wfile.write(piece)
 
+        do_GET = do_POST
+
         def log_message(self, *args: object) -> None:
             """Say nothing."""
 

@@ -33,18 +33,33 @@ UPSTREAM_FAILED: Final = 3
 @click.command("models", help=_HELP, short_help="List the models that clients may ask for.")
 @click.option("--config", "path", type=click.Path(path_type=Path), help="The file of settings.")
 @click.option("--upstream", metavar="URL", help="Ask this upstream instead of those of the file.")
+@click.option(
+    "--upstream-dialect",
+    type=click.Choice(["chat", "anthropic", "responses"]),
+    help="What it speaks.  [default: chat]",
+)
 @click.option("--upstream-key-env", metavar="VAR", help="The variable that holds its key.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
-    path: Path | None, *, upstream: str | None, upstream_key_env: str | None, as_json: bool
+    path: Path | None,
+    *,
+    upstream: str | None,
+    upstream_dialect: str | None,
+    upstream_key_env: str | None,
+    as_json: bool,
 ) -> None:
     from dragoman.gateway.config.loading import load
     from dragoman.gateway.config.overlays import Flags
 
-    flags = Flags(upstream=upstream, upstream_key_env=upstream_key_env)
+    flags = Flags(
+        upstream=upstream, upstream_dialect=upstream_dialect, upstream_key_env=upstream_key_env
+    )
     settings = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags).settings
     listed, faults = asyncio.run(list_models(settings))
-    _print_json(listed) if as_json else _print_table(listed)
+    if as_json:
+        _print_json(listed)
+    elif listed or not faults:
+        _print_table(listed)
     for fault in faults:
         click.echo(f"dragoman: {fault.message}", err=True)
     if faults:

@@ -1,13 +1,13 @@
-"""The life of the server: start, signals, reload, drain, and several processes on one port."""
+"""The life of the server: start, signals, reload, drain."""
 
 import asyncio
+import errno
 import gc
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
@@ -23,6 +23,7 @@ from dragoman.gateway.memory import ReasoningMemory
 from dragoman.gateway.plan import Plan, secrets_of
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store import open_store
+from dragoman.gateway.workers import Workers, let_signals_in
 
 # Something that must run beside the gateway and may change its settings, such as an upstream of its own.
 Companion: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[Settings]]
@@ -30,7 +31,6 @@ Companion: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[Settings
 _BACKLOG: Final = 1024
 _LAST_WORDS_SECONDS: Final = 2.0  # for the ends of streams that did not end in time
 _CLOSE_SECONDS: Final = 1.0  # for handlers that are left after that
-_RESTARTS: Final = 5  # of one worker, before something is wrong with all of them
 
 
 class Running:
@@ -93,8 +93,8 @@ class Running:
     @property
     def url(self) -> str:
         host = self._settings.server.host
-        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 -- shown only
-        return f"http://{shown}:{self.port}"
+        shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 -- shown only
+        return f"http://{_in_url(shown)}:{self.port}"
 
     def reload(self, settings: Settings) -> None:
         """Use other settings for the requests that come from now on.
@@ -150,9 +150,17 @@ def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
     except (OSError, OverflowError) as error:
         bound.close()
         reason = getattr(error, "strerror", None) or str(error)
-        said = f"cannot listen on {host}:{port}: {reason}; choose another with `--port`"
+        flag = "--port" if getattr(error, "errno", None) in _OF_PORTS else "--host"
+        said = f"cannot listen on {_in_url(host)}:{port}: {reason}; choose another with `{flag}`"
         raise ConfigError(said) from error
     return bound
+
+
+_OF_PORTS: Final = frozenset({errno.EADDRINUSE, errno.EACCES})
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 # --- the process -----------------------------------------------------------------------------------
@@ -188,7 +196,20 @@ class Service:
         Plan(
             self._settings, seal_key=seal_key, keyring=Keyring(server.keys)
         )  # say once what is wrong
-        return Workers(server.workers, lambda first: self._work(seal_key, first=first)).run(bound)
+        workers = Workers(
+            server.workers, lambda first: self._work(seal_key, first=first), self._reread
+        )
+        return workers.run(bound)
+
+    def _reread(self) -> None:
+        """Read the file again, for workers that begin later; the others say what is wrong with it."""
+        if self._reload is None:
+            return
+        server = self._settings.server
+        with suppress(DragomanError):
+            settings = self._with_companion(self._reload(), running=False)
+            here = structs.replace(settings.server, host=server.host, port=server.port)
+            self._settings = structs.replace(settings, server=here)
 
     def _work(self, seal_key: bytes, *, first: bool) -> int:
         server = self._settings.server
@@ -199,7 +220,7 @@ class Service:
     async def _main(self, bound: socket.socket, seal_key: bytes) -> int:
         async with AsyncExitStack() as stack:
             settings = self._settings
-            if self._companion is not None:
+            if self._companion is not None and not settings.upstreams:
                 settings = await stack.enter_async_context(self._companion(settings))
                 self._companions = (settings.upstreams, settings.routes)
             running = await stack.enter_async_context(
@@ -212,6 +233,7 @@ class Service:
                 loop.add_signal_handler(number, self._told_to_stop, told, running)
             if hasattr(signal, "SIGHUP"):
                 loop.add_signal_handler(signal.SIGHUP, self._told_to_reload, running)
+                let_signals_in()
             # What was made so far stays: to look through it again and again would hold up streams.
             gc.collect()
             gc.freeze()
@@ -228,13 +250,13 @@ class Service:
             running.gateway.hurry()
         told.set()
 
-    def _with_companion(self, settings: Settings) -> Settings:
-        """Return new settings with the upstream of our own, if they name no other.
+    def _with_companion(self, settings: Settings, *, running: bool = True) -> Settings:
+        """Return new settings with the upstream of our own, if they name no other and it is `running`.
 
         Raises:
             ConfigError: there is none of our own either.
         """
-        if settings.upstreams:
+        if settings.upstreams or (self._companion is not None and not running):
             return settings
         if self._companions is None:
             raise ConfigError("no upstream is left; the simulator answers only after a restart")
@@ -262,71 +284,3 @@ def _run(main: Coroutine[None, None, int]) -> int:
         return asyncio.run(main)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
-
-
-_PASSED_ON: Final = tuple(
-    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
-)
-
-
-class Workers:
-    """Several processes on one port, each with its own event loop; this one only looks after them."""
-
-    def __init__(self, count: int, work: Callable[[bool], int]) -> None:
-        self._count = count
-        self._work = work
-        self._children: set[int] = set()
-        self._stopping = False
-
-    def run(self, bound: socket.socket) -> int:
-        """Keep them running until told to stop; `bound` holds the port meanwhile."""
-        with bound:
-            for name in _PASSED_ON:
-                signal.signal(name, self._pass_on)
-            for number in range(self._count):
-                self._fork(first=number == 0)
-            restarts = 0
-            worst = 0
-            while self._children:
-                child, status = os.wait()
-                self._children.discard(child)
-                code = os.waitstatus_to_exitcode(status)
-                if self._stopping:
-                    worst = max(worst, abs(code))
-                    continue
-                restarts += 1
-                if restarts > _RESTARTS * self._count:
-                    self._pass_on(signal.SIGTERM)
-                    worst = 1
-                    continue
-                sys.stderr.write(
-                    f"dragoman: worker {child} ended with {code}; another takes its place\n"
-                )
-                self._fork()
-        return worst
-
-    def _pass_on(self, number: int, frame: object = None) -> None:
-        if number != signal.SIGHUP:
-            self._stopping = True
-        for child in self._children:
-            os.kill(child, number)
-
-    def _fork(self, *, first: bool = False) -> None:
-        # A signal that comes now waits until it is known whose it is.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
-        child = os.fork()
-        if child:
-            self._children.add(child)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
-            return
-        for name in _PASSED_ON:
-            signal.signal(name, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
-        code = 1
-        try:
-            code = self._work(first)
-        except DragomanError as error:
-            sys.stderr.write(f"dragoman: {error}\n")
-            code = error.exit_code
-        finally:
-            os._exit(code)

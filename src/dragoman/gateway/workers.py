@@ -1,0 +1,90 @@
+"""Several processes on one port, each with its own event loop; the one that made them only looks after them."""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from dragoman.errors import DragomanError
+
+_RESTARTS: Final = 5  # of one worker, before something is wrong with all of them
+_PASSED_ON: Final = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
+)
+
+
+def let_signals_in() -> None:
+    """Take signals from now on; a worker is made with them held back, lest one end it before it can listen."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+
+
+class Workers:
+    """`count` processes that each do `work`; this one calls `reread` when they are told to read again."""
+
+    def __init__(
+        self, count: int, work: Callable[[bool], int], reread: Callable[[], object]
+    ) -> None:
+        self._count = count
+        self._work = work
+        self._reread = reread
+        self._children: set[int] = set()
+        self._stopping = False
+
+    def run(self, bound: socket.socket) -> int:
+        """Keep them running until told to stop; `bound` holds the port meanwhile."""
+        with bound:
+            for name in _PASSED_ON:
+                signal.signal(name, self._pass_on)
+            for number in range(self._count):
+                self._fork(first=number == 0)
+            restarts = 0
+            worst = 0
+            while self._children:
+                child, status = os.wait()
+                self._children.discard(child)
+                code = os.waitstatus_to_exitcode(status)
+                if self._stopping:
+                    worst = max(worst, abs(code))
+                    continue
+                restarts += 1
+                if restarts > _RESTARTS * self._count:
+                    self._pass_on(signal.SIGTERM)
+                    worst = 1
+                    continue
+                sys.stderr.write(
+                    f"dragoman: worker {child} ended with {code}; another takes its place\n"
+                )
+                self._fork()
+        return worst
+
+    def _pass_on(self, number: int, frame: object = None) -> None:
+        for child in self._children:
+            with suppress(ProcessLookupError):  # it ended just now
+                os.kill(child, number)
+        if number != signal.SIGHUP:
+            self._stopping = True
+        else:
+            self._reread()  # for those that take the place of others
+
+    def _fork(self, *, first: bool = False) -> None:
+        # A signal that comes now waits until it is known whose it is.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+        child = -1 if self._stopping else os.fork()
+        if child:
+            if child > 0:
+                self._children.add(child)
+            let_signals_in()
+            return
+        for name in _PASSED_ON:
+            signal.signal(name, signal.SIG_DFL)
+        code = 1  # signals wait until the work lets them in
+        try:
+            code = self._work(first)
+        except DragomanError as error:
+            sys.stderr.write(f"dragoman: {error}\n")
+            code = error.exit_code
+        finally:
+            os._exit(code)
