@@ -90,6 +90,7 @@ def test_codex_gets_flags_that_are_toml() -> None:
         },
         "analytics": {"enabled": False},
         "check_for_update_on_startup": False,
+        "features": {"plugins": False},
     } == tomllib.loads("\n".join(values))
     assert {"DRAGOMAN_AGENT_KEY": "secret"} == outfit.variables
 
