@@ -1,7 +1,7 @@
 """Where a client of any dialect keeps a setting: the path that a loss or a refusal names."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 
 from dragoman.turn.request import DialectName, Request
 
@@ -37,6 +37,18 @@ _FIELDS: Final[dict[str, tuple[str | None, str | None, str | None]]] = {
     "messages": ("messages", "messages", "input"),
 }
 _COLUMN: Final[Mapping[DialectName, int]] = {"anthropic": 0, "chat": 1, "responses": 2}
+
+
+# Of the entries of most conversations: to write a path costs more than to read what stands there.
+_ENTRIES: Final = {
+    field: tuple(f"$.{field}[{at}]" for at in range(500)) for field in ("messages", "input")
+}
+
+
+def entry_paths(field: Literal["messages", "input"], count: int) -> Sequence[str]:
+    """Return the paths of a conversation's entries: at least `count` of them."""
+    known = _ENTRIES[field]
+    return known if count <= len(known) else [f"$.{field}[{at}]" for at in range(count)]
 
 
 def path_of(request: Request, meaning: str) -> str:

@@ -18,6 +18,17 @@ H = TypeVar("H", bound=Hashable)
 
 _LISTS: Final = 64  # lists that are kept: the agents that use one process at the same time
 _MOST_BYTES: Final = 256 * KIB  # of a list that is kept: an agent with many servers has half of it
+_SAMPLE: Final = 64  # bytes of a list's beginning, middle and end, by which it is looked for
+
+
+class _Definitions(bytes):
+    """A list as it was written, found by a sample: to digest all of it costs more than to compare it."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        middle = len(self) // 2
+        return hash((self[:_SAMPLE], self[middle : middle + _SAMPLE], self[-_SAMPLE:], middle))
 
 
 class KnownTools(tuple[Tool, ...]):
@@ -37,12 +48,11 @@ def read_once(
     """Let `decode` read equal definitions only once; large ones are read each time."""
 
     @lru_cache(maxsize=_LISTS)
-    def known(definitions: bytes) -> KnownTools:
+    def known(definitions: _Definitions) -> KnownTools:
         return KnownTools(decode(definitions))
 
     def read(raw: Raw, /) -> tuple[Tool, ...]:
-        definitions = bytes(raw)
-        return known(definitions) if len(definitions) <= _MOST_BYTES else decode(definitions)
+        return known(_Definitions(raw)) if len(raw) <= _MOST_BYTES else decode(bytes(raw))
 
     return read
 

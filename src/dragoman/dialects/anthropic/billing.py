@@ -54,6 +54,8 @@ def strip_billing_body(body: bytes) -> bytes:
 
 def without_billing(text: str) -> str:
     """Return a text without the accounting line at its very beginning."""
+    if text[:1] not in ("x", "X"):
+        return text
     match = _BILLING_LINE.match(text)
     return text if match is None else text[match.end() :]
 

@@ -1,6 +1,7 @@
 """Requests, both ways: a client's into the turn language, and any client's for a Messages upstream."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -16,7 +17,7 @@ from dragoman.dialects.anthropic.toolbox import Toolbox
 from dragoman.dialects.anthropic.tools import decode_choice, decode_tools, without_deferred
 from dragoman.dialects.decoding import check_size, decode
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.paths import path_of
+from dragoman.dialects.paths import entry_paths, path_of
 from dragoman.dialects.strictness import refuse_losses
 from dragoman.errors import Malformed, Untranslatable
 from dragoman.exchange import EncodedRequest, Target
@@ -65,9 +66,10 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     wire, messages = _decode_body(body)
     decoder = PartDecoder(sealer=sealer, losses=losses)
     turns: list[Turn] = []
+    paths = entry_paths("messages", len(messages))
     for at, message in enumerate(messages):
         parts = decoder.decode(at, message.role, message.content)
-        turns.append(Turn(_ROLES[message.role], parts, path=f"$.messages[{at}]"))
+        turns.append(Turn(_ROLES[message.role], parts, path=paths[at]))
     declared = decode_tools(wire.tools) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
     config = wire.output_config or _NO_CONFIG
@@ -112,6 +114,8 @@ def _decode_body(
 _NO_WISHES: Final = Sampling()
 _PLAIN_TEXT: Final = OutputFormat()
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_extensions_of: Final = attrgetter(*schema.EXTENSIONS)
+_NO_EXTENSIONS: Final = (schema.NO_RAW,) * len(schema.EXTENSIONS)
 _ROLES: Final[dict[schema.RoleName, Role]] = {
     "user": Role.USER,
     "assistant": Role.ASSISTANT,
@@ -124,11 +128,12 @@ def _decode_system(system: str | list[schema.TextBlock] | None) -> tuple[TextPar
         system = [schema.TextBlock(system)]
     if not system:
         return ()
-    first, *others = system
+    first = system[0]
     rest = without_billing(first.text)
-    if rest != first.text:
+    if rest is not first.text:
+        others = system[1:]
         system = [structs.replace(first, text=rest), *others] if rest.strip() else others
-    return tuple(text_part(block) for block in system if block.text)
+    return tuple([text_part(block) for block in system if block.text])
 
 
 def _decode_sampling(wire: schema.Request) -> Sampling:
@@ -156,10 +161,13 @@ def _parallel(choice: schema.ToolChoice | None) -> bool | None:
 
 
 def _decode_extensions(wire: schema.Request) -> dict[str, Raw]:
+    values = _extensions_of(wire)
+    if values == _NO_EXTENSIONS:
+        return {}
     return {
         name: value
-        for name in schema.EXTENSIONS
-        if (value := getattr(wire, name)) and bytes(value) != b"null"
+        for name, value in zip(schema.EXTENSIONS, values, strict=True)
+        if value and bytes(value) != b"null"
     }
 
 
