@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import time
 import zlib
+from email.utils import formatdate
 from typing import Any
 
 import msgspec
@@ -232,6 +234,35 @@ def test_what_the_upstream_says_of_waiting_and_its_id_are_passed_on(gateway, pee
     assert "12" == got.headers["retry-after"]
     assert "req_theirs" == got.headers["x-upstream-request-id"]
     assert got.headers["request-id"] == got.headers["x-request-id"] != "req_theirs"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_date_to_wait_for_is_passed_on_as_seconds(gateway, peer, dialect: str) -> None:
+    later = formatdate(time.time() + 1000, usegmt=True)
+    peer.tells(503, {"error": {"message": "no"}}, retry_after=later)
+    future = post(gateway, dialect, question(dialect, "odd"))
+    peer.tells(503, {"error": {"message": "no"}}, retry_after="Fri, 01 Jan 2016 00:00:00 GMT")
+    past = post(gateway, dialect, question(dialect, "odd"))
+    peer.tells(503, {"error": {"message": "no"}}, retry_after="when it rains")
+    never = post(gateway, dialect, question(dialect, "odd"))
+
+    assert 900 < int(future.headers["retry-after"]) <= 1000
+    assert "0" == past.headers["retry-after"]
+    assert "retry-after" not in never.headers
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("said", ["true", "false"])
+def test_what_the_upstream_says_of_another_attempt_is_passed_on(
+    gateway, peer, dialect: str, said: str
+) -> None:
+    peer.tells(500, {"error": {"message": "no"}}, x_should_retry=said)
+    got = post(gateway, dialect, question(dialect, "odd"))
+    peer.tells(500, {"error": {"message": "no"}})
+    without = post(gateway, dialect, question(dialect, "odd"))
+
+    assert said == got.headers["x-should-retry"]
+    assert "x-should-retry" not in without.headers
 
 
 def test_redirect_is_not_followed_and_says_what_to_set(gateway, peer) -> None:

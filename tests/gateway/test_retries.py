@@ -11,6 +11,7 @@ from dragoman.check import check
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, Upstream
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
+from tests.support.odd_upstream import odd_upstream
 from tests.support.simulator import question
 from tests.support.waiting import logged
 
@@ -119,6 +120,22 @@ def test_g9_longer_wait_is_the_clients_to_decide(gateway) -> None:
     assert 429 == tried.got.status_code
     assert "60" == tried.got.headers["retry-after"]
     assert 1 == len(tried.asked)
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "asked"), [(503, "false", 1), (503, "maybe", 2), (409, "true", 2)]
+)
+def test_g9_upstream_may_say_whether_another_attempt_helps(
+    status: int, said: str, asked: int
+) -> None:
+    with odd_upstream() as odd:
+        odd.tells(status, {"error": {"message": "no"}}, x_should_retry=said, retry_after="0")
+        upstream = Upstream(base_url=f"{odd.url}/v1", retries=1)
+        with stand(lambda url: settings_for(url, upstreams={"odd": upstream}, routes=())) as found:
+            got = post(found, "chat", question("chat", "m", stream=False))
+
+    assert status == got.status_code
+    assert asked == len(odd.asked)
 
 
 @pytest.mark.parametrize("fault", ["cut", "reset", "error-in", "no-finish"])

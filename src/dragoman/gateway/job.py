@@ -50,6 +50,7 @@ class Job:
         self.hop: Hop = choice.hops[0]
         self.retries = 0
         self.upstream_id = ""  # how the upstream calls this request
+        self.should_retry: bool | None = None  # what it says of another attempt
         self.request_losses: tuple[Loss, ...] = ()
         self.answer_losses: Sequence[Loss] = ()
         self.usage: Usage | None = None

@@ -6,7 +6,7 @@ The pump reads, feeds and writes.  What a dialect looks like, the core knows.
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
@@ -100,7 +100,10 @@ class Pump:
         job = self._job
         job.outcome = fault
         if not await self._flight.hush():
-            return fault_response(fault, dialect=job.dialect, headers=self._head())
+            headers = self._head()
+            if job.should_retry is not None:
+                headers["x-should-retry"] = str(job.should_retry).lower()
+            return fault_response(fault, dialect=job.dialect, headers=headers)
         translator = Translator(source="chat", target=job.dialect, request=job.request)
         await self._flight.open()
         await self._flight.write(translator.fail(fault))
@@ -123,7 +126,7 @@ class Pump:
                 return answer
             if flight.stopped is not None:
                 return Failure(flight.stopped, elsewhere=False)
-            delay = _delay(hop, answer, attempt)
+            delay = _delay(hop, answer, attempt, said=job.should_retry)
             if delay is None:
                 return Failure(self._told(answer, hop), elsewhere=answer.kind in _LOCAL)
             attempt += 1
@@ -187,8 +190,10 @@ class Pump:
         try:
             async with asyncio.timeout(None) as scope:
                 flight.expect(scope, hop.timeouts, streams=job.request.stream)
+                job.should_retry = None
                 async with await self._open(hop) as reply:
-                    job.upstream_id = _id_of(reply.headers)
+                    job.upstream_id = reply.request_id
+                    job.should_retry = reply.should_retry
                     if not 200 <= reply.status < 300:
                         return await _refusal(reply, hop)
                     if not job.request.stream:
@@ -379,10 +384,14 @@ class Pump:
         )
 
 
-def _delay(hop: Hop, fault: Fault, attempt: int) -> float | None:
-    """Return how long to wait before the next attempt; None: there is none."""
+def _delay(hop: Hop, fault: Fault, attempt: int, *, said: bool | None) -> float | None:
+    """Return how long to wait before the next attempt; None: there is none.
+
+    `said` is what the upstream itself says of another attempt.
+    """
     upstream = hop.upstream
-    if attempt >= upstream.retries or fault.kind not in _PASSING or fault.code in _SETTLED:
+    passing = fault.kind in _PASSING if said is None else said
+    if attempt >= upstream.retries or not passing or fault.code in _SETTLED:
         return None
     backoff: float = min(_LONGEST_DELAY, _FIRST_DELAY * 2**attempt) * random.uniform(0.5, 1.0)  # noqa: S311 -- spreads clients
     if fault.retry_after is None:
@@ -398,21 +407,5 @@ async def _refusal(reply: Reply, hop: Hop) -> Fault:
         said = f"upstream redirects to {where}; set `base_url` to where its API is"
         return Fault(FaultKind.UPSTREAM_BAD, said, status=reply.status, code="upstream_address")
     fault = dialect(hop.upstream.dialect).decode_fault(reply.status, body)
-    wait = _seconds(reply.headers)
+    wait = reply.retry_after
     return fault if wait is None else structs.replace(fault, retry_after=wait)
-
-
-def _id_of(headers: Mapping[str, str]) -> str:
-    return headers.get("request-id") or headers.get("x-request-id") or ""
-
-
-def _seconds(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait; dates and nonsense count as nothing said."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            value = float(headers.get(name, "")) * unit
-        except ValueError:
-            continue
-        if 0 <= value < float("inf"):
-            return value
-    return None

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from types import TracebackType
 from typing import Final, Self
@@ -53,15 +55,17 @@ class Reply:
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds that the server asks to wait; dates and nonsense count as nothing said."""
+        """Seconds that the server asks to wait; nonsense counts as nothing said."""
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-            try:
-                value = float(self.headers.get(name, "")) * unit
-            except ValueError:
-                continue
+            value = _number(self.headers.get(name, "")) * unit
             if 0 <= value < float("inf"):
                 return value
-        return None
+        return _seconds_until(self.headers.get("retry-after", ""))
+
+    @property
+    def should_retry(self) -> bool | None:
+        """Whether the server says that another attempt may help; None if it does not say."""
+        return _SAID.get(self.headers.get("x-should-retry", ""))
 
     async def _read_unpacked(self, packing: Unpacker) -> bytes:
         try:
@@ -134,3 +138,24 @@ class Reply:
         """Give up what is left.  A generation that nobody reads must stop."""
         if not self._settled:
             self._connection.abort()
+
+
+_SAID: Final = {"true": True, "false": False}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _seconds_until(date: str) -> float | None:
+    """Return how far off a date of HTTP is, 0 if it has passed; None if it is none."""
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        return None
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
