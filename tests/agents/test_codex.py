@@ -1,10 +1,71 @@
 """Codex, which speaks Responses."""
 
+from functools import partial
+
+import pytest
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Settings
+from dragoman.simulator.script import ScriptCall
 from tests.agents.programs import Codex
-from tests.agents.scenarios import Scenarios, parametrize
+from tests.agents.scenarios import Scenarios, assert_done, parametrize
+from tests.agents.stage import Stage
+from tests.agents.talk import DONE, PROMPT, Says, Talk, scripted, told
+from tests.support.gateway import settings_for, stand
 
 pytest_generate_tests = parametrize
+
+PATCH = """\
+*** Begin Patch
+*** Update File: old.txt
+@@
+ one
+-two
++zwei, "quoted", with \\ and é
+ three
+*** End Patch
+"""
+CODE = 'const ran = await tools.exec_command({cmd: "echo ran > ran.txt; cat ran.txt"});\ntext(ran.output);\n'
 
 
 class TestCodex(Scenarios):
     program = Codex()
+
+    # Names that it knows bring other tools than those that it does not.
+
+    @pytest.mark.parametrize("meant", ["chat/kimi-k2", "anthropic/minimax-m2", "responses/plain"])
+    def test_a_free_form_patch_changes_a_file(self, stage: Stage, meant: str) -> None:
+        file = stage.work / "old.txt"
+        file.write_text("one\ntwo\nthree\n", "utf-8")
+        call = ScriptCall(name="apply_patch", arguments=PATCH)
+
+        done = self.talk_as(stage, "gpt-5.5", meant, call)
+
+        assert_done(done)
+        expected = 'one\nzwei, "quoted", with \\ and é\nthree\n'
+        assert expected == file.read_text("utf-8")
+        assert 2 == len(done.asked)
+        assert b"M old.txt" in done.asked[1].body
+
+    @pytest.mark.parametrize("meant", ["chat/kimi-k2", "anthropic/plain", "responses/qwen3-coder"])
+    def test_code_for_its_one_tool_is_run(self, stage: Stage, meant: str) -> None:
+        call = ScriptCall(name="functions__exec", arguments=CODE)
+
+        done = self.talk_as(stage, "gpt-6-astra", meant, call)
+
+        assert_done(done)
+        assert "ran\n" == (stage.work / "ran.txt").read_text("utf-8")
+        assert 2 == len(done.asked)
+        assert b"Script completed" in done.asked[1].body
+
+    def talk_as(self, stage: Stage, name: str, meant: str, call: ScriptCall) -> Talk:
+        """Let it ask for a name that it knows, which means another model here."""
+        model = meant.partition("/")[2]
+        script = scripted(model, [Says(calls=(call,)), Says(DONE)], self.program.first)
+        with stand(partial(aliased, name, meant), script=script) as both:
+            start = self.program.start(stage, both.url, name, PROMPT)
+            return told(both, model, stage.run(start.command, start.environ))
+
+
+def aliased(name: str, meant: str, url: str) -> Settings:
+    return structs.replace(settings_for(url), aliases={name: meant})
