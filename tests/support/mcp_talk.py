@@ -1,8 +1,9 @@
 """The official MCP client beside our server and a simulator."""
 
+import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,6 +15,7 @@ from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
 from dragoman.mcp_server.server import make_server
 from dragoman.simulator.server import Simulator
 
+DIALECTS = ("chat", "anthropic", "responses")
 WEATHER = {
     "name": "get_weather",
     "description": "The weather of a city.",
@@ -81,3 +83,13 @@ async def talk(mode: str = "auto", make=settings_for) -> AsyncIterator[Talk]:
 
 def said(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
+
+
+def run(work: Callable[[Talk], Coroutine[Any, Any, Any]], **options: Any) -> Any:
+    """Do some work over a connection of its own, and return what it gives."""
+
+    async def main() -> Any:
+        async with talk(**options) as found:
+            return await work(found)
+
+    return asyncio.run(main())

@@ -4,11 +4,43 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
+from dragoman.dialects.judging import Ending
 from dragoman.turn.events import FinishReason
 from dragoman.turn.request import DialectName
 
+Message: TypeAlias = Annotated[
+    dict[str, Any],
+    Meta(
+        extra_json_schema={
+            "properties": {
+                "role": {
+                    "type": "string",
+                    "description": "Who speaks: `user`, `assistant`, `system` or `tool`.",
+                },
+                "content": {"description": "A text, or a list of parts."},
+            },
+            "additionalProperties": True,
+        }
+    ),
+]
+ToolDefinition: TypeAlias = Annotated[
+    dict[str, Any],
+    Meta(
+        extra_json_schema={
+            "properties": {
+                "name": {"type": "string", "description": "What calls name it by."},
+                "description": {"type": "string", "description": "What it does, and when."},
+                "input_schema": {
+                    "type": "object",
+                    "description": "JSON schema of its arguments; `parameters` in the shape of OpenAI's.",
+                },
+            },
+            "additionalProperties": True,
+        }
+    ),
+]
 ToolDefinitions: TypeAlias = Annotated[
-    list[dict[str, Any]],
+    list[ToolDefinition],
     Meta(description="Tool definitions, each in the shape of any of the three dialects."),
 ]
 FormatName: TypeAlias = Annotated[
@@ -36,7 +68,7 @@ class Input(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class ChatInput(Input, frozen=True):
     messages: Annotated[
-        list[dict[str, Any]],
+        list[Message],
         Meta(
             min_length=1,
             description="The conversation, oldest first: `{role, content}`, or messages (items) in the "
@@ -49,13 +81,23 @@ class ChatInput(Input, frozen=True):
     tool_choice: Annotated[
         str, Meta(description="`auto`, `required`, `none`, or the name of a tool.")
     ] = ""
-    parallel_tool_calls: bool | None = None
-    max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    stop: list[str] = []
-    seed: int | None = None
-    reasoning: Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    parallel_tool_calls: Annotated[
+        bool | None,
+        Meta(description="Whether one answer may hold several calls; null: as it is used."),
+    ] = None
+    max_tokens: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="How long the answer may be.")
+    ] = None
+    temperature: Annotated[float | None, Meta(description="How freely words are chosen.")] = None
+    top_p: Annotated[
+        float | None, Meta(description="The share of likely words that are chosen from.")
+    ] = None
+    stop: Annotated[list[str], Meta(description="Texts at which the answer ends.")] = []
+    seed: Annotated[int | None, Meta(description="For answers that can be repeated.")] = None
+    reasoning: Annotated[
+        Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"] | None,
+        Meta(description="How much the model thinks first; null: as it is used to."),
+    ] = None
     schema: Annotated[
         dict[str, Any] | None, Meta(description="JSON schema that the answer shall fit.")
     ] = None
@@ -66,27 +108,47 @@ class ParseInput(Input, frozen=True):
     format: FormatName = "auto"
     model: Annotated[str, Meta(description="The model's id, for the format `auto`.")] = ""
     tools: Annotated[
-        list[dict[str, Any]] | None,
+        list[ToolDefinition] | None,
         Meta(
             description="The declared tools, in any dialect's shape.  Null: whatever looks like a call "
             "is one; an empty list: nothing is."
         ),
     ] = None
-    channel: Literal["content", "reasoning"] = "content"
-    start_in_reasoning: bool = False
+    channel: Annotated[
+        Literal["content", "reasoning"], Meta(description="Where the model wrote it.")
+    ] = "content"
+    start_in_reasoning: Annotated[
+        bool, Meta(description="The text begins inside reasoning whose opening tag is not in it.")
+    ] = False
 
 
 class TranslateInput(Input, frozen=True):
-    what: Literal["request", "body", "stream"]
+    what: Annotated[
+        Literal["request", "body", "stream"],
+        Meta(description="A request, a complete answer, or a streamed answer."),
+    ]
     source: Dialect = field(name="from")
     target: Dialect = field(name="to")
     text: Annotated[
         str, Meta(description="The request or the complete answer as JSON, or the stream (SSE).")
     ]
     model: Annotated[str, Meta(description="The upstream's name for the model.")] = ""
-    format: FormatName = "auto"
-    tools: ToolDefinitions = []
-    profile: Annotated[str, Meta(description="What the upstream can and cannot do.")] = "generic"
+    format: Annotated[
+        FormatName,
+        Meta(
+            description="Of an answer: the family of tool calls written as text, as for "
+            "`parse_tool_calls`."
+        ),
+    ] = "auto"
+    tools: Annotated[
+        list[ToolDefinition],
+        Meta(
+            description="Of an answer: the tools that its request declared, in any dialect's shape."
+        ),
+    ] = []
+    profile: Annotated[
+        str, Meta(description="What the upstream can and cannot do: `generic`, `openai`, `vllm`, …")
+    ] = "generic"
     strict: Annotated[bool, Meta(description="Refuse what would lose something.")] = False
 
 
@@ -105,75 +167,110 @@ class NoInput(Input, frozen=True):
 class ToldLoss(Struct, frozen=True):
     """Something that could not be carried, or was mended."""
 
-    code: str
-    path: str
-    detail: str
-    says: str
+    code: Annotated[str, Meta(description="A word for programs.")]
+    path: Annotated[str, Meta(description="JSON path of the field; may be empty.")]
+    detail: Annotated[str, Meta(description="Of this one; may be empty.")]
+    says: Annotated[str, Meta(description="What the code means.")]
+
+
+Losses: TypeAlias = Annotated[
+    list[ToldLoss], Meta(description="What could not be carried, or was mended.")
+]
 
 
 class ToldCall(Struct, frozen=True, kw_only=True):
     """A tool call that the model made.  It was not run."""
 
-    id: str
-    name: str
+    id: Annotated[str, Meta(description="Unique in the conversation; its result names it.")]
+    name: Annotated[str, Meta(description="The tool.")]
     arguments: Annotated[str, Meta(description="JSON, or the free text of a custom tool.")]
     complete: Annotated[bool, Meta(description="False: it was cut, and must not be run.")]
 
 
 class ToldUsage(Struct, frozen=True, kw_only=True):
+    """Tokens, as the upstream counts them."""
+
     input: Annotated[int, Meta(description="All of it, cached or not.")]
     output: Annotated[int, Meta(description="All of it, reasoning included.")]
-    cached: int
-    reasoning: int
+    cached: Annotated[int, Meta(description="Of the input: read from a cache.")]
+    reasoning: Annotated[int, Meta(description="Of the output: reasoning.")]
 
 
 class ToldSource(Struct, frozen=True, kw_only=True):
     """A source that the text cites."""
 
-    url: str
-    title: str
-    cited_text: str
+    url: Annotated[str, Meta(description="May be empty: not every source has one.")]
+    title: Annotated[str, Meta(description="May be empty.")]
+    cited_text: Annotated[str, Meta(description="What is cited; may be empty.")]
 
 
 class ChatOutput(Struct, frozen=True, kw_only=True):
-    text: str
-    reasoning: str
-    refusal: str
-    tool_calls: list[ToldCall]
-    sources: list[ToldSource]
+    text: Annotated[str, Meta(description="What the model says.")]
+    reasoning: Annotated[str, Meta(description="What of its reasoning can be read.")]
+    refusal: Annotated[str, Meta(description="Why it does not answer, if it refuses.")]
+    tool_calls: Annotated[
+        list[ToldCall], Meta(description="The calls that it makes, in order.  None was run.")
+    ]
+    sources: Annotated[list[ToldSource], Meta(description="What the text cites.")]
     other: Annotated[
         list[Any],
         Meta(description="Blocks of the vendor's own, as it wrote them: tools that it ran itself."),
     ]
     finish: Annotated[FinishReason | None, Meta(description="Null: it has no proper end.")]
     model: Annotated[str, Meta(description="As the upstream calls it.")]
-    usage: ToldUsage | None
-    losses: list[ToldLoss]
+    usage: Annotated[ToldUsage | None, Meta(description="Null: the upstream does not say.")]
+    losses: Losses
 
 
 class ParseOutput(Struct, frozen=True, kw_only=True):
-    content: str
-    reasoning: str
-    tool_calls: list[ToldCall]
-    problems: list[ToldLoss]
+    content: Annotated[str, Meta(description="The text without calls and reasoning.")]
+    reasoning: Annotated[str, Meta(description="The reasoning in it.")]
+    tool_calls: Annotated[list[ToldCall], Meta(description="The calls in it, in order.")]
+    problems: Annotated[list[ToldLoss], Meta(description="What was mended, or could not be.")]
 
 
 class TranslateOutput(Struct, frozen=True, kw_only=True):
     text: Annotated[str, Meta(description="The request, answer or stream in the other dialect.")]
-    losses: list[ToldLoss]
+    losses: Losses
     failure: Annotated[str | None, Meta(description="Set if the answer tells of a failure.")]
 
 
+class ToldViolation(Struct, frozen=True, kw_only=True):
+    """One place where a stream breaks a rule."""
+
+    rule: Annotated[str, Meta(description="The rule's name.")]
+    reason: Annotated[str, Meta(description="What is wrong.")]
+    frame: Annotated[
+        int, Meta(description="Which event, from 1; past the last for what is missing at the end.")
+    ]
+    offset: Annotated[int, Meta(description="Where that event begins, in bytes.")]
+    path: Annotated[str, Meta(description="JSON path of the field, if it is one.")]
+
+
+class CheckOutput(Struct, frozen=True, kw_only=True):
+    legal: Annotated[bool, Meta(description="Whether the stream breaks no rule.")]
+    ended: Annotated[
+        Ending, Meta(description="With an ending, with a failure that it tells, or not at all.")
+    ]
+    frames: Annotated[int, Meta(description="Events.")]
+    blocks: Annotated[int, Meta(description="Blocks or items; in Chat, channels and calls.")]
+    calls: Annotated[int, Meta(description="Tool calls for the client to run.")]
+    violations: Annotated[list[ToldViolation], Meta(description="In the order of the stream.")]
+    unlisted: Annotated[int, Meta(description="How many more violations there are.")]
+
+
 class ToldFormat(Struct, frozen=True, kw_only=True):
-    key: str
-    aliases: list[str]
-    says: str
-    markers: list[str]
-    models: list[str]
+    """A family of tool calls that models write as text."""
+
+    key: Annotated[str, Meta(description="Its name, for `format`.")]
+    aliases: Annotated[list[str], Meta(description="Other names for it.")]
+    says: Annotated[str, Meta(description="Whose it is.")]
+    markers: Annotated[list[str], Meta(description="Texts that begin a call.")]
+    models: Annotated[list[str], Meta(description="Names of models that write it, as patterns.")]
 
 
 class FormatsOutput(Struct, frozen=True, kw_only=True):
-    formats: list[ToldFormat]
+    formats: Annotated[list[ToldFormat], Meta(description="All that are known.")]
 
 
 class Failure(Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """The table of tools, as the official SDK serves it."""
 
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -64,10 +65,8 @@ class _Progress:
         self._told = 0  # how many characters: a number that only grows
 
     async def report(self, piece: Piece) -> None:
-        size = sum(map(len, (piece.text, piece.reasoning, piece.arguments, *piece.calls)))
-        if size:
-            self._told += size
-            await self._session.report_progress(self._told, None, encode(piece).decode())
+        self._told += sum(map(len, (piece.text, piece.reasoning, piece.arguments, piece.call)))
+        await self._session.report_progress(self._told, None, encode(piece).decode())
 
 
 def _arguments(tool: ServedTool, given: dict[str, Any] | None) -> Struct:
@@ -95,11 +94,27 @@ def _result(found: Struct, *, is_error: bool = False) -> types.CallToolResult:
 
 
 def _schema(form: type[Struct]) -> dict[str, Any]:
-    """Return a JSON schema whose root is the object itself, as MCP wants it."""
+    """Return a JSON schema whose root is the object itself, as MCP wants it.
+
+    Some clients read no property without a type, so enumerations have theirs.
+    """
     (root,), definitions = msgspec.json.schema_components([form], ref_template="#/$defs/{name}")
     name = root["$ref"].rpartition("/")[2]
     schema: dict[str, Any] = definitions.pop(name)
+    for one in _inside([schema, definitions]):
+        if "enum" in one:
+            one.setdefault("type", "string")
     return schema | ({"$defs": definitions} if definitions else {})
+
+
+def _inside(value: object) -> Iterator[dict[str, Any]]:
+    """Give every object in a JSON value."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _inside(one)
 
 
 _LISTED: Final = [

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from dragoman.client.errors import ClientError
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, TooLarge
 from dragoman.ids import ClientIds
 from dragoman.mcp_server.forms import ChatOutput, Failure, ToldCall, ToldLoss, ToldSource, ToldUsage
 from dragoman.turn.events import (
@@ -26,34 +26,38 @@ _VENDORS: Final = frozenset({BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, Blo
 
 
 class Piece(Struct, frozen=True, omit_defaults=True):
-    """What came of an answer since the last notification, as JSON in its message."""
+    """What came of an answer since the last notification, as JSON in its message, in this order."""
 
-    text: str = ""
     reasoning: str = ""
-    calls: tuple[str, ...] = ()  # names of tools whose calls began
-    arguments: str = ""  # of the call that is open
+    text: str = ""
+    call: str = ""  # the tool whose call began
+    arguments: str = ""  # of the call that began last
 
 
-def piece_of(events: Iterable[Event]) -> Piece:
-    text: list[str] = []
-    reasoning: list[str] = []
-    calls: list[str] = []
-    arguments: list[str] = []
+def pieces_of(events: Iterable[Event]) -> list[Piece]:
+    """Return what events say; a piece ends where it could not tell what comes next in order."""
+    pieces: list[Piece] = []
+    open_: list[list[str]] = [[] for _ in Piece.__struct_fields__]
+    last = 0
     for event in events:
         match event:
-            case TextDelta():
-                text.append(event.text)
-            case ReasoningDelta():
-                reasoning.append(event.text)
-            case BlockStart(kind=BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL):
-                calls.append(event.name)
-            case ArgsDelta():
-                arguments.append(event.json)
-            case InputDelta():
-                arguments.append(event.text)
+            case ReasoningDelta(text=said):
+                at = 0
+            case TextDelta(text=said):
+                at = 1
+            case BlockStart(kind=BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL, name=said):
+                at = 2
+            case ArgsDelta(json=said) | InputDelta(text=said):
+                at = 3
             case _:
-                pass  # told at the end
-    return Piece("".join(text), "".join(reasoning), tuple(calls), "".join(arguments))
+                continue  # told at the end
+        if at < last or at == last == 2:
+            pieces.append(Piece(*map("".join, open_)))
+            open_ = [[] for _ in Piece.__struct_fields__]
+        open_[at].append(said)
+        last = at
+    pieces.append(Piece(*map("".join, open_)))
+    return [piece for piece in pieces if piece != Piece()]
 
 
 def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
@@ -101,7 +105,8 @@ def failure_of(error: DragomanError) -> Failure:
     """Return an error, field for field."""
     name = type(error).__name__
     if not isinstance(error, ClientError):
-        path, code = getattr(error, "path", ""), getattr(error, "code", "")
+        path = getattr(error, "path", "")
+        code = error.limit if isinstance(error, TooLarge) else getattr(error, "code", "")
         return Failure(error=name, message=str(error), path=path, code=code)
     return Failure(
         error=name,

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import Struct, convert, structs
 
-from dragoman.check import Verdict, check
+from dragoman.check import check
 from dragoman.client.messages import ask
 from dragoman.client.messages import system as instruction
 from dragoman.client.shapes import read_messages
@@ -15,6 +15,7 @@ from dragoman.mcp_server.forms import (
     ChatInput,
     ChatOutput,
     CheckInput,
+    CheckOutput,
     FormatsOutput,
     NoInput,
     ParseInput,
@@ -24,7 +25,7 @@ from dragoman.mcp_server.forms import (
     TranslateInput,
     TranslateOutput,
 )
-from dragoman.mcp_server.telling import Piece, chat_output, piece_of, told
+from dragoman.mcp_server.telling import Piece, chat_output, pieces_of, told
 from dragoman.mcp_server.upstreams import ModelList, Upstreams
 from dragoman.requests import decode_tools, translate_request
 from dragoman.toolcalls.formats import ALIASES, FORMATS
@@ -58,7 +59,8 @@ async def _chat(asked: ChatInput, around: Around) -> ChatOutput:
     request = _request(asked, way.model)
     async with way.client.stream(request) as turn:
         while events := await turn.pump():
-            await around.report(piece_of(events))
+            for piece in pieces_of(events):
+                await around.report(piece)
         return chat_output(turn.message(), request.call_ids)
 
 
@@ -156,8 +158,9 @@ async def _translate(asked: TranslateInput, _around: Around) -> TranslateOutput:
     )
 
 
-async def _check(asked: CheckInput, _around: Around) -> Verdict:
-    return check(asked.dialect, mended(asked.stream).encode())
+async def _check(asked: CheckInput, _around: Around) -> CheckOutput:
+    verdict = check(asked.dialect, mended(asked.stream).encode())
+    return convert(verdict, CheckOutput, from_attributes=True)
 
 
 async def _models(_asked: NoInput, around: Around) -> ModelList:
@@ -188,7 +191,7 @@ TOOLS: Final[dict[str, ServedTool]] = {
         "Ask a model",
         "Ask a model.  Gives its text, its reasoning and the tool calls it makes, which are never run.  "
         "While the answer comes, progress notifications tell what has come since the last one, as a "
-        "JSON object with `text`, `reasoning`, `calls` and `arguments`.",
+        "JSON object with `reasoning`, `text`, `call` and `arguments`.",
         ChatInput,
         ChatOutput,
         _chat,
@@ -213,7 +216,7 @@ TOOLS: Final[dict[str, ServedTool]] = {
         "Judge a stream",
         "Say whether a stream of server-sent events is legal in its dialect, and where it is not.",
         CheckInput,
-        Verdict,
+        CheckOutput,
         _check,
     ),
     "list_models": ServedTool(

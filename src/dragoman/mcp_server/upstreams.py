@@ -17,14 +17,16 @@ class Way(Struct, frozen=True):
 class ListedModel(Struct, frozen=True, kw_only=True):
     """A model that may be asked for."""
 
-    name: str
-    owner: str  # the upstream that answers
-    context: Annotated[int | None, Meta(description="Tokens; null: unknown.")]
-    output: Annotated[int | None, Meta(description="Tokens; null: unknown.")]
+    name: Annotated[str, Meta(description="For `model` of `chat`.")]
+    owner: Annotated[str, Meta(description="The upstream that answers.")]
+    context: Annotated[
+        int | None, Meta(description="Tokens of question and answer together; null: unknown.")
+    ]
+    output: Annotated[int | None, Meta(description="Tokens of an answer; null: unknown.")]
 
 
 class ModelList(Struct, frozen=True, kw_only=True):
-    models: list[ListedModel]
+    models: Annotated[list[ListedModel], Meta(description="All that may be asked for.")]
     unreachable: Annotated[
         list[str], Meta(description="Upstreams that could not be asked, each with the reason.")
     ]

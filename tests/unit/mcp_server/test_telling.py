@@ -5,7 +5,7 @@ from msgspec import Raw
 from dragoman.client.errors import ClientError
 from dragoman.errors import Malformed, MisuseError, TooLarge
 from dragoman.mcp_server.forms import Failure, ToldSource
-from dragoman.mcp_server.telling import Piece, chat_output, failure_of, piece_of
+from dragoman.mcp_server.telling import Piece, chat_output, failure_of, pieces_of
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -24,8 +24,8 @@ from dragoman.turn.events import (
 from dragoman.turn.fold import Answer, Block, fold
 
 
-def test_pieces_keep_channels_apart() -> None:
-    piece = piece_of(
+def test_pieces_keep_channels_apart_and_what_came_in_order() -> None:
+    pieces = pieces_of(
         [
             Start(),
             ReasoningDelta(0, "hm"),
@@ -36,12 +36,26 @@ def test_pieces_keep_channels_apart() -> None:
             Ping(),
             BlockStart(2, BlockKind.TOOL_CALL, "c1", "look"),
             ArgsDelta(2, '{"x"'),
-            BlockStart(3, BlockKind.CUSTOM_CALL, "c2", "patch"),
-            InputDelta(3, "***"),
+            ArgsDelta(2, ":1}"),
+            BlockStart(3, BlockKind.TOOL_CALL, "c2", "wait"),
+            BlockStart(4, BlockKind.CUSTOM_CALL, "c3", "patch"),
+            InputDelta(4, "***"),
+            TextDelta(5, "c"),
+            ReasoningDelta(6, "so"),
         ]
     )
 
-    assert Piece("ab", "hm", ("look", "patch"), '{"x"***') == piece
+    assert [
+        Piece("hm", "ab", "look", '{"x":1}'),
+        Piece(call="wait"),
+        Piece(call="patch", arguments="***"),
+        Piece(text="c"),
+        Piece("so"),
+    ] == pieces
+
+
+def test_events_that_say_nothing_make_no_piece() -> None:
+    assert [] == pieces_of([Start(), Ping(), BlockStart(0, BlockKind.TEXT), BlockEnd(0)])
 
 
 def test_everything_in_an_answer_is_told() -> None:
@@ -103,5 +117,6 @@ def test_other_errors_tell_their_class_and_path() -> None:
     assert Failure(error="Malformed", message="bad (at `$.a`)", path="$.a") == failure_of(
         Malformed("bad", path="$.a")
     )
-    assert "TooLarge" == failure_of(TooLarge("max_events", 1)).error
+    passed = failure_of(TooLarge("max_events", 1))
+    assert ("TooLarge", "max_events") == (passed.error, passed.code)
     assert "MisuseError" == failure_of(MisuseError("no")).error
