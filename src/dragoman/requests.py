@@ -12,6 +12,7 @@ from msgspec import Raw, Struct, structs
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.narrowing import must_narrow, narrowed
 from dragoman.errors import DragomanError, Malformed, TooLarge
 from dragoman.exchange import Target
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -20,7 +21,7 @@ from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.loss import Loss
-from dragoman.turn.request import Request, Tool
+from dragoman.turn.request import SYSTEM, Request, Tool
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ELEMENTS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
@@ -40,6 +41,7 @@ class _Shape(Struct):
     type: str | None = "message"
 
 
+_LEADING: Final = frozenset({"system", "developer"})  # roles of instructions
 _SHAPES: Final = msgspec.json.Decoder(list[_Shape])
 _OUTLINE: Final = msgspec.json.Decoder(_Outline)
 # Refusals that concern what a vendor may well understand, though nobody else does.
@@ -161,7 +163,7 @@ def _has_minted(body: bytes) -> bool:
 def _forward(
     client: ClientRequest, request: Request, to: Dialect, target: Target
 ) -> TranslatedRequest:
-    """Keep the client's bytes; only the model, and what means nothing upstream, is written anew."""
+    """Keep the client's bytes; the model, and what means nothing upstream, or harm, is written anew."""
     fields = decode(_FIELDS, client.body)
     profile = target.profile
     rewritten: set[str] = set()
@@ -172,7 +174,7 @@ def _forward(
     if not adapted:  # what passes as it is before anything was made here, passes so afterwards too
         target = structs.replace(target, profile=structs.replace(profile, midturn_system=True))
     if profile.schema_dialect != "any":
-        rewritten.add("tools")
+        rewritten.update(("tools", "tool_choice") if must_narrow(request, profile) else ("tools",))
     losses = request.losses
     if rewritten or request is not client.request:
         encoded = to.encode_request(request, target)
@@ -181,6 +183,8 @@ def _forward(
             before = decode(_FIELDS, to.encode_request(client.request, target).body)
             names = fresh.keys() | before.keys()
             rewritten.update(name for name in names if fresh.get(name) != before.get(name))
+        if not adapted and _leads_back(fields, before, fresh, to):
+            rewritten.difference_update(to.history_fields[:-1])
         losses += tuple(loss for loss in encoded.losses if _concerns(loss, rewritten))
         for name in rewritten:
             if name in fresh:
@@ -188,10 +192,52 @@ def _forward(
                 fields[name] = _with_own(own, before.get(name), fresh[name])
             else:
                 fields.pop(name, None)
-    elif target.model == request.model:
+    fitted, mends = _fitted(fields, request, to, profile)
+    if not (rewritten or mends or request is not client.request or target.model != request.model):
         return TranslatedRequest(client.body, request, losses)
+    fields |= fitted
+    losses += mends
     fields["model"] = Raw(msgspec.json.encode(target.model))
     return TranslatedRequest(msgspec.json.encode(fields), request, losses)
+
+
+def _fitted(
+    fields: Mapping[str, Raw], request: Request, to: Dialect, profile: Profile
+) -> tuple[dict[str, Raw], tuple[Loss, ...]]:
+    """Return the fields that the upstream would refuse or misread, as it takes them."""
+    fitted: dict[str, Raw] = {}
+    losses: tuple[Loss, ...] = ()
+    if profile.schema_dialect == "any" and must_narrow(request, profile):
+        fitted, losses = narrowed(fields, request, to.any_tool)
+    takes = profile.midturn_system or profile.own_midturn_system
+    instructed = not takes and any(turn.role is SYSTEM for turn in request.turns)
+    if instructed and to.without_instructions is not None:
+        fitted["messages"], mends = to.without_instructions(fields["messages"])
+        losses += mends
+    return fitted, losses
+
+
+def _leads_back(
+    own: Mapping[str, Raw], before: dict[str, Raw], fresh: dict[str, Raw], to: Dialect
+) -> bool:
+    """Put instructions that the client began its messages with back there, if nobody changed them.
+
+    Written anew they stand in a field of their own, and an upstream's cache would lose its whole prefix.
+    """
+    *elsewhere, name = to.history_fields
+    lists = [one.get(name) for one in (own, fresh)]
+    if not elsewhere or any(one is None or not bytes(one).startswith(b"[") for one in lists):
+        return False
+    if any(fresh.get(field) != before.get(field) for field in elsewhere):
+        return False
+    mine, new = decode(_SHAPES, own[name]), decode(_SHAPES, fresh[name])
+    more = len(mine) - len(new)
+    if more <= 0 or mine[more:] != new or any(one.role not in _LEADING for one in mine[:more]):
+        return False
+    front = decode(_ELEMENTS, own[name])[:more]
+    for fields in {id(one): one for one in (before, fresh)}.values():
+        fields[name] = Raw(msgspec.json.encode([*front, *decode(_ELEMENTS, fields[name])]))
+    return True
 
 
 def _with_own(own: Raw | None, before: Raw | None, fresh: Raw) -> Raw:

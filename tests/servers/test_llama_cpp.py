@@ -78,14 +78,12 @@ def used(client: str, said: Said) -> tuple[int, int]:
 def test_calls_come_whole_and_their_results_are_taken(
     sdks: Sdks, client: str, upstream: str, stream: bool
 ) -> None:
-    # The server reads a choice that names a tool as none; translated requests force a call instead.
-    choice = FORCED if stream or client == upstream else NAMED
     talk = sdks.talk(
         client,
         f"{upstream}/tiny",
         stream=stream,
         tools=(FORECAST,),
-        tool_choice=choice[client],
+        tool_choice=FORCED[client],
         **{LIMIT[client]: 2000},
     )
     first = talk.ask("How will it be in Ulm?")
@@ -102,6 +100,27 @@ def test_calls_come_whole_and_their_results_are_taken(
     # The second prompt holds the first, its calls and their results.
     assert used(client, second)[0] > used(client, first)[0] + 10 * len(first.calls)
     assert 0 < used(client, first)[1] < 2000
+
+
+@clients
+@upstreams
+@ways
+def test_forced_tool_is_the_one_that_is_called(
+    sdks: Sdks, client: str, upstream: str, stream: bool
+) -> None:
+    # By itself the server reads a choice that names a tool as none (Chat, Responses) or as any (Messages).
+    others = tuple({**FORECAST, "name": f"get_{one}"} for one in ("tides", "stars", "trains"))
+    talk = sdks.talk(
+        client,
+        f"{upstream}/tiny",
+        stream=stream,
+        tools=(*others[:2], FORECAST, others[2]),
+        tool_choice=NAMED[client],
+        **{LIMIT[client]: 2000},
+    )
+    said = talk.ask("How will it be in Ulm?")
+
+    assert {"get_forecast"} == {name for _, name, _ in said.calls}
 
 
 @clients

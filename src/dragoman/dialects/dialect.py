@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Raw
+
 from dragoman.dialects.stream import FrameReader
 from dragoman.exchange import EncodedRequest, Exchange, Target
 from dragoman.limits import Limits
@@ -63,6 +65,9 @@ class Dialect:
     # HTTP status and error body to a fault, and back.
     decode_fault: Callable[[int, bytes], Fault]
     encode_fault: Callable[[Fault, str], tuple[int, bytes]]  # with the request's id
+    any_tool: bytes  # how it says that some tool must be called, whichever
+    # Makes instructions between messages text of the user's, where not every server knows a role for them.
+    without_instructions: Callable[[Raw], tuple[Raw, tuple[Loss, ...]]] | None = None
     # A frame means the same whatever was written before it, calls aside: a relay that wrote one anew
     # may pass the next one as it came.
     frames_stand_alone: bool = False

@@ -16,6 +16,7 @@ _HARMLESS: Final = frozenset(
         "reasoning_dropped",
         "system_midturn_emulated",
         "tool_choice_dropped",
+        "tool_choice_narrowed",
         "tool_renamed",
         "turn_added",
     }

@@ -41,6 +41,7 @@ _ANTHROPIC: Final = Profile(
     max_stop_sequences=_MANY_STOPS,
     # Only the newest models take a system message between turns, and only behind a user turn.
     midturn_system=False,
+    own_midturn_system=True,
     alternate_roles=True,
     tool_content="parts",
     tool_images="native",
@@ -94,6 +95,7 @@ _ALL: Final = (
         name="anthropic-budget",
         says="older Claude models, which think up to a token budget",
         vendor="anthropic",
+        own_midturn_system=False,
         drop_sampling=False,
         prefill="native",
         json_schema="instruction",  # structured output came later

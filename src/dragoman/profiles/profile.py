@@ -45,6 +45,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     # --- requests: messages ---
     developer_role: bool = False  # takes `developer` where others take `system`
     midturn_system: bool = True  # takes instructions anywhere in the conversation
+    # Some of its models do: those that a client of its own dialect sends pass as they came.
+    own_midturn_system: bool = False
     merge_system: bool = False  # wants one leading system message and no other
     alternate_roles: bool = False  # wants user and assistant to alternate
     user_after_tool: bool = True  # takes a user message directly after a tool's result

@@ -21,6 +21,7 @@ CODES: Final[dict[str, str]] = {
     "server_tool_dropped": "a tool run by the vendor is not available at the target",
     "tool_option_dropped": "an option of a tool definition has no counterpart",
     "tool_choice_adjusted": "the tool choice was weakened to what the target takes",
+    "tool_choice_narrowed": "the target cannot be told which tool to call; it is the only one declared",
     "tool_choice_dropped": "a tool choice without tools means nothing",
     "tool_renamed": "a tool name was made legal for the target; answers carry the original",
     "parallel_not_enforced": "the target has no switch against parallel tool calls",

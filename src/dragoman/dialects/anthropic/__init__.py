@@ -4,6 +4,7 @@ from typing import Final
 
 from dragoman.dialects.anthropic.answer import encode_body
 from dragoman.dialects.anthropic.faults import decode_fault, encode_fault
+from dragoman.dialects.anthropic.instructions import without_instructions
 from dragoman.dialects.anthropic.reader import MessagesReader
 from dragoman.dialects.anthropic.request import decode_request, encode_request
 from dragoman.dialects.anthropic.writer import KEEP_ALIVE, MESSAGE_STOP, MessagesWriter
@@ -22,4 +23,6 @@ DIALECT: Final = Dialect(
     encode_body=encode_body,
     decode_fault=decode_fault,
     encode_fault=encode_fault,
+    any_tool=b'{"type":"any"}',
+    without_instructions=without_instructions,
 )

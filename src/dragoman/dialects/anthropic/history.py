@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.files import Files
+from dragoman.dialects.anthropic.instructions import REMINDER
 from dragoman.dialects.anthropic.marks import CacheMarks
 from dragoman.dialects.functions import object_arguments
 from dragoman.dialects.paths import path_of
@@ -136,9 +137,7 @@ class History:
     def _reminder(self, turn: Turn) -> Turn:
         self._losses.append(Loss("system_midturn_emulated", turn.path))
         parts = tuple(
-            TextPart(f"<system-reminder>\n{part.text}\n</system-reminder>", part.cache)
-            if isinstance(part, TextPart)
-            else part
+            TextPart(REMINDER.format(part.text), part.cache) if isinstance(part, TextPart) else part
             for part in turn.parts
         )
         return Turn(USER, parts, path=turn.path)

@@ -39,6 +39,9 @@ class Toolbox:
                 for tool in tools
                 if {tool.name, wire_name(tool.name, tool.namespace)} & allowed
             )
+        if choice is not None and choice.mode == "tool" and self._narrows:
+            named = (choice.name, choice.namespace)
+            tools = tuple(tool for tool in tools if (tool.name, tool.namespace) == named)
         sent = define(tools, Audience(self._profile, self._marks.skipped))
         self._marks.skipped = sent.skipped
         self._losses += sent.losses
@@ -46,6 +49,11 @@ class Toolbox:
         if encoded is not None and encoded.type == "none" and not self._profile.tool_choice_none:
             return self._without_none(sent), None
         return sent.json, encoded
+
+    @property
+    def _narrows(self) -> bool:
+        """The upstream cannot be told which tool to call: the others are left out."""
+        return self._profile.tool_choice == "strings_only"
 
     def _choice(self, sent: Definitions) -> schema.ToolChoice | None:
         request = self._request
@@ -78,8 +86,8 @@ class Toolbox:
         if self._profile.tool_choice == "auto_only":
             self._losses.append(Loss("tool_choice_adjusted", path, f"{wanted.type} became auto"))
             return schema.ToolChoice("auto", disable_parallel_tool_use=serial)
-        if self._profile.tool_choice == "strings_only" and wanted.type == "tool":
-            self._losses.append(Loss("tool_choice_adjusted", path, "tool became any"))
+        if self._narrows and wanted.type == "tool":
+            self._losses.append(Loss("tool_choice_narrowed", path, wanted.name or ""))
             return schema.ToolChoice("any", disable_parallel_tool_use=serial)
         return wanted
 

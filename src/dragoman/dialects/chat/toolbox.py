@@ -77,6 +77,7 @@ class Toolbox:
                 # The others are left out, so that only this one can be meant.
                 only = Raw(encode([sent.by_name[name]]))
                 if strength == "strings_only":
+                    self._losses.append(Loss("tool_choice_narrowed", self._path, name))
                     return only, "required"
                 return only, self._weakened("a forced tool")
 

@@ -22,4 +22,5 @@ DIALECT: Final = Dialect(
     encode_body=encode_body,
     decode_fault=decode_fault,
     encode_fault=encode_fault,
+    any_tool=b'"required"',
 )

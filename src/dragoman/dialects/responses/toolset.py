@@ -76,7 +76,7 @@ class Toolset:
             self._report.lose(Loss("tool_choice_adjusted", path, "became auto"))
             return "auto"
         if profile.tool_choice == "strings_only" and choice.mode == "tool":
-            self._report.note(Loss("tool_choice_adjusted", path, "only this tool is sent"))
+            self._report.note(Loss("tool_choice_narrowed", path, choice.name))
             return "required"
         if choice.mode == "tool":
             return self._named(choice)

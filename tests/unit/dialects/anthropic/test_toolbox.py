@@ -258,6 +258,19 @@ def test_choice_is_weakened_to_what_the_upstream_takes(
     assert expected == choice(mode, "ls" if mode == "tool" else "", profile)
 
 
+def test_t20_upstreams_that_call_any_tool_get_the_one_tool() -> None:
+    profile = Profile(name="p", tool_choice="strings_only")
+    request = ask(tools=(LS, Tool(name="cat")), tool_choice=ToolChoice("tool", "cat"))
+
+    sent = encode(request, profile)
+
+    assert ({"type": "any"}, ["cat"]) == (
+        sent["tool_choice"],
+        [tool["name"] for tool in sent["tools"]],
+    )
+    assert ["tool_choice_narrowed"] == codes(request, profile)
+
+
 def test_none_is_said_by_leaving_the_tools_out() -> None:
     profile = Profile(name="p", tool_choice_none=False)
     called = (
