@@ -15,14 +15,22 @@ CELLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "Codex": {
         "chat": ("kimi-k2-thinking", "deepseek-v3.2", "mistral-large"),
         "anthropic": ("glm-4.7",),
-        "responses": ("qwen3-coder", "hermes-4"),
+        "responses": ("qwen3-coder", "hermes-4", "kimi-k2"),
     },
-    "opencode (Messages)": {"chat": ("glm-4.7",), "anthropic": ("kimi-k2",), "responses": ()},
-    "opencode (Chat)": {"chat": ("qwen3-coder",), "anthropic": (), "responses": ("gpt-oss-20b",)},
+    "opencode (Messages)": {
+        "chat": ("glm-4.7",),
+        "anthropic": ("kimi-k2",),
+        "responses": ("qwen3-coder",),
+    },
+    "opencode (Chat)": {
+        "chat": ("qwen3-coder",),
+        "anthropic": ("glm-4.6",),
+        "responses": ("gpt-oss-20b",),
+    },
     "opencode (Responses)": {
         "chat": ("deepseek-v3",),
         "anthropic": ("minimax-m2",),
-        "responses": (),
+        "responses": ("kimi-k2",),
     },
     "Qwen Code": {
         "chat": ("qwen3-coder", "kimi-k2"),
