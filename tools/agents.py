@@ -85,12 +85,21 @@ def install() -> Path | None:
             shutil.copy(PINS / name, part)
         print(f"test-agents: installing agents into {folder} (once; 1.3 GB, some minutes)")
         log = base / f"{folder.name}.log"
-        if not fetch(part, log) or not complete(part):
+        if not fetched(part, log):
             print(f"test-agents: npm could not install them; its words are in {log}:")
             print("\n".join(log.read_text("utf-8", "replace").splitlines()[-20:]))
             return None
         part.rename(folder)
     return folder
+
+
+def fetched(folder: Path, log: Path) -> bool:
+    """Install with npm, and say whether all is there; once more if not, for networks fail at times."""
+    log.write_text("", "utf-8")
+    if fetch(folder, log) and complete(folder):
+        return True
+    print("test-agents: npm failed; once more", flush=True)
+    return fetch(folder, log) and complete(folder)
 
 
 def fetch(folder: Path, log: Path) -> bool:
@@ -100,7 +109,7 @@ def fetch(folder: Path, log: Path) -> bool:
     """
     command = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=http"]
     begun = told = time.monotonic()
-    with log.open("w", encoding="utf-8") as out:
+    with log.open("a", encoding="utf-8") as out:
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out
         )
@@ -161,7 +170,7 @@ def raise_loopback() -> None:
 def run_tests(arguments: list[str]) -> int:
     wanted = arguments or ["tests/agents"]
     # More than cores, for agents mostly wait when they ask a failing upstream again.
-    options = ["-n", "4", "--dist", "worksteal", "--timeout", "300", "--durations", "15"]
+    options = ["-n", "4", "--dist", "worksteal", "--timeout", "900", "--durations", "15"]
     return subprocess.call([sys.executable, "-m", "pytest", *options, *wanted], cwd=ROOT)
 
 

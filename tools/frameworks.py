@@ -24,7 +24,7 @@ def main() -> int:
         return 1
     os.environ[FOLDER_VARIABLE] = str(folder)
     wanted = sys.argv[1:] or ["tests/frameworks"]
-    options = ["-n", "2", "--timeout", "300", "--durations", "5"]
+    options = ["-n", "2", "--timeout", "900", "--durations", "5"]
     return subprocess.call([sys.executable, "-m", "pytest", *options, *wanted], cwd=ROOT)
 
 

@@ -52,6 +52,7 @@ def environment(kind: str, lock: Path) -> Path | None:
 def _install(folder: Path, lock: Path, log: Path) -> bool:
     make = [sys.executable, "-m", "venv", str(folder)]
     options = ["--disable-pip-version-check", "--only-binary=:all:", "--require-hashes"]
+    options += ["--retries", "10"]  # networks fail at times
     fill = [str(folder / "bin" / "python"), "-m", "pip", "install", *options, "-r", str(lock)]
     with log.open("w", encoding="utf-8") as out:
         return all(_run(command, out.fileno()) for command in (make, fill))

@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 FOLDER_VARIABLE = "DRAGOMAN_AGENTS"  # set by tools/agents.py
 ALONE_VARIABLE = "DRAGOMAN_AGENTS_ALONE"  # the same; set if only loopback can be reached
-SECONDS = 150.0  # no run may take longer; on a free machine they take two to twenty
+SECONDS = (
+    400.0  # no run may take longer; on a free machine they take two to twenty, on a busy one 100
+)
 NOBODY = "http://127.0.0.1:9"  # a proxy that is not there
 
 

@@ -1,0 +1,1 @@
+"""The programs of `tools/` that verbs of the Makefile run."""
