@@ -144,3 +144,17 @@ def test_settings_without_effect_are_named() -> None:
         "`routes[1].params` has no effect here",
         "`routes[1].auth` has no effect here",
     ) == found.warnings
+
+
+def test_the_package_is_a_program_too(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dragoman", "mcp", "--help"],
+        cwd=tmp_path,
+        env=os.environ | {"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert "Usage: python -m dragoman mcp [OPTIONS]" in done.stdout

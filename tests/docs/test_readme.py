@@ -24,11 +24,11 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_example_runs(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_runs(block: str, capfd: pytest.CaptureFixture[str]) -> None:
     exec(compile(block, "example", "exec"), {})
 
     expected = re.findall(r"^# prints (.*)$", block, re.MULTILINE)
-    printed = capsys.readouterr().out
+    printed = capfd.readouterr().out
     for line in expected:
         assert line in printed
 

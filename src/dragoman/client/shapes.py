@@ -36,7 +36,11 @@ def read_messages(messages: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Reques
     """
     name = shape_of(messages)
     body = _BODIES[name] % messages
-    return find_dialect(name).decode_request(body, sealer=None, limits=limits)
+    try:
+        return find_dialect(name).decode_request(body, sealer=None, limits=limits)
+    except Malformed as error:
+        path = error.path.replace("$.input", "$.messages", 1)
+        raise type(error)(error.reason, path=path, code=error.code) from error
 
 
 def shape_of(messages: bytes) -> DialectName:

@@ -11,6 +11,7 @@ from dragoman.client.messages import system as instruction
 from dragoman.client.shapes import read_messages
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.surrogates import mended
+from dragoman.errors import Malformed
 from dragoman.mcp_server.forms import (
     ChatInput,
     ChatOutput,
@@ -183,7 +184,11 @@ async def _formats(_asked: NoInput, _around: Around) -> FormatsOutput:
 
 
 def _tools(definitions: list[dict[str, Any]]) -> tuple[Tool, ...]:
-    return decode_tools(encode(definitions))
+    try:
+        return decode_tools(encode(definitions))
+    except Malformed as error:  # whose path begins at the list
+        path = error.path.replace("$", "$.tools", 1)
+        raise Malformed(error.reason, path=path, code=error.code) from error
 
 
 TOOLS: Final[dict[str, ServedTool]] = {
