@@ -188,6 +188,32 @@ def test_s_4_requests_are_the_callers_and_equal_ones_are_equal_bytes(dialect: st
         one.model = "other"  # type: ignore[misc]
 
 
+def test_s_4_what_a_caller_changes_afterwards_changes_nothing() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    tools, stop, headers = [tool("f", description="does", schema=schema)], ["END"], {"x-a": "1"}
+    request = ask(user("hello"), tools=tools, stop=stop, model="m")
+    settings = Settings(URL, headers=headers)
+    before = prepare(request, settings, stream=True)
+    schema["properties"]["b"] = {"type": "integer"}
+    tools.clear()
+    stop.append("more")
+    headers["x-a"] = "2"
+    after = prepare(request, settings, stream=True)
+
+    assert (before.body, before.headers) == (after.body, after.headers)
+    assert b'"b"' not in after.body
+
+
+def test_s_4_a_conversation_that_grows_leaves_the_shorter_one_as_it_was() -> None:
+    turns = (user("hello"),)
+    one = ask(*turns, model="m")
+    body = prepare(one, Settings(URL), stream=True).body
+    ask(*turns, user("more"), model="m")
+
+    assert body == prepare(one, Settings(URL), stream=True).body
+    assert (user("hello"),) == turns
+
+
 # --- calls ------------------------------------------------------------------------------------------
 
 
@@ -242,11 +268,37 @@ def test_s_5_a_call_is_judged_only_when_it_is_complete() -> None:
     assert isinstance(events[-1], Finish)
 
 
+@pytest.mark.parametrize(
+    ("limit", "size"), [("max_calls", 1), ("max_tool_args_bytes", 9), ("max_turn_args_bytes", 20)]
+)
+def test_s_5_calls_are_bounded_in_number_and_size(limit: str, size: int) -> None:
+    async def run() -> ClientError:
+        options = {"limits": Limits(**{limit: size})}
+        answer = http(sse(*FRAGMENTS, END))
+        async with peer(answer) as server, Client(server.url, **options) as client:
+            with pytest.raises(ClientError) as caught:
+                await events_of(client, REQUEST)
+        return caught.value
+
+    error = asyncio.run(run())
+
+    assert ("limit", limit) == (error.stage, error.code)
+    assert error.received is not None
+    assert len(error.received.calls) <= 2
+
+
 # --- tools ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "lacking", [Tool(name="f", schema=msgspec.Raw(b"{}")), Tool(name="f", description="does")]
+    "lacking",
+    [
+        Tool(name="f", schema=msgspec.Raw(b"{}")),
+        Tool(name="f", description="does"),
+        Tool(name="f", description="does", schema=msgspec.Raw(b"[]")),
+        Tool(name="f", description="does", schema=msgspec.Raw(b'{"type": "map"}')),
+    ],
+    ids=["no description", "no schema", "no object", "no valid schema"],
 )
 def test_s_7_a_strict_client_demands_that_tools_are_described(lacking: Tool) -> None:
     request = ask(user("x"), tools=[lacking], model="m")

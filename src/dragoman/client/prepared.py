@@ -4,6 +4,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from dragoman.client.described import check_described
 from dragoman.client.errors import ClientError
 from dragoman.client.settings import Settings
 from dragoman.errors import MisuseError, TooLarge
@@ -12,7 +13,7 @@ from dragoman.reading import AnswerReader, read_body
 from dragoman.turn.events import FaultKind
 from dragoman.turn.fold import Answer
 from dragoman.turn.loss import Loss
-from dragoman.turn.request import Request, Tool
+from dragoman.turn.request import Request
 
 _ACCEPT: Final = {True: "text/event-stream", False: "application/json"}
 
@@ -74,7 +75,7 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
         raise MisuseError("no model: name one for the client or for the request")
     if settings.strict:
         for tool in request.tools:
-            _check_described(tool)
+            check_described(tool)
     # What `ask` makes belongs to no dialect; fields of another dialect's own keep theirs.
     name = request.dialect if request.extensions else settings.dialect.name
     request = structs.replace(request, dialect=name, model=model, stream=stream)
@@ -95,12 +96,3 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
         encoded.stop,
         settings,
     )
-
-
-def _check_described(tool: Tool) -> None:
-    if tool.server or tool.raw is not None:
-        return
-    if not tool.description:
-        raise MisuseError(f"the tool `{tool.name}` has no description")
-    if tool.schema is None and tool.grammar is None:
-        raise MisuseError(f"the tool `{tool.name}` has no schema of its arguments")
