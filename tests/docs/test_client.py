@@ -57,7 +57,7 @@ def test_every_attribute_of_an_error_is_told() -> None:
 
 def test_every_code_of_an_error_is_told() -> None:
     codes = set(faults._OURS) | set(faults._TIMEOUTS)
-    for path in (SOURCE / "transport.py", *(SOURCE / "client").glob("*.py")):
+    for path in (*(SOURCE / "transport").glob("*.py"), *(SOURCE / "client").glob("*.py")):
         text = path.read_text("utf-8")
         codes |= set(re.findall(r'code="(\w+)"', text))
         codes |= set(re.findall(r'TransportFailed\(\s*"\w+", "(\w+)"', text))
