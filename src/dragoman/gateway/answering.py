@@ -122,7 +122,7 @@ def choose(call: Call, request: Request, estimate: int) -> Choice | Fault:
         dialect=call.dialect,
         thinking=request.reasoning.mode in _THINKS,
         tokens=estimate,
-        images=_has_images(request),
+        images=call.plan.router.asks_for_images and _has_images(request),
         headers=call.http.headers,
     )
     choice = call.choice = call.plan.router.choose(question)

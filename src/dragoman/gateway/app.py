@@ -181,20 +181,21 @@ async def _told(call: Call, fault: Fault, status: int = 0) -> web.StreamResponse
 _STATUS: Final = {415: 415}  # statuses that no kind of failure has
 
 
+_POSTS: Final = {
+    "/messages": Endpoint(answering.answer, "anthropic"),
+    "/messages/count_tokens": Endpoint(count_tokens, "anthropic"),
+    "/chat/completions": Endpoint(answering.answer, "chat"),
+    "/responses": Endpoint(answering.answer, "responses"),
+    "/responses/input_tokens": Endpoint(count_tokens, "responses"),
+}
+
+
 def _endpoint(http: web.BaseRequest) -> Endpoint | None:
     """Return what a path means; each is known with and without `/v1`."""
     path = http.path.rstrip("/").removeprefix("/v1")
+    if http.method == "POST" and (found := _POSTS.get(path)) is not None:
+        return found
     match (http.method, path.split("/")[1:]):
-        case ("POST", ["messages"]):
-            return Endpoint(answering.answer, "anthropic")
-        case ("POST", ["messages", "count_tokens"]):
-            return Endpoint(count_tokens, "anthropic")
-        case ("POST", ["chat", "completions"]):
-            return Endpoint(answering.answer, "chat")
-        case ("POST", ["responses"]):
-            return Endpoint(answering.answer, "responses")
-        case ("POST", ["responses", "input_tokens"]):
-            return Endpoint(count_tokens, "responses")
         case ("GET" | "HEAD", ["models", *_]):
             return Endpoint(side.models)
         case ("GET", ["responses", _]):

@@ -34,6 +34,11 @@ async def read_body(http: web.BaseRequest, limit: int) -> bytes:
         raise UnknownEncoding(f"content-encoding `{encoding[:40]}` is not one of {known}")
     if (http.content_length or 0) > limit:
         raise TooLarge("max_request_bytes", limit)
+    if packing is None and http.content.is_eof():  # all of it is here, as mostly
+        body = http.content.read_nowait()
+        if len(body) > limit:
+            raise TooLarge("max_request_bytes", limit)
+        return body
     try:
         async with asyncio.timeout(_SECONDS):
             if http.headers.get("expect", "").lower() == "100-continue":

@@ -5,6 +5,7 @@ early failure keeps its status; a client that would wait too long gets the statu
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -41,7 +42,7 @@ class Flight:
         self._deadline: Fault | None = None  # set when one has passed
         self.stopped: Fault | None = None  # set when no other attempt may follow
         self.response: web.StreamResponse | None = None
-        self.headers: dict[str, str] = {}  # of the answer
+        self.head: Callable[[], dict[str, str]] = dict  # makes the answer's headers
         self.began = self._loop.time()
         self.asked = self.began  # when the present attempt began
         self.last_read = 0.0  # from the upstream, in this attempt; 0: nothing yet
@@ -133,7 +134,7 @@ class Flight:
             self._signing = None
 
     async def _prepare(self) -> web.StreamResponse:
-        response = web.StreamResponse(headers=STREAM_HEADERS | self.headers)
+        response = web.StreamResponse(headers=STREAM_HEADERS | self.head())
         self.response = response
         try:
             await response.prepare(self._http)

@@ -118,7 +118,7 @@ class Pump:
         except (Malformed, Untranslatable, TooLarge) as error:
             return Failure(fault_of_request(error), elsewhere=True)
         job, flight = self._job, self._flight
-        flight.headers = self._head()
+        flight.head = self._head
         attempt = 0
         while True:
             answer = await self._observed(hop)
@@ -316,7 +316,6 @@ class Pump:
         self._job.answer_losses = translator.losses
         self._body = b""
         self._job.forget(outline, body=not self._keeps)
-        flight.headers = self._head()
         await flight.open()
         read, feed, heard, write = reply.read, translator.feed, flight.heard, flight.write
         while not translator.done:

@@ -28,6 +28,9 @@ from dragoman.gateway.workers import Workers, let_signals_in
 # Something that must run beside the gateway and may change its settings, such as an upstream of its own.
 Companion: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[Settings]]
 
+_GARBAGE: Final = (
+    20_000  # new objects before circles are looked for; requests make few, and many objects
+)
 _BACKLOG: Final = 1024
 _LAST_WORDS_SECONDS: Final = 2.0  # for the ends of streams that did not end in time
 _CLOSE_SECONDS: Final = 1.0  # for handlers that are left after that
@@ -237,6 +240,7 @@ class Service:
             # What was made so far stays: to look through it again and again would hold up streams.
             gc.collect()
             gc.freeze()
+            gc.set_threshold(_GARBAGE)
             logger.notice("started", url=running.url, process=os.getpid())
             self._announce(running.url)
             await told.wait()

@@ -186,10 +186,9 @@ def _head(method: str, url: URL, headers: Mapping[str, str], body: bytes | None)
         said[name.lower()] = value
     if body is not None:
         said["content-length"] = str(len(body))
-    lines = [f"{method} {url.raw_path_qs} HTTP/1.1"]
-    for name, value in said.items():
-        if _UNFIT.search(value) or _UNFIT.search(name):
-            said_of_it = f"the header `{name[:40]!a}` holds what no header can"
-            raise TransportFailed("connect", "upstream_address", said_of_it)
-        lines.append(f"{name}: {value}")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+    lines = [f"{name}: {value}" for name, value in said.items()]
+    if _UNFIT.search("".join(lines)):
+        bad = next(line.partition(":")[0] for line in lines if _UNFIT.search(line))
+        refused = f"the header `{bad[:40]!a}` holds what no header can"
+        raise TransportFailed("connect", "upstream_address", refused)
+    return "\r\n".join((f"{method} {url.raw_path_qs} HTTP/1.1", *lines, "", "")).encode()
