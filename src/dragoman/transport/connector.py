@@ -21,8 +21,8 @@ from dragoman.transport.reply import Reply
 USER_AGENT: Final = f"dragoman/{__version__}"
 _ALWAYS: Final = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "identity"}
 _PORTS: Final = {"http": 80, "https": 443}
-_IDLE_SECONDS: Final = 15.0  # that a connection is kept; servers close theirs soon after
-_IDLE_CONNECTIONS: Final = 100  # that are kept to one server
+KEEP_SECONDS: Final = 15.0  # that an unused connection is kept; servers close theirs soon after
+_KEEP_CONNECTIONS: Final = 100  # to one server
 _DNS_SECONDS: Final = 30.0
 _NEXT_ADDRESS: Final = 0.25  # seconds for one address of a host, before the next is tried as well
 _UNFIT: Final = re.compile(r"[\r\n\0]")
@@ -47,8 +47,11 @@ class Server(Struct, frozen=True):
 class Connector:
     """Opens requests.  Made and closed inside the event loop."""
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, limits: Limits = DEFAULT_LIMITS, *, keep_seconds: float = KEEP_SECONDS
+    ) -> None:
         self._limits = limits
+        self._keep_seconds = keep_seconds
         self._loop = asyncio.get_running_loop()
         self._connections: set[Connection] = set()
         self._idle: dict[Server, list[Connection]] = {}  # the last one used comes first again
@@ -72,7 +75,7 @@ class Connector:
             TransportFailed: there is none.
         """
         server = self._server(url, tls=tls)
-        head = _head(method, url, headers, body)
+        head = request_head(method, url, headers, body)
         connection = self._kept(server) or await self._connect(server, connect_seconds)
         try:
             await connection.ask(head, body)
@@ -140,7 +143,7 @@ class Connector:
         kept = self._idle.get(server)
         while kept:
             connection = kept.pop()
-            if connection.reusable and self._loop.time() - connection.since < _IDLE_SECONDS:
+            if connection.reusable and self._loop.time() - connection.since < self._keep_seconds:
                 return connection
             connection.abort()
         return None
@@ -148,18 +151,18 @@ class Connector:
     def _keep(self, server: Server, connection: Connection) -> None:
         """Keep a connection for the next request, if it can serve one."""
         kept = self._idle.setdefault(server, [])
-        if not connection.reusable or len(kept) >= _IDLE_CONNECTIONS:
+        if not connection.reusable or len(kept) >= _KEEP_CONNECTIONS:
             connection.abort()
             return
         connection.since = self._loop.time()
         kept.append(connection)
         if self._sweeping is None:
-            self._sweeping = self._loop.call_later(_IDLE_SECONDS, self._sweep)
+            self._sweeping = self._loop.call_later(self._keep_seconds, self._sweep)
 
     def _sweep(self) -> None:
         """Close what was not used for long."""
         self._sweeping = None
-        oldest = self._loop.time() - _IDLE_SECONDS
+        oldest = self._loop.time() - self._keep_seconds
         for server, kept in tuple(self._idle.items()):
             for connection in kept:
                 if connection.since <= oldest:
@@ -168,14 +171,18 @@ class Connector:
             if not self._idle[server]:
                 del self._idle[server]
         if self._idle:
-            self._sweeping = self._loop.call_later(_IDLE_SECONDS, self._sweep)
+            self._sweeping = self._loop.call_later(self._keep_seconds, self._sweep)
 
     def _lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
 
 
-def _head(method: str, url: URL, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """Return the head of a request; what the caller says comes before what is always said."""
+def request_head(method: str, url: URL, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    """Return the head of a request; what the caller says comes before what is always said.
+
+    Raises:
+        TransportFailed: a header cannot be written.
+    """
     host = url.raw_host or ""
     if ":" in host:
         host = f"[{host}]"

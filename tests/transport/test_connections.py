@@ -1,0 +1,310 @@
+"""Connections: when one is used again, when not, and what a server may do to one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from yarl import URL
+
+from dragoman.transport import Connector, Reply, TransportFailed
+from dragoman.transport.connector import request_head
+from tests.support.peers import Peer, Script, Talk, http, nothing_left, peer
+
+CHUNKED = http(b"", length=None, headers="transfer-encoding: chunked\r\n", keep=True)
+MIB = 1024 * 1024
+
+
+@asynccontextmanager
+async def asking(
+    script: Script | bytes, *, reads: bool = True, **options: Any
+) -> AsyncIterator[tuple[Peer, Connector]]:
+    async with peer(script, reads=reads) as server, nothing_left():
+        connector = Connector(**options)
+        try:
+            async with asyncio.timeout(60):
+                yield server, connector
+        finally:
+            await connector.close()
+
+
+async def opened(connector: Connector, server: Peer, body: bytes | None = b"{}") -> Reply:
+    return await connector.open(
+        "POST", URL(server.url), headers={}, body=body, connect_seconds=30, tls=True
+    )
+
+
+async def exchanged(connector: Connector, server: Peer) -> bytes:
+    """Read an answer to its end, and let its connection be used again."""
+    async with await opened(connector, server) as reply:
+        said = await reply.read_all(MIB, lambda: None)
+        await reply.settle()
+    assert said is not None
+    return said
+
+
+def repeating(answer: bytes) -> Script:
+    """Return a server that gives the same answer to each request of a connection."""
+
+    async def script(talk: Talk) -> None:
+        await talk.say(answer)
+        while await talk.next_request():
+            await talk.say(answer)
+
+    return script
+
+
+KEPT = {
+    "with a length": http(b"hello", keep=True),
+    "in chunks": CHUNKED + b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+    "with an extension and a trailer": CHUNKED + b"5;a=b\r\nhello\r\n0\r\nx-sum: 1\r\n\r\n",
+    "of an older HTTP that says so": http(b"hello", headers="connection: keep-alive\r\n").replace(
+        b"HTTP/1.1", b"HTTP/1.0"
+    ),
+    "after an informational one": b"HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n"
+    + http(b"hello", keep=True),
+}
+
+
+@pytest.mark.parametrize("answer", KEPT.values(), ids=KEPT.keys())
+def test_a_connection_is_used_again_after_an_answer(answer: bytes) -> None:
+    async def run() -> None:
+        async with asking(repeating(answer)) as (server, connector):
+            for _ in range(3):
+                assert b"hello" == await exchanged(connector, server)
+            assert 1 == len(server.requests)  # one connection
+
+    asyncio.run(run())
+
+
+CLOSED = {
+    "that says so": http(b"hello"),
+    "that ends with its connection": http(b"hello", length=None, keep=True),
+    "of an older HTTP": http(b"hello", keep=True).replace(b"HTTP/1.1", b"HTTP/1.0"),
+}
+
+
+@pytest.mark.parametrize("answer", CLOSED.values(), ids=CLOSED.keys())
+def test_a_connection_is_not_used_again_after_an_answer(answer: bytes) -> None:
+    async def run() -> None:
+        async with asking(answer) as (server, connector):
+            for _ in range(3):
+                assert b"hello" == await exchanged(connector, server)
+            assert 3 == len(server.requests)
+
+    asyncio.run(run())
+
+
+def test_a_connection_whose_answer_was_not_read_to_its_end_is_closed() -> None:
+    gone = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.say(CHUNKED + b"5\r\nhello\r\n")
+        await talk.gone()
+        gone.set()
+
+    async def run() -> None:
+        async with asking(script) as (server, connector):
+            async with await opened(connector, server) as reply:
+                assert b"hello" == await reply.read()
+            await gone.wait()
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_its_server_closed_meanwhile_is_not_used() -> None:
+    closed = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.say(http(b"hello", keep=True))
+        talk.writer.close()
+        closed.set()
+
+    async def run() -> None:
+        async with asking(script) as (server, connector):
+            for _ in range(5):
+                closed.clear()
+                assert b"hello" == await exchanged(connector, server)
+                await closed.wait()
+                await asyncio.sleep(0.05)  # for the end to arrive
+            assert 5 == len(server.requests)
+
+    asyncio.run(run())
+
+
+def test_a_connection_on_which_more_is_said_than_was_asked_is_not_used() -> None:
+    said = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.say(http(b"hello", keep=True))
+        await asyncio.sleep(0.05)
+        await talk.say(http(b"evil", keep=True))  # meant to be taken for the next answer
+        said.set()
+        await talk.gone()
+
+    async def run() -> None:
+        async with asking(script) as (server, connector):
+            for _ in range(3):
+                said.clear()
+                assert b"hello" == await exchanged(connector, server)
+                await said.wait()
+                await asyncio.sleep(0.05)
+            assert 3 == len(server.requests)
+
+    asyncio.run(run())
+
+
+def test_a_connection_is_closed_when_nobody_used_it_for_long() -> None:
+    gone = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.say(http(b"hello", keep=True))
+        await talk.gone()
+        gone.set()
+
+    async def run() -> None:
+        async with asking(script, keep_seconds=0.05) as (server, connector):
+            assert b"hello" == await exchanged(connector, server)
+            await gone.wait()
+
+    asyncio.run(run())
+
+
+def test_requests_at_once_have_connections_of_their_own_and_leave_them_to_later_ones() -> None:
+    async def run() -> None:
+        async with asking(repeating(http(b"hello", keep=True))) as (server, connector):
+            for _ in range(2):
+                said = await asyncio.gather(*(exchanged(connector, server) for _ in range(10)))
+                assert [b"hello"] * 10 == said
+            assert len(server.requests) <= 10
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_comes_before_the_request_was_read_is_read() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.reader.readuntil(b"\r\n\r\n")
+        await talk.say(http(b"too large", status="413 Payload Too Large"))
+        await talk.gone()
+
+    async def run() -> None:
+        async with (
+            asking(script, reads=False) as (server, connector),
+            await opened(connector, server, b"a" * 8 * MIB) as reply,
+        ):
+            assert 413 == reply.status
+            assert b"too large" == await reply.read_error()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("answer", KEPT.values(), ids=KEPT.keys())
+def test_an_answer_may_come_byte_by_byte(answer: bytes) -> None:
+    async def script(talk: Talk) -> None:
+        for at in range(len(answer)):
+            await talk.say(answer[at : at + 1])
+            await asyncio.sleep(0)
+        await talk.gone()
+
+    async def run() -> None:
+        async with asking(script) as (server, connector):
+            assert b"hello" == await exchanged(connector, server)
+
+    asyncio.run(run())
+
+
+def test_a_server_waits_for_a_reader_who_is_slow() -> None:
+    sent = 0
+
+    async def script(talk: Talk) -> None:
+        nonlocal sent
+        await talk.say(http(length=None))
+        for _ in range(64):
+            await talk.say(b"a" * MIB)
+            sent += 1
+
+    async def run() -> None:
+        async with asking(script) as (server, connector):
+            async with await opened(connector, server) as reply:
+                size = len(await reply.read())
+                before = -1
+                while sent != before:  # until nothing moves
+                    before = sent
+                    await asyncio.sleep(0.2)
+                assert sent < 32  # what buffers of the system take
+                while data := await reply.read():
+                    size += len(data)
+            assert 64 * MIB == size
+
+    asyncio.run(run())
+
+
+def test_whoever_reads_is_told_when_connections_are_closed() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.say(CHUNKED + b"5\r\nhello\r\n")
+        await talk.gone()
+
+    async def run() -> None:
+        async with asking(script) as (server, connector):
+            reply = await opened(connector, server)
+            assert b"hello" == await reply.read()
+            reading = asyncio.create_task(reply.read())
+            await asyncio.sleep(0)
+            await connector.close()
+            with pytest.raises(TransportFailed):
+                await reading
+
+    asyncio.run(run())
+
+
+def test_a_header_that_would_begin_another_one_is_refused() -> None:
+    async def run() -> None:
+        async with asking(http(b"hello")) as (server, connector):
+            for headers in ({"x-a": "1\r\nx-b: 2"}, {"x-a\n": "1"}, {"x-a": "\0"}):
+                with pytest.raises(TransportFailed, match="x-a"):
+                    await connector.open(
+                        "POST",
+                        URL(server.url),
+                        headers=headers,
+                        body=b"",
+                        connect_seconds=30,
+                        tls=True,
+                    )
+            assert not server.requests
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("url", "line", "host"),
+    [
+        ("http://127.0.0.1:8000/v1", "POST /v1 HTTP/1.1", "127.0.0.1:8000"),
+        ("http://[::1]:8000/v1?a=b%20c", "POST /v1?a=b%20c HTTP/1.1", "[::1]:8000"),
+        ("https://example.org/v1", "POST /v1 HTTP/1.1", "example.org"),
+        ("https://bücher.example:444", "POST / HTTP/1.1", "xn--bcher-kva.example:444"),
+    ],
+)
+def test_the_head_of_a_request_names_its_host(url: str, line: str, host: str) -> None:
+    lines = request_head("POST", URL(url), {"X-Own": "1", "accept": "a"}, b"abc").decode()
+
+    assert lines.startswith(f"{line}\r\nhost: {host}\r\n")
+    assert lines.endswith("\r\n\r\n")
+    assert 1 == lines.count("accept: ")
+    assert "\r\naccept: a\r\n" in lines
+    assert "\r\nx-own: 1\r\n" in lines
+    assert "\r\ncontent-length: 3\r\n" in lines
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///v1", "/v1"])
+def test_what_is_no_address_is_told_as_such(url: str) -> None:
+    async def run() -> None:
+        connector = Connector()
+        with pytest.raises(TransportFailed) as caught:
+            await connector.open(
+                "GET", URL(url), headers={}, body=None, connect_seconds=30, tls=True
+            )
+        assert ("connect", "upstream_address") == (caught.value.stage, caught.value.code)
+        await connector.close()
+
+    asyncio.run(run())
