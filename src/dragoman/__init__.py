@@ -54,9 +54,13 @@ if TYPE_CHECKING:
     from dragoman.translate import translate_body as translate_body
     from dragoman.translate import translate_error as translate_error
     from dragoman.transport import TLS as TLS
+    from dragoman.turn.events import Event as Event
     from dragoman.turn.fold import Answer as Answer
+    from dragoman.turn.fold import Block as Block
     from dragoman.turn.loss import Loss as Loss
+    from dragoman.turn.request import DialectName as DialectName
     from dragoman.turn.request import Request as Request
+    from dragoman.turn.request import Tool as Tool
     from dragoman.turn.request import Turn as Turn
 
 # Where each public name lives.
@@ -103,9 +107,10 @@ _HOMES = {
     "dragoman.toolcalls.parser": ("ToolCallParser",),
     "dragoman.translate": ("TranslatedBody", "Translator", "translate_body", "translate_error"),
     "dragoman.transport": ("TLS",),
-    "dragoman.turn.fold": ("Answer",),
+    "dragoman.turn.events": ("Event",),
+    "dragoman.turn.fold": ("Answer", "Block"),
     "dragoman.turn.loss": ("Loss",),
-    "dragoman.turn.request": ("Request", "Turn"),
+    "dragoman.turn.request": ("DialectName", "Request", "Tool", "Turn"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -93,6 +93,15 @@ def test_credentials_are_in_no_repr() -> None:
         ("http://me:secret@host/", {}, "must not hold credentials"),
         ("http://host/v1?key=secret", {}, "must end before any"),
         ("http://host/v1#a", {}, "must end before any"),
+        ("http://host/v1/chat/completions/", {}, "must end before `/chat/completions`"),
+        ("http://host/v1/messages", {"dialect": "anthropic"}, "must end before `/messages`"),
+        (URL, {"key": None}, "`key` must be str, not NoneType"),
+        (URL, {"model": 5}, "`model` must be str, not int"),
+        (URL, {"timeouts": 30}, "`timeouts` must be Timeouts, not int"),
+        (URL, {"limits": {}}, "`limits` must be Limits, not dict"),
+        (URL, {"tls": False}, "`tls` must be TLS, not bool"),
+        (URL, {"profile": 5}, "`profile` must be str or Profile, not int"),
+        (URL, {"headers": {"a": 5}}, "`headers['a']` must be str, not int"),
         (URL, {"dialect": "latin"}, "no dialect"),
         (URL, {"profile": "nobody"}, "no profile"),
         (URL, {"native_format": "nobody"}, "nobody"),
@@ -115,6 +124,14 @@ def test_settings_that_cannot_be_are_told_at_once_and_without_secrets(
 def test_a_request_without_a_model_is_refused() -> None:
     with pytest.raises(MisuseError, match="no model"):
         Client(URL).stream(ask(user("x")))
+
+
+@pytest.mark.parametrize(
+    "given", ["hello", user("hello"), {"messages": []}], ids=["text", "turn", "dict"]
+)
+def test_what_is_no_request_is_refused(given: object) -> None:
+    with pytest.raises(MisuseError, match=r"a request is made by `ask\(…\)`, not `"):
+        Client(URL, model="m").stream(given)
 
 
 def test_a_request_s_own_model_overrules_the_client_s() -> None:

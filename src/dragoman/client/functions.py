@@ -70,10 +70,20 @@ def _schemas(
         schemas, definitions = msgspec.json.schema_components(
             [one for _name, one in types], ref_template="#/$defs/{name}"
         )
-    except (TypeError, ValueError) as error:
-        why = str(error).partition("\n")[0]
-        raise MisuseError(f"an argument of `{_name(function)}` has no JSON schema: {why}") from None
+    except (TypeError, ValueError):
+        name, declared = next((one for one in types if not _has_schema(one[1])), ("…", None))
+        told = getattr(declared, "__name__", "") or str(declared)
+        said = f"`{_name(function)}`: the type of `{name}`, `{told}`, has no JSON schema"
+        raise MisuseError(said) from None
     return list(schemas), definitions
+
+
+def _has_schema(declared: Any) -> bool:
+    try:
+        msgspec.json.schema_components([declared])
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _is_plain(value: object) -> bool:

@@ -80,7 +80,7 @@ class ToolLoop:
         self._began: float | None = None  # as if it had never been interrupted
         self._state = Transcript(request=request)
         self._step: Step | None = _waiting(self._state)
-        self.answer: Answer | None = None  # the latest
+        self._answer: Answer | None = None  # the latest
 
     @classmethod
     def resume(
@@ -101,6 +101,17 @@ class ToolLoop:
         return loop
 
     @property
+    def answer(self) -> Answer:
+        """The model's latest answer.
+
+        Raises:
+            MisuseError: there is none: nothing was asked yet, or the conversation had ended before.
+        """
+        if self._answer is None:
+            raise MisuseError("there is no answer: this loop has not asked for one")
+        return self._answer
+
+    @property
     def transcript(self) -> Transcript:
         """All that was said until now; results that were given are in it, and calls that wait for one."""
         self._settle()
@@ -109,7 +120,7 @@ class ToolLoop:
 
     def __iter__(self) -> Iterator[Step]:
         if not isinstance(self._client, SyncClient):
-            raise MisuseError("an asynchronous client needs `async for`")
+            raise MisuseError("an asynchronous client needs `async for`, or `run_async`")
         while True:
             self._settle()
             if self._step is None:
@@ -122,7 +133,7 @@ class ToolLoop:
 
     async def __aiter__(self) -> AsyncIterator[Step]:
         if not isinstance(self._client, Client):
-            raise MisuseError("a synchronous client needs `for`")
+            raise MisuseError("a synchronous client needs `for`, or `run`")
         while True:
             self._settle()
             if self._step is None:
@@ -152,7 +163,7 @@ class ToolLoop:
                     outcome.value.close()
                     raise MisuseError(f"`{call.name}` is a coroutine: use `run_async`")
                 step.give(call, outcome.value, is_error=outcome.is_error)
-        return self._last()
+        return self.answer
 
     async def run_async(self, handlers: Handlers) -> Answer:
         """Do the same with an asynchronous client; functions may be coroutines, and run one by one."""
@@ -165,11 +176,6 @@ class ToolLoop:
                     except Exception as error:  # noqa: BLE001 -- the caller's function, told to the model
                         outcome = _failed(error)
                 step.give(call, outcome.value, is_error=outcome.is_error)
-        return self._last()
-
-    def _last(self) -> Answer:
-        if self.answer is None:
-            raise MisuseError("this conversation has ended: there is nothing to ask")
         return self.answer
 
     # --- asking ------------------------------------------------------------------------------------
@@ -268,7 +274,7 @@ class ToolLoop:
 
     def _take(self, answer: Answer) -> Step:
         """Append an answer, and return its calls."""
-        self.answer = answer
+        self._answer = answer
         state = self._state
         ids = ClientIds(state.request.call_ids)
         turn = answer_turn(closed(answer))

@@ -7,7 +7,7 @@ Nothing here is changed afterwards: a conversation grows by making a longer one.
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Raw
@@ -55,7 +55,7 @@ _IMAGES: Final = (
 
 def system(text: str) -> Turn:
     """Return an instruction; at the beginning of a conversation it becomes the system prompt."""
-    return Turn(SYSTEM, (TextPart(text),))
+    return Turn(SYSTEM, (_part(text),))
 
 
 def user(*parts: str | Part, images: Sequence[str | bytes] = ()) -> Turn:
@@ -101,12 +101,15 @@ def tool(
     A function is described by its docstring, and its arguments by their annotations.  It is never run.
 
     Raises:
-        MisuseError: an annotation has no JSON schema, or the schema is no JSON object.
+        MisuseError: a function has no name, an annotation has no JSON schema, or the schema is no JSON object.
     """
     if isinstance(what, str):
         return Tool(name=what, description=description, schema=_schema(schema), strict=strict)
+    name = getattr(what, "__name__", "")
+    if not callable(what) or not name.isidentifier():
+        raise MisuseError(f"{_kind(what)} has no name that a model could call it by")
     return Tool(
-        name=what.__name__,
+        name=name,
         description=description or description_of(what),
         schema=schema_of(what) if schema is None else _schema(schema),
         strict=strict,
@@ -114,7 +117,7 @@ def tool(
 
 
 def ask(  # noqa: PLR0913 -- what a request may say
-    *turns: Turn,
+    *turns: Turn | str,
     tools: Sequence[Tool] = (),
     tool_choice: Literal["auto", "required", "none"] | str = "",  # noqa: PYI051 -- or a tool's name
     parallel: bool | None = None,
@@ -129,18 +132,29 @@ def ask(  # noqa: PLR0913 -- what a request may say
 ) -> Request:
     """Return a request.  `model` overrules the client's; `schema` is what the answer shall fit.
 
+    A text among the turns is what a user says.
+
     Raises:
-        MisuseError: `schema` is no JSON object.
+        MisuseError: something is of the wrong kind, `tool_choice` names no tool of the request, or `schema`
+            is no JSON object.
     """
-    first = next((at for at, turn in enumerate(turns) if turn.role is not SYSTEM), len(turns))
-    head = [part for turn in turns[:first] for part in turn.parts if isinstance(part, TextPart)]
+    numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
+    for name, value in numbers.items():
+        if value is not None and not isinstance(value, int | float):
+            raise MisuseError(f"`{name}` is a number, not {_kind(value)}")
+    for one in tools:
+        if not isinstance(one, Tool):
+            raise MisuseError(f"`tools` holds {_kind(one)}: make a tool of it with `tool(…)`")
+    said = tuple(map(_turn, turns))
+    first = next((at for at, turn in enumerate(said) if turn.role is not SYSTEM), len(said))
+    head = [part for turn in said[:first] for part in turn.parts if isinstance(part, TextPart)]
     return Request(
         dialect="chat",  # a client sends it in its own
         model=model,
         system=tuple(head),
-        turns=tuple(turns[first:]),
+        turns=said[first:],
         tools=tuple(tools),
-        tool_choice=_choice(tool_choice),
+        tool_choice=_choice(tool_choice, tools),
         parallel=parallel,
         max_output=max_tokens,
         sampling=Sampling(temperature=temperature, top_p=top_p, seed=seed),
@@ -150,14 +164,24 @@ def ask(  # noqa: PLR0913 -- what a request may say
     )
 
 
-def _choice(choice: str) -> ToolChoice | None:
+def _turn(turn: Turn | str) -> Turn:
+    if isinstance(turn, str):
+        return user(turn)
+    if not isinstance(turn, Turn):
+        raise MisuseError(f"a turn is made by `user(…)` and the like, not {_kind(turn)}")
+    return turn
+
+
+def _choice(choice: str, tools: Sequence[Tool]) -> ToolChoice | None:
     match choice:
         case "":
             return None
         case "auto" | "required" | "none":
             return ToolChoice(choice)
-        case name:
+        case name if name in {one.name for one in tools}:
             return ToolChoice("tool", name)
+        case _:
+            raise MisuseError(f"`tool_choice` names `{choice}`, which is no tool of this request")
 
 
 def _wish(reasoning: Effort | ReasoningWish | None) -> ReasoningWish:
@@ -168,8 +192,11 @@ def _wish(reasoning: Effort | ReasoningWish | None) -> ReasoningWish:
             return ReasoningWish(mode="off")
         case ReasoningWish():
             return reasoning
-        case effort:
+        case effort if effort in get_args(Effort):
             return ReasoningWish(mode="auto", effort=effort)
+        case _:
+            known = ", ".join(get_args(Effort))
+            raise MisuseError(f"`reasoning` is one of {known}, or a `ReasoningWish`")
 
 
 def _format(schema: Schema | None) -> OutputFormat:
@@ -196,7 +223,18 @@ def _schema(schema: Schema | None) -> Raw | None:
 
 
 def _part(part: str | Part) -> Part:
-    return TextPart(part) if isinstance(part, str) else part
+    if isinstance(part, str):
+        return TextPart(part)
+    known: bool = isinstance(part, get_args(Part))
+    if not known:
+        raise MisuseError(f"a part is a text or one of `dragoman.turn.request`, not {_kind(part)}")
+    return part
+
+
+def _kind(value: object) -> str:
+    """Say what somebody gave instead."""
+    name = getattr(value, "__name__", "") if callable(value) else ""
+    return f"the function `{name}`" if name else f"`{type(value).__name__}`"
 
 
 def _image(image: str | bytes) -> ImagePart:

@@ -65,11 +65,13 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
     """Write a request in the server's dialect.
 
     Raises:
-        MisuseError: no model is named, or a strict client is given a tool that is not described.
+        MisuseError: it is no request, no model is named, or a strict client is given a tool that is not described.
         Malformed: the conversation does not hold together.
         Untranslatable: the server cannot be told what the request asks for.
         ClientError: the request passes `max_request_bytes`.
     """
+    if not isinstance(request, Request):
+        raise MisuseError(f"a request is made by `ask(…)`, not `{type(request).__name__}`")
     model = request.model or settings.model
     if not model:
         raise MisuseError("no model: name one for the client or for the request")

@@ -73,8 +73,19 @@ class Settings:
         headers: Mapping[str, str] | None = None,
         strict: bool = False,
     ) -> None:
+        for name, value, kinds in (
+            ("model", model, str),
+            ("key", key, str),
+            ("profile", profile, (str, Profile)),
+            ("limits", limits, Limits),
+            ("timeouts", timeouts, Timeouts),
+            ("tls", tls, TLS),
+        ):
+            _check_kind(name, value, kinds)
         self.base_url = _address(base_url)
         self.dialect = find_dialect(dialect)
+        if self.base_url.endswith(self.dialect.path):
+            raise ConfigError(f"`base_url` must end before `{self.dialect.path}`")
         self.url = URL(f"{self.base_url}{self.dialect.path}")
         self.model = model
         self.profile = (
@@ -97,6 +108,14 @@ class Settings:
         for secret in self._secrets:
             text = text.replace(secret, _HIDDEN)
         return text
+
+
+def _check_kind(name: str, value: object, kinds: type | tuple[type, ...]) -> None:
+    if isinstance(value, kinds):
+        return
+    named = kinds if isinstance(kinds, tuple) else (kinds,)
+    wanted = " or ".join(one.__name__ for one in named)
+    raise ConfigError(f"`{name}` must be {wanted}, not {type(value).__name__}")
 
 
 def _address(base_url: str) -> str:
@@ -126,6 +145,7 @@ def _headers(dialect: DialectName, key: str, given: Mapping[str, str]) -> dict[s
         headers["authorization"] = f"Bearer {key}"
     headers |= given
     for name, value in headers.items():
+        _check_kind(f"headers[{name!r}]", value, str)
         if not _NAME.fullmatch(name):
             raise ConfigError(f"`{name}` is no name of a header")
         if not _VALUE.fullmatch(value):

@@ -15,6 +15,7 @@ from dragoman.turn.events import (
     Event,
     Fault,
     Finish,
+    FinishReason,
     Flavor,
     InputDelta,
     Opaque,
@@ -71,6 +72,11 @@ class Answer(Struct, frozen=True):
     def reasoning(self) -> str:
         """What of its reasoning can be read; parts of it are set apart by a blank line."""
         return "\n\n".join(one.text for block in self.blocks for one in block.segments)
+
+    @property
+    def reason(self) -> FinishReason | None:
+        """Why it ended; None if it failed."""
+        return None if self.finish is None else self.finish.reason
 
     @property
     def calls(self) -> tuple[Block, ...]:

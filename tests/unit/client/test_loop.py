@@ -175,7 +175,7 @@ def test_a_conversation_that_ended_is_not_asked_again() -> None:
         [step] = loop
 
         assert step.is_last
-        with pytest.raises(MisuseError, match="has ended"):
+        with pytest.raises(MisuseError, match="there is no answer"):
             loop.run({})
 
 

@@ -101,6 +101,7 @@ def test_an_image_that_is_none_is_refused() -> None:
 def test_what_a_request_asks_for_is_said_in_the_core_s_own_words() -> None:
     request = ask(
         user("x"),
+        tools=[tool("look")],
         tool_choice="look",
         parallel=False,
         max_tokens=5,
@@ -292,3 +293,43 @@ def test_an_answer_tells_its_text_reasoning_and_calls() -> None:
     assert "one two" == answer.text
     assert "a\n\nb" == answer.reasoning
     assert (call,) == answer.calls
+
+
+# --- mistakes ---------------------------------------------------------------------------------------
+
+
+def test_a_text_among_the_turns_is_what_a_user_says() -> None:
+    assert ask(system("Be brief."), user("Hi")) == ask(system("Be brief."), "Hi")
+
+
+def unnamed(*, place: complex) -> None:
+    """Do it."""
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: ask([user("Hi")]), "a turn is made by `user(…)` and the like, not `list`"),
+        (lambda: ask({"role": "user"}), "a turn is made by `user(…)` and the like, not `dict`"),
+        (
+            lambda: ask("Hi", tools=[unnamed]),
+            "`tools` holds the function `unnamed`: make a tool of",
+        ),
+        (lambda: ask("Hi", tools=[{"name": "f"}]), "`tools` holds `dict`: make a tool of it with"),
+        (lambda: ask("Hi", temperature="hot"), "`temperature` is a number, not `str`"),
+        (lambda: ask("Hi", max_tokens=[]), "`max_tokens` is a number, not `list`"),
+        (lambda: ask("Hi", reasoning="very"), "`reasoning` is one of off, minimal, low, medium"),
+        (lambda: ask("Hi", tool_choice="f"), "`tool_choice` names `f`, which is no tool of this"),
+        (lambda: user(5), "a part is a text or one of `dragoman.turn.request`, not `int`"),
+        (lambda: system(None), "a part is a text or one of `dragoman.turn.request`, not `NoneTy"),
+        (lambda: result("c1", {"a": 1}), "a part is a text or one of `dragoman.turn.request`, no"),
+        (lambda: tool(lambda a: a), "the function `<lambda>` has no name that a model could call"),
+        (lambda: tool(5), "`int` has no name that a model could call it by"),
+        (lambda: tool(unnamed), "`unnamed`: the type of `place`, `complex`, has no JSON schema"),
+    ],
+)
+def test_a_mistake_is_told_in_words_of_the_caller(make, why: str) -> None:
+    with pytest.raises(MisuseError) as caught:
+        make()
+
+    assert str(caught.value).startswith(why)
