@@ -10,13 +10,14 @@ import pytest
 from dragoman import Client, ClientError, Limits, ask, user
 from dragoman.client.prepared import prepare
 from dragoman.client.settings import Settings
+from dragoman.opaque import Envelope, Sealer
+from dragoman.turn.events import OpaqueKind
 from dragoman.turn.request import Tool
 from tests.support.peers import CHAT, body, http, nothing_left, peer, sse
 
 JSON = "application/json"
 TOOLS = [Tool(name="f", description="does")]
-# Bounds that are no error to pass: what is beyond them is left out, and said.  And one for requests read
-# by a server.
+# Bounds that are no error of theirs to pass: what is beyond them is not recognised, or not made.
 QUIET = {"resend_window_bytes", "max_envelope_bytes"}
 
 
@@ -188,6 +189,36 @@ def test_s_11_a_request_past_its_limit_is_not_sent() -> None:
 
     assert size == len(prepare(request, exact, stream=False).body)
     assert ("limit", "max_request_bytes", "too_large") == (error.stage, error.code, error.kind)
+
+
+@pytest.mark.parametrize(("size", "known"), [(7, True), (6, False)], ids=["reached", "passed"])
+def test_s_11_arguments_that_come_twice_are_known_within_their_window(
+    size: int, known: bool
+) -> None:
+    answer = http(sse(call(0, '{"a":1 '), more(0, '{"a":1}'), END))
+    case = Case("resend_window_bytes", size, answer)
+    if known:
+        assert "tool_calls" == ask_it(case, size)
+        return
+    with pytest.raises(ClientError) as caught:
+        ask_it(case, size)
+
+    assert "invalid_arguments" == caught.value.code
+
+
+def test_s_11_an_envelope_past_its_limit_by_one_is_not_made() -> None:
+    envelope = Envelope("server", OpaqueKind.PLAIN, data="state")
+    sealed = Sealer(b"key").seal(envelope)
+    assert sealed is not None
+    exact, small = (
+        Sealer(b"key", limits=Limits(max_envelope_bytes=size))
+        for size in (len(sealed), len(sealed) - 1)
+    )
+
+    assert sealed == exact.seal(envelope)
+    assert envelope == exact.open(sealed)
+    assert None is small.seal(envelope)
+    assert None is small.open(sealed)
 
 
 def test_every_limit_is_passed_here() -> None:
