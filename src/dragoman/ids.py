@@ -108,13 +108,14 @@ class UpstreamIds:
         self._render: Callable[[str, str], str]
         match style:
             case "any":
-                self._render = self._any
+                self._render = self._same
             case "mistral9":
                 self._render = self._mistral
             case "kimi":
                 self._render = self._kimi
             case _:
                 self._render = self._short
+        self._any = style == "any"
         self._length = _LENGTHS.get(style, 0)
         self._known = known
         self._ids: dict[str, str] = {}  # by the client's id
@@ -124,8 +125,8 @@ class UpstreamIds:
         """Return the upstream's id for a call of the tool `name`, or for its result."""
         rendered = self._ids.get(client_id)
         if rendered is None:
-            native = decode_id(client_id, self._known)
-            rendered = base = self._render(native, name)
+            native = decode_id(client_id, self._known) if client_id[:1] == "g" else client_id
+            rendered = base = native if self._any else self._render(native, name)
             k = 1
             while rendered in self._taken:
                 rendered = self._render(f"{native}_{k}", name)
@@ -136,7 +137,7 @@ class UpstreamIds:
             self._ids[client_id] = rendered
         return rendered
 
-    def _any(self, native: str, _name: str) -> str:
+    def _same(self, native: str, _name: str) -> str:
         return native
 
     def _short(self, native: str, _name: str) -> str:

@@ -20,6 +20,7 @@ FREE_INPUT: Final = Raw(
 )
 _CUSTOM: Final = Flavor.CUSTOM
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_ANY: Final = msgspec.json.Decoder(Raw)  # looks at the same, and builds less
 
 
 def description_with_grammar(tool: Tool) -> str:
@@ -36,7 +37,10 @@ def object_arguments(part: ToolCallPart, limits: Limits, losses: list[Loss], pat
     if part.flavor is _CUSTOM:
         return encode({"input": part.arguments}).decode()
     try:
-        _OBJECT.decode(part.arguments)
+        if part.arguments[:1] == "{":
+            _ANY.decode(part.arguments)
+        else:
+            _OBJECT.decode(part.arguments)
     except (msgspec.DecodeError, UnicodeEncodeError):
         arguments = JsonArguments(limits=limits)
         text = arguments.feed(part.arguments)

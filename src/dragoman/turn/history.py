@@ -32,6 +32,8 @@ def settle(
     Raises:
         Malformed: a result answers no call (unless `repair`), or a call has no result (if `strict`).
     """
+    if _is_orderly(turns):
+        return list(turns)
     settled: list[Turn] = []
     used: dict[str, int] = {}  # ids that calls have, and how often each was asked for again
     at, count = 0, len(turns)
@@ -64,6 +66,41 @@ def settle(
         settled.append(Turn(USER, ordered, path=following[0].path if following else turn.path))
         settled += rest
     return _joined(settled)
+
+
+def _is_orderly(turns: Sequence[Turn]) -> bool:
+    """Say whether nothing is to be done: one call at a time, with an id of its own, then its result.
+
+    This is how most histories are; what needs a second look is not, whatever the look would find.
+    """
+    used: set[str] = set()
+    waiting = ""  # the id of the call that has no result yet
+    after = False  # results of calls came directly before
+    for turn in turns:
+        parts = turn.parts
+        if turn.role is ASSISTANT:
+            if waiting:
+                return False
+            for part in parts:
+                if type(part) is ToolCallPart:
+                    if waiting or not part.id or part.id in used:
+                        return False
+                    waiting = part.id
+                    used.add(waiting)
+            after = False
+            continue
+        first = parts[0] if parts else None
+        if waiting:
+            if type(first) is not ToolResultPart or first.call_id != waiting or turn.name:
+                return False
+            after, waiting = True, ""
+            parts = parts[1:]
+        elif after:
+            return False
+        for part in parts:
+            if type(part) is ToolResultPart:
+                return False
+    return not waiting
 
 
 def _is_settled(calls: Sequence[str], after: Turn, used: Mapping[str, int]) -> bool:

@@ -12,6 +12,7 @@ from msgspec import Raw, structs
 
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.decoding import decode_at
+from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
 from dragoman.errors import Malformed
 from dragoman.opaque import Sealer
@@ -28,12 +29,14 @@ from dragoman.turn.request import (
     Part,
     ReasoningPart,
     ReasoningSegment,
+    Role,
     SearchResultPart,
     ServerToolPart,
     TextPart,
     TextSource,
     ToolCallPart,
     ToolResultPart,
+    Turn,
     UrlSource,
 )
 
@@ -41,6 +44,11 @@ _BLOCK: Final[msgspec.json.Decoder[schema.Block]] = msgspec.json.Decoder(schema.
 _HEAD: Final = msgspec.json.Decoder(schema.BlockHead)
 _JSON: Final = msgspec.json.Decoder()
 
+_ROLES: Final[dict[schema.RoleName, Role]] = {
+    "user": Role.USER,
+    "assistant": Role.ASSISTANT,
+    "system": Role.SYSTEM,
+}
 # Blocks of a user that no other vendor has a place for.
 _USER_OPAQUE: Final = frozenset({"container_upload"})
 # Reasoning that its upstream showed in full; all other state goes with a summary.
@@ -57,7 +65,7 @@ def cache_hint(mark: schema.CacheControl | None) -> CacheHint | None:
 
 
 class PartDecoder:
-    """Decode the blocks of a conversation, message by message."""
+    """Decode the messages of a conversation, block by block."""
 
     def __init__(self, *, sealer: Sealer | None, losses: list[Loss]) -> None:
         self._sealer = sealer
@@ -69,41 +77,47 @@ class PartDecoder:
         self._signatures: list[tuple[str, OpaqueState]] = []
         self.references: list[str] = []  # tools that a search of the client's own has found
 
-    def decode(
-        self, place: int, role: schema.RoleName, content: str | Sequence[schema.Block | Raw]
-    ) -> tuple[Part, ...]:
-        """Return the parts of a message.
+    def decode(self, messages: Sequence[schema.Message | schema.RawMessage]) -> tuple[Turn, ...]:
+        """Return the turns of a conversation.
 
         Raises:
             Malformed: a block is not of the dialect, or no target could take it.
         """
-        if isinstance(content, str):
-            return (TextPart(content),) if content else ()
-        self._role = role
-        self._message = place
-        parts: list[Part] = []
-        for at, block in enumerate(content):
-            # Plain blocks of the most frequent sorts come first; a call less for each of them counts.
-            if type(block) is schema.TextBlock:
-                if block.citations is None and block.cache_control is None:
-                    parts.append(TextPart(block.text))
-                    continue
-            elif type(block) is schema.ToolUseBlock:
-                arguments = str(block.input, "utf-8")
-                if arguments and arguments[0] == "{" and block.name:
-                    parts.append(ToolCallPart(block.id, block.name, arguments))
-                    continue
-            elif type(block) is schema.ToolResultBlock:
-                text = block.content
-                marked = block.is_error or block.cache_control is not None
-                if text and isinstance(text, str) and not marked:
-                    parts.append(ToolResultPart(block.tool_use_id, (TextPart(text),)))
-                    continue
-            self._at = at
-            parts += self._parts(block)
-        if self._signatures:
-            self._sign(parts)
-        return tuple(parts)
+        turns: list[Turn] = []
+        paths = entry_paths("messages", len(messages))
+        for self._message, message in enumerate(messages):
+            content = message.content
+            parts: list[Part] = []
+            if isinstance(content, str):
+                blocks: Sequence[schema.Block | Raw] = ()
+                if content:
+                    parts.append(TextPart(content))
+            else:
+                blocks = content
+            for at, block in enumerate(blocks):
+                # Plain blocks of the most frequent sorts first; each step less counts here.
+                if type(block) is schema.TextBlock:
+                    if block.cache_control is None and not block.citations:
+                        parts.append(TextPart(block.text))
+                        continue
+                elif type(block) is schema.ToolResultBlock:
+                    text = block.content
+                    if type(text) is str and text and block.cache_control is None:
+                        shown = (TextPart(text),)
+                        parts.append(ToolResultPart(block.tool_use_id, shown, bool(block.is_error)))
+                        continue
+                elif type(block) is schema.ToolUseBlock:
+                    arguments = str(block.input, "utf-8")
+                    if arguments[:1] == "{" and block.name:
+                        parts.append(ToolCallPart(block.id, block.name, arguments))
+                        continue
+                self._at = at
+                self._role = message.role
+                parts += self._parts(block)
+            if self._signatures:
+                self._sign(parts)
+            turns.append(Turn(_ROLES[message.role], tuple(parts), path=paths[self._message]))
+        return tuple(turns)
 
     def _parts(self, block: schema.Block | Raw) -> tuple[Part, ...]:
         if isinstance(block, Raw):

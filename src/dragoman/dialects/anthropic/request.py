@@ -17,7 +17,7 @@ from dragoman.dialects.anthropic.toolbox import Toolbox
 from dragoman.dialects.anthropic.tools import decode_choice, decode_tools, without_deferred
 from dragoman.dialects.decoding import check_size, decode
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.paths import entry_paths, path_of
+from dragoman.dialects.paths import path_of
 from dragoman.dialects.strictness import refuse_losses
 from dragoman.errors import Malformed, Untranslatable
 from dragoman.exchange import EncodedRequest, Target
@@ -29,10 +29,8 @@ from dragoman.turn.request import (
     ReasoningPart,
     ReasoningWish,
     Request,
-    Role,
     Sampling,
     TextPart,
-    Turn,
 )
 
 _NO_CONFIG: Final = schema.OutputConfig()
@@ -65,11 +63,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     losses: list[Loss] = []
     wire, messages = _decode_body(body)
     decoder = PartDecoder(sealer=sealer, losses=losses)
-    turns: list[Turn] = []
-    paths = entry_paths("messages", len(messages))
-    for at, message in enumerate(messages):
-        parts = decoder.decode(at, message.role, message.content)
-        turns.append(Turn(_ROLES[message.role], parts, path=paths[at]))
+    turns = decoder.decode(messages)
     declared = decode_tools(wire.tools) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
     config = wire.output_config or _NO_CONFIG
@@ -78,7 +72,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         model=wire.model,
         stream=bool(wire.stream),
         system=_decode_system(wire.system),
-        turns=tuple(turns),
+        turns=turns,
         tools=without_deferred(declared, tuple(decoder.references)),
         tool_choice=choice,
         parallel=_parallel(wire.tool_choice),
@@ -116,11 +110,6 @@ _PLAIN_TEXT: Final = OutputFormat()
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _extensions_of: Final = attrgetter(*schema.EXTENSIONS)
 _NO_EXTENSIONS: Final = (schema.NO_RAW,) * len(schema.EXTENSIONS)
-_ROLES: Final[dict[schema.RoleName, Role]] = {
-    "user": Role.USER,
-    "assistant": Role.ASSISTANT,
-    "system": Role.SYSTEM,
-}
 
 
 def _decode_system(system: str | list[schema.TextBlock] | None) -> tuple[TextPart, ...]:

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias, assert_never
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from dragoman.dialects.chat.parts import Content, OutPart, Parts, TextOut
-from dragoman.dialects.chat.replay import Replay
+from dragoman.dialects.chat.replay import NONE, Replay
 from dragoman.dialects.chat.results import Results, ToolMessage
 from dragoman.dialects.functions import object_arguments
 from dragoman.dialects.paths import path_of
@@ -21,6 +21,7 @@ from dragoman.turn.request import (
     SYSTEM,
     USER,
     AudioPart,
+    CacheHint,
     DocumentPart,
     ImagePart,
     OpaquePart,
@@ -40,6 +41,8 @@ from dragoman.turn.tools import wire_name
 _GO_ON: Final = "Continue."
 _BETWEEN: Final = "(continued)"  # a turn that is there only because the upstream demands one
 _CUSTOM: Final = Flavor.CUSTOM
+# What stands for the text of a message that only calls tools.
+EMPTY_CONTENT: Final[dict[str, str | UnsetType | None]] = {"null": None, "empty": "", "omit": UNSET}
 
 
 class Message(Struct, gc=False, omit_defaults=True):
@@ -50,7 +53,7 @@ class Message(Struct, gc=False, omit_defaults=True):
     name: str = ""
 
 
-class _Function(Struct, gc=False):
+class Function(Struct, gc=False):
     name: str
     arguments: str
 
@@ -60,10 +63,10 @@ class _Custom(Struct, gc=False):
     input: str
 
 
-class _Call(Struct, gc=False, omit_defaults=True):
+class Call(Struct, gc=False, omit_defaults=True):
     id: str
     type: str
-    function: _Function | None = None
+    function: Function | None = None
     custom: _Custom | None = None
     extra_content: Raw | None = None
 
@@ -75,7 +78,7 @@ class AssistantMessage(Struct, gc=False, omit_defaults=True):
     reasoning: str = ""
     reasoning_details: list[Raw] | None = None
     refusal: str = ""
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[Call] | None = None
     prefix: bool = False
     partial: bool = False
 
@@ -92,9 +95,9 @@ class Messages:
         self._profile = target.profile
         self._losses = losses
         self._parts = Parts(request, target.profile, losses)
+        self._plain = not self._parts.marks.active  # texts are never marked
         self._ids = UpstreamIds(target.profile.id_style, target.known_ids)
-        self._names: dict[str, str] = {}  # of the tools that were called, by the client's call id
-        self._results = Results(request, target.profile, self._parts, losses)
+        self._results = Results(target.profile, self._parts, losses)
 
     def encode(self, instructions: Sequence[str], *, thinks: bool) -> list[OutMessage]:
         """Return the messages; `instructions` are ours, to be added to the client's.
@@ -114,14 +117,18 @@ class Messages:
         messages = self._system(instructions)
         for at, turn in enumerate(turns):
             if turn.role is ASSISTANT:
-                messages += self._assistant(turn, replay, at)
+                said = self._assistant(turn, replay, at)
+                if said is not None:
+                    messages.append(said)
             elif turn.role is USER:
                 messages += self._user(turn)
             else:
                 messages += self._message(self._instructor, turn)
-        messages = self._alternating(messages)
+        if self._profile.alternate_roles:
+            messages = self._alternating(messages)
         self._prefill(messages)
-        self._mark_end(messages)
+        if self._request.cache_all is not None:
+            self._mark_end(messages, self._request.cache_all)
         return messages
 
     # --- instructions -------------------------------------------------------------------------------
@@ -131,13 +138,14 @@ class Messages:
         return "developer" if self._profile.developer_role else "system"
 
     def _system(self, instructions: Sequence[str]) -> list[OutMessage]:
+        if self._plain:
+            said = [part.text for part in self._request.system if part.text]
+            said += instructions
+            return [Message(self._instructor, "\n\n".join(said))] if said else []
         marks = self._parts.marks
         texts = [part for part in self._request.system if part.text]
-        if not marks.active:
-            said = [part.text for part in texts] + [text for text in instructions if text]
-            return [Message(self._instructor, "\n\n".join(said))] if said else []
         parts = [marks.text(part.text, part.cache) for part in texts]
-        parts += [TextOut(text) for text in instructions if text]
+        parts += [TextOut(text) for text in instructions]
         if not parts:
             return []
         marked = any(part != TextOut(part.text) for part in parts)
@@ -173,6 +181,10 @@ class Messages:
     # --- the user ---------------------------------------------------------------------------------
 
     def _message(self, role: str, turn: Turn, before: Sequence[OutPart] = ()) -> list[OutMessage]:
+        name = turn.name if self._request.dialect == "chat" and role == "user" else ""
+        only = turn.parts[0] if len(turn.parts) == 1 and not before else None
+        if type(only) is TextPart and only.text and self._plain:
+            return [Message(role, only.text, name)]
         parts = list(before)
         for part in turn.parts:
             if type(part) is TextPart:
@@ -180,10 +192,7 @@ class Messages:
                     parts.append(self._parts.marks.text(part.text, part.cache))
             else:
                 parts += self._beside_text(part, turn)
-        if not parts:
-            return []
-        name = turn.name if self._request.dialect == "chat" and role == "user" else ""
-        return [Message(role, self._parts.content(parts), name)]
+        return [Message(role, self._parts.content(parts), name)] if parts else []
 
     def _beside_text(self, part: Part, turn: Turn) -> Sequence[OutPart]:
         match part:
@@ -204,7 +213,11 @@ class Messages:
         for part in turn.parts:
             if type(part) is not ToolResultPart:
                 continue
-            call_id = self._ids.of(part.call_id, self._names.get(part.call_id, ""))
+            call_id = self._ids.of(part.call_id)  # known: no result is without its call
+            only = part.parts[0] if len(part.parts) == 1 else None
+            if type(only) is TextPart and only.text and self._plain and not part.is_error:
+                messages.append(ToolMessage("tool", call_id, only.text))
+                continue
             message, follow = self._results.encode(part, call_id, turn.path)
             messages.append(message)
             attached += follow
@@ -218,9 +231,9 @@ class Messages:
 
     # --- the assistant ------------------------------------------------------------------------------
 
-    def _assistant(self, turn: Turn, replay: Replay, at: int) -> list[OutMessage]:
-        texts: list[TextOut] = []
-        calls: list[_Call] = []
+    def _assistant(self, turn: Turn, replay: Replay, at: int) -> AssistantMessage | None:
+        texts: list[str | TextOut] = []  # a part of its own only where it is marked
+        calls: list[Call] = []
         thoughts: list[ReasoningPart] = []
         refusal = ""
         apart = False  # a call stood between the last text and this place
@@ -232,57 +245,54 @@ class Messages:
                 thoughts.append(part)
             elif type(part) is RefusalPart and self._profile.supports_store:
                 refusal += part.text
-            elif (text := self._said(part, turn)) is not None and text.text:
+            elif text := self._said(part, turn):
                 if apart:
-                    texts.append(TextOut("\n\n"))
+                    texts.append("\n\n")
                 texts.append(text)
                 apart = False
-        reasoning = replay.of(at, thoughts, calls=bool(calls))
+        reasoning = replay.of(at, thoughts, calls=bool(calls)) if thoughts or replay.fills else NONE
         if not texts and not calls and not refusal:
-            return []
-        return [
-            AssistantMessage(
-                "assistant",
-                self._content(texts),
-                reasoning.content,
-                reasoning.text,
-                reasoning.details,
-                refusal,
-                calls or None,
-            )
-        ]
+            return None
+        only = texts[0] if len(texts) == 1 else None
+        return AssistantMessage(
+            "assistant",
+            only if type(only) is str else self._content(texts),
+            reasoning.content,
+            reasoning.text,
+            reasoning.details,
+            refusal,
+            calls or None,
+        )
 
-    def _content(self, texts: list[TextOut]) -> Content | UnsetType | None:
-        if self._parts.marks.active and any(part != TextOut(part.text) for part in texts):
-            return list(texts)
-        if texts:
-            return texts[0].text if len(texts) == 1 else "".join([part.text for part in texts])
-        match self._profile.empty_assistant_content:
-            case "null":
-                return None
-            case "empty":
-                return ""
-            case "omit":
-                return UNSET
+    def _content(self, texts: list[str | TextOut]) -> Content | UnsetType | None:
+        plain = [text for text in texts if isinstance(text, str)]
+        if len(plain) < len(texts):
+            return [TextOut(text) if isinstance(text, str) else text for text in texts]
+        if plain:
+            return "".join(plain)
+        return EMPTY_CONTENT[self._profile.empty_assistant_content]
 
-    def _said(self, part: Part, turn: Turn) -> TextOut | None:
+    def _said(self, part: Part, turn: Turn) -> str | TextOut:
         """Return what the assistant said as text."""
         match part:
-            case TextPart():
+            case TextPart(text=text):
                 if part.citations:
                     self._losses.append(Loss("citations_dropped", turn.path))
-                return self._parts.marks.text(part.text, part.cache)
+                if self._plain:
+                    return text
+                marked = self._parts.marks.text(text, part.cache)
+                return text if marked == TextOut(text) else marked
             case RefusalPart(text=text):
                 self._losses.append(Loss("refusal_as_text", turn.path))
-                return TextOut(text)
+                return text
             case ServerToolPart(summary=summary):
                 self._losses.append(Loss("content_flattened", turn.path, summary))
-                return TextOut(summary)
+                return summary
             case OpaquePart():
-                return TextOut(self._opaque(part, turn))
+                return self._opaque(part, turn)
             case _:
                 self._losses.append(Loss("content_dropped", turn.path, type(part).__name__))
-                return None
+                return ""
 
     def _opaque(self, part: OpaquePart, turn: Turn) -> str:
         if part.text:
@@ -294,15 +304,14 @@ class Messages:
             self._losses.append(Loss("content_dropped", turn.path))
         return part.text
 
-    def _call(self, part: ToolCallPart, turn: Turn) -> _Call:
+    def _call(self, part: ToolCallPart, turn: Turn) -> Call:
         name = wire_name(part.name, part.namespace)
-        self._names[part.id] = name
         call_id = self._ids.of(part.id, name)
         if part.flavor is _CUSTOM and self._profile.supports_custom_tools:
-            call = _Call(call_id, "custom", custom=_Custom(name, part.arguments))
+            call = Call(call_id, "custom", custom=_Custom(name, part.arguments))
         else:
             arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
-            call = _Call(call_id, "function", _Function(name, arguments))
+            call = Call(call_id, "function", Function(name, arguments))
         for state in part.opaque:
             if state.kind is OpaqueKind.TOOL_SIGNATURE and state.origin in (
                 self._profile.origin,
@@ -316,8 +325,7 @@ class Messages:
     # --- the order of messages ----------------------------------------------------------------------
 
     def _alternating(self, messages: list[OutMessage]) -> list[OutMessage]:
-        if not self._profile.alternate_roles:
-            return messages
+        """Join messages of the same role, and begin with a user's."""
         out: list[OutMessage] = []
         for message in messages:
             last = out[-1] if out else None
@@ -340,11 +348,10 @@ class Messages:
             out.insert(out.index(first), Message("user", _BETWEEN))
         return out
 
-    def _mark_end(self, messages: list[OutMessage]) -> None:
-        """Mark the whole prefix as worth caching, where the client asks for that."""
+    def _mark_end(self, messages: list[OutMessage], hint: CacheHint) -> None:
+        """Mark the whole prefix as worth caching."""
         last = messages[-1] if messages else None
-        hint = self._request.cache_all
-        if hint is None or not isinstance(last, Message) or not isinstance(last.content, str):
+        if not isinstance(last, Message) or not isinstance(last.content, str):
             return
         marked = self._parts.marks.text(last.content, hint)
         if marked != TextOut(last.content):

@@ -30,7 +30,7 @@ class Replayed(Struct, frozen=True, gc=False):
     details: list[Raw] | None = None  # `reasoning_details`
 
 
-_NOTHING: Final = Replayed()
+NONE: Final = Replayed()
 
 
 class Replay:
@@ -46,7 +46,7 @@ class Replay:
         self._carried = ""  # the last reasoning of the tool chain
         self._dropped = False  # said already
         # A turn without reasoning may get some all the same.
-        self._fills = profile.carry_reasoning or bool(profile.reasoning_filler)
+        self.fills = profile.carry_reasoning or bool(profile.reasoning_filler)
         self._current = -1  # the last turn that began anew
         if profile.replay_reasoning == "current_turn":
             anew = (at for at, turn in enumerate(turns) if _is_question(turn))
@@ -57,8 +57,8 @@ class Replay:
 
         `parts` are the turn's own reasoning; `calls` says whether it calls tools.
         """
-        if not parts and not self._fills:
-            return _NOTHING
+        if not parts and not self.fills:
+            return NONE
         turn = self._turns[at]
         if at and _is_question(self._turns[at - 1]):
             self._carried = ""
@@ -66,7 +66,7 @@ class Replay:
             if parts and not self._dropped:
                 self._dropped = True
                 self._losses.append(Loss("reasoning_dropped", turn.path))
-            return _NOTHING
+            return NONE
         text = "\n\n".join(part.text for part in parts if part.text)
         if self._profile.reasoning_field == "reasoning_details":
             return self._details(parts, turn)

@@ -13,6 +13,7 @@ from dragoman.dialects.chat.history import History
 from dragoman.dialects.chat.messages import Messages
 from dragoman.dialects.chat.request_schema import REQUEST, RequestIn, ResponseFormat
 from dragoman.dialects.chat.schema import EMPTY, FIELDS, is_given
+from dragoman.dialects.chat.straight import plain_messages
 from dragoman.dialects.chat.toolbox import OutChoice, Toolbox
 from dragoman.dialects.chat.tools import decode_choice, decode_tools
 from dragoman.dialects.decoding import check_size, decode
@@ -30,6 +31,7 @@ from dragoman.turn.tools import ToolTable
 
 _PLACED: Final = frozenset(RequestIn.__struct_fields__)
 _NO_WISHES: Final = Sampling()
+_WITH_USAGE: Final = {"include_usage": True}
 _FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
 _JSON_ONLY: Final = "Respond with a single JSON object and nothing else."
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
@@ -175,28 +177,42 @@ class _Encoder:
         tools, choice = toolbox.encode()
         output_format = self._format()
         wish, choice = self._agree(choice)
-        messages = Messages(request, self._target, self.losses).encode(
-            self._instructions, thinks=wish.mode != "off"
-        )
-        fields: dict[str, object] = {
+        messages = plain_messages(request, self._profile, self._instructions)
+        if messages is None:
+            messages = Messages(request, self._target, self.losses).encode(
+                self._instructions, thinks=wish.mode != "off"
+            )
+        body: dict[str, object] = {
             "model": self._target.model or request.model,
             "messages": messages,
-            "tools": tools,
-            "tool_choice": choice,
-            "parallel_tool_calls": self._parallel(has_tools=tools is not None),
-            "web_search_options": toolbox.search,
-            "response_format": output_format,
-            self._profile.max_tokens_field: self._max_tokens(),
-            **self._sampling(),
-            "stop": self._stop() or None,
-            "n": request.count if request.count > 1 else None,
-            **self._logprobs(),
-            **self._reasoning(wish),
-            **self._platform(),
-            "stream": request.stream or None,
-            "stream_options": self._stream_options(),
         }
-        body = {name: value for name, value in fields.items() if value is not None}
+        if tools is not None:
+            body["tools"] = tools
+            if choice is not None:
+                body["tool_choice"] = choice
+            if request.parallel is not None:
+                body |= self._parallel(parallel=request.parallel)
+        if toolbox.search is not None:
+            body["web_search_options"] = toolbox.search
+        if output_format is not None:
+            body["response_format"] = output_format
+        if request.max_output is not None:
+            body[self._profile.max_tokens_field] = self._max_tokens(request.max_output)
+        if request.sampling != _NO_WISHES:
+            body |= self._sampling()
+        if request.stop and (stop := self._stop()):
+            body["stop"] = stop
+        if request.count > 1:
+            body["n"] = request.count
+        if request.logprobs or request.top_logprobs:
+            body |= self._logprobs()
+        if wish.mode != "default":
+            body |= self._reasoning(wish)
+        body |= self._platform()
+        if request.stream:
+            body["stream"] = True
+            if self._profile.stream_usage:
+                body["stream_options"] = _WITH_USAGE
         self._extend(body)
         return encode(body)
 
@@ -218,17 +234,15 @@ class _Encoder:
 
     # --- limits and sampling ------------------------------------------------------------------------
 
-    def _max_tokens(self) -> int | None:
-        limit, wanted = self._profile.max_output_tokens, self._request.max_output
-        if wanted is not None and limit is not None and wanted > limit:
+    def _max_tokens(self, wanted: int) -> int:
+        limit = self._profile.max_output_tokens
+        if limit is not None and wanted > limit:
             self._lose("value_clamped", "max_output", f"{wanted} became {limit}")
             return limit
         return wanted
 
     def _sampling(self) -> dict[str, object]:
         sampling, profile = self._request.sampling, self._profile
-        if sampling == _NO_WISHES:
-            return {}
         temperature = sampling.temperature
         if temperature is not None and temperature > profile.max_temperature:
             least = profile.max_temperature
@@ -251,7 +265,9 @@ class _Encoder:
         }
         taken: dict[str, object] = {}
         for name, value in given.items():
-            if value is not None and refused.get(name):
+            if value is None:
+                continue
+            if refused.get(name):
                 self._lose("sampling_dropped", name)
             else:
                 taken[profile.seed_field if name == "seed" else name] = value
@@ -266,13 +282,11 @@ class _Encoder:
         return list(stop[:most])
 
     def _logprobs(self) -> dict[str, object]:
-        request = self._request
-        if not (request.logprobs or request.top_logprobs):
-            return {}
         if not self._profile.supports_logprobs:
             self._lose("logprobs_dropped", "logprobs")
             return {}
-        return {"logprobs": True, "top_logprobs": request.top_logprobs}
+        most = self._request.top_logprobs
+        return {"logprobs": True} if most is None else {"logprobs": True, "top_logprobs": most}
 
     # --- reasoning and tools ------------------------------------------------------------------------
 
@@ -306,15 +320,12 @@ class _Encoder:
             and wish == self._request.reasoning
         )
 
-    def _parallel(self, *, has_tools: bool) -> bool | None:
-        parallel = self._request.parallel
-        if parallel is None or not has_tools:
-            return None
+    def _parallel(self, *, parallel: bool) -> dict[str, object]:
         if self._profile.supports_parallel_flag:
-            return parallel
+            return {"parallel_tool_calls": parallel}
         if not parallel:
             self._lose("parallel_not_enforced", "parallel")
-        return None
+        return {}
 
     # --- output -------------------------------------------------------------------------------------
 
@@ -346,11 +357,6 @@ class _Encoder:
         schema = rewrite(schema, self._profile.schema_dialect, path=path)
         return _SchemaOut(wanted.name or "output", wanted.description, schema, strict)
 
-    def _stream_options(self) -> dict[str, bool] | None:
-        if not self._request.stream or not self._profile.stream_usage:
-            return None
-        return {"include_usage": True}
-
     # --- the platform -------------------------------------------------------------------------------
 
     def _platform(self) -> dict[str, object]:
@@ -371,7 +377,7 @@ class _Encoder:
         elif request.tier not in ("", "auto", "default"):
             self._lose("field_dropped", "tier")
         if self._native and (profile.supports_store or request.store):
-            fields["store"] = request.store
+            fields |= {} if request.store is None else {"store": request.store}
         if request.metadata is not None and (
             self._native or (profile.supports_store and request.store)
         ):

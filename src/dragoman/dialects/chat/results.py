@@ -12,7 +12,6 @@ from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
     DocumentPart,
     ImagePart,
-    Request,
     SearchResultPart,
     TextPart,
     ToolResultPart,
@@ -30,14 +29,10 @@ class ToolMessage(Struct, gc=False):
 class Results:
     """Write the results of one request."""
 
-    def __init__(
-        self, request: Request, profile: Profile, parts: Parts, losses: list[Loss]
-    ) -> None:
-        self._request = request
+    def __init__(self, profile: Profile, parts: Parts, losses: list[Loss]) -> None:
         self._profile = profile
         self._parts = parts
         self._losses = losses
-        self._marks = parts.marks.active
         self._policy = profile.tool_images
         if self._policy == "follow_up" and profile.images == "none":
             self._policy = "placeholder"
@@ -50,9 +45,6 @@ class Results:
         Raises:
             Untranslatable: the upstream cannot take what is in the result.
         """
-        only = part.parts[0] if len(part.parts) == 1 else None
-        if isinstance(only, TextPart) and only.text and not part.is_error and not self._marks:
-            return ToolMessage("tool", call_id, only.text), []
         inside: list[OutPart] = []
         follow: list[OutPart] = []
         moved = 0

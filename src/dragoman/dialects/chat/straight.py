@@ -1,0 +1,141 @@
+"""Plain histories, as agents send them, written in one pass.
+
+Text, calls one after the other, and their results in order: nothing has to be settled, marked, replayed or
+lost.  Whatever is not plain is left to `messages`, which knows everything; both write a plain history alike.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from dragoman.dialects.chat.messages import (
+    EMPTY_CONTENT,
+    AssistantMessage,
+    Call,
+    Function,
+    Message,
+    OutMessage,
+)
+from dragoman.dialects.chat.parts import OutPart, TextOut
+from dragoman.dialects.chat.results import ToolMessage
+from dragoman.profiles.profile import Profile
+from dragoman.turn.events import Flavor
+from dragoman.turn.request import (
+    ASSISTANT,
+    USER,
+    Request,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+)
+from dragoman.turn.tools import wire_name
+
+_FUNCTION: Final = Flavor.FUNCTION
+_JSON: Final = msgspec.json.Decoder(Raw)
+
+
+def plain_messages(
+    request: Request, profile: Profile, instructions: Sequence[str]
+) -> list[OutMessage] | None:
+    """Return the messages of a plain history, else None; `instructions` are added to the client's."""
+    turns = request.turns
+    if not _is_simple(profile) or (turns and turns[-1].role is ASSISTANT):
+        return None
+    system = [part.text for part in request.system if part.text]
+    system += instructions
+    role = "developer" if profile.developer_role else "system"
+    messages: list[OutMessage] = [Message(role, "\n\n".join(system))] if system else []
+    absent = EMPTY_CONTENT[profile.empty_assistant_content]
+    ids: list[str] = []  # of the calls so far
+    answered = 0  # how many of them have results
+    for turn in turns:
+        if turn.role is ASSISTANT:
+            message = _assistant(turn, ids, absent) if answered == len(ids) else None
+            if message is None:
+                return None
+            messages.append(message)
+            continue
+        answered = _user(turn, ids, answered, messages) if turn.role is USER else -1
+        if answered < 0:
+            return None
+    return messages if answered == len(ids) == len(set(ids)) else None
+
+
+@lru_cache(maxsize=256)
+def _is_simple(profile: Profile) -> bool:
+    """Say whether an upstream takes a plain history just so."""
+    return (
+        profile.id_style == "any"
+        and profile.user_after_tool
+        and profile.content_parts == "parts"
+        and not profile.cache_control
+        and not profile.cache_breakpoints
+        and not profile.alternate_roles
+        and not profile.carry_reasoning
+        and not profile.reasoning_filler
+    )
+
+
+def _assistant(
+    turn: Turn, ids: list[str], absent: str | UnsetType | None
+) -> AssistantMessage | None:
+    """Return what the assistant said and called; adds the ids of its calls."""
+    text = ""
+    calls: list[Call] = []
+    for part in turn.parts:
+        if type(part) is ToolCallPart:
+            call_id, arguments = part.id, part.arguments
+            # Ids that were made here begin so.
+            if call_id[:1] == "g" or part.flavor is not _FUNCTION or part.opaque:
+                return None
+            if arguments[:1] != "{" or not _is_json(arguments):
+                return None
+            function = Function(wire_name(part.name, part.namespace), arguments)
+            calls.append(Call(call_id, "function", function))
+            ids.append(call_id)
+        elif type(part) is TextPart and not calls and not part.citations:
+            text += part.text
+        else:
+            return None
+    if not calls:
+        return AssistantMessage("assistant", text) if text else None
+    return AssistantMessage("assistant", text or absent, tool_calls=calls)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        _JSON.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _user(turn: Turn, ids: Sequence[str], answered: int, messages: list[OutMessage]) -> int:
+    """Add results and what the user says; return how many calls are answered, below 0 if not plain."""
+    texts: list[str] = []
+    for part in turn.parts:
+        if type(part) is ToolResultPart:
+            only = part.parts[0] if len(part.parts) == 1 else None
+            if answered == len(ids) or ids[answered] != part.call_id or texts or part.is_error:
+                return -1
+            if type(only) is not TextPart or not only.text:
+                return -1
+            messages.append(ToolMessage("tool", part.call_id, only.text))
+            answered += 1
+        elif type(part) is TextPart:
+            if part.text:
+                texts.append(part.text)
+        else:
+            return -1
+    if texts:
+        # A user's second turn behind results is joined to the first.
+        joins = len(messages) > 1 and messages[-1].role == "user" and messages[-2].role == "tool"
+        if answered < len(ids) or joins or turn.name:
+            return -1
+        several: list[OutPart] = [TextOut(text) for text in texts] if len(texts) > 1 else []
+        messages.append(Message("user", several or texts[0]))
+    return answered

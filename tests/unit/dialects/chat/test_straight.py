@@ -1,0 +1,110 @@
+"""The short way of plain histories says what the long one says."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.dialects.chat.messages import Messages
+from dragoman.dialects.chat.straight import plain_messages
+from dragoman.errors import DragomanError
+from dragoman.exchange import Target
+from dragoman.profiles import profile
+from dragoman.turn.events import Flavor
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import (
+    CacheHint,
+    Request,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+)
+from tests.support.requests import RequestCase, cases
+
+GENERIC = profile("generic")
+IDS = st.sampled_from(["a", "b", "c", "", "gx-2e"])
+TEXTS = st.builds(
+    TextPart,
+    st.sampled_from(["", "one", "two"]),
+    st.sampled_from([None, CacheHint()]),
+    st.sampled_from([(), (msgspec.Raw(b"{}"),)]),
+)
+CALLS = st.builds(
+    ToolCallPart,
+    IDS,
+    st.sampled_from(["bash", "a name"]),
+    st.sampled_from(['{"a":1}', "{}", "{", " {}", "[]", '{"a":"\ud800"}']),
+    st.sampled_from([Flavor.FUNCTION, Flavor.FUNCTION, Flavor.CUSTOM]),
+)
+RESULTS = st.builds(ToolResultPart, IDS, st.tuples(TEXTS) | st.just(()), st.booleans())
+SAID = st.builds(
+    Turn, st.just(Role.ASSISTANT), st.lists(TEXTS | CALLS, max_size=3).map(tuple), path=st.just("p")
+)
+HEARD = st.builds(
+    Turn,
+    st.sampled_from([Role.USER, Role.USER, Role.USER, Role.SYSTEM]),
+    st.lists(RESULTS | TEXTS, max_size=3).map(tuple),
+    st.sampled_from(["", "", "Ann"]),
+    path=st.just("p"),
+)
+ORDERLY = st.sampled_from("abc").flatmap(
+    lambda call_id: st.tuples(
+        st.builds(
+            lambda text, call: Turn(Role.ASSISTANT, (text, call)),
+            TEXTS,
+            st.builds(ToolCallPart, st.just(call_id), st.just("bash"), st.just("{}")),
+        ),
+        st.builds(
+            lambda part, more: Turn(Role.USER, (part, *more)),
+            st.builds(ToolResultPart, st.just(call_id), st.tuples(TEXTS)),
+            st.lists(TEXTS, max_size=2),
+        ),
+    )
+)
+HISTORIES = st.lists(ORDERLY | st.tuples(SAID | HEARD), max_size=5).map(
+    lambda groups: tuple(turn for group in groups for turn in group)
+)
+
+
+def long_way(request: Request, name: str) -> tuple[list[object], list[Loss]] | None:
+    losses: list[Loss] = []
+    target = Target(profile=profile(name))
+    try:
+        messages = Messages(request, target, losses).encode(["Be brief."], thinks=True)
+    except DragomanError:
+        return None
+    return list(messages), losses
+
+
+@pytest.mark.parametrize("name", ["generic", "vllm", "openai", "kimi", "deepseek"])
+@given(turns=HISTORIES, system=st.lists(TEXTS, max_size=2).map(tuple))
+def test_a_plain_history_is_written_alike_both_ways(
+    name: str, turns: tuple[Turn, ...], system: tuple[TextPart, ...]
+) -> None:
+    request = Request(dialect="anthropic", model="m", turns=turns, system=system)
+    messages = plain_messages(request, profile(name), ["Be brief."])
+
+    assert messages is None or long_way(request, name) == (messages, [])
+
+
+@pytest.mark.parametrize("case", cases(), ids=str)
+def test_agents_histories_are_written_alike_both_ways(case: RequestCase) -> None:
+    request = case.sent("chat").request
+    messages = plain_messages(request, GENERIC, ["Be brief."])
+
+    assert messages is None or long_way(request, "generic") == (messages, [])
+
+
+def test_calls_and_their_results_in_order_are_plain() -> None:
+    turns = (
+        Turn(Role.USER, (TextPart("Look."),)),
+        Turn(Role.ASSISTANT, (TextPart("Now."), *(ToolCallPart(i, "bash", "{}") for i in "ab"))),
+        Turn(Role.USER, (ToolResultPart("a", (TextPart("1"),)),)),
+        Turn(Role.USER, (ToolResultPart("b", (TextPart("2"),)), TextPart("And?"), TextPart("Go."))),
+    )
+    messages = plain_messages(Request(dialect="chat", model="m", turns=turns), GENERIC, [])
+
+    assert messages is not None
+    assert ["user", "assistant", "tool", "tool", "user"] == [one.role for one in messages]
