@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -12,30 +11,19 @@ from msgspec import structs
 from dragoman.client.calls import CUT
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
-from dragoman.client.loop import Bounds, LoopStopped, ToolLoop
+from dragoman.client.loop import ToolLoop
 from dragoman.client.messages import ask, tool, user
 from dragoman.client.sync import SyncClient
 from dragoman.client.transcript import Transcript
 from dragoman.errors import MisuseError
 from dragoman.turn.events import Finish
 from dragoman.turn.request import Request, ToolCallPart, ToolResultPart
-from tests.support.loops import HANDLERS, STORY, TOOLS, Played, get_weather, played
+from tests.support.loops import HANDLERS, STORY, TOOLS, Played, get_weather
 
 DIALECTS = ("chat", "anthropic", "responses")
 MODELS = ("sim/plain", "sim/kimi-k2", "sim/glm-4.6")
 FAMILIES = (*MODELS, "sim/qwen3-coder", "sim/deepseek-v3.1", "sim/minimax-m2")
 HISTORY = {"chat": "messages", "anthropic": "messages", "responses": "input"}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Played]:
-    with played() as found:
-        yield found
-
-
-@pytest.fixture(autouse=True)
-def _nothing_asked(server: Played) -> None:
-    server.bodies()
 
 
 def told(request: Request) -> list[Any]:
@@ -52,11 +40,6 @@ def told(request: Request) -> list[Any]:
                 case _:
                     found.append((str(turn.role), getattr(part, "text", "")))
     return found
-
-
-def endless(times: int = 40) -> Request:
-    line = 'sim: call get_weather {{"city": "{}"}}'
-    return ask(user("\nsim: then\n".join(line.format(n) for n in range(times))), tools=TOOLS)
 
 
 def run(server: Played, request: Request, model: str = "sim/plain", **options: Any) -> ToolLoop:
@@ -162,110 +145,6 @@ def test_ids_are_unique_although_the_server_gives_the_same_each_time(
     assert 0 == sent.count(b'"gx')
     for one in ids:
         assert f"result of {one}".encode() in sent
-
-
-# --- bounds ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("bounds", "reason", "asked"),
-    [
-        (Bounds(turns=3), "turns", 3),
-        (Bounds(calls=3), "calls", 4),
-        (Bounds(tokens=1), "tokens", 1),
-        (Bounds(seconds=25), "time", 3),
-    ],
-    ids=["turns", "calls", "tokens", "time"],
-)
-def test_s_9_a_loop_is_bounded(server: Played, bounds: Bounds, reason: str, asked: int) -> None:
-    now = [0.0]
-
-    def slow(city: str) -> str:
-        now[0] += 10
-        return city
-
-    with SyncClient(server.url, model="sim/plain") as client:
-        loop = ToolLoop(client, endless(), bounds=bounds, clock=lambda: now[0])
-        with pytest.raises(LoopStopped) as caught:
-            loop.run({"get_weather": slow})
-
-    assert reason == caught.value.reason
-    assert asked == len(server.bodies())
-    assert asked == loop.transcript.turns
-
-
-def test_s_9_time_ends_an_answer_that_goes_on(server: Played) -> None:
-    clock = itertools.count(0.0, 1.0).__next__  # a second passes with each look
-    request = ask(user("Tell me a story"))
-    with SyncClient(server.url, model="sim/plain+text:64+pace:1") as client:
-        loop = ToolLoop(client, request, bounds=Bounds(seconds=20), clock=clock)
-        with pytest.raises(LoopStopped, match="21 seconds of 20"):
-            loop.run({})
-        left = server.do(server.simulator.wait_for(lambda exchange: exchange.over))
-
-    assert left.closed_early
-    assert request == loop.transcript.request
-
-
-@pytest.mark.parametrize("face", ["async", "sync"])
-@pytest.mark.parametrize("silence", ["slow:600000", "stall:200"], ids=["at once", "in the middle"])
-def test_s_9_time_ends_a_loop_whose_server_is_silent(
-    server: Played, silence: str, face: str
-) -> None:
-    request, bounds = ask(user("Tell me a story")), Bounds(seconds=1)
-
-    async def wait() -> ToolLoop:
-        async with Client(server.url, model=f"sim/plain+{silence}") as client:
-            loop = ToolLoop(client, request, bounds=bounds)
-            with pytest.raises(LoopStopped, match="used up its 1 seconds") as caught:
-                await loop.run_async({})
-        assert "time" == caught.value.reason
-        return loop
-
-    if face == "async":
-        loop = asyncio.run(wait())
-    else:
-        with SyncClient(server.url, model=f"sim/plain+{silence}") as client:
-            loop = ToolLoop(client, request, bounds=bounds)
-            with pytest.raises(LoopStopped, match="used up its 1 seconds"):
-                loop.run({})
-
-    assert request == loop.transcript.request
-    assert loop.transcript.seconds >= 1
-    assert server.do(server.simulator.wait_for(lambda exchange: exchange.over)).closed_early
-
-
-def test_s_9_tokens_are_bounded_although_the_server_tells_none(server: Played) -> None:
-    with SyncClient(server.url, model="sim/plain+no-usage") as client:
-        loop = ToolLoop(client, endless(), bounds=Bounds(tokens=1000))
-        with pytest.raises(LoopStopped, match="tokens of 1000"):
-            loop.run(HANDLERS)
-
-    assert 1 < len(server.bodies()) < 10
-
-
-@pytest.mark.parametrize("length", [1, 2, 3, 4])
-def test_s_9_a_model_that_repeats_itself_is_stopped(server: Played, length: int) -> None:
-    lines = [f'sim: call get_weather {{"city": "{n % length}"}}' for n in range(40)]
-    with SyncClient(server.url, model="sim/plain") as client:
-        loop = ToolLoop(client, ask(user("\nsim: then\n".join(lines)), tools=TOOLS))
-        with pytest.raises(LoopStopped) as caught:
-            loop.run(HANDLERS)
-
-    assert "repeats" == caught.value.reason
-    assert 5 * length == len(server.bodies())
-
-
-def test_a_stopped_loop_goes_on_with_other_bounds(server: Played) -> None:
-    with SyncClient(server.url, model="sim/plain") as client:
-        loop = ToolLoop(client, ask(user(STORY), tools=TOOLS), bounds=Bounds(turns=1))
-        with pytest.raises(LoopStopped):
-            loop.run(HANDLERS)
-        again = ToolLoop.resume(client, loop.transcript)
-
-        assert "It is sunny in both." == again.run(HANDLERS).text
-
-    assert 3 == again.transcript.turns
 
 
 # --- calls that should not be run ------------------------------------------------------------------

@@ -12,15 +12,16 @@ ever appended, so that prefix caches stay warm.
 
 import inspect
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import ClassVar, Final, Literal, NoReturn, Self, TypeAlias, TypedDict, Unpack
 
 from msgspec import Struct, structs
 
 from dragoman.client.broken import closed, why_broken, with_broken_call
-from dragoman.client.calls import Call, judged
+from dragoman.client.calls import judged
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
+from dragoman.client.handlers import Handlers, Outcome, failed, outcome_of
 from dragoman.client.messages import answer_turn
 from dragoman.client.step import Step
 from dragoman.client.sync import SyncClient
@@ -28,7 +29,7 @@ from dragoman.client.transcript import Transcript
 from dragoman.errors import DragomanError, MisuseError
 from dragoman.ids import ClientIds
 from dragoman.turn.estimate import estimate_tokens
-from dragoman.turn.events import Event, Flavor
+from dragoman.turn.events import Event
 from dragoman.turn.fold import Answer
 from dragoman.turn.loops import find_loop
 from dragoman.turn.request import ASSISTANT, Request, ToolCallPart, Turn
@@ -36,7 +37,6 @@ from dragoman.turn.request import ASSISTANT, Request, ToolCallPart, Turn
 _LEAST_SECONDS: Final = 0.001  # 0 would be no bound at all
 
 Reason: TypeAlias = Literal["turns", "calls", "tokens", "time", "repeats"]
-Handlers: TypeAlias = Mapping[str, Callable[..., object]]
 
 
 class Bounds(Struct, frozen=True, kw_only=True, gc=False):
@@ -158,7 +158,7 @@ class ToolLoop:
         """
         for step in self:
             for call in step.open:
-                outcome = _outcome(call, handlers)
+                outcome = outcome_of(call, handlers)
                 if inspect.iscoroutine(outcome.value):
                     outcome.value.close()
                     raise MisuseError(f"`{call.name}` is a coroutine: use `run_async`")
@@ -169,12 +169,12 @@ class ToolLoop:
         """Do the same with an asynchronous client; functions may be coroutines, and run one by one."""
         async for step in self:
             for call in step.open:
-                outcome = _outcome(call, handlers)
+                outcome = outcome_of(call, handlers)
                 if inspect.isawaitable(outcome.value):
                     try:
-                        outcome = _Outcome(await outcome.value)
+                        outcome = Outcome(await outcome.value)
                     except Exception as error:  # noqa: BLE001 -- the caller's function, told to the model
-                        outcome = _failed(error)
+                        outcome = failed(error)
                 step.give(call, outcome.value, is_error=outcome.is_error)
         return self.answer
 
@@ -351,24 +351,3 @@ def _tokens(request: Request, turn: Turn, answer: Answer) -> int:
         return told
     said = structs.replace(request, system=(), tools=(), turns=(turn,))
     return estimate_tokens(request) + estimate_tokens(said)
-
-
-class _Outcome(Struct, frozen=True):
-    value: object
-    is_error: bool = False
-
-
-def _failed(error: Exception) -> _Outcome:
-    return _Outcome(f"{type(error).__name__}: {error}", is_error=True)
-
-
-def _outcome(call: Call, handlers: Handlers) -> _Outcome:
-    """Run one of the caller's functions, if the call is a good one."""
-    handler = handlers.get(call.name)
-    if call.problem or handler is None:
-        return _Outcome(call.problem or f"there is no tool `{call.name}`", is_error=True)
-    try:
-        free = call.flavor is Flavor.CUSTOM
-        return _Outcome(handler(call.arguments) if free else handler(**call.values))
-    except Exception as error:  # noqa: BLE001 -- the caller's function, told to the model
-        return _failed(error)
