@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dragoman import Client, ClientError, SyncClient, Timeouts
+from dragoman import Client, ClientError, MisuseError, SyncClient, Timeouts
 from dragoman.turn.events import TextDelta
 from tests.support.client import REQUEST, stalled, text_of
 from tests.support.peers import CHAT, HELLO, Talk, http, nothing_left, peer, sse
@@ -115,6 +115,15 @@ def test_a_request_may_have_a_shorter_time_of_its_own(streamed: bool, face: str)
 
     assert ("timeout", "within_timeout", "timeout") == (error.stage, error.code, error.kind)
     assert "within the 0.5 s of this request" in error.message
+
+
+@pytest.mark.parametrize("within", [-1, float("nan"), float("inf")])
+def test_a_time_that_cannot_be_is_refused(within: float) -> None:
+    with (
+        SyncClient("http://127.0.0.1:9") as client,
+        pytest.raises(MisuseError, match="`within` is"),
+    ):
+        client.create(REQUEST, within=within)
 
 
 @pytest.mark.parametrize(

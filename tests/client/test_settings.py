@@ -5,7 +5,17 @@ import json
 
 import pytest
 
-from dragoman import Client, ClientError, ConfigError, MisuseError, SyncClient, ask, user
+from dragoman import (
+    Client,
+    ClientError,
+    ConfigError,
+    Limits,
+    MisuseError,
+    SyncClient,
+    Timeouts,
+    ask,
+    user,
+)
 from dragoman.client.prepared import prepare
 from dragoman.client.settings import Settings
 from tests.support.client import KEY, REQUEST, text_of
@@ -100,6 +110,13 @@ def test_credentials_are_in_no_repr() -> None:
         (URL, {"timeouts": 30}, "`timeouts` must be Timeouts, not int"),
         (URL, {"limits": {}}, "`limits` must be Limits, not dict"),
         (URL, {"tls": False}, "`tls` must be TLS, not bool"),
+        (URL, {"timeouts": Timeouts(idle=-1)}, "`timeouts.idle` must be a number from 0, not -1"),
+        (URL, {"timeouts": Timeouts(total=float("nan"))}, "`timeouts.total` must be a number"),
+        (URL, {"timeouts": Timeouts(connect=None)}, "`timeouts.connect` must be a number"),
+        (URL, {"limits": Limits(max_calls=-1)}, "`limits.max_calls` must be a number from 0"),
+        (URL, {"limits": Limits(max_events="9")}, "`limits.max_events` must be a number from 0"),
+        (URL, {"headers": {"Content-Length": "5"}}, "the header `content-length` is the client's"),
+        (URL, {"headers": {"Transfer-Encoding": "chunked"}}, "`transfer-encoding` is the client's"),
         (URL, {"profile": 5}, "`profile` must be str or Profile, not int"),
         (URL, {"headers": {"a": 5}}, "`headers['a']` must be str, not int"),
         (URL, {"dialect": "latin"}, "no dialect"),

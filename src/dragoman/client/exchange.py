@@ -35,6 +35,8 @@ class Exchange:
         self._session = session
         self._settings = session.settings
         self._times = session.settings.timeouts
+        if not 0 <= within < float("inf"):
+            raise MisuseError(f"`within` is a number of seconds, not {within!r}")
         self._within = within
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()

@@ -6,7 +6,7 @@ All of it is given by the caller; nothing is read from the environment.
 import re
 import ssl
 from collections.abc import Mapping
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 from msgspec import Struct
 from yarl import URL
@@ -23,6 +23,11 @@ from dragoman.turn.request import DialectName
 _ANTHROPIC_VERSION: Final = "2023-06-01"
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+# Headers that must fit the bytes on the connection.
+_FRAMING: Final = frozenset(
+    {"connection", "content-length", "expect", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+_ENDLESS: Final = float("inf")
 _HIDDEN: Final = "[hidden]"
 _LEAST_SECRET: Final = 6  # characters of a secret that is looked for in what a server says
 
@@ -82,6 +87,8 @@ class Settings:
             ("tls", tls, TLS),
         ):
             _check_kind(name, value, kinds)
+        _check_numbers("limits", limits, int)
+        _check_numbers("timeouts", timeouts, (int, float))
         self.base_url = _address(base_url)
         self.dialect = find_dialect(dialect)
         if self.base_url.endswith(self.dialect.path):
@@ -118,6 +125,14 @@ def _check_kind(name: str, value: object, kinds: type | tuple[type, ...]) -> Non
     raise ConfigError(f"`{name}` must be {wanted}, not {type(value).__name__}")
 
 
+def _check_numbers(name: str, given: Struct, kinds: type | tuple[type, ...]) -> None:
+    for field in given.__struct_fields__:
+        value: Any = getattr(given, field)
+        fits = isinstance(value, kinds) and not isinstance(value, bool)
+        if not fits or not 0 <= value < _ENDLESS:
+            raise ConfigError(f"`{name}.{field}` must be a number from 0, not {value!r}")
+
+
 def _address(base_url: str) -> str:
     """Return an address that a path can follow."""
     try:
@@ -148,6 +163,10 @@ def _headers(dialect: DialectName, key: str, given: Mapping[str, str]) -> dict[s
         _check_kind(f"headers[{name!r}]", value, str)
         if not _NAME.fullmatch(name):
             raise ConfigError(f"`{name}` is no name of a header")
+        if name in _FRAMING:
+            raise ConfigError(
+                f"the header `{name}` is the client's own: it says how a request is sent"
+            )
         if not _VALUE.fullmatch(value):
             raise ConfigError(f"the value of header `{name}` holds a control character")
         try:
