@@ -13,6 +13,7 @@ from dragoman.dialects.paths import path_of
 from dragoman.errors import Untranslatable
 from dragoman.exchange import Target
 from dragoman.ids import UpstreamIds
+from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.history import settle
 from dragoman.turn.loss import Loss
@@ -106,13 +107,13 @@ class Messages:
             Malformed: calls and results of the history do not fit.
             Untranslatable: something has no form that the upstream takes.
         """
-        turns = settle(
+        settled = settle(
             self._request.turns,
             self._losses,
             strict=self._target.strict,
             repair=self._target.repair_history,
         )
-        turns = self._place_instructions(turns)
+        turns = place_instructions(settled, self._profile, self._losses)
         replay = Replay(turns, self._profile, self._losses, thinks=thinks)
         messages = self._system(instructions)
         for at, turn in enumerate(turns):
@@ -152,31 +153,6 @@ class Messages:
         if marked:
             return [Message(self._instructor, list(parts))]
         return [Message(self._instructor, "\n\n".join(part.text for part in parts))]
-
-    def _place_instructions(self, turns: list[Turn]) -> list[Turn]:
-        """Put instructions inside the conversation into user turns, where the upstream wants that."""
-        if self._profile.midturn_system and not self._profile.merge_system:
-            return turns
-        if SYSTEM not in [turn.role for turn in turns]:
-            return turns
-        placed: list[Turn] = []
-        waiting: list[Turn] = []  # reminders for the user's turn that comes next
-        for turn in turns:
-            if turn.role is SYSTEM:
-                self._losses.append(Loss("system_midturn_emulated", turn.path))
-                if placed and placed[-1].role is USER and not waiting:
-                    placed[-1] = _appended(placed[-1], _reminder(turn))
-                else:
-                    waiting.append(_reminder(turn))
-                continue
-            for reminder in waiting:
-                if turn.role is USER:
-                    turn = structs.replace(turn, parts=reminder.parts + turn.parts)  # noqa: PLW2901
-                else:
-                    placed.append(reminder)
-            waiting.clear()
-            placed.append(turn)
-        return placed + waiting
 
     # --- the user ---------------------------------------------------------------------------------
 
@@ -376,6 +352,32 @@ class Messages:
                 messages.append(Message("user", _GO_ON))
             case _:
                 pass
+
+
+def place_instructions(
+    turns: Sequence[Turn], profile: Profile, losses: list[Loss]
+) -> Sequence[Turn]:
+    """Put instructions inside the conversation into user turns, where the upstream wants that."""
+    if profile.midturn_system and not profile.merge_system:
+        return turns
+    placed: list[Turn] = []
+    waiting: list[Turn] = []  # reminders for the user's turn that comes next
+    for turn in turns:
+        if turn.role is SYSTEM:
+            losses.append(Loss("system_midturn_emulated", turn.path))
+            if placed and placed[-1].role is USER and not waiting:
+                placed[-1] = _appended(placed[-1], _reminder(turn))
+            else:
+                waiting.append(_reminder(turn))
+            continue
+        for reminder in waiting:
+            if turn.role is USER:
+                turn = structs.replace(turn, parts=reminder.parts + turn.parts)  # noqa: PLW2901
+            else:
+                placed.append(reminder)
+        waiting.clear()
+        placed.append(turn)
+    return placed + waiting
 
 
 def _appended(turn: Turn, other: Turn) -> Turn:

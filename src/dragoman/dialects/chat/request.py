@@ -177,7 +177,7 @@ class _Encoder:
         tools, choice = toolbox.encode()
         output_format = self._format()
         wish, choice = self._agree(choice)
-        messages = plain_messages(request, self._profile, self._instructions)
+        messages = plain_messages(request, self._profile, self._instructions, self.losses)
         if messages is None:
             messages = Messages(request, self._target, self.losses).encode(
                 self._instructions, thinks=wish.mode != "off"

@@ -101,5 +101,10 @@ def _mark_error(inside: list[OutPart]) -> None:
     first = inside[0] if inside else None
     if not isinstance(first, TextOut):
         inside.insert(0, TextOut("Error"))
-    elif not first.text.lower().startswith("error"):
-        first.text = f"Error: {first.text}"
+    else:
+        first.text = error_text(first.text)
+
+
+def error_text(text: str) -> str:
+    """Return the text of a result with a word that the call failed, unless it says so itself."""
+    return text if text.lower().startswith("error") else f"Error: {text}"

@@ -1,7 +1,6 @@
 """Plain histories, as agents send them, written in one pass.
 
-Text, calls one after the other, and their results in order: nothing has to be settled, marked, replayed or
-lost.  Whatever is not plain is left to `messages`, which knows everything; both write a plain history alike.
+Text, reasoning, calls, and their results in order: nothing has to be settled or marked.  Whatever is not plain is left to `messages`, which knows everything; both write a plain history alike.
 """
 
 from collections.abc import Sequence
@@ -18,14 +17,19 @@ from dragoman.dialects.chat.messages import (
     Function,
     Message,
     OutMessage,
+    place_instructions,
 )
 from dragoman.dialects.chat.parts import OutPart, TextOut
-from dragoman.dialects.chat.results import ToolMessage
+from dragoman.dialects.chat.replay import Replay, Replayed
+from dragoman.dialects.chat.results import ToolMessage, error_text
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
+from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
     ASSISTANT,
+    SYSTEM,
     USER,
+    ReasoningPart,
     Request,
     TextPart,
     ToolCallPart,
@@ -39,30 +43,57 @@ _JSON: Final = msgspec.json.Decoder(Raw)
 
 
 def plain_messages(
-    request: Request, profile: Profile, instructions: Sequence[str]
+    request: Request, profile: Profile, instructions: Sequence[str], losses: list[Loss]
 ) -> list[OutMessage] | None:
     """Return the messages of a plain history, else None; `instructions` are added to the client's."""
-    turns = request.turns
-    if not _is_simple(profile) or (turns and turns[-1].role is ASSISTANT):
+    if not _is_simple(profile):
         return None
-    system = [part.text for part in request.system if part.text]
-    system += instructions
-    role = "developer" if profile.developer_role else "system"
-    messages: list[OutMessage] = [Message(role, "\n\n".join(system))] if system else []
+    lost: list[Loss] = []
+    said = _conversation(request.turns, profile, lost)
+    if said is None and any(turn.role is SYSTEM for turn in request.turns):
+        lost = []
+        said = _conversation(place_instructions(request.turns, profile, lost), profile, lost)
+    if said is None:
+        return None
+    losses += lost
+    return _system(request, profile, instructions) + said
+
+
+def _conversation(
+    turns: Sequence[Turn], profile: Profile, losses: list[Loss]
+) -> list[OutMessage] | None:
+    messages: list[OutMessage] = []
     absent = EMPTY_CONTENT[profile.empty_assistant_content]
+    replay: Replay | None = None
+    thoughts: list[ReasoningPart] = []  # of one turn
     ids: list[str] = []  # of the calls so far
     answered = 0  # how many of them have results
-    for turn in turns:
+    for at, turn in enumerate(turns):
         if turn.role is ASSISTANT:
-            message = _assistant(turn, ids, absent) if answered == len(ids) else None
+            message = _assistant(turn, ids, thoughts, absent) if answered == len(ids) else None
             if message is None:
                 return None
             messages.append(message)
+            if thoughts:
+                if profile.replay_reasoning == "current_turn":
+                    return None  # turns are not yet joined as they will be
+                replay = replay or Replay(turns, profile, losses, thinks=True)
+                _recall(message, replay.of(at, thoughts, calls=message.tool_calls is not None))
+                thoughts = []
             continue
         answered = _user(turn, ids, answered, messages) if turn.role is USER else -1
         if answered < 0:
             return None
-    return messages if answered == len(ids) == len(set(ids)) else None
+    if not answered == len(ids) == len(set(ids)) or (messages and messages[-1].role == "assistant"):
+        return None
+    return messages
+
+
+def _system(request: Request, profile: Profile, instructions: Sequence[str]) -> list[OutMessage]:
+    said = [part.text for part in request.system if part.text]
+    said += instructions
+    role = "developer" if profile.developer_role else "system"
+    return [Message(role, "\n\n".join(said))] if said else []
 
 
 @lru_cache(maxsize=256)
@@ -81,9 +112,9 @@ def _is_simple(profile: Profile) -> bool:
 
 
 def _assistant(
-    turn: Turn, ids: list[str], absent: str | UnsetType | None
+    turn: Turn, ids: list[str], thoughts: list[ReasoningPart], absent: str | UnsetType | None
 ) -> AssistantMessage | None:
-    """Return what the assistant said and called; adds the ids of its calls."""
+    """Return what the assistant said and called; adds the ids of its calls, and what it thought."""
     text = ""
     calls: list[Call] = []
     for part in turn.parts:
@@ -99,11 +130,20 @@ def _assistant(
             ids.append(call_id)
         elif type(part) is TextPart and not calls and not part.citations:
             text += part.text
+        elif type(part) is ReasoningPart:
+            thoughts.append(part)
         else:
             return None
     if not calls:
         return AssistantMessage("assistant", text) if text else None
     return AssistantMessage("assistant", text or absent, tool_calls=calls)
+
+
+def _recall(message: AssistantMessage, reasoning: Replayed) -> None:
+    """Add the reasoning that the upstream gets back."""
+    message.reasoning_content = reasoning.content
+    message.reasoning = reasoning.text
+    message.reasoning_details = reasoning.details
 
 
 def _is_json(text: str) -> bool:
@@ -120,11 +160,12 @@ def _user(turn: Turn, ids: Sequence[str], answered: int, messages: list[OutMessa
     for part in turn.parts:
         if type(part) is ToolResultPart:
             only = part.parts[0] if len(part.parts) == 1 else None
-            if answered == len(ids) or ids[answered] != part.call_id or texts or part.is_error:
+            if answered == len(ids) or ids[answered] != part.call_id or texts:
                 return -1
             if type(only) is not TextPart or not only.text:
                 return -1
-            messages.append(ToolMessage("tool", part.call_id, only.text))
+            text = error_text(only.text) if part.is_error else only.text
+            messages.append(ToolMessage("tool", part.call_id, text))
             answered += 1
         elif type(part) is TextPart:
             if part.text:

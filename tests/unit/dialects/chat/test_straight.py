@@ -10,10 +10,13 @@ from dragoman.dialects.chat.straight import plain_messages
 from dragoman.errors import DragomanError
 from dragoman.exchange import Target
 from dragoman.profiles import profile
-from dragoman.turn.events import Flavor
+from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
     CacheHint,
+    OpaqueState,
+    ReasoningPart,
+    ReasoningSegment,
     Request,
     Role,
     TextPart,
@@ -39,8 +42,16 @@ CALLS = st.builds(
     st.sampled_from([Flavor.FUNCTION, Flavor.FUNCTION, Flavor.CUSTOM]),
 )
 RESULTS = st.builds(ToolResultPart, IDS, st.tuples(TEXTS) | st.just(()), st.booleans())
+THOUGHTS = st.builds(
+    ReasoningPart,
+    st.sampled_from([(), (ReasoningSegment("why"),)]),
+    st.sampled_from([(), (OpaqueState(OpaqueKind.SIGNATURE, "s", "anthropic"),)]),
+)
 SAID = st.builds(
-    Turn, st.just(Role.ASSISTANT), st.lists(TEXTS | CALLS, max_size=3).map(tuple), path=st.just("p")
+    Turn,
+    st.just(Role.ASSISTANT),
+    st.lists(THOUGHTS | TEXTS | CALLS, max_size=3).map(tuple),
+    path=st.just("p"),
 )
 HEARD = st.builds(
     Turn,
@@ -49,23 +60,26 @@ HEARD = st.builds(
     st.sampled_from(["", "", "Ann"]),
     path=st.just("p"),
 )
-ORDERLY = st.sampled_from("abc").flatmap(
-    lambda call_id: st.tuples(
-        st.builds(
-            lambda text, call: Turn(Role.ASSISTANT, (text, call)),
-            TEXTS,
-            st.builds(ToolCallPart, st.just(call_id), st.just("bash"), st.just("{}")),
-        ),
-        st.builds(
-            lambda part, more: Turn(Role.USER, (part, *more)),
-            st.builds(ToolResultPart, st.just(call_id), st.tuples(TEXTS)),
-            st.lists(TEXTS, max_size=2),
-        ),
+
+
+def step(call_id: str) -> st.SearchStrategy[tuple[Turn, ...]]:
+    """Return a call with its result, as an agent sends it, and perhaps an instruction."""
+    call = ToolCallPart(call_id, "bash", "{}")
+    said = st.lists(THOUGHTS | PLAIN, max_size=2).map(lambda parts: (*parts, call))
+    result = st.builds(ToolResultPart, st.just(call_id), st.tuples(PLAIN), st.booleans())
+    heard = st.tuples(result) | st.tuples(result, PLAIN)
+    after = st.just(()) | st.builds(lambda part: (Turn(Role.SYSTEM, (part,)),), PLAIN)
+    return st.builds(
+        lambda said, heard, after: (Turn(Role.ASSISTANT, said), Turn(Role.USER, heard), *after),
+        said,
+        heard,
+        after,
     )
-)
-HISTORIES = st.lists(ORDERLY | st.tuples(SAID | HEARD), max_size=5).map(
-    lambda groups: tuple(turn for group in groups for turn in group)
-)
+
+
+PLAIN = st.sampled_from([TextPart("one"), TextPart("error two"), TextPart("three", CacheHint())])
+STEPS = st.tuples(*(step(call_id) for call_id in "xyz")).map(lambda steps: sum(steps, ()))
+HISTORIES = st.lists(SAID | HEARD, max_size=5).map(tuple) | STEPS
 
 
 def long_way(request: Request, name: str) -> tuple[list[object], list[Loss]] | None:
@@ -84,17 +98,19 @@ def test_a_plain_history_is_written_alike_both_ways(
     name: str, turns: tuple[Turn, ...], system: tuple[TextPart, ...]
 ) -> None:
     request = Request(dialect="anthropic", model="m", turns=turns, system=system)
-    messages = plain_messages(request, profile(name), ["Be brief."])
+    losses: list[Loss] = []
+    messages = plain_messages(request, profile(name), ["Be brief."], losses)
 
-    assert messages is None or long_way(request, name) == (messages, [])
+    assert messages is None or long_way(request, name) == (messages, losses)
 
 
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_agents_histories_are_written_alike_both_ways(case: RequestCase) -> None:
     request = case.sent("chat").request
-    messages = plain_messages(request, GENERIC, ["Be brief."])
+    losses: list[Loss] = []
+    messages = plain_messages(request, GENERIC, ["Be brief."], losses)
 
-    assert messages is None or long_way(request, "generic") == (messages, [])
+    assert long_way(request, "generic") == (messages, losses)
 
 
 def test_calls_and_their_results_in_order_are_plain() -> None:
@@ -104,7 +120,7 @@ def test_calls_and_their_results_in_order_are_plain() -> None:
         Turn(Role.USER, (ToolResultPart("a", (TextPart("1"),)),)),
         Turn(Role.USER, (ToolResultPart("b", (TextPart("2"),)), TextPart("And?"), TextPart("Go."))),
     )
-    messages = plain_messages(Request(dialect="chat", model="m", turns=turns), GENERIC, [])
+    messages = plain_messages(Request(dialect="chat", model="m", turns=turns), GENERIC, [], [])
 
     assert messages is not None
     assert ["user", "assistant", "tool", "tool", "user"] == [one.role for one in messages]
