@@ -16,6 +16,7 @@
 line returns.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 
@@ -24,6 +25,18 @@ class DragomanError(Exception):
 
     http_status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
+
+    def __reduce__(self) -> tuple[Callable[..., "DragomanError"], tuple[object, ...]]:
+        """Let an error be copied, and pass from one process to another, with all that it carries."""
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(
+    kind: type[DragomanError], args: tuple[object, ...], carried: dict[str, object]
+) -> DragomanError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(carried)
+    return error
 
 
 class ProtocolError(DragomanError):

@@ -1,16 +1,12 @@
 """What a program is told when there is no answer, or not all of one."""
 
 import asyncio
-import copy
 import json
-import pickle
 
 import pytest
 
 from dragoman import Client, ClientError, Timeouts, ask, tool, user
 from dragoman.simulator.server import Simulator
-from dragoman.turn.events import BlockKind, Start
-from dragoman.turn.fold import Answer, Block
 from tests.support.client import KEY, REQUEST, text_of
 from tests.support.peers import CHAT, http, nothing_left, peer, sse
 
@@ -104,25 +100,6 @@ def test_where_nothing_had_come_nothing_is_told(streamed: bool) -> None:
 
     assert ("http", "quota", None) == (error.stage, error.code, error.received)
     assert "[hidden] has no more" in error.message
-
-
-@pytest.mark.parametrize("how", [copy.copy, lambda one: pickle.loads(pickle.dumps(one))])
-def test_an_error_can_be_copied_and_sent_to_another_process(how) -> None:
-    received = Answer(Start(model="m"), (Block(BlockKind.TEXT, "Hel", complete=False),))
-    error = ClientError(
-        "http",
-        "no more",
-        status=429,
-        request_id="req_1",
-        retry_after=1.5,
-        code="busy",
-        kind="rate_limit",
-        received=received,
-    )
-    copied = how(error)
-
-    assert vars(error) == vars(copied)
-    assert (str(error), type(error)) == (str(copied), type(copied))
 
 
 def test_a_server_s_wish_to_wait_is_told_with_a_redirect_too() -> None:

@@ -56,7 +56,7 @@ def test_every_attribute_of_an_error_is_told() -> None:
 
 
 def test_every_code_of_an_error_is_told() -> None:
-    codes = set(faults._OURS) | set(faults._TIMEOUTS)
+    codes = set(faults._OURS)
     for path in (*(SOURCE / "transport").glob("*.py"), *(SOURCE / "client").glob("*.py")):
         text = path.read_text("utf-8")
         codes |= set(re.findall(r'code="(\w+)"', text))

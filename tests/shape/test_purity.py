@@ -8,7 +8,7 @@ import pytest
 import dragoman
 
 SOURCE = Path(dragoman.__file__).parent
-SHELLS = {"agents", "cli", "client", "gateway", "mcp_server", "probe", "simulator", "transport.py"}
+SHELLS = {"agents", "cli", "client", "gateway", "mcp_server", "probe", "simulator", "transport"}
 CORE = sorted(path for path in SOURCE.rglob("*.py") if SHELLS.isdisjoint(path.parts))
 
 

@@ -3,7 +3,7 @@
 `stage` says how far an exchange had come, and with it who has to do something about the failure.
 """
 
-from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
+from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
 from dragoman.errors import DragomanError
 from dragoman.turn.fold import Answer
@@ -50,13 +50,3 @@ class ClientError(DragomanError):
         self.kind = kind  # what it means, whatever the vendor's words: a value of `FaultKind`
         self.received = received  # what had come until then; None: nothing
         super().__init__(f"{stage}: {message}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Let an error pass from one process to another, whole."""
-        return _restored, (self.stage, self.message, vars(self))
-
-
-def _restored(stage: Stage, message: str, known: dict[str, Any]) -> ClientError:
-    error = ClientError(stage, message)
-    vars(error).update(known)
-    return error

@@ -21,14 +21,13 @@ _OURS: Final[dict[str, Stage]] = {
     "call_without_name": "protocol",
     "invalid_arguments": "json",
 }
-_TIMEOUTS: Final = frozenset({"connect_timeout", "timeout"})
 
 
 def transport_error(failed: TransportFailed, settings: Settings) -> ClientError:
     """Return the error for a connection that failed."""
     stage: Stage = failed.stage
     kind = FaultKind.UPSTREAM_BAD
-    if failed.code in _TIMEOUTS:
+    if failed.code == "connect_timeout":
         stage, kind = "timeout", FaultKind.TIMEOUT
     elif failed.code in _LIMITS:
         stage = "limit"

@@ -38,7 +38,6 @@ def test_an_answer_that_its_reader_refuses(error, broken: str, stage: str, code:
         ("connect", "connect_timeout", "timeout"),
         ("tls", "upstream_tls", "tls"),
         ("http", "upstream_closed", "http"),
-        ("http", "timeout", "timeout"),
         ("http", "max_headers", "limit"),
     ],
 )
