@@ -13,6 +13,7 @@ from dragoman.client.settings import Settings
 from dragoman.opaque import Envelope, Sealer
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.request import Tool
+from tests.support.client import failure
 from tests.support.peers import CHAT, body, http, nothing_left, peer, sse
 
 JSON = "application/json"
@@ -231,16 +232,7 @@ def test_every_limit_is_passed_here() -> None:
     "limits", [Limits(max_header_bytes=4), Limits(max_headers=0)], ids=["bytes", "number"]
 )
 def test_bounds_of_headers_hold_for_errors_too(limits: Limits) -> None:
-    async def run() -> ClientError:
-        async with (
-            peer(http(b"", status="500 Oh")) as server,
-            Client(server.url, limits=limits) as client,
-        ):
-            with pytest.raises(ClientError) as caught:
-                await client.create(ask(user("hello"), model="m"))
-        return caught.value
-
-    assert "limit" == asyncio.run(run()).stage
+    assert "limit" == failure(http(b"", status="500 Oh"), limits=limits).stage
 
 
 def test_what_came_before_a_limit_is_kept() -> None:

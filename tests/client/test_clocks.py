@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from dragoman import Client, ClientError, MisuseError, SyncClient, Timeouts
+from dragoman import Client, MisuseError, SyncClient, Timeouts
 from dragoman.turn.events import TextDelta
-from tests.support.client import REQUEST, stalled, text_of
+from tests.support.client import FACES, REQUEST, asked, failure, stalled
 from tests.support.peers import CHAT, HELLO, Talk, http, nothing_left, peer, sse
 
 
@@ -34,35 +34,20 @@ def test_a_slow_program_is_not_a_silent_server() -> None:
 def test_no_clock_runs_where_none_is_set() -> None:
     async def run() -> str:
         timeouts = Timeouts(connect=0, first_byte=0, idle=0, total=0)
-        async with (
-            peer(HELLO) as server,
-            nothing_left(),
-            Client(server.url, timeouts=timeouts) as client,
-        ):
-            return await text_of(client)
+        async with peer(HELLO) as server, nothing_left():
+            return (await asked(server.url, timeouts=timeouts)).text
 
     assert "Hello" == asyncio.run(run())
 
 
 def test_the_total_is_over_even_while_events_come() -> None:
-    async def run() -> ClientError:
-        async def script(talk: Talk) -> None:
-            await talk.say(http(length=None))
-            while True:
-                await talk.say(sse(CHAT[0], done=False))
-                await asyncio.sleep(0.001)
+    async def script(talk: Talk) -> None:
+        await talk.say(http(length=None))
+        while True:
+            await talk.say(sse(CHAT[0], done=False))
+            await asyncio.sleep(0.001)
 
-        timeouts = Timeouts(total=1)
-        async with (
-            peer(script) as server,
-            nothing_left(),
-            Client(server.url, timeouts=timeouts) as client,
-        ):
-            with pytest.raises(ClientError) as caught:
-                await text_of(client)
-        return caught.value
-
-    error = asyncio.run(run())
+    error = failure(script, timeouts=Timeouts(total=1))
 
     assert ("timeout", "total_timeout", "timeout") == (error.stage, error.code, error.kind)
     assert error.received is not None
@@ -70,48 +55,17 @@ def test_the_total_is_over_even_while_events_come() -> None:
 
 
 def test_an_error_whose_body_does_not_come_is_told_all_the_same() -> None:
-    async def run() -> ClientError:
-        beginning = http(b'{"error":', status="503 Busy", length=999, headers="retry-after: 7\r\n")
-        async with (
-            peer(stalled(beginning, asyncio.Event())) as server,
-            nothing_left(),
-            Client(server.url, timeouts=Timeouts(first_byte=3)) as client,
-        ):
-            with pytest.raises(ClientError) as caught:
-                await client.create(REQUEST)
-        return caught.value
-
-    error = asyncio.run(run())
+    beginning = http(b'{"error":', status="503 Busy", length=999, headers="retry-after: 7\r\n")
+    error = failure(stalled(beginning), timeouts=Timeouts(first_byte=3))
 
     assert ("http", 503, 7.0) == (error.stage, error.status, error.retry_after)
 
 
-@pytest.mark.parametrize("face", ["async", "sync"])
+@pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "body"])
 def test_a_request_may_have_a_shorter_time_of_its_own(streamed: bool, face: str) -> None:
-    def ask_now(url: str) -> None:
-        with SyncClient(url, timeouts=Timeouts(total=600)) as client:
-            if not streamed:
-                client.create(REQUEST, within=0.5)
-            with client.stream(REQUEST, within=0.5) as turn:
-                list(turn)
-
-    async def ask_it(url: str) -> None:
-        async with Client(url, timeouts=Timeouts(total=600)) as client:
-            if not streamed:
-                await client.create(REQUEST, within=0.5)
-            async with client.stream(REQUEST, within=0.5) as turn:
-                await turn.pump()
-
-    async def run() -> ClientError:
-        async with peer(stalled(http(length=None), asyncio.Event())) as server, nothing_left():
-            url = server.url
-            asked = asyncio.to_thread(ask_now, url) if face == "sync" else ask_it(url)
-            with pytest.raises(ClientError) as caught:
-                await asked
-        return caught.value
-
-    error = asyncio.run(run())
+    options = {"stream": streamed, "within": 0.5, "timeouts": Timeouts(total=600)}
+    error = failure(stalled(http(length=None)), face=face, **options)
 
     assert ("timeout", "within_timeout", "timeout") == (error.stage, error.code, error.kind)
     assert "within the 0.5 s of this request" in error.message
@@ -138,14 +92,6 @@ def test_a_time_that_cannot_be_is_refused(within: float) -> None:
 def test_the_clock_that_runs_out_first_is_named(
     timeouts: Timeouts, within: float, code: str
 ) -> None:
-    async def run() -> ClientError:
-        async with (
-            peer(stalled(b"", asyncio.Event())) as server,
-            nothing_left(),
-            Client(server.url, timeouts=timeouts) as client,
-        ):
-            with pytest.raises(ClientError) as caught:
-                await client.create(REQUEST, within=within)
-        return caught.value
+    error = failure(stalled(b""), stream=False, timeouts=timeouts, within=within)
 
-    assert code == asyncio.run(run()).code
+    assert code == error.code

@@ -7,21 +7,15 @@ import pytest
 
 from dragoman import Client, ClientError, Timeouts, ask, tool, user
 from dragoman.simulator.server import Simulator
-from tests.support.client import KEY, REQUEST, text_of
-from tests.support.peers import CHAT, http, nothing_left, peer, sse
+from tests.support.client import KEY, failure, text_of
+from tests.support.peers import CHAT, http, sse
 
 
 def test_an_error_says_all_that_the_server_said() -> None:
-    async def run() -> ClientError:
-        said = json.dumps({"error": {"message": f"bad key {KEY}", "code": "invalid_api_key"}})
-        headers = "x-request-id: req_7\r\nretry-after: 2.5\r\n"
-        answer = http(said.encode(), status="401 No", kind="application/json", headers=headers)
-        async with peer(answer) as server, Client(server.url, key=KEY) as client:
-            with pytest.raises(ClientError) as caught:
-                await client.create(REQUEST)
-        return caught.value
-
-    error = asyncio.run(run())
+    said = json.dumps({"error": {"message": f"bad key {KEY}", "code": "invalid_api_key"}})
+    headers = "x-request-id: req_7\r\nretry-after: 2.5\r\n"
+    answer = http(said.encode(), status="401 No", kind="application/json", headers=headers)
+    error = failure(answer, stream=False, key=KEY)
 
     assert ("http", 401, "req_7", 2.5) == (
         error.stage,
@@ -35,15 +29,8 @@ def test_an_error_says_all_that_the_server_said() -> None:
 
 
 def test_an_error_inside_a_stream_keeps_the_status_and_id_of_the_answer() -> None:
-    async def run() -> ClientError:
-        stream = sse(CHAT[0], {"error": {"message": f"no more {KEY}", "code": "server_error"}})
-        answer = http(stream, headers="request-id: req_8\r\n")
-        async with peer(answer) as server, Client(server.url, key=KEY) as client:
-            with pytest.raises(ClientError) as caught:
-                await text_of(client)
-        return caught.value
-
-    error = asyncio.run(run())
+    stream = sse(CHAT[0], {"error": {"message": f"no more {KEY}", "code": "server_error"}})
+    error = failure(http(stream, headers="request-id: req_8\r\n"), key=KEY)
 
     assert ("http", 200, "req_8") == (error.stage, error.status, error.request_id)
     assert error.received is not None
@@ -64,15 +51,7 @@ def test_what_had_come_is_told_of_streams_and_of_bodies(streamed: bool) -> None:
     headers = "x-request-id: req_9\r\nretry-after: 4\r\n"
     kind = "text/event-stream" if streamed else "application/json"
     data = sse(whole) if streamed else json.dumps(whole).encode()
-
-    async def run() -> ClientError:
-        answer = http(data, kind=kind, headers=headers)
-        async with peer(answer) as server, nothing_left(), Client(server.url) as client:
-            with pytest.raises(ClientError) as caught:
-                await (text_of(client) if streamed else client.create(REQUEST))
-        return caught.value
-
-    error = asyncio.run(run())
+    error = failure(http(data, kind=kind, headers=headers), stream=streamed)
 
     assert ("json", "invalid_arguments") == (error.stage, error.code)
     assert (200, "req_9", 4.0) == (error.status, error.request_id, error.retry_after)
@@ -89,14 +68,7 @@ def test_what_had_come_is_told_of_streams_and_of_bodies(streamed: bool) -> None:
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "body"])
 def test_where_nothing_had_come_nothing_is_told(streamed: bool) -> None:
     said = json.dumps({"error": {"message": f"{KEY} has no more", "code": "quota"}}).encode()
-
-    async def run() -> ClientError:
-        async with peer(http(said)) as server, Client(server.url, key=KEY) as client:
-            with pytest.raises(ClientError) as caught:
-                await (text_of(client) if streamed else client.create(REQUEST))
-        return caught.value
-
-    error = asyncio.run(run())
+    error = failure(http(said), stream=streamed, key=KEY)
 
     assert ("http", "quota", None) == (error.stage, error.code, error.received)
     assert "[hidden] has no more" in error.message
@@ -105,13 +77,7 @@ def test_where_nothing_had_come_nothing_is_told(streamed: bool) -> None:
 def test_a_server_s_wish_to_wait_is_told_with_a_redirect_too() -> None:
     answer = http(status="307 Elsewhere", headers="location: /v2\r\nretry-after-ms: 1500\r\n")
 
-    async def run() -> ClientError:
-        async with peer(answer) as server, Client(server.url) as client:
-            with pytest.raises(ClientError) as caught:
-                await client.create(REQUEST)
-        return caught.value
-
-    assert 1.5 == asyncio.run(run()).retry_after
+    assert 1.5 == failure(answer).retry_after
 
 
 @pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])

@@ -14,6 +14,7 @@ from dragoman.client.prepared import prepare
 from dragoman.client.settings import Settings
 from dragoman.turn.events import ArgsDelta, BlockEnd, Finish
 from dragoman.turn.request import Request, Tool
+from tests.support.client import failure
 from tests.support.peers import HELLO, Talk, http, nothing_left, peer, sse
 
 SOURCE = Path(dragoman.__file__).parent
@@ -114,14 +115,8 @@ def test_s_2_a_body_arrives_as_it_was_written() -> None:
 
 
 def test_s_2_an_answer_is_not_believed_for_its_status_alone() -> None:
-    async def run() -> ClientError:
-        answer = http(b'{"error": {"message": "no such luck", "code": "busy"}}')
-        async with peer(answer) as server, Client(server.url) as client:
-            with pytest.raises(ClientError) as caught:
-                await client.create(REQUEST)
-        return caught.value
-
-    error = asyncio.run(run())
+    answer = http(b'{"error": {"message": "no such luck", "code": "busy"}}')
+    error = failure(answer, stream=False)
 
     assert ("http", "busy") == (error.stage, error.code)
     assert "no such luck" in error.message
@@ -156,14 +151,7 @@ def test_s_3_a_client_holds_nothing_of_a_request() -> None:
     "limit", ["max_request_bytes", "max_response_bytes", "max_sse_buffer_bytes"]
 )
 def test_s_3_request_response_and_buffer_have_hard_limits(limit: str) -> None:
-    async def run() -> ClientError:
-        options = {"limits": Limits(**{limit: 10})}
-        async with peer(HELLO[:-1]) as server, Client(server.url, **options) as client:
-            with pytest.raises(ClientError) as caught:
-                await events_of(client, REQUEST)
-        return caught.value
-
-    error = asyncio.run(run())
+    error = failure(HELLO[:-1], limits=Limits(**{limit: 10}))
 
     assert ("limit", limit) == (error.stage, error.code)
 
@@ -272,15 +260,7 @@ def test_s_5_a_call_is_judged_only_when_it_is_complete() -> None:
     ("limit", "size"), [("max_calls", 1), ("max_tool_args_bytes", 9), ("max_turn_args_bytes", 20)]
 )
 def test_s_5_calls_are_bounded_in_number_and_size(limit: str, size: int) -> None:
-    async def run() -> ClientError:
-        options = {"limits": Limits(**{limit: size})}
-        answer = http(sse(*FRAGMENTS, END))
-        async with peer(answer) as server, Client(server.url, **options) as client:
-            with pytest.raises(ClientError) as caught:
-                await events_of(client, REQUEST)
-        return caught.value
-
-    error = asyncio.run(run())
+    error = failure(http(sse(*FRAGMENTS, END)), limits=Limits(**{limit: size}))
 
     assert ("limit", limit) == (error.stage, error.code)
     assert error.received is not None
@@ -345,16 +325,7 @@ def test_s_11_no_stream_parses_incomplete_json() -> None:
 
 
 def test_s_11_a_failure_is_never_an_empty_or_a_shorter_answer() -> None:
-    async def run() -> ClientError:
-        async with (
-            peer(http(sse(FRAGMENTS[0], FRAGMENTS[2], done=False))) as server,
-            Client(server.url) as client,
-        ):
-            with pytest.raises(ClientError) as caught:
-                await events_of(client, REQUEST)
-        return caught.value
-
-    error = asyncio.run(run())
+    error = failure(http(sse(FRAGMENTS[0], FRAGMENTS[2], done=False)))
 
     assert "protocol" == error.stage
     assert error.received is not None

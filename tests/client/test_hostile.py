@@ -3,14 +3,13 @@
 import asyncio
 import gzip
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from dragoman import Client, ClientError, SyncClient, Timeouts
+from dragoman import Client, ClientError, Timeouts
 from tests.client.hostile_servers import CASES, HEAD, JSON, MIB, Case, slowly
-from tests.support.client import REQUEST
+from tests.support.client import FACES, REQUEST, asked, failure
 from tests.support.peers import CHAT, HELLO, Script, Talk, body, http, nothing_left, peer, sse
 
 PATIENT = Timeouts(connect=30, first_byte=30, idle=30)
@@ -19,59 +18,26 @@ PATIENT = Timeouts(connect=30, first_byte=30, idle=30)
 MOST = 16 * MIB
 
 
-async def ask_it(url: str, *, stream: bool = True, **options: Any) -> str:
-    """Return the text of the answer."""
-    settings = {"key": "sk-secret-secret", "timeouts": PATIENT, **options}
-    async with Client(url, **settings) as client:
-        if not stream:
-            return (await client.create(REQUEST)).text
-        async with client.stream(REQUEST) as turn:
-            async for _ in turn:
-                pass
-            return turn.message().text
+OPTIONS = {"key": "sk-secret-secret", "timeouts": PATIENT}
 
 
-def ask_now(url: str, *, stream: bool = True, **options: Any) -> str:
-    """Do the same without an event loop."""
-    settings = {"key": "sk-secret-secret", "timeouts": PATIENT, **options}
-    with SyncClient(url, **settings) as client:
-        if not stream:
-            return client.create(REQUEST).text
-        with client.stream(REQUEST) as turn:
-            for _ in turn:
-                pass
-            return turn.message().text
+async def ask_it(url: str, **options: Any) -> str:
+    return (await asked(url, **OPTIONS | options)).text
 
 
-async def ask_in_thread(url: str, **options: Any) -> str:
-    return await asyncio.to_thread(ask_now, url, **options)
-
-
-FACES = {"async": ask_it, "sync": ask_in_thread}
-
-
-def fail(
-    script: Script | bytes, ask_so: Callable[..., Any] = ask_it, **options: Any
-) -> ClientError:
-    """Return the error that a server of this kind leads to; nothing else is left of it."""
-
-    async def run() -> ClientError:
-        async with peer(script) as server, nothing_left():
-            with pytest.raises(ClientError) as caught:
-                await ask_so(server.url, **options)
-        assert "sk-secret" not in str(caught.value)
-        return caught.value
-
-    return asyncio.run(run())
+def fail(script: Script | bytes, **options: Any) -> ClientError:
+    error = failure(script, **OPTIONS | options)
+    assert "sk-secret" not in str(error)
+    return error
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _everything_is_loaded() -> None:
     """Have what is kept for good before memory is measured."""
-    for ask_so in FACES.values():
-        fail(b"", ask_so)
-        fail(http(sse(CHAT[0], b"data: {", done=False)), ask_so, strict=True)
-        fail(http(b"{", kind=JSON), ask_so, stream=False)
+    for face in FACES:
+        fail(b"", face=face)
+        fail(http(sse(CHAT[0], b"data: {", done=False)), face=face, strict=True)
+        fail(http(b"{", kind=JSON), face=face, stream=False)
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -79,7 +45,7 @@ def _everything_is_loaded() -> None:
 def test_each_ends_in_the_right_error_within_bounded_memory(case: Case, face: str) -> None:
     tracemalloc.start()
     try:
-        error = fail(case.script, FACES[face], **case.options)
+        error = fail(case.script, face=face, **case.options)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -204,7 +170,7 @@ def test_what_a_server_redirects_to_is_not_asked_and_learns_no_key() -> None:
                 async with peer(http(status=status, headers=where)) as server:
                     for ask_so in FACES.values():
                         with pytest.raises(ClientError, match="is not followed"):
-                            await ask_so(server.url)
+                            await ask_so(server.url, **OPTIONS)
         return other.requests
 
     assert [] == asyncio.run(run())

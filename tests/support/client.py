@@ -1,10 +1,14 @@
-"""What tests of the client ask, and the servers that keep them waiting."""
+"""What tests of the client ask, by both faces of it, and the servers that keep them waiting."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from dragoman import Client, ask, user
+import pytest
+
+from dragoman import Answer, Client, ClientError, SyncClient, ask, user
 from dragoman.turn.request import Request
-from tests.support.peers import Script, Talk
+from tests.support.peers import Script, Talk, nothing_left, peer
 
 REQUEST = ask(user("hello"), model="m")
 KEY = "sk-abcdef-123456"
@@ -18,12 +22,68 @@ async def text_of(client: Client, request: Request = REQUEST) -> str:
     return turn.message().text
 
 
-def stalled(beginning: bytes, left: asyncio.Event) -> Script:
-    """Return a script that falls silent until the client leaves."""
+async def asked(
+    url: str,
+    request: Request = REQUEST,
+    *,
+    stream: bool = True,
+    within: float = 0.0,
+    **options: Any,
+) -> Answer:
+    """Return the answer that a client with these options gets."""
+    async with Client(url, **options) as client:
+        if not stream:
+            return await client.create(request, within=within)
+        async with client.stream(request, within=within) as turn:
+            async for _ in turn:
+                pass
+            return turn.message()
+
+
+def asked_now(
+    url: str,
+    request: Request = REQUEST,
+    *,
+    stream: bool = True,
+    within: float = 0.0,
+    **options: Any,
+) -> Answer:
+    """Return the same without an event loop."""
+    with SyncClient(url, **options) as client:
+        if not stream:
+            return client.create(request, within=within)
+        with client.stream(request, within=within) as turn:
+            for _ in turn:
+                pass
+            return turn.message()
+
+
+async def asked_in_thread(url: str, *args: Any, **options: Any) -> Answer:
+    return await asyncio.to_thread(asked_now, url, *args, **options)
+
+
+FACES: dict[str, Callable[..., Awaitable[Answer]]] = {"async": asked, "sync": asked_in_thread}
+
+
+def failure(script: Script | bytes, *args: Any, face: str = "async", **options: Any) -> ClientError:
+    """Return the error that a server of this kind leads to; nothing else is left of it."""
+
+    async def run() -> ClientError:
+        async with peer(script) as server, nothing_left():
+            with pytest.raises(ClientError) as caught:
+                await FACES[face](server.url, *args, **options)
+        return caught.value
+
+    return asyncio.run(run())
+
+
+def stalled(beginning: bytes, left: asyncio.Event | None = None) -> Script:
+    """Return a script that falls silent until the client leaves, and then says so."""
 
     async def script(talk: Talk) -> None:
         await talk.say(beginning)
         await talk.gone()
-        left.set()
+        if left is not None:
+            left.set()
 
     return script
