@@ -38,14 +38,22 @@ _FILE_BYTES_PER_TOKEN: Final = 300
 
 def estimate_tokens(request: Request) -> int:
     """Return about how many input tokens `request` has: never 0."""
-    total = _tools(request.tools, None)
+    total = _tools(request.tools, None) + _PER_TURN * len(request.turns)
     for text in request.system:
         total += _text(text.text)
     for turn in request.turns:
-        total += _PER_TURN
         for part in turn.parts:
-            # Most parts are text.
-            total += _text(part.text) if type(part) is TextPart else _part(part)
+            # Every part of every request comes by here: the frequent sorts first.
+            if type(part) is TextPart:
+                total += _text(part.text)
+            elif type(part) is ToolCallPart:
+                total += _PER_TURN + _text(part.name) + _text(part.arguments)
+            elif type(part) is ToolResultPart:
+                total += _PER_TURN
+                for inner in part.parts:
+                    total += _text(inner.text) if type(inner) is TextPart else _part(inner)
+            else:
+                total += _part(part)
     return max(1, round(total))
 
 
@@ -62,8 +70,8 @@ def _tools(tools: tuple[Tool, ...], _target: None) -> float:
 def _text(text: str) -> float:
     if text.isascii():
         return len(text) / _ASCII_BYTES_PER_TOKEN
-    wide = sum(1 for char in text if ord(char) > 127)
-    return (len(text) - wide) / _ASCII_BYTES_PER_TOKEN + wide / _WIDE_CHARS_PER_TOKEN
+    narrow = len(text.encode("ascii", "ignore"))
+    return narrow / _ASCII_BYTES_PER_TOKEN + (len(text) - narrow) / _WIDE_CHARS_PER_TOKEN
 
 
 def _part(part: Part) -> float:

@@ -3,7 +3,6 @@
 Everything is read from the history itself; nothing is remembered between requests.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -27,6 +26,13 @@ _NAMES_TOLD: Final = 8
 _TAG: Final = re.compile(r"\s*<([A-Za-z][\w.-]*)[\s>]")
 
 
+class _Step(Struct, gc=False, frozen=True):
+    """A call, and what came of it."""
+
+    call: ToolCallPart
+    result: ToolResultPart | None
+
+
 class Loop(Struct, frozen=True):
     """Calls that came again and again, with the same arguments and the same results."""
 
@@ -48,9 +54,9 @@ def find_loop(turns: Sequence[Turn], *, repeats: int, longest: int) -> Loop | No
     `repeats` is how many rounds make a loop, `longest` how many calls a round may have.  A person who says something, and an answer without calls, end a loop: what comes after is a new try.
     """
     steps = _steps(turns)
-    seen: list[tuple[str, bytes]] = []  # from the last call back, as far as it was asked for
+    seen: list[_Step] = []  # from the last call back, as far as it was asked for
 
-    def step(at: int) -> tuple[str, bytes] | None:
+    def step(at: int) -> _Step | None:
         while len(seen) <= at:
             one = next(steps, None)
             if one is None:
@@ -61,46 +67,49 @@ def find_loop(turns: Sequence[Turn], *, repeats: int, longest: int) -> Loop | No
     for length in range(1, longest + 1):
         rounds = _rounds(step, length)
         if rounds >= max(2, repeats):
-            names = tuple(name for name, _ in reversed(seen[:length]))
+            names = tuple(one.call.name for one in reversed(seen[:length]))
             return Loop(names, rounds)
     return None
 
 
-def _rounds(step: Callable[[int], tuple[str, bytes] | None], length: int) -> int:
+def _rounds(step: Callable[[int], _Step | None], length: int) -> int:
     """Return how often the last `length` steps stand one after another at the end."""
     same = 0
-    while (earlier := step(same + length)) is not None and earlier == step(same):
+    while (earlier := step(same + length)) is not None:
+        later = step(same)
+        if later is None or not _are_alike(earlier, later):
+            break
         same += 1
     return same // length + 1
 
 
-def _steps(turns: Sequence[Turn]) -> Iterator[tuple[str, bytes]]:
-    """Give the calls of the agent's present run from the last one back: the name, and a digest of all."""
+def _steps(turns: Sequence[Turn]) -> Iterator[_Step]:
+    """Give the calls of the agent's present run from the last one back."""
     results: dict[str, ToolResultPart] = {}
     after = USER  # who spoke next
     for turn in reversed(turns):
         if turn.role is SYSTEM:
             continue  # an agent's own remark
         if turn.role is ASSISTANT:
-            calls = [part for part in turn.parts if isinstance(part, ToolCallPart)]
+            calls = [part for part in turn.parts if type(part) is ToolCallPart]
             if not calls and after is USER:
                 return
             for call in reversed(calls):
                 # An id that comes again, further back, has a result of its own.
-                yield call.name, _digest(call, results.pop(call.id, None))
+                yield _Step(call, results.pop(call.id, None))
         else:
-            if any(_is_spoken(part) for part in turn.parts):
-                return
             for part in turn.parts:
-                if isinstance(part, ToolResultPart):
+                if type(part) is ToolResultPart:
                     results[part.call_id] = part
+                elif _is_spoken(part):
+                    return
         after = turn.role
 
 
 def _is_spoken(part: Part) -> bool:
     """Say whether a person said this.  Agents put their own remarks between tags."""
     if not isinstance(part, TextPart):
-        return not isinstance(part, ToolResultPart)
+        return True
     text = part.text
     if not text or text.isspace():
         return False
@@ -108,24 +117,25 @@ def _is_spoken(part: Part) -> bool:
     return tag is None or not text.rstrip().endswith(f"</{tag[1]}>")
 
 
-def _digest(call: ToolCallPart, result: ToolResultPart | None) -> bytes:
-    """Return what two calls share if they asked for the same and got the same."""
-    digest = hashlib.blake2b(digest_size=16)
+def _are_alike(one: _Step, other: _Step) -> bool:
+    """Say whether two calls asked for the same and got the same; what differs most often comes first."""
+    call, again = one.call, other.call
+    if call.name != again.name or call.namespace != again.namespace:
+        return False
+    if one.result is None or other.result is None:
+        if one.result is not other.result:
+            return False
+    elif one.result.is_error is not other.result.is_error or (
+        _told(one.result) != _told(other.result)
+    ):
+        return False
+    if call.arguments == again.arguments:
+        return True
+    return _canonical(call.arguments) == _canonical(again.arguments)
 
-    def add(text: str) -> None:
-        data = text.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(data))
-        digest.update(data)
 
-    add(call.namespace)
-    add(call.name)
-    add(_canonical(call.arguments))
-    if result is not None:
-        add(str(result.is_error))
-        for part in result.parts:
-            for text in _contents(part):
-                add(text)
-    return digest.digest()
+def _told(result: ToolResultPart) -> list[str]:
+    return [text for part in result.parts for text in _contents(part)]
 
 
 def _contents(part: Part) -> Iterator[str]:

@@ -269,15 +269,28 @@ class Request(Struct, frozen=True, kw_only=True):
     def call_ids(self) -> frozenset[str]:
         """Ids of all calls in the history, as the client knows them."""
         return self.outlined_ids or frozenset(
-            part.id for turn in self.turns for part in turn.parts if isinstance(part, ToolCallPart)
+            [part.id for turn in self.turns for part in turn.parts if type(part) is ToolCallPart]
         )
 
     @property
     def has_calls(self) -> bool:
         """The history holds calls of tools."""
         return bool(self.outlined_ids) or any(
-            isinstance(part, ToolCallPart) for turn in self.turns for part in turn.parts
+            type(part) is ToolCallPart for turn in self.turns for part in turn.parts
         )
+
+    @property
+    def has_images(self) -> bool:
+        """The history holds pictures, perhaps in results of tools."""
+        for turn in self.turns:
+            for part in turn.parts:
+                if type(part) is ImagePart:
+                    return True
+                if type(part) is ToolResultPart:
+                    for inner in part.parts:
+                        if type(inner) is ImagePart:
+                            return True
+        return False
 
     def outline(self) -> "Request":
         """Return what must be known of a request while it is answered: all but the conversation.

@@ -1,0 +1,55 @@
+"""What is guessed of a request's size, and what is seen of its content at a glance."""
+
+import pytest
+
+from dragoman.turn.estimate import estimate_tokens
+from dragoman.turn.request import (
+    Base64Source,
+    DocumentPart,
+    ImagePart,
+    Part,
+    Request,
+    Role,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+    UrlSource,
+)
+
+IMAGE = ImagePart(UrlSource("https://example.org/a.png"))
+
+
+def request(*parts: Part) -> Request:
+    return Request(dialect="chat", model="m", turns=(Turn(Role.USER, parts),))
+
+
+@pytest.mark.parametrize(
+    ("parts", "tokens"),
+    [
+        ((), 4),
+        ((TextPart("a" * 400),), 104),
+        ((TextPart("字" * 300),), 204),
+        ((TextPart("a" * 400 + "字" * 300),), 304),
+        ((TextPart("\ud83d" * 3),), 6),
+        ((ToolCallPart("1", "bash", "{}" * 20),), 19),
+        ((ToolResultPart("1", (TextPart("a" * 40), IMAGE)),), 1618),
+        ((IMAGE,), 1604),
+        ((DocumentPart(Base64Source("application/pdf", "A" * 3000)),), 14),
+    ],
+)
+def test_tokens_are_guessed_from_what_each_part_holds(parts: tuple[Part, ...], tokens: int) -> None:
+    assert tokens == estimate_tokens(request(*parts))
+
+
+@pytest.mark.parametrize(
+    ("part", "seen"),
+    [
+        (IMAGE, True),
+        (ToolResultPart("1", (TextPart("a"), IMAGE)), True),
+        (ToolResultPart("1", (TextPart("a"),)), False),
+        (TextPart("a"), False),
+    ],
+)
+def test_images_are_seen_in_messages_and_in_results(part: Part, seen: bool) -> None:  # noqa: FBT001
+    assert seen is request(TextPart("x"), part).has_images
