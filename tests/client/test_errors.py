@@ -39,6 +39,13 @@ def test_an_error_inside_a_stream_keeps_the_status_and_id_of_the_answer() -> Non
     assert "no more [hidden]" in error.message
 
 
+@pytest.mark.parametrize("status", ["404 Not Found", "405 Method Not Allowed"])
+def test_the_path_is_told_where_nobody_answers(status: str) -> None:
+    error = failure(http(b"<h1>nginx</h1>", status=status, kind="text/html"))
+
+    assert f"answers {status[:3]} to /v1/chat/completions: " in str(error)
+
+
 BROKEN = {"name": "f", "arguments": '{"a": 1, oops}'}
 
 

@@ -21,6 +21,7 @@ _OURS: Final[dict[str, Stage]] = {
     "call_without_name": "protocol",
     "invalid_arguments": "json",
 }
+_NOBODY_THERE: Final = frozenset({404, 405})
 
 
 def transport_error(failed: TransportFailed, settings: Settings) -> ClientError:
@@ -86,9 +87,11 @@ def refusal(reply: Reply, body: bytes, settings: Settings) -> ClientError:
     wait = reply.retry_after
     if wait is not None:
         fault = structs.replace(fault, retry_after=wait)
+    # Nobody at that path: most often it is `base_url` that is wrong.
+    to = f" to {settings.url.path}" if status in _NOBODY_THERE else ""
     return ClientError(
         "http",
-        settings.redact(f"the server answers {status}: {fault.message}"),
+        settings.redact(f"the server answers {status}{to}: {fault.message}"),
         status=status,
         retry_after=fault.retry_after,
         code=fault.code,
