@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from dragoman.client.functions import description_of, schema_of
 from dragoman.errors import MisuseError
+from dragoman.requests import decode_tools
 from dragoman.turn.events import BlockKind, Flavor
 from dragoman.turn.fold import Answer, Block
 from dragoman.turn.request import (
@@ -90,21 +91,28 @@ def answer_turn(answer: Answer) -> Turn:
 
 
 def tool(
-    what: Callable[..., object] | str,
+    what: Callable[..., object] | str | Mapping[str, Any],
     *,
     description: str = "",
     schema: Schema | None = None,
     strict: bool | None = None,
 ) -> Tool:
-    """Return a tool that the model may call: from a function, or from a name and a JSON schema.
+    """Return a tool that the model may call.
 
+    It is made of a function, of a name and a JSON schema, or of a whole definition in any dialect's shape.
     A function is described by its docstring, and its arguments by their annotations.  It is never run.
 
     Raises:
-        MisuseError: a function has no name, an annotation has no JSON schema, or the schema is no JSON object.
+        MisuseError: a function has no name, an annotation has no JSON schema, the schema is no JSON object, or
+            something is said beside a whole definition.
+        Malformed: a definition fits no dialect.
     """
     if isinstance(what, str):
         return Tool(name=what, description=description, schema=_schema(schema), strict=strict)
+    if isinstance(what, Mapping):
+        if description or schema is not None or strict is not None:
+            raise MisuseError("a definition says all of a tool: put it there")
+        return _defined(what)
     name = getattr(what, "__name__", "")
     if not callable(what) or not name.isidentifier():
         raise MisuseError(f"{_kind(what)} has no name that a model could call it by")
@@ -114,6 +122,17 @@ def tool(
         schema=schema_of(what) if schema is None else _schema(schema),
         strict=strict,
     )
+
+
+def _defined(definition: Mapping[str, Any]) -> Tool:
+    try:
+        body = msgspec.json.encode([definition])
+    except (TypeError, ValueError) as error:
+        raise MisuseError(f"a definition that is no JSON: {error}") from None
+    tools = decode_tools(body)
+    if len(tools) != 1:
+        raise MisuseError(f"a definition of {len(tools)} tools: read it with `decode_tools`")
+    return tools[0]
 
 
 def ask(  # noqa: PLR0913 -- what a request may say

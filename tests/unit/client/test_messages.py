@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from dragoman import MisuseError, answer_turn, ask, assistant, result, system, tool, user
+from dragoman import Malformed, MisuseError, answer_turn, ask, assistant, result, system, tool, user
 from dragoman.client.functions import description_of, schema_of
+from dragoman.client.prepared import prepare
+from dragoman.client.settings import Settings
 from dragoman.turn.events import BlockKind, Citation, Fault, FaultKind, Opaque, OpaqueKind, Start
 from dragoman.turn.fold import Answer, Block
 from dragoman.turn.request import (
@@ -295,11 +297,51 @@ def test_an_answer_tells_its_text_reasoning_and_calls() -> None:
     assert (call,) == answer.calls
 
 
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"name": "f", "description": "does", "input_schema": {"type": "object"}},
+        {"type": "function", "name": "f", "description": "does", "parameters": {"type": "object"}},
+        {
+            "type": "function",
+            "function": {"name": "f", "description": "does", "parameters": {"type": "object"}},
+        },
+    ],
+    ids=["anthropic", "responses", "chat"],
+)
+def test_a_tool_is_made_of_a_definition_of_any_dialect(definition: dict) -> None:
+    made = tool(definition)
+
+    assert ("f", "does", {"type": "object"}) == (
+        made.name,
+        made.description,
+        json.loads(bytes(made.schema)),
+    )
+    assert (
+        b'"f"' in prepare(ask("x", tools=[made], model="m"), Settings("http://a"), stream=True).body
+    )
+
+
+def test_a_definition_that_fits_no_dialect_is_refused() -> None:
+    with pytest.raises(Malformed, match="fits no dialect"):
+        tool({"a": 1})
+
+
 # --- mistakes ---------------------------------------------------------------------------------------
 
 
 def test_a_text_among_the_turns_is_what_a_user_says() -> None:
     assert ask(system("Be brief."), user("Hi")) == ask(system("Be brief."), "Hi")
+
+
+NAMESPACE = {
+    "type": "namespace",
+    "name": "files",
+    "description": "Files.",
+    "tools": [
+        {"type": "function", "name": name, "parameters": {"type": "object"}} for name in "ab"
+    ],
+}
 
 
 def unnamed(*, place: complex) -> None:
@@ -324,6 +366,9 @@ def unnamed(*, place: complex) -> None:
         (lambda: system(None), "a part is a text or one of `dragoman.turn.request`, not `NoneTy"),
         (lambda: result("c1", {"a": 1}), "a part is a text or one of `dragoman.turn.request`, no"),
         (lambda: tool(lambda a: a), "the function `<lambda>` has no name that a model could call"),
+        (lambda: tool({"name": "f"}, description="does"), "a definition says all of a tool"),
+        (lambda: tool({"name": unnamed}), "a definition that is no JSON: "),
+        (lambda: tool(NAMESPACE), "a definition of 2 tools: read it with `decode_tools`"),
         (lambda: tool(5), "`int` has no name that a model could call it by"),
         (lambda: tool(unnamed), "`unnamed`: the type of `place`, `complex`, has no JSON schema"),
     ],
