@@ -51,5 +51,5 @@ def test_tokens_are_guessed_from_what_each_part_holds(parts: tuple[Part, ...], t
         (TextPart("a"), False),
     ],
 )
-def test_images_are_seen_in_messages_and_in_results(part: Part, seen: bool) -> None:  # noqa: FBT001
+def test_images_are_seen_in_messages_and_in_results(part: Part, seen: bool) -> None:
     assert seen is request(TextPart("x"), part).has_images

@@ -9,6 +9,7 @@ from msgspec import Raw
 from dragoman.dialects.chat.request_schema import (
     TEXTS,
     AssistantIn,
+    AssistantPart,
     AudioIn,
     Breakpoint,
     CacheControl,
@@ -31,6 +32,7 @@ from dragoman.dialects.chat.request_schema import (
 from dragoman.dialects.chat.schema import is_given
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
 from dragoman.errors import Malformed
 from dragoman.ids import derived_id
@@ -86,10 +88,15 @@ class History:
         Raises:
             Malformed: one of them does not hold together; carries its path.
         """
+        paths = entry_paths("messages", len(messages))
         for at, message in enumerate(messages):
-            path = f"$.messages[{at}]"
+            path = paths[at]
+            # The frequent sorts first: a class that does not match costs a `match` more than a type.
             if type(message) is ToolIn:
                 self._result(message, path)
+                continue
+            if type(message) is AssistantIn:
+                self._add(ASSISTANT, self._assistant(message, path), path)
                 continue
             match message:
                 case AssistantIn():
@@ -108,10 +115,14 @@ class History:
                     assert_never(message)
 
     def _result(self, message: ToolIn, path: str) -> None:
-        call_id = message.tool_call_id
+        call_id, content = message.tool_call_id, message.content
+        if type(content) is str and content:
+            parts: tuple[TextPart | ImagePart | DocumentPart, ...] = (TextPart(content),)
+        else:
+            parts = _result_parts(content, path)
         flavor = self._flavors.get(call_id, _FUNCTION)
-        parts = _result_parts(message.content, path)
-        self._add(USER, [ToolResultPart(call_id, parts, flavor=flavor)], path)
+        part = ToolResultPart(call_id, parts, flavor=flavor)
+        self.turns.append(Turn(USER, (part,), path=path))
 
     def _instruct(self, texts: list[TextPart], path: str) -> None:
         if self.turns:
@@ -126,31 +137,31 @@ class History:
     # --- the assistant's messages -------------------------------------------------------------------
 
     def _assistant(self, message: AssistantIn, path: str) -> list[Part]:
-        parts: list[Part] = list(self._reasoning(message, path))
+        parts: list[Part] = []
+        if message.reasoning_content or message.reasoning or message.reasoning_details:
+            parts += self._reasoning(message, path)
         content = message.content
         if isinstance(content, str):
-            content = [TextIn(content)]
-        for part in content or ():
-            match part:
-                case TextIn():
-                    parts += _texts([part])
-                case RefusalIn(refusal=text):
-                    parts.append(RefusalPart(text))
-                case ThinkingIn(thinking=thinking):
-                    parts += _thinking(thinking, path)
-                case _:
-                    assert_never(part)
+            if content:
+                parts.append(TextPart(content))
+        elif content:
+            for part in content:
+                parts += _said(part, path)
         if message.refusal:
             parts.append(RefusalPart(message.refusal))
-        parts += [
-            self._call(call, f"{path}.tool_calls[{at}]")
-            for at, call in enumerate(message.tool_calls or ())
-        ]
+        if message.tool_calls:
+            for at, call in enumerate(message.tool_calls):
+                parts.append(self._call(call, path, at))
         if message.function_call is not None and not message.tool_calls:
             parts.append(self._legacy_call(message.function_call, path))
         return parts
 
-    def _call(self, call: CallIn, path: str) -> ToolCallPart:
+    def _call(self, call: CallIn, path: str, at: int) -> ToolCallPart:
+        function = call.function
+        if type(function) is FunctionCallIn and call.custom is None and not call.extra_content:
+            arguments = function.arguments
+            text = arguments if type(arguments) is str else _arguments(function)
+            return ToolCallPart(call.id, function.name, text)
         state: tuple[OpaqueState, ...] = ()
         if is_given(call.extra_content):
             data = bytes(call.extra_content).decode()
@@ -159,9 +170,10 @@ class History:
             self._flavors[call.id] = Flavor.CUSTOM
             name, text = call.custom.name, call.custom.input
             return ToolCallPart(call.id, name, text, Flavor.CUSTOM, opaque=state)
-        if call.function is None:
-            raise Malformed("a tool call needs its `function`", path=path)
-        return ToolCallPart(call.id, call.function.name, _arguments(call.function), opaque=state)
+        if function is None:
+            reason = "a tool call needs its `function`"
+            raise Malformed(reason, path=f"{path}.tool_calls[{at}]")
+        return ToolCallPart(call.id, function.name, _arguments(function), opaque=state)
 
     def _legacy_call(self, call: FunctionCallIn, path: str) -> ToolCallPart:
         call_id = derived_id("call_", "function_call", path)
@@ -230,6 +242,18 @@ def _envelope(entry: dict[str, Any]) -> str:
         if isinstance(value, str) and is_envelope(value):
             return value
     return ""
+
+
+def _said(part: AssistantPart, path: str) -> Sequence[Part]:
+    match part:
+        case TextIn():
+            return _texts([part])
+        case RefusalIn(refusal=text):
+            return [RefusalPart(text)]
+        case ThinkingIn(thinking=thinking):
+            return _thinking(thinking, path)
+        case _:
+            assert_never(part)
 
 
 def _thinking(raw: Raw, path: str) -> list[ReasoningPart]:

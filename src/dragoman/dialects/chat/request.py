@@ -11,12 +11,12 @@ from dragoman.dialects.chat.effort import FIELDS as REASONING_FIELDS
 from dragoman.dialects.chat.effort import decode_wish, encode_wish
 from dragoman.dialects.chat.history import History
 from dragoman.dialects.chat.messages import Messages
-from dragoman.dialects.chat.request_schema import REQUEST, RequestIn, ResponseFormat
+from dragoman.dialects.chat.request_schema import MESSAGES, REQUEST, RequestIn, ResponseFormat
 from dragoman.dialects.chat.schema import EMPTY, FIELDS, is_given
 from dragoman.dialects.chat.straight import plain_messages
 from dragoman.dialects.chat.toolbox import OutChoice, Toolbox
 from dragoman.dialects.chat.tools import decode_choice, decode_tools
-from dragoman.dialects.decoding import check_size, decode
+from dragoman.dialects.decoding import check_size, decode, decode_at
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.strictness import refuse_losses
@@ -31,6 +31,7 @@ from dragoman.turn.tools import ToolTable
 
 _PLACED: Final = frozenset(RequestIn.__struct_fields__)
 _NO_WISHES: Final = Sampling()
+_NO_MESSAGES: Final = Raw(b"[]")
 _WITH_USAGE: Final = {"include_usage": True}
 _FORMATS: Final = frozenset({"text", "json_object", "json_schema"})
 _JSON_ONLY: Final = "Respond with a single JSON object and nothing else."
@@ -60,13 +61,16 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         TooLarge: it passes `max_request_bytes`.
     """
     check_size(body, limits)
-    given = decode(REQUEST, body)
     fields = decode(FIELDS, body)
+    given = _decode_settings(fields)
     losses: list[Loss] = []
     history = History(sealer, losses)
-    history.read(given.messages)
-    tools = decode_tools(given)
-    extensions = {name: raw for name, raw in fields.items() if name not in _PLACED}
+    messages = decode_at(MESSAGES, fields["messages"], "$.messages")
+    history.read(messages)
+    tools = decode_tools(given, fields.get("tools", EMPTY))
+    extensions: dict[str, Raw] = {}
+    if not fields.keys() <= _PLACED:
+        extensions = {name: raw for name, raw in fields.items() if name not in _PLACED}
     output = OutputFormat()
     if given.response_format is not None:
         if given.response_format.type in _FORMATS:
@@ -103,6 +107,14 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         extensions=extensions,
         losses=tuple(losses),
     )
+
+
+def _decode_settings(fields: dict[str, Raw]) -> RequestIn:
+    """Decode all but what is large: messages and tools are looked at only once."""
+    small = {name: raw for name, raw in fields.items() if name != "tools"}
+    if "messages" in small:
+        small["messages"] = _NO_MESSAGES
+    return decode(REQUEST, encode(small))
 
 
 def _decode_sampling(given: RequestIn) -> Sampling:

@@ -219,7 +219,7 @@ class RequestIn(Struct, gc=False):
     n: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
-    tools: Raw = EMPTY
+    tools: Raw = EMPTY  # read by themselves, as the messages are
     tool_choice: str | Choice | None = None
     parallel_tool_calls: bool | None = None
     functions: list[FunctionTool] | None = None
@@ -259,6 +259,7 @@ class TemplateArguments(Struct, gc=False):
 
 
 REQUEST: Final = msgspec.json.Decoder(RequestIn)
+MESSAGES: Final = msgspec.json.Decoder(list[MessageIn])
 OPENROUTER: Final = msgspec.json.Decoder(OpenRouterReasoning)
 THINKING: Final = msgspec.json.Decoder(Thinking)
 TEMPLATE: Final = msgspec.json.Decoder(TemplateArguments)

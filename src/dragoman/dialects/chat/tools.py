@@ -31,13 +31,15 @@ _RAW_TOOLS: Final[msgspec.json.Decoder[list[dict[str, Raw]]]] = msgspec.json.Dec
 _MODES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
 
-def decode_tools(given: RequestIn) -> tuple[Tool, ...]:
-    """Return the declared tools.
+def decode_tools(given: RequestIn, listed: Raw) -> tuple[Tool, ...]:
+    """Return the declared tools; `listed` is the list of them, or empty.
 
     Raises:
         Malformed: a definition is not one.
     """
-    tools = _listed(given.tools) if given.tools else ()
+    tools = _listed(listed) if listed else ()
+    if not given.functions and not given.web_search_options:
+        return tools
     others = [
         _function(function, f"$.functions[{at}]")
         for at, function in enumerate(given.functions or ())
