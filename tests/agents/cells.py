@@ -72,6 +72,76 @@ CELLS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "anthropic": ("qwen3-coder",),
         "responses": ("hermes-4",),
     },
+    "openai (Chat)": {
+        "chat": ("glm-4.6",),
+        "anthropic": ("kimi-k2",),
+        "responses": ("qwen3-coder",),
+    },
+    "openai (Responses)": {
+        "chat": ("kimi-k2",),
+        "anthropic": ("qwen3-coder",),
+        "responses": ("deepseek-v3.1",),
+    },
+    "anthropic (stream)": {
+        "chat": ("qwen3-coder",),
+        "anthropic": ("minimax-m2",),
+        "responses": ("kimi-k2",),
+    },
+    "anthropic (tool runner)": {
+        "chat": ("kimi-k2",),
+        "anthropic": ("glm-4.7",),
+        "responses": ("gpt-oss-20b",),
+    },
+    "openai-agents (Chat)": {
+        "chat": ("hermes-4",),
+        "anthropic": ("kimi-k2",),
+        "responses": ("qwen3-coder",),
+    },
+    "openai-agents (Responses)": {
+        "chat": ("qwen3-coder",),
+        "anthropic": ("minimax-m2",),
+        "responses": ("kimi-k2",),
+    },
+    "pydantic-ai (Chat)": {
+        "chat": ("kimi-k2",),
+        "anthropic": ("glm-4.7",),
+        "responses": ("qwen3-coder",),
+    },
+    "pydantic-ai (Responses)": {
+        "chat": ("kimi-k2",),
+        "anthropic": ("qwen3-coder",),
+        "responses": ("gpt-oss-120b",),
+    },
+    "pydantic-ai (Messages)": {
+        "chat": ("qwen3-coder",),
+        "anthropic": ("kimi-k2",),
+        "responses": ("glm-4.6",),
+    },
+    "langchain-openai (Chat)": {
+        "chat": ("kimi-k2",),
+        "anthropic": ("minimax-m2",),
+        "responses": ("glm-4.7",),
+    },
+    "langchain-openai (Responses)": {
+        "chat": ("deepseek-v3",),
+        "anthropic": ("qwen3-coder",),
+        "responses": ("kimi-k2",),
+    },
+    "langchain-anthropic": {
+        "chat": ("granite-4",),
+        "anthropic": ("qwen3-coder",),
+        "responses": ("kimi-k2",),
+    },
+    "llm (Chat)": {
+        "chat": ("qwen3-coder",),
+        "anthropic": ("kimi-k2",),
+        "responses": ("glm-4.6",),
+    },
+    "llm (Responses)": {
+        "chat": ("glm-4.7",),
+        "anthropic": ("qwen3-coder",),
+        "responses": ("kimi-k2",),
+    },
 }
 
 

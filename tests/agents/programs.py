@@ -132,7 +132,8 @@ class QwenCode:
         settings.write_text(block("Qwen Code", "json", url, model), "utf-8")
         return Start(
             [stage.program("qwen"), "-p", prompt, "--approval-mode", "yolo"],
-            {},
+            # It would ask a proxy for loopback too.
+            {"HTTPS_PROXY": "", "HTTP_PROXY": ""},
         )
 
 

@@ -32,7 +32,7 @@ class Scenarios:
     lasting: tuple[str, ...] = ("error:500", "error-first", "error-in", "cut:700")
     passing: tuple[str, ...] = ("error:503", "cut")
     most_requests = 12  # that a failing upstream may cost
-    repeats = 3  # how often an upstream that gives all calls the same id is asked for one
+    repeats = 5  # how often an upstream that gives all calls the same id is asked for one
 
     def test_tools_run_in_parallel_and_their_results_come_back(
         self, stage: Stage, cell: tuple[str, str]

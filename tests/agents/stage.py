@@ -36,13 +36,15 @@ class TooSlow(AssertionError):
 
 
 class Stage:
+    variable = FOLDER_VARIABLE  # which names the folder of the programs
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.home = folder / "home"
         self.work = folder / "work"
         self.home.mkdir()
         self.work.mkdir()
-        self.installed = Path(os.environ[FOLDER_VARIABLE])
+        self.installed = Path(os.environ[self.variable])
 
     @property
     def environ(self) -> dict[str, str]:

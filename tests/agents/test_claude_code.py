@@ -16,7 +16,6 @@ pytest_generate_tests = parametrize
 
 class TestClaudeCode(Scenarios):
     program = ClaudeCode()
-    repeats = 5
 
     def test_every_call_has_an_id_of_its_own_at_the_agent(self, stage: Stage) -> None:
         calls = [self.program.shell(f"echo {n} >> turns.txt") for n in range(5)]

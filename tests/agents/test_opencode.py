@@ -6,17 +6,19 @@ from tests.agents.scenarios import Scenarios, parametrize
 pytest_generate_tests = parametrize
 
 
-class TestMessages(Scenarios):
+class Failing(Scenarios):
+    lasting = ("error:500", "error-first", "error-in")  # it asks again for a minute each time
+
+
+class TestMessages(Failing):
     program = Opencode("Messages", "@ai-sdk/anthropic")
     passing = ("error:503",)  # what breaks inside a stream of this dialect it tells
-    lasting = ("error:500", "error-in")  # it asks again for a minute, so each package has its own
 
 
-class TestChat(Scenarios):
+class TestChat(Failing):
     program = Opencode("Chat", "@ai-sdk/openai-compatible")
-    lasting = ("cut:700",)
+    lasting = (*Failing.lasting, "cut:700")
 
 
-class TestResponses(Scenarios):
+class TestResponses(Failing):
     program = Opencode("Responses", "@ai-sdk/openai")
-    lasting = ("error-first",)

@@ -1,5 +1,14 @@
 import os
 
-from tests.frameworks.running import FOLDER_VARIABLE
+import pytest
+
+from tests.frameworks.running import FOLDER_VARIABLE, FrameworkStage
 
 collect_ignore_glob = [] if FOLDER_VARIABLE in os.environ else ["test_*.py"]
+
+pytest.register_assert_rewrite("tests.agents.scenarios")
+
+
+@pytest.fixture
+def stage(tmp_path):
+    return FrameworkStage(tmp_path)

@@ -1,50 +1,54 @@
 """One run of a framework's program: an environment and a home of its own, and a time limit."""
 
-import json
 import os
-import subprocess
 from pathlib import Path
-from typing import Any, NamedTuple
+
+from dragoman.simulator.script import ScriptCall
+from tests.agents.programs import Start
+from tests.agents.stage import NOBODY, Stage
 
 FOLDER_VARIABLE = "DRAGOMAN_FRAMEWORKS"  # set by tools/frameworks.py
 PROGRAMS = Path(__file__).parent / "programs"
-SECONDS = 400.0  # no run may take longer; on a free machine they take three, on a busy one 50
-NOBODY = "http://127.0.0.1:9"  # a proxy that is not there: nothing but loopback is reached
 
 
-class Ended(NamedTuple):
-    code: int
-    out: str
-    err: str
+class FrameworkStage(Stage):
+    """Where a program works; nothing but loopback is reached, as far as proxies are heeded."""
+
+    variable = FOLDER_VARIABLE
 
     @property
-    def told(self) -> Any:
-        """What the program wrote as its result."""
-        assert 0 == self.code, self.err
-        return json.loads(self.out.splitlines()[-1])
-
-
-def run_program(name: str, folder: Path, *arguments: str) -> Ended:
-    """Run a program to its end."""
-    python = Path(os.environ[FOLDER_VARIABLE]) / "bin" / "python"
-    done = subprocess.run(
-        [python, PROGRAMS / f"{name}.py", *arguments],
-        cwd=folder,
-        env={
+    def environ(self) -> dict[str, str]:
+        return {
             "PATH": "/usr/bin:/bin",
-            "HOME": str(folder),
-            "LLM_USER_PATH": str(folder),
+            "HOME": str(self.home),
+            "LLM_USER_PATH": str(self.home),
             "LANG": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
             "OPENAI_AGENTS_DISABLE_TRACING": "1",
             "HTTP_PROXY": NOBODY,
             "HTTPS_PROXY": NOBODY,
             "NO_PROXY": "127.0.0.1",
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
+        }
+
+
+class Framework:
+    """A small agent of our own on somebody else's package: a file in `programs`."""
+
+    first = 1
+
+    def __init__(self, name: str, program: str, face: str) -> None:
+        self.name = name
+        self._program = program
+        self._face = face
+
+    def shell(self, command):
+        return ScriptCall(name="shell", arguments={"command": command})
+
+    def write(self, stage, name, content):
+        path = str(stage.work / name)
+        return ScriptCall(name="write", arguments={"path": path, "content": content})
+
+    def start(self, stage, url, model, prompt):
+        python = Path(os.environ[FOLDER_VARIABLE]) / "bin" / "python"
+        program = PROGRAMS / f"{self._program}.py"
+        return Start([str(python), str(program), url, model, self._face, prompt], {})

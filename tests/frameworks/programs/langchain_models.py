@@ -7,14 +7,17 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
-TOOLS = {one.name: one for one in (tool(task.get_weather), tool(task.get_time))}
-MAX_TURNS = 4
+TOOLS = {name: tool(run) for name, run in task.TOOLS.items()}
 
 
 def model_of(given: task.Task) -> BaseChatModel:
     if given.dialect == "anthropic":
         return ChatAnthropic(
-            model=given.model, base_url=given.url, api_key="x", max_retries=1, max_tokens=4000
+            model=given.model,
+            base_url=given.url,
+            api_key="x",
+            max_retries=1,
+            max_tokens=task.MOST_TOKENS,
         )
     return ChatOpenAI(
         model=given.model,
@@ -28,9 +31,9 @@ def model_of(given: task.Task) -> BaseChatModel:
 
 def talk(given: task.Task) -> task.Ran:
     model = model_of(given).bind_tools(list(TOOLS.values()))
-    history = [HumanMessage(task.PROMPT)]
+    history = [HumanMessage(given.prompt)]
     pieces = 0
-    for _ in range(MAX_TURNS):
+    for _ in range(task.MOST_TURNS):
         whole = None
         for chunk in model.stream(history):
             pieces += bool(chunk.text)

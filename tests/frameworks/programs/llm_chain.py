@@ -10,7 +10,8 @@ def talk(given: task.Task) -> task.Ran:
     kind = KINDS[given.dialect]
     model = kind("mine", model_name=given.model, api_base=f"{given.url}/v1", supports_tools=True)
     model.key = "x"
-    chain = model.chain(task.PROMPT, tools=[task.get_weather, task.get_time])
+    tools = list(task.TOOLS.values())
+    chain = model.chain(given.prompt, tools=tools)
     answers = [list(answer) for answer in chain.responses()]
     return task.Ran("".join(answers[-1]), sum(len(one) for one in answers))
 

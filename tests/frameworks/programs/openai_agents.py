@@ -21,9 +21,9 @@ async def talk(given: task.Task) -> task.Ran:
     set_tracing_disabled(True)
     async with AsyncOpenAI(base_url=f"{given.url}/v1", api_key="x", max_retries=1) as client:
         model = MODELS[given.dialect](model=given.model, openai_client=client)
-        tools = [function_tool(task.get_weather), function_tool(task.get_time)]
+        tools = [function_tool(run) for run in task.TOOLS.values()]
         agent = Agent(name="asker", instructions="Ask.", model=model, tools=tools)
-        result = Runner.run_streamed(agent, task.PROMPT, max_turns=4)
+        result = Runner.run_streamed(agent, given.prompt, max_turns=task.MOST_TURNS)
         pieces = 0
         async for event in result.stream_events():
             if (

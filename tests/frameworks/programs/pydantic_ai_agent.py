@@ -23,10 +23,11 @@ def model_of(given: task.Task) -> Model:
 
 
 async def talk(given: task.Task) -> task.Ran:
-    agent = Agent(model_of(given), tools=[task.get_weather, task.get_time])
+    settings = {"max_tokens": task.MOST_TOKENS}
+    agent = Agent(model_of(given), tools=list(task.TOOLS.values()), model_settings=settings)
     # A streamed run ends at the first text, beside which there may be calls: this goes on to the end.
     pieces = 0
-    async with agent.iter(task.PROMPT) as run:
+    async with agent.iter(given.prompt) as run:
         async for node in run:
             if Agent.is_model_request_node(node):
                 async with node.stream(run.ctx) as stream:

@@ -1,20 +1,24 @@
 """What every framework is asked to do: two tools, one prompt, and one line of JSON at the end.
 
-python PROGRAM.py URL MODEL DIALECT
+python PROGRAM.py URL MODEL DIALECT PROMPT
 """
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
-PROMPT = "How is it in Ulm, and what time is it there?"
+MOST_TURNS = 10
+MOST_TOKENS = 64_000
 
 
 class Task(NamedTuple):
     url: str
     model: str
     dialect: str
+    prompt: str
 
 
 class Ran(NamedTuple):
@@ -22,14 +26,19 @@ class Ran(NamedTuple):
     pieces: int  # how many pieces of text were streamed
 
 
-def get_weather(city: str) -> str:
-    """Tell the weather of a city."""
-    return f"sunny in {city}"
+def shell(command: str) -> str:
+    """Run a command."""
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    return done.stdout
 
 
-def get_time(zone: str) -> str:
-    """Tell the time of a zone."""
-    return f"noon in {zone}"
+def write(path: str, content: str) -> str:
+    """Write a file."""
+    Path(path).write_text(content, "utf-8")
+    return f"wrote {len(content)} characters"
+
+
+TOOLS = {"shell": shell, "write": write}
 
 
 def main(run: Callable[[Task], Ran]) -> None:
