@@ -107,7 +107,7 @@ ENDINGS: tuple[Ending, ...] = (
     Ending("sse_instead_cut", "plain+sse-instead+no-finish", ways=("whole",)),
     Ending("wrong_index", "plain+index-zero", CALLS, STREAM, fails=False),
     Ending("bad_json_arguments", "plain+bad-json-args", CALL),
-    Ending("bad_json_native", "kimi-k2+bad-json-args", LONG_CALL, fails=False),
+    Ending("bad_json_native", "kimi-k2+bad-json-args", LONG_CALL),
     Ending("refused", "plain+refuse", fails=False),
     Ending("length_in_text", "plain+length", fails=False),
     Ending("length_in_call", "plain+length", CALL, fails=False),

@@ -197,3 +197,22 @@ def test_what_clients_of_the_dialect_cannot_read_is_written_anew(
 
     assert check(name, out).legal
     assert not check(name, upstream).legal
+
+
+def test_s1_role_that_no_chunk_names_is_put_before_the_first_word() -> None:
+    text = b"".join([chunk({"content": "a"}), chunk({"content": "b"}), chunk({}, "stop"), DONE])
+    late = b"".join([chunk({}), ROLE, chunk({"content": "a"}), chunk({}, "stop"), DONE])
+    tagged = text.replace(b'{"content":', b'{"role":"assistant","content":', 1)
+    out = {}
+    for stream in (text, late, tagged):
+        translator = Translator(source="chat", target="chat", seed="s")
+        out[stream] = translator.feed(stream) + translator.close()
+
+    assert 1 == out[text].count(b'"role":"assistant"')
+    assert out[text].index(b'"role"') < out[text].index(b'"a"')
+    assert () == check("chat", out[text]).violations
+    assert late == out[late]
+    assert tagged == out[tagged]
+    other = Translator(source="chat", target="anthropic", seed="s")
+    other.feed(text)
+    assert "event_incomplete" not in {loss.code for loss in other.losses}

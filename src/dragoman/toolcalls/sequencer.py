@@ -4,8 +4,10 @@ Opens and ends blocks as their content comes, numbers them, and names the tools 
 them.
 """
 
+import re
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.ids import derived_id
@@ -16,6 +18,8 @@ from dragoman.turn.events import (
     BlockKind,
     BlockStart,
     Event,
+    Fault,
+    FaultKind,
     Flavor,
     InputDelta,
     Opaque,
@@ -31,6 +35,27 @@ from dragoman.turn.tools import NO_TOOLS, ToolTable
 _ONCE: Final = frozenset({"native_blank_dropped"})
 # Text that comes in many small steps is joined up to this: beyond it, joining costs more than it saves.
 _MAX_DELTA_CHARS: Final = 4096
+
+
+class Broken(Struct, frozen=True, gc=False):
+    """A call whose arguments are not what they should be, although its model was not stopped."""
+
+    name: str
+    why: str
+    at: int  # what stands from here on in `out` is not to be told
+
+    @property
+    def fault(self) -> Fault:
+        """The failure of the answer: half a call cannot be taken back."""
+        limit = _LIMIT.match(self.why)
+        if limit is None:
+            said = f"the arguments of tool call `{self.name}` are not JSON and cannot be mended"
+            return Fault(FaultKind.UPSTREAM_BAD, said, code="invalid_arguments")
+        said = f"upstream answer refused: {self.why} by tool call `{self.name}`"
+        return Fault(FaultKind.UPSTREAM_BAD, said, code=limit[1])
+
+
+_LIMIT: Final = re.compile(r"limit `(\w+)`")
 
 
 class Sequencer:
@@ -56,6 +81,7 @@ class Sequencer:
         self.whole_calls = 0
         self.cut_calls = 0
         self.overfull = False  # the open call's arguments have passed their limit
+        self.broken: Broken | None = None  # a call whose arguments nobody can use
         self.seed = seed
         self._table = table
         self._origin = origin
@@ -64,6 +90,8 @@ class Sequencer:
         self._custom: CustomInput | None = None  # reads the open call's input, if it is free text
         self._size = 0  # of the open call's arguments
         self._turn_size = 0  # of the arguments of those before it
+        self._name = ""  # of the last call
+        self._wrong = ""  # what is wrong with its arguments
         self._told: set[str] = set()
         self._last: TextDelta | ReasoningDelta | None = None  # made here: more may be added to it
 
@@ -103,6 +131,8 @@ class Sequencer:
         self._turn_size += self._size
         self._size = 0
         self.overfull = False
+        self._name = tool.name
+        self._wrong = ""
         custom = tool.flavor is Flavor.CUSTOM
         kind = BlockKind.CUSTOM_CALL if custom else BlockKind.TOOL_CALL
         self._custom = CustomInput(limits=self._limits) if custom else None
@@ -124,11 +154,14 @@ class Sequencer:
             return
         size += self._size
         if size > self._limits.max_tool_args_bytes:
-            self.overfull = True
-            self.problem("native_call_invalid", "limit `max_tool_args_bytes` passed")
+            self._overflow("max_tool_args_bytes")
         elif self._turn_size + size > self._limits.max_turn_args_bytes:
-            self.overfull = True
-            self.problem("native_call_invalid", "limit `max_turn_args_bytes` passed")
+            self._overflow("max_turn_args_bytes")
+
+    def _overflow(self, limit: str) -> None:
+        self.overfull = True
+        self.problem("native_call_invalid", f"limit `{limit}` passed")
+        self.broken = Broken(self._name, self._wrong, len(self.out))
 
     def end(self, *, complete: bool, repair: str = "") -> None:
         if self._custom is not None:
@@ -140,6 +173,8 @@ class Sequencer:
             self.whole_calls += 1
         else:
             self.cut_calls += 1
+            if self._wrong and self.broken is None:
+                self.broken = Broken(self._name, self._wrong, len(self.out))
         self.out.append(BlockEnd(self.index, complete, repair))
         self.kind = None
 
@@ -148,6 +183,8 @@ class Sequencer:
             if code in self._told:
                 return
             self._told.add(code)
+        elif code == "native_call_invalid":
+            self._wrong = detail or code
         self.out.append(Loss(code, detail=detail))
 
     # --- blocks ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.grammar import Grammar, grammar
 from dragoman.toolcalls.machine import Machine
 from dragoman.toolcalls.names import Declared
-from dragoman.toolcalls.sequencer import Sequencer
+from dragoman.toolcalls.sequencer import Broken, Sequencer
 from dragoman.turn.events import (
     CUT_REASONS,
     BlockEnd,
@@ -89,6 +89,7 @@ class Splitter:
         self._lead = self._other_lead = _NEVER
         self._find_lead: Callable[[str], object] | None = None  # or any of some more
         self._calling: Machine | None = None  # the machine, if it is inside a call
+        self._failed = False  # the answer was ended here
 
     @property
     def pending(self) -> bool:
@@ -107,6 +108,8 @@ class Splitter:
 
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the events that are ready."""
+        if self._failed:
+            return []
         append = self._sequencer.out.append
         for event in events:
             cls = type(event)
@@ -121,12 +124,23 @@ class Splitter:
                 # Inside a call: nothing but its end changes anything here.
                 machine = self._calling
                 machine.feed(event.text)  # type: ignore[union-attr]
-                if machine.body is None:
-                    self._look()
+                if machine.body is not None and self._sequencer.broken is None:
+                    continue
+                self._look()
+                if self._sequencer.broken is not None:
+                    return self._fail(self._sequencer.broken)
             else:
                 self._take(event)
                 self._look()
+                if self._sequencer.broken is not None:
+                    return self._fail(self._sequencer.broken)
         return self._sequencer.take()
+
+    def _fail(self, broken: Broken) -> list[Event]:
+        """End the answer at a call that is of no use; its end is not told, for it must not look whole."""
+        self._failed = True
+        out = self._sequencer.take()
+        return [*out[: broken.at], broken.fault]
 
     def _look(self) -> None:
         """See what may be done with the next delta without much thought."""
@@ -288,6 +302,8 @@ class Splitter:
         if machine is None:
             return
         machine.close(cut=cut)
+        if cut:
+            self._sequencer.broken = None  # that it was cut says it all
         self._machine = None
         self._kept.clear()
         self._sequencer.start = None

@@ -336,13 +336,37 @@ def test_c17_an_example_in_a_code_fence_is_no_call_however_quietly_the_fence_cam
     ] == shape(answer)
 
 
-def test_arguments_beyond_their_limit_make_no_call() -> None:
+def test_arguments_beyond_their_limit_end_the_answer_before_more_of_them_leaves() -> None:
     limits = Limits(max_tool_args_bytes=100)
     long = "x" * 200
     for family, head, tail in (
         ("qwen3_coder", "<function=bash><parameter=command>", "</parameter></function>"),
         ("kimi_k2", CB + "functions.bash:0" + AB + '{"command": "', '"}' + CE),
     ):
-        answer = fold(run(turn(text(0, head, *long, tail)), stage(family, limits=limits)))
-        assert not answer.blocks[0].complete
-        assert "native_call_invalid" in [loss.code for loss in answer.losses]
+        events = run(turn(text(0, head, *long, tail)), stage(family, limits=limits))
+        assert isinstance(events[-1], Fault)
+        assert "max_tool_args_bytes" == events[-1].code
+        assert "`bash`" in events[-1].message
+        assert sum(len(one.json) for one in events if isinstance(one, ArgsDelta)) <= 100
+        assert not [one for one in events if isinstance(one, BlockEnd)]
+        assert "native_call_invalid" in [one.code for one in events if isinstance(one, Loss)]
+
+
+def test_p_9_arguments_that_are_no_json_end_the_answer_as_they_do_outside_of_text() -> None:
+    wrong = CB + "functions.bash:0" + AB + '{"command": "ls" oops}' + CE + " And on."
+    events = run(turn(text(0, *wrong)), stage("kimi_k2"))
+    cut = run(turn(text(0, *wrong), end=Finish(FinishReason.LENGTH)), stage("kimi_k2"))
+
+    for found in (events, cut):
+        assert isinstance(found[-1], Fault)
+        assert ("upstream_bad", "invalid_arguments") == (found[-1].kind, found[-1].code)
+        assert not [one for one in found if isinstance(one, BlockEnd)]
+        assert "And on." not in "".join(one.text for one in found if isinstance(one, TextDelta))
+
+
+def test_arguments_that_were_cut_and_are_no_json_are_told_as_cut() -> None:
+    wrong = CB + "functions.bash:0" + AB + '{"command": "ls" oops'
+    answer = fold(run(turn(text(0, wrong), end=Finish(FinishReason.LENGTH)), stage("kimi_k2")))
+
+    assert FinishReason.LENGTH is answer.finish.reason
+    assert not answer.blocks[0].complete

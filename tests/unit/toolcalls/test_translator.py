@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman import Limits, Translator, decode_tools, translate_body, translate_request
+from dragoman.check import check
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.profiles import profile
 from dragoman.turn.events import Fault
@@ -246,9 +247,13 @@ def test_k2_7_arguments_beyond_their_limit_are_told_and_never_complete(target: s
     text = SB + CB + "functions.bash:0" + AB + '{"command": "' + "x" * 500
     one = translator(target, limits=Limits(max_tool_args_bytes=100))
 
-    found = seen(target, run(one, ROLE, *contents(*text), *END))
+    out = run(one, ROLE, *contents(*text), *END)
+    verdict = check(target, out)
 
-    assert "length" == found.finish
+    assert ("failure", ()) == (verdict.ended, verdict.violations)
+    assert isinstance(one.outcome, Fault)
+    assert "max_tool_args_bytes" == one.outcome.code
+    assert b"x" * 101 not in out
     assert any("max_tool_args_bytes" in loss.detail for loss in one.losses)
 
 

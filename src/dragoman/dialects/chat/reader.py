@@ -25,6 +25,7 @@ from dragoman.dialects.chat.schema import (
     Choice,
     Chunk,
     Delta,
+    Head,
     Logprobs,
     is_given,
 )
@@ -157,7 +158,7 @@ class ChatReader:
         if choices:
             choice = choices[0]
             if not self._started:
-                self._start(data)
+                self._start(data, choice.delta)
             if len(choices) > 1 or choice.index:
                 choice = self._first(choices)
             delta = choice.delta or choice.message
@@ -190,7 +191,7 @@ class ChatReader:
             Choice(),
         )
 
-    def _start(self, data: bytes) -> None:
+    def _start(self, data: bytes, delta: Delta | None) -> None:
         head = decode(HEAD, data)
         self._started = True
         answer_id = _string(head.id)
@@ -201,6 +202,11 @@ class ChatReader:
             id=answer_id,
             created=int(created) if created.isdigit() and len(created) < 16 else 0,
         )
+        # The vendor's SDK for Node gives up on an answer without a role (s1_role_never); other dialects
+        # have no use for it.
+        relayed = self._exchange.keep_identity
+        if relayed and delta is not None and _speaks(delta) and not _names_role(head):
+            self.assembler.loss("event_incomplete", "$.choices[0].delta.role")
 
     def _odd(self, data: bytes) -> None:
         """Look at a chunk without choices: it may be an error in a shape of its own."""
@@ -374,6 +380,15 @@ def _fields(data: bytes) -> dict[str, Raw]:
         return decode(FIELDS, data)
     except Malformed:
         return {}
+
+
+def _speaks(delta: Delta) -> bool:
+    said = (delta.content, delta.reasoning_content, delta.reasoning, delta.tool_calls)
+    return any(said)
+
+
+def _names_role(head: Head) -> bool:
+    return any(one.delta is not None and is_given(one.delta.role) for one in head.choices or ())
 
 
 def _string(raw: Raw) -> str:

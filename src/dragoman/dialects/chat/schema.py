@@ -118,12 +118,21 @@ class PlainChunk(Struct, gc=False):
     citations: None = None
 
 
+class HeadDelta(Struct, gc=False):
+    role: Raw = EMPTY
+
+
+class HeadChoice(Struct, gc=False):
+    delta: HeadDelta | None = None
+
+
 class Head(Struct, gc=False):
     """What a chunk says of the whole answer: read until it has been told."""
 
     id: Raw = EMPTY
     model: Raw = EMPTY
     created: Raw = EMPTY
+    choices: list[HeadChoice] | None = None
 
 
 class PromptDetails(Struct, gc=False):
