@@ -2,14 +2,15 @@
 
 import asyncio
 import gzip
+import random
 import tracemalloc
 from typing import Any
 
 import pytest
 
 from dragoman import Client, ClientError, Timeouts
-from tests.client.hostile_servers import CASES, HEAD, JSON, MIB, Case, slowly
-from tests.support.client import FACES, REQUEST, asked, failure
+from tests.client.hostile_servers import CASES, CHUNKED, HEAD, JSON, MIB, Case, slowly
+from tests.support.client import FACES, REQUEST, asked, failure, text_of
 from tests.support.peers import CHAT, HELLO, Script, Talk, body, http, nothing_left, peer, sse
 
 PATIENT = Timeouts(connect=30, first_byte=30, idle=30)
@@ -142,6 +143,69 @@ def test_an_end_at_each_byte_is_an_error_or_the_whole_answer() -> None:
                 assert caught.value.stage == ("protocol" if whole else "sse")
 
     asyncio.run(run())
+
+
+# --- anything at all ----------------------------------------------------------------------------------
+
+PIECES = [b"\r\n", b"\n\n", b"data: ", b"HTTP/1.1 200 OK\r\n", b"\0", b"\xff", b'{"', b"0\r\n\r\n"]
+PIECES += [
+    b"content-length: 5\r\n",
+    b"transfer-encoding: chunked\r\n",
+    b"content-encoding: gzip\r\n",
+]
+GOOD = [
+    HELLO,
+    http(body(), kind=JSON),
+    http(b'{"error": {"message": "no"}}', status="429 Wait", headers="retry-after: 3\r\n"),
+    CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (len(sse(*CHAT)), sse(*CHAT)),
+    http(gzip.compress(sse(*CHAT)), headers="content-encoding: gzip\r\n"),
+]
+
+
+def spoilt(good: bytes, chance: random.Random) -> bytes:
+    """Return an answer in which some bytes are changed, gone, doubled or put in."""
+    data = bytearray(good)
+    for _ in range(chance.randint(1, 6)):
+        at = chance.randint(0, len(data))
+        match chance.randrange(5):
+            case 0:
+                data[at : at + 1] = bytes([chance.randrange(256)])
+            case 1:
+                del data[at : at + chance.randint(1, 30)]
+            case 2:
+                data[at:at] = chance.choice(PIECES)
+            case 3:
+                data[at:at] = data[: chance.randint(0, len(data))]
+            case _:
+                del data[at:]
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_comes_is_an_answer_or_an_error_of_a_stage(seed: int) -> None:
+    chance = random.Random(seed)
+
+    async def run() -> set[str]:
+        answer, stages = b"", set()
+
+        async def script(talk: Talk) -> None:
+            step = chance.choice([1, 7, 4096])
+            for at in range(0, len(answer), step):
+                await talk.say(answer[at : at + step])
+
+        async with peer(script) as server, nothing_left(), Client(server.url) as client:
+            for number in range(150):
+                answer = spoilt(chance.choice(GOOD), chance)
+                try:
+                    await (client.create(REQUEST) if number % 2 else text_of(client))
+                except ClientError as error:
+                    stages.add(error.stage)
+        return stages
+
+    assert {"http"} <= asyncio.run(run()) <= {"http", "sse", "json", "protocol", "limit"}
+
+
+# --- answers that lead elsewhere, or come before their time ------------------------------------------
 
 
 def test_redirects_are_told_and_never_followed() -> None:
