@@ -19,12 +19,12 @@ def test_a_slow_program_is_not_a_silent_server() -> None:
             await go_on.wait()
             await talk.say(sse(*CHAT[1:]))
 
-        timeouts = Timeouts(idle=2)
+        timeouts = Timeouts(idle=3)
         async with peer(script) as server, Client(server.url, timeouts=timeouts) as client:
             async with client.stream(REQUEST) as turn:
                 async for event in turn:
                     if isinstance(event, TextDelta) and not go_on.is_set():
-                        await asyncio.sleep(2.5)  # the program's own time
+                        await asyncio.sleep(3.5)  # the program's own time
                         go_on.set()
             assert "Hello" == turn.message().text
 
@@ -56,7 +56,7 @@ def test_the_total_is_over_even_while_events_come() -> None:
 
 def test_an_error_whose_body_does_not_come_is_told_all_the_same() -> None:
     beginning = http(b'{"error":', status="503 Busy", length=999, headers="retry-after: 7\r\n")
-    error = failure(stalled(beginning), timeouts=Timeouts(first_byte=3))
+    error = failure(stalled(beginning), timeouts=Timeouts(first_byte=5))
 
     assert ("http", 503, 7.0) == (error.stage, error.status, error.retry_after)
 
