@@ -21,7 +21,15 @@ from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.loss import Loss
-from dragoman.turn.request import SYSTEM, Request, Tool
+from dragoman.turn.request import (
+    SYSTEM,
+    ImagePart,
+    Request,
+    TextPart,
+    Tool,
+    ToolCallPart,
+    ToolResultPart,
+)
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ELEMENTS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
@@ -155,6 +163,25 @@ def translate_request(
     return write_request(client, target=target, **options)
 
 
+def _holds_minted(client: ClientRequest) -> bool:
+    """Say whether a request that was read may hold ids or envelopes that were made here.
+
+    They stand in calls, results and reasoning: to search all bytes costs more than to read the request.
+    """
+    for turn in client.request.turns:
+        for part in turn.parts:
+            if type(part) is TextPart or type(part) is ImagePart:
+                continue
+            if type(part) is ToolResultPart:
+                known = part.call_id[:1] != "g"
+            else:
+                known = type(part) is ToolCallPart and part.id[:1] != "g" and not part.opaque
+            if not known:
+                return _has_minted(client.body)
+    # What did not open was left out, and told.
+    return bool(client.request.losses) and _has_minted(client.body)
+
+
 def _has_minted(body: bytes) -> bool:
     """Say whether a request may hold ids or envelopes that were made here."""
     return PREFIX.encode() in body or b'"gx' in body or b'"gh-' in body
@@ -164,22 +191,28 @@ def _forward(
     client: ClientRequest, request: Request, to: Dialect, target: Target
 ) -> TranslatedRequest:
     """Keep the client's bytes; the model, and what means nothing upstream, or harm, is written anew."""
-    fields = decode(_FIELDS, client.body)
     profile = target.profile
     rewritten: set[str] = set()
     adapted = profile.id_style in ("kimi", "mistral9") or profile.reasoning_filler != ""
-    minted = _has_minted(client.body)
-    if minted or adapted:
+    if adapted or _holds_minted(client):
         rewritten.update(to.history_fields)
-    if not adapted:  # what passes as it is before anything was made here, passes so afterwards too
-        target = structs.replace(target, profile=structs.replace(profile, midturn_system=True))
     if profile.schema_dialect != "any":
         rewritten.update(("tools", "tool_choice") if must_narrow(request, profile) else ("tools",))
     losses = request.losses
-    if rewritten or request is not client.request:
+    changed = request is not client.request
+    if not (rewritten or changed or _must_fit(request, to, profile)) and (
+        target.model == request.model
+    ):
+        return TranslatedRequest(client.body, request, losses)
+    fields = decode(_FIELDS, client.body)
+    if rewritten or changed:
+        if (
+            not adapted
+        ):  # what passes as it is before anything was made here, passes so afterwards too
+            target = structs.replace(target, profile=structs.replace(profile, midturn_system=True))
         encoded = to.encode_request(request, target)
         before = fresh = decode(_FIELDS, encoded.body)
-        if request is not client.request:
+        if changed:
             before = decode(_FIELDS, to.encode_request(client.request, target).body)
             names = fresh.keys() | before.keys()
             rewritten.update(name for name in names if fresh.get(name) != before.get(name))
@@ -192,13 +225,23 @@ def _forward(
                 fields[name] = _with_own(own, before.get(name), fresh[name])
             else:
                 fields.pop(name, None)
-    fitted, mends = _fitted(fields, request, to, profile)
-    if not (rewritten or mends or request is not client.request or target.model != request.model):
-        return TranslatedRequest(client.body, request, losses)
-    fields |= fitted
-    losses += mends
+    if _must_fit(request, to, profile):
+        fitted, mends = _fitted(fields, request, to, profile)
+        fields |= fitted
+        losses += mends
     fields["model"] = Raw(msgspec.json.encode(target.model))
     return TranslatedRequest(msgspec.json.encode(fields), request, losses)
+
+
+def _must_fit(request: Request, to: Dialect, profile: Profile) -> bool:
+    """Say whether a request holds what the upstream would refuse or misread."""
+    return must_narrow(request, profile) or _is_instructed(request, to, profile)
+
+
+def _is_instructed(request: Request, to: Dialect, profile: Profile) -> bool:
+    """Say whether instructions stand between messages, where the upstream does not take them."""
+    takes = profile.midturn_system or profile.own_midturn_system or to.without_instructions is None
+    return not takes and any(turn.role is SYSTEM for turn in request.turns)
 
 
 def _fitted(
@@ -209,9 +252,7 @@ def _fitted(
     losses: tuple[Loss, ...] = ()
     if profile.schema_dialect == "any" and must_narrow(request, profile):
         fitted, losses = narrowed(fields, request, to.any_tool)
-    takes = profile.midturn_system or profile.own_midturn_system
-    instructed = not takes and any(turn.role is SYSTEM for turn in request.turns)
-    if instructed and to.without_instructions is not None:
+    if to.without_instructions is not None and _is_instructed(request, to, profile):
         fitted["messages"], mends = to.without_instructions(fields["messages"])
         losses += mends
     return fitted, losses
