@@ -105,7 +105,7 @@ class Simulator:
     async def wait_for(
         self,
         predicate: Callable[[Exchange], bool],
-        timeout: float = 5.0,  # noqa: ASYNC109 -- tests wait for a condition, and no longer
+        timeout: float = 30.0,  # noqa: ASYNC109 -- tests wait for a condition, and no longer
     ) -> Exchange:
         """Return the first exchange that fits, as soon as there is one.
 
