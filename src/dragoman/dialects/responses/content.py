@@ -130,10 +130,11 @@ def spoken_parts(
     parts: list[TurnPart] = []
     for index, part in enumerate(content):
         match part.type:
+            case "output_text" | "input_text" | "text" if not part.annotations:
+                parts.append(TextPart(part.text or ""))
             case "output_text" | "input_text" | "text":
                 notes = tuple(part.annotations or ())
-                vendor = _VENDOR if notes else ""
-                parts.append(TextPart(part.text or "", citations=notes, vendor=vendor))
+                parts.append(TextPart(part.text or "", citations=notes, vendor=_VENDOR))
             case "refusal":
                 parts.append(RefusalPart(part.refusal or ""))
             case _:

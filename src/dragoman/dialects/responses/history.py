@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.dialects.decoding import decode_at
+from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.responses.content import (
     content_parts,
     instructions,
@@ -101,9 +102,11 @@ class History:
     def turns(self) -> tuple[Turn, ...]:
         """Return what was read."""
         return tuple(
-            Turn(turn.role, tuple(turn.parts), phase=turn.phase, path=turn.path)
-            for turn in self._turns
-            if turn.parts
+            [
+                Turn(turn.role, tuple(turn.parts), "", turn.phase, turn.path)
+                for turn in self._turns
+                if turn.parts
+            ]
         )
 
     def read(self, raw: Raw) -> None:
@@ -119,8 +122,9 @@ class History:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._read_one_by_one(raw)
             return
+        paths = entry_paths("input", len(items))
         for index, item in enumerate(items):
-            self._read_item(item, f"$.input[{index}]")
+            self._read_item(item, paths[index])
 
     def _read_one_by_one(self, raw: Raw) -> None:
         """Read an input that is no list of items as declared."""
@@ -139,9 +143,15 @@ class History:
                 self._read_item(item, path)
 
     def _read_item(self, item: InputItem, path: str) -> None:
+        # The frequent sorts first: a class that does not match costs a `match` more than a type.
         if type(item) is FunctionOutputItem:
             parts = tuple(result_parts(item.output, path))
             self._result(ToolResultPart(item.call_id, parts), path)
+            return
+        if type(item) is FunctionCallItem and not self._signatures:
+            name, space = item.name, item.namespace or ""
+            part = ToolCallPart(item.call_id, name, item.arguments, _FUNCTION, space)
+            self._add_call(part, item.id, path)
             return
         match item:
             case MessageItem():
@@ -198,7 +208,7 @@ class History:
 
     def _result(self, result: ToolResultPart, path: str) -> None:
         last = self._turns[-1] if self._turns else None
-        if last is None or not last.parts or not isinstance(last.parts[-1], ToolResultPart):
+        if last is None or not last.parts or type(last.parts[-1]) is not ToolResultPart:
             last = self._begin(USER, path)
         last.parts.append(result)
 
@@ -221,9 +231,9 @@ class History:
     def _assistant_message(self, item: MessageItem, path: str) -> None:
         turn = self._assistant(path)
         phase = item.phase or ""
-        if phase != turn.phase and any(isinstance(part, TextPart) for part in turn.parts):
+        if phase != turn.phase and any(type(part) is TextPart for part in turn.parts):
             # Two phases are two turns; but results must follow the turn that made their calls.
-            if not any(isinstance(part, ToolCallPart) for part in turn.parts):
+            if not any(type(part) is ToolCallPart for part in turn.parts):
                 turn = self._begin(Role.ASSISTANT, path)
                 turn.phase = phase
         elif phase:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw, structs
 
 from dragoman.dialects.decoding import check_size, decode
+from dragoman.dialects.encoding import encode
 from dragoman.dialects.responses.history import History
 from dragoman.dialects.responses.schema import (
     FIELDS,
@@ -52,13 +53,16 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         TooLarge: it passes `max_request_bytes`.
     """
     check_size(body, limits)
-    given = decode(REQUEST_BODY, body)
-    settings = {name: raw for name, raw in decode(FIELDS, body).items() if name != "input"}
+    settings = decode(FIELDS, body)
+    items = settings.pop("input", NULL)
+    listed = settings.get("tools", NULL)
+    # Items and tools, which are large, are looked at only once.
+    given = decode(REQUEST_BODY, encode({**settings, "tools": NULL}))
     _refuse_state(given)
     losses: list[Loss] = []
     history = History(sealer, losses)
-    history.read(given.input)
-    tools = declared_tools(given.tools)
+    history.read(items)
+    tools = declared_tools(listed)
     if history.tools:
         tools += history.tools
     system = history.system
@@ -95,9 +99,10 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
 
 
 def _refuse_state(given: RequestBody) -> None:
-    for name, advice in _STATEFUL.items():
-        if getattr(given, name) != NULL:
-            raise Malformed(advice, path=f"$.{name}", code="unsupported_parameter")
+    if given.conversation is not NULL or given.prompt is not NULL:
+        for name, advice in _STATEFUL.items():
+            if getattr(given, name) != NULL:
+                raise Malformed(advice, path=f"$.{name}", code="unsupported_parameter")
     if given.background:
         reason = "answers are not made in the background here; leave `background` out"
         raise Malformed(reason, path="$.background", code="unsupported_parameter")
@@ -105,6 +110,8 @@ def _refuse_state(given: RequestBody) -> None:
 
 def _extensions(settings: dict[str, Raw]) -> dict[str, Raw]:
     """Return the fields that have no place in the turn's request."""
+    if settings.keys() <= _PLACED:
+        return {}
     return {
         name: raw
         for name, raw in settings.items()
