@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-agents test-servers test-frameworks check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-agents test-servers test-litellm test-transformers test-frameworks check fix bench fuzz node-sdks lock clean
 
 help:  ## list the verbs
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: $(READY)  ## create .venv with the locked dependencies
 
@@ -53,7 +53,13 @@ test-agents: $(READY)  ## real coding agents in front of the gateway (fetches th
 	$(BIN)/python -m tools.agents
 
 test-servers: $(READY)  ## llama.cpp's server behind the gateway (fetches it once)
-	$(BIN)/python -m tools.servers
+	$(BIN)/python -m tools.servers llama_cpp
+
+test-litellm: $(READY)  ## LiteLLM's proxy behind the gateway (fetches it once: 750 MB)
+	$(BIN)/python -m tools.servers litellm
+
+test-transformers: $(READY)  ## transformers' server behind the gateway (fetches it once: 1.2 GB; docs/upstreams.md)
+	$(BIN)/python -m tools.servers transformers
 
 test-frameworks: $(READY)  ## Python frameworks in front of the gateway (fetches them once)
 	$(BIN)/python -m tools.frameworks

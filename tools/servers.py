@@ -1,6 +1,6 @@
-"""Install the servers that tests/servers runs as upstreams, and run those tests.
+"""Install a server that tests/servers runs as upstream, and run those tests.
 
-    python -m tools.servers [ARGUMENTS OF PYTEST]
+    python -m tools.servers [llama_cpp | litellm | transformers] [ARGUMENTS OF PYTEST]
 
 The versions are pinned in tests/servers; see tools/venvs.py for where they go.
 """
@@ -14,18 +14,27 @@ from typing import Final
 from tools.venvs import environment
 
 ROOT: Final = Path(__file__).parent.parent
-LOCK: Final = ROOT / "tests" / "servers" / "llama_cpp.txt"
-FOLDER_VARIABLE: Final = "DRAGOMAN_LLAMA_CPP"  # read by tests/servers
+LOCKS: Final = ROOT / "tests" / "servers"
+# Where each was installed is told to tests/servers by an environment variable.
+SERVERS: Final = {
+    "llama_cpp": "DRAGOMAN_LLAMA_CPP",
+    "litellm": "DRAGOMAN_LITELLM",
+    "transformers": "DRAGOMAN_TRANSFORMERS",
+}
 
 
 def main() -> int:
-    folder = environment("servers", LOCK)
+    arguments = sys.argv[1:]
+    server = arguments.pop(0) if arguments and arguments[0] in SERVERS else "llama_cpp"
+    folder = environment("servers", LOCKS / f"{server}.txt")
     if folder is None:
         return 1
-    os.environ[FOLDER_VARIABLE] = str(folder)
-    wanted = sys.argv[1:] or ["tests/servers"]
-    # One process: the server has one slot, and more of them would only share the machine.
-    options = ["--timeout", "120", "--durations", "5"]
+    os.environ[SERVERS[server]] = str(folder)
+    wanted = list(arguments)
+    if not any(one.startswith("tests") for one in wanted):
+        wanted.append(f"tests/servers/test_{server}.py")
+    # One process: a server here has one slot, and more of them would only share the machine.
+    options = ["--timeout", "300", "--durations", "5"]
     return subprocess.call([sys.executable, "-m", "pytest", *options, *wanted], cwd=ROOT)
 
 

@@ -1,9 +1,6 @@
 """llama.cpp's server as a process, and a gateway's settings that have it as upstream in every dialect."""
 
-import os
-import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,25 +9,17 @@ import httpx2
 from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
+from tests.servers.process import served
 from tests.support.gateway import DIALECTS, settings_for
 
 FOLDER_VARIABLE = "DRAGOMAN_LLAMA_CPP"  # set by tools/servers.py
-PROGRAM = Path(__file__).parent / "llama_program.py"
-START_SECONDS = 60.0  # on a free machine it takes one
 
 
 class Llama:
     """A running server, and what can be asked of it directly."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        # Its one line, or nothing if it ended.
-        with ThreadPoolExecutor(1) as waiting:
-            line = waiting.submit(process.stdout.readline)
-            try:
-                self.url = line.result(START_SECONDS).split()[1]
-            except BaseException:
-                process.kill()  # so that the line ends
-                raise
+    def __init__(self, url: str) -> None:
+        self.url = url
 
     def post(self, path: str, body: Any) -> httpx2.Response:
         return httpx2.post(self.url + path, json=body, timeout=60)
@@ -49,25 +38,12 @@ class Llama:
 @contextmanager
 def running(kind: str, folder: Path, context: int) -> Iterator[Llama]:
     """Run the server over a model of a kind that has so much room."""
-    python = Path(os.environ[FOLDER_VARIABLE]) / "bin" / "python"
-    # Apart from what it prints: its log comes from other threads, in the middle of lines.
-    log = (folder / "log").open("w", encoding="utf-8")
-    process = subprocess.Popen(
-        [python, PROGRAM, kind, folder, str(context)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-        errors="replace",
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), "LLAMA_CACHE": str(folder)},
-    )
-    try:
-        yield Llama(process)
-    finally:
-        process.kill()
-        process.wait(20)
-        for stream in (process.stdin, process.stdout, log):
-            stream.close()
+    more = {"LLAMA_CACHE": str(folder)}
+    program = "llama_program.py"
+    with served(
+        FOLDER_VARIABLE, program, kind, folder, context, folder=folder, more=more
+    ) as address:
+        yield Llama(address)
 
 
 def llama_settings(llama: Llama, noisy: Llama) -> Settings:

@@ -8,9 +8,9 @@ import openai
 import pytest
 
 from dragoman.check import Violation, check
-from tests.servers.llama import Llama
+from tests.servers.llama import Llama, llama_settings, running
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, PATHS, Stand
+from tests.support.gateway import DIALECTS, PATHS, Stand, stand
 from tests.support.raw_http import RawClient
 from tests.support.simulator import declared, question
 from tests.support.talks import Said, Sdks
@@ -46,6 +46,32 @@ HARMLESS = {"same-id", "role-once"}
 clients = pytest.mark.parametrize("client", DIALECTS)
 upstreams = pytest.mark.parametrize("upstream", DIALECTS)
 ways = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Llama:
+    """Run a server whose model calls tools as soon as it may."""
+    with running("calls", tmp_path_factory.mktemp("llama"), 8192) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> Llama:
+    """Run a server whose model writes until its room is full."""
+    with running("noise", tmp_path_factory.mktemp("noisy"), 65536) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def gateway(llama: Llama, noisy: Llama) -> Stand:
+    with stand(lambda _: llama_settings(llama, noisy)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def sdks(gateway: Stand) -> Sdks:
+    with Sdks(gateway.url) as clients:
+        yield clients
 
 
 def is_forecast(arguments: object) -> bool:

@@ -315,6 +315,25 @@ _ALL: Final = (
         replay_reasoning="always",
     ),
     Profile(
+        name="transformers",
+        says="`transformers serve`",
+        cut_unsaid=True,  # at `/v1/responses`
+        stream_usage=False,  # counts come in the last chunk without being asked for
+        user_field="none",
+        max_stop_sequences=_MANY_STOPS,
+        midturn_system=False,
+        merge_system=True,
+        documents=False,
+        # What it does not know is a 422, and much of what it knows is passed over.
+        tool_choice="auto_only",
+        tool_choice_none=False,
+        supports_parallel_flag=False,
+        json_schema="instruction",
+        supports_logprobs=False,
+        reasoning_control="chat_template_kwargs",
+        replay_reasoning="always",
+    ),
+    Profile(
         name="litellm",
         says="a LiteLLM proxy, in front of many vendors",
         signs_calls=True,  # Gemini may stand behind it

@@ -30,6 +30,7 @@ WANTED = [
     "llama-server",
     "ollama",
     "lm-studio",
+    "transformers",
     "litellm",
     "generic",
 ]

@@ -37,6 +37,9 @@ class Items:
     def __iter__(self) -> Iterator[Item]:
         return iter(self._all)
 
+    def __len__(self) -> int:
+        return len(self._all)
+
     def of(self, event: PartEvent, kind: str) -> Item:
         """Return the item of an event about a part of it; one never announced is begun."""
         item_id, index = event.item_id, event.output_index

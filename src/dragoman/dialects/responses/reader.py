@@ -73,6 +73,7 @@ class ResponsesReader:
         self._lenient_eof = exchange.profile.lenient_eof
         # The limit whose reaching the peer does not tell.
         self._untold_limit = _limit(exchange) if exchange.profile.cut_unsaid else None
+        self._named = False  # it was seen that events have names, or said that they have none
         self._numbered = (
             False  # it was seen that the events are numbered, or said that they are not
         )
@@ -102,6 +103,8 @@ class ResponsesReader:
         ):
             self.assembler.text(event.delta)
             return
+        if not self._named:
+            self._look_at_name(frame)
         self._tell(event)
 
     def end(self) -> None:
@@ -257,6 +260,11 @@ class ResponsesReader:
 
     # --- the response ---------------------------------------------------------------------------
 
+    def _look_at_name(self, frame: Frame) -> None:
+        self._named = True
+        if not frame.event:
+            self.assembler.loss("event_unnamed", "$", "an event without a name")
+
     def _look_at_numbers(self, number: int | None, path: str) -> None:
         self._numbered = True
         if number is None:
@@ -331,7 +339,12 @@ class ResponsesReader:
 
     def _added(self, event: ItemAdded) -> None:
         out = decode(OUTPUT_ITEM, bytes(event.item))
+        before = len(self._items)
         item = self._items.added(out, event.output_index)
+        if event.output_index not in (None, before) and len(self._items) > before:
+            # oddity_transformers_serve_call
+            detail = f"{event.output_index} became {before}"
+            self.assembler.loss("block_index_fixed", "$.output_index", detail)
         if item.type in ("function_call", "custom_tool_call") and not item.opened:
             self._pieces.open_call(item, out)
 

@@ -209,6 +209,14 @@ _ALL: Final = (
         hosts=(":30000",),
     ),
     Vendor(
+        name="transformers",
+        says="`transformers serve` on this machine",
+        base_url="http://127.0.0.1:8000/v1",
+        others={"responses": ""},
+        profile="transformers",
+        model="*",
+    ),
+    Vendor(
         name="litellm",
         says="a LiteLLM proxy on this machine",
         base_url="http://127.0.0.1:4000/v1",
