@@ -1,5 +1,8 @@
 """Responses that are kept: `previous_response_id`, `item_reference`, retrieve, delete, and a restart."""
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +10,19 @@ import openai
 import pytest
 from msgspec import structs
 
-from dragoman.gateway.config.settings import Key, Secret, Server, Settings, Store
+from dragoman.gateway.config.settings import (
+    Key,
+    Match,
+    Route,
+    Secret,
+    Server,
+    Settings,
+    Store,
+    Upstream,
+)
+from tests.support.asking import get, post
 from tests.support.gateway import Stand, settings_for, stand
+from tests.support.odd_upstream import Asked, Told, odd_upstream
 from tests.support.received import received
 from tests.support.simulator import WEATHER, declared
 from tests.support.talks import Sdks, responses_said
@@ -235,3 +249,103 @@ def test_store_that_is_off_says_so(tmp_path: Path) -> None:
 
     assert "[store]" in str(caught.value)
     assert "previous_response_not_found" == refused.value.code
+
+
+# --- kept by the upstream -----------------------------------------------------------------------------
+
+KEPT = {"id": "resp_7", "object": "response", "status": "completed", "output": []}
+ITEMS = {"object": "list", "data": [{"id": "msg_1"}], "has_more": False}
+
+
+def keeper(asked: Asked) -> Told:
+    """Play a vendor that keeps its own responses."""
+    path = asked.path.partition("?")[0].removeprefix("/v1")
+    match asked.method, path:
+        case "POST", "/responses/compact":
+            told: Any = {"object": "response.compaction", "model": json.loads(asked.body)["model"]}
+        case "GET", "/responses/resp_7":
+            told = KEPT
+        case "DELETE", "/responses/resp_7":
+            told = {"id": "resp_7", "object": "response", "deleted": True}
+        case "GET", "/responses/resp_7/input_items":
+            told = ITEMS
+        case "POST", "/responses/resp_7/cancel":
+            told = {**KEPT, "status": "cancelled"}
+        case _:
+            return Told(404, b'{"error": {"message": "no"}}')
+    return Told(200, json.dumps(told).encode())
+
+
+@contextmanager
+def kept_there(*, keys: tuple[str, ...] = (), auth: str = "own") -> Iterator[tuple[Stand, Any]]:
+    with odd_upstream() as odd:
+        odd.answer = keeper
+        vendor = Upstream(
+            base_url=f"{odd.url}/v1",
+            dialect="responses",
+            profile="openai",
+            key=Secret("env:V", "vendor-key"),
+        )
+
+        def make(url: str) -> Settings:
+            plain = settings_for(url)
+            route = Route(match=Match(model="gpt-*"), to=("vendor/*",), auth=auth)
+            shown = tuple(Key(key=Secret("env:K", key)) for key in keys)
+            return structs.replace(
+                plain,
+                server=Server(port=0, keys=shown),
+                upstreams={**plain.upstreams, "vendor": vendor},
+                routes=(route, *plain.routes),
+            )
+
+        with stand(make) as found:
+            yield found, odd
+
+
+def test_response_that_an_upstream_keeps_is_asked_for_there() -> None:
+    with kept_there() as (found, odd):
+        client = openai.OpenAI(base_url=f"{found.url}/v1", api_key="mine", max_retries=0)
+        with client:
+            got = client.responses.retrieve("resp_7", include=["reasoning.encrypted_content"])
+            items = list(client.responses.input_items.list("resp_7"))
+            cancelled = client.responses.cancel("resp_7")
+            client.responses.delete("resp_7")
+            with pytest.raises(openai.NotFoundError) as caught:
+                client.responses.retrieve("resp_8")
+
+    assert ("resp_7", ["msg_1"], "cancelled") == (
+        got.id,
+        [one.id for one in items],
+        cancelled.status,
+    )
+    assert "response_not_found" == caught.value.code
+    assert "include" in odd.asked[0].path
+    assert {"Bearer vendor-key"} == {one.headers["authorization"] for one in odd.asked}
+
+
+def test_response_that_an_upstream_keeps_is_not_shown_to_another_client() -> None:
+    with kept_there(keys=("one", "two")) as (found, odd):
+        shared = get(found, "/v1/responses/resp_7", headers={"x-api-key": "one"})
+        asked = len(odd.asked)
+    with kept_there(keys=("one", "two"), auth="passthrough") as (found, odd):
+        own = get(found, "/v1/responses/resp_7", headers={"authorization": "Bearer one"})
+
+    assert (404, 0) == (shared.status_code, asked)
+    assert 200 == own.status_code
+    assert ["Bearer one"] == [one.headers["authorization"] for one in odd.asked]
+
+
+def test_conversation_is_compacted_by_an_upstream_of_this_dialect_alone() -> None:
+    with kept_there() as (found, odd):
+        asked = {"model": "gpt-5", "input": "Long."}
+        done = post(found, "responses", asked, path="/v1/responses/compact")
+        other = post(
+            found, "responses", {**asked, "model": "chat/plain"}, path="/v1/responses/compact"
+        )
+        odd.tells(429, {"error": {"message": "slowly"}}, retry_after="7")
+        busy = post(found, "responses", asked, path="/v1/responses/compact")
+
+    assert {"object": "response.compaction", "model": "gpt-5"} == done.json()
+    assert (404, "unknown_url") == (other.status_code, other.json()["error"]["code"])
+    assert (429, "7") == (busy.status_code, busy.headers["retry-after"])
+    assert "vendor: slowly" == busy.json()["error"]["message"]

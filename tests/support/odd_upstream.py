@@ -14,6 +14,7 @@ class Asked(NamedTuple):
     path: str
     headers: dict[str, str]  # names in lower case
     body: bytes
+    method: str = "POST"
 
 
 class Told(NamedTuple):
@@ -85,7 +86,7 @@ def odd_upstream() -> Iterator[OddUpstream]:
         def do_POST(self) -> None:
             size = int(self.headers.get("content-length", 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            asked = Asked(self.path, headers, self.rfile.read(size))
+            asked = Asked(self.path, headers, self.rfile.read(size), self.command)
             found.asked.append(asked)
             told = found.answer(asked)
             self.send_response(told.status)
@@ -95,7 +96,7 @@ def odd_upstream() -> Iterator[OddUpstream]:
             for piece in (told.body,) if isinstance(told.body, bytes) else told.body:
                 self.wfile.write(piece)
 
-        do_GET = do_POST  # noqa: N815 -- the name that the base class calls
+        do_GET = do_DELETE = do_POST  # noqa: N815 -- the name that the base class calls
 
         def log_message(self, *args: object) -> None:
             """Say nothing."""

@@ -235,6 +235,10 @@ _ANSWERS: Final[dict[FaultKind, _Answer]] = {
 }
 
 
+# What was not found, where it was no model.
+_NO_MODELS: Final = frozenset({"unknown_url", "response_not_found"})
+
+
 class _Error(Struct, frozen=True):
     """An error, in the order the vendor writes it."""
 
@@ -256,5 +260,6 @@ def encode_fault(fault: Fault, request_id: str) -> tuple[int, bytes]:  # noqa: A
 def encode_error(fault: Fault) -> bytes:
     """Return the error body, which also stands in streams of Chat Completions."""
     answer = _ANSWERS[fault.kind]
-    code = (fault.code if answer.own_code else "") or answer.code
+    own = answer.own_code or fault.code in _NO_MODELS
+    code = (fault.code if own else "") or answer.code
     return encode(_Body(_Error(fault.message, answer.type, fault.param or None, code)))

@@ -17,6 +17,7 @@ from dragoman.gateway.plan import Plan
 from dragoman.gateway.replies import refused
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.token_counts import count_tokens
+from dragoman.gateway.vendor_state import compact
 from dragoman.requests import fault_of_request
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import DialectName
@@ -204,6 +205,8 @@ def _endpoint(http: web.BaseRequest) -> Endpoint | None:
             return Endpoint(side.delete_response, "responses")
         case ("GET", ["responses", _, "input_items"]):
             return Endpoint(side.input_items, "responses")
+        case ("POST", ["responses", "compact"]):
+            return Endpoint(compact, "responses")
         case ("POST", ["responses", _, "cancel"]):
             return Endpoint(side.cancel_response, "responses")
     if http.path.startswith(_SIDE_CALLS):
@@ -220,4 +223,4 @@ def _unknown(call: Call) -> web.Response:
         f"there is no {http.method} {http.path[:200]} here; there are POST /v1/messages, "
         "/v1/chat/completions and /v1/responses, and GET /v1/models"
     )
-    return refused(call, Fault(FaultKind.NOT_FOUND, said, code="not_found"))
+    return refused(call, Fault(FaultKind.NOT_FOUND, said, code="unknown_url"))

@@ -257,7 +257,7 @@ def deleted(response_id: str) -> bytes:
 def not_found(response_id: str) -> Fault:
     """Return the failure to find a response: it is unknown, too old, deleted, or another client's."""
     message = f"Response with id '{response_id}' not found."
-    return Fault(FaultKind.NOT_FOUND, message, status=404, param="id")
+    return Fault(FaultKind.NOT_FOUND, message, status=404, code="response_not_found", param="id")
 
 
 def not_cancellable() -> Fault:

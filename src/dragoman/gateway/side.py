@@ -1,5 +1,6 @@
 """The small endpoints beside the three that answer: models, kept responses, and what nobody needs."""
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
@@ -10,6 +11,8 @@ from dragoman.gateway.models import find_model, model_list
 from dragoman.gateway.replies import refused
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.responses_state import not_found, page_of
+from dragoman.gateway.store import ResponsesStore
+from dragoman.gateway.vendor_state import ask_keepers
 from dragoman.turn.events import Fault, FaultKind
 
 _STARTED: Final = 1767225600  # the age that every model is given: nobody knows better
@@ -37,36 +40,35 @@ async def nothing(call: Call) -> web.Response:
 # --- kept responses ------------------------------------------------------------------------------
 
 
-async def get_response(call: Call) -> web.Response:
-    store = call.runtime.store
-    if store is None:
-        return _off(call)
-    found = await store.get(_id_in(call), call.owner)
-    return _said(call, not_found(_id_in(call)) if found is None else found)
+async def get_response(call: Call) -> web.StreamResponse:
+    return await _kept(call, lambda store: store.get(_id_in(call), call.owner))
 
 
-async def delete_response(call: Call) -> web.Response:
-    store = call.runtime.store
-    if store is None:
-        return _off(call)
-    done = await store.delete(_id_in(call), call.owner)
-    return _said(call, not_found(_id_in(call)) if done is None else done)
+async def delete_response(call: Call) -> web.StreamResponse:
+    return await _kept(call, lambda store: store.delete(_id_in(call), call.owner))
 
 
-async def input_items(call: Call) -> web.Response:
-    store = call.runtime.store
-    if store is None:
-        return _off(call)
+async def input_items(call: Call) -> web.StreamResponse:
     page = page_of(call.http.query)
-    found = await store.input_items(_id_in(call), call.owner, page)
-    return _said(call, not_found(_id_in(call)) if found is None else found)
+    return await _kept(call, lambda store: store.input_items(_id_in(call), call.owner, page))
 
 
-async def cancel_response(call: Call) -> web.Response:
+async def cancel_response(call: Call) -> web.StreamResponse:
+    return await _kept(call, lambda store: store.cancel(_id_in(call), call.owner))
+
+
+async def _kept(
+    call: Call, look: Callable[[ResponsesStore], Awaitable[bytes | Fault | None]]
+) -> web.StreamResponse:
+    """Answer from what is kept here, else from where an upstream keeps it."""
     store = call.runtime.store
-    if store is None:
-        return _off(call)
-    return _said(call, await store.cancel(_id_in(call), call.owner))
+    found = None if store is None else await look(store)
+    if found is not None:
+        return _said(call, found)
+    elsewhere = await ask_keepers(call)
+    if elsewhere is not None:
+        return elsewhere
+    return _off(call) if store is None else _said(call, not_found(_id_in(call)))
 
 
 def _id_in(call: Call) -> str:

@@ -29,7 +29,6 @@ from dragoman.gateway.responses_state import (
     item_list,
     may_ask,
     not_cancellable,
-    not_found,
     response_of,
     unknown_previous,
 )
@@ -152,10 +151,10 @@ class ResponsesStore:
 
         return await self._run(work)
 
-    async def cancel(self, response_id: str, owner: str) -> Fault:
-        """Return why an answer cannot be cancelled: there is none, or it has ended."""
+    async def cancel(self, response_id: str, owner: str) -> Fault | None:
+        """Return why an answer cannot be cancelled: it has ended; None if there is none."""
         found = await self._run(partial(self._database.find, owner, response_id))
-        return not_found(response_id) if found is None else not_cancellable()
+        return None if found is None else not_cancellable()
 
     async def _run(self, work: Callable[[], T]) -> T:
         async with self._places:
