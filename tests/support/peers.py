@@ -188,7 +188,10 @@ async def nothing_left() -> AsyncIterator[None]:
     raise AssertionError(f"left behind: {left}")
 
 
+_POOLS = ("asyncio_", "uvloop_")  # threads that an event loop keeps
+
+
 def _living() -> set[object]:
-    threads = {one for one in threading.enumerate() if not one.name.startswith("asyncio_")}
+    threads = {one for one in threading.enumerate() if not one.name.startswith(_POOLS)}
     sockets = {one for one in descriptors() if one.startswith("socket:")}
     return {*asyncio.all_tasks(), *threads, *sockets}

@@ -1,19 +1,33 @@
 """Connections: when one is used again, when not, and what a server may do to one."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import uvloop
 from yarl import URL
 
 from dragoman.transport import Connector, Reply, TransportFailed
 from dragoman.transport.connector import request_head
 from tests.support.peers import Peer, Script, Talk, http, nothing_left, peer
 
+OnLoop = Callable[[Coroutine[None, None, None]], None]
 CHUNKED = http(b"", length=None, headers="transfer-encoding: chunked\r\n", keep=True)
 MIB = 1024 * 1024
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def on_loop(request: pytest.FixtureRequest) -> OnLoop:
+    """Runs on the event loop of Python, and on the gateway's."""
+
+    def run(work: Coroutine[None, None, None]) -> None:
+        factory = uvloop.new_event_loop if request.param == "uvloop" else None
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(work)
+
+    return run
 
 
 @asynccontextmanager
@@ -68,14 +82,14 @@ KEPT = {
 
 
 @pytest.mark.parametrize("answer", KEPT.values(), ids=KEPT.keys())
-def test_a_connection_is_used_again_after_an_answer(answer: bytes) -> None:
+def test_a_connection_is_used_again_after_an_answer(answer: bytes, on_loop: OnLoop) -> None:
     async def run() -> None:
         async with asking(repeating(answer)) as (server, connector):
             for _ in range(3):
                 assert b"hello" == await exchanged(connector, server)
             assert 1 == len(server.requests)  # one connection
 
-    asyncio.run(run())
+    on_loop(run())
 
 
 CLOSED = {
@@ -86,17 +100,17 @@ CLOSED = {
 
 
 @pytest.mark.parametrize("answer", CLOSED.values(), ids=CLOSED.keys())
-def test_a_connection_is_not_used_again_after_an_answer(answer: bytes) -> None:
+def test_a_connection_is_not_used_again_after_an_answer(answer: bytes, on_loop: OnLoop) -> None:
     async def run() -> None:
         async with asking(answer) as (server, connector):
             for _ in range(3):
                 assert b"hello" == await exchanged(connector, server)
             assert 3 == len(server.requests)
 
-    asyncio.run(run())
+    on_loop(run())
 
 
-def test_a_connection_whose_answer_was_not_read_to_its_end_is_closed() -> None:
+def test_a_connection_whose_answer_was_not_read_to_its_end_is_closed(on_loop: OnLoop) -> None:
     gone = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -110,10 +124,10 @@ def test_a_connection_whose_answer_was_not_read_to_its_end_is_closed() -> None:
                 assert b"hello" == await reply.read()
             await gone.wait()
 
-    asyncio.run(run())
+    on_loop(run())
 
 
-def test_a_connection_that_its_server_closed_meanwhile_is_not_used() -> None:
+def test_a_connection_that_its_server_closed_meanwhile_is_not_used(on_loop: OnLoop) -> None:
     closed = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -130,10 +144,10 @@ def test_a_connection_that_its_server_closed_meanwhile_is_not_used() -> None:
                 await asyncio.sleep(0.05)  # for the end to arrive
             assert 5 == len(server.requests)
 
-    asyncio.run(run())
+    on_loop(run())
 
 
-def test_a_connection_on_which_more_is_said_than_was_asked_is_not_used() -> None:
+def test_a_connection_on_which_more_is_said_than_was_asked_is_not_used(on_loop: OnLoop) -> None:
     said = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -152,10 +166,10 @@ def test_a_connection_on_which_more_is_said_than_was_asked_is_not_used() -> None
                 await asyncio.sleep(0.05)
             assert 3 == len(server.requests)
 
-    asyncio.run(run())
+    on_loop(run())
 
 
-def test_a_connection_is_closed_when_nobody_used_it_for_long() -> None:
+def test_a_connection_is_closed_when_nobody_used_it_for_long(on_loop: OnLoop) -> None:
     gone = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -168,10 +182,12 @@ def test_a_connection_is_closed_when_nobody_used_it_for_long() -> None:
             assert b"hello" == await exchanged(connector, server)
             await gone.wait()
 
-    asyncio.run(run())
+    on_loop(run())
 
 
-def test_requests_at_once_have_connections_of_their_own_and_leave_them_to_later_ones() -> None:
+def test_requests_at_once_have_connections_of_their_own_and_leave_them_to_later_ones(
+    on_loop: OnLoop,
+) -> None:
     async def run() -> None:
         async with asking(repeating(http(b"hello", keep=True))) as (server, connector):
             for _ in range(2):
@@ -179,10 +195,10 @@ def test_requests_at_once_have_connections_of_their_own_and_leave_them_to_later_
                 assert [b"hello"] * 10 == said
             assert len(server.requests) <= 10
 
-    asyncio.run(run())
+    on_loop(run())
 
 
-def test_an_answer_that_comes_before_the_request_was_read_is_read() -> None:
+def test_an_answer_that_comes_before_the_request_was_read_is_read(on_loop: OnLoop) -> None:
     async def script(talk: Talk) -> None:
         await talk.reader.readuntil(b"\r\n\r\n")
         await talk.say(http(b"too large", status="413 Payload Too Large"))
@@ -196,11 +212,11 @@ def test_an_answer_that_comes_before_the_request_was_read_is_read() -> None:
             assert 413 == reply.status
             assert b"too large" == await reply.read_error()
 
-    asyncio.run(run())
+    on_loop(run())
 
 
 @pytest.mark.parametrize("answer", KEPT.values(), ids=KEPT.keys())
-def test_an_answer_may_come_byte_by_byte(answer: bytes) -> None:
+def test_an_answer_may_come_byte_by_byte(answer: bytes, on_loop: OnLoop) -> None:
     async def script(talk: Talk) -> None:
         for at in range(len(answer)):
             await talk.say(answer[at : at + 1])
@@ -211,10 +227,10 @@ def test_an_answer_may_come_byte_by_byte(answer: bytes) -> None:
         async with asking(script) as (server, connector):
             assert b"hello" == await exchanged(connector, server)
 
-    asyncio.run(run())
+    on_loop(run())
 
 
-def test_a_server_waits_for_a_reader_who_is_slow() -> None:
+def test_a_server_waits_for_a_reader_who_is_slow(on_loop: OnLoop) -> None:
     sent = 0
 
     async def script(talk: Talk) -> None:
@@ -237,10 +253,10 @@ def test_a_server_waits_for_a_reader_who_is_slow() -> None:
                     size += len(data)
             assert 64 * MIB == size
 
-    asyncio.run(run())
+    on_loop(run())
 
 
-def test_whoever_reads_is_told_when_connections_are_closed() -> None:
+def test_whoever_reads_is_told_when_connections_are_closed(on_loop: OnLoop) -> None:
     async def script(talk: Talk) -> None:
         await talk.say(CHUNKED + b"5\r\nhello\r\n")
         await talk.gone()
@@ -255,10 +271,10 @@ def test_whoever_reads_is_told_when_connections_are_closed() -> None:
             with pytest.raises(TransportFailed):
                 await reading
 
-    asyncio.run(run())
+    on_loop(run())
 
 
-def test_a_header_that_would_begin_another_one_is_refused() -> None:
+def test_a_header_that_would_begin_another_one_is_refused(on_loop: OnLoop) -> None:
     async def run() -> None:
         async with asking(http(b"hello")) as (server, connector):
             for headers in ({"x-a": "1\r\nx-b: 2"}, {"x-a\n": "1"}, {"x-a": "\0"}):
@@ -273,7 +289,7 @@ def test_a_header_that_would_begin_another_one_is_refused() -> None:
                     )
             assert not server.requests
 
-    asyncio.run(run())
+    on_loop(run())
 
 
 @pytest.mark.parametrize(
@@ -297,7 +313,7 @@ def test_the_head_of_a_request_names_its_host(url: str, line: str, host: str) ->
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///v1", "/v1"])
-def test_what_is_no_address_is_told_as_such(url: str) -> None:
+def test_what_is_no_address_is_told_as_such(url: str, on_loop: OnLoop) -> None:
     async def run() -> None:
         connector = Connector()
         with pytest.raises(TransportFailed) as caught:
@@ -307,4 +323,4 @@ def test_what_is_no_address_is_told_as_such(url: str) -> None:
         assert ("connect", "upstream_address") == (caught.value.stage, caught.value.code)
         await connector.close()
 
-    asyncio.run(run())
+    on_loop(run())

@@ -72,10 +72,10 @@ class Connection(asyncio.Protocol):
         self._parser = HttpResponseParser(self)
         self._failure: TransportFailed | None = None
         self.since = 0.0  # when the last answer ended
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
-        """Expect an answer."""
+    def begin(self) -> None:
+        """Expect an answer, the next one after one that has ended."""
         self._parts.clear()
         self.status = 0
         self.headers: dict[str, str] = {}  # names in lower case
@@ -100,7 +100,6 @@ class Connection(asyncio.Protocol):
         Raises:
             TransportFailed: there is none.
         """
-        self._begin()
         transport = self._transport
         if transport is None or transport.is_closing():
             raise failures.unanswered(self.where)

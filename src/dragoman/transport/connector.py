@@ -144,6 +144,7 @@ class Connector:
         while kept:
             connection = kept.pop()
             if connection.reusable and self._loop.time() - connection.since < self._keep_seconds:
+                connection.begin()
                 return connection
             connection.abort()
         return None
