@@ -252,6 +252,26 @@ def test_date_to_wait_for_is_passed_on_as_seconds(gateway, peer, dialect: str) -
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("status", [200, 429])
+def test_what_the_upstream_says_of_its_limits_is_passed_on(
+    gateway, peer, dialect: str, status: int
+) -> None:
+    message = {"role": "assistant", "content": "So."}
+    answer = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    limits = {"x_ratelimit_remaining_tokens": "7", "x_ratelimit_reset_tokens": "6m0s"}
+    peer.tells(status, answer if status == 200 else {"error": {"message": "no"}}, **limits)
+
+    got = post(gateway, dialect, question(dialect, "odd", stream=False))
+
+    assert status == got.status_code
+    if dialect == "anthropic":
+        assert "7" == got.headers["anthropic-ratelimit-tokens-remaining"]
+    else:
+        assert "7" == got.headers["x-ratelimit-remaining-tokens"]
+        assert "6m0s" == got.headers["x-ratelimit-reset-tokens"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("said", ["true", "false"])
 def test_what_the_upstream_says_of_another_attempt_is_passed_on(
     gateway, peer, dialect: str, said: str

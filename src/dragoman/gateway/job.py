@@ -51,6 +51,7 @@ class Job:
         self.retries = 0
         self.upstream_id = ""  # how the upstream calls this request
         self.should_retry: bool | None = None  # what it says of another attempt
+        self.rate_limits: Mapping[str, str] = {}  # and of its limits, in the client's words
         self.request_losses: tuple[Loss, ...] = ()
         self.answer_losses: Sequence[Loss] = ()
         self.usage: Usage | None = None

@@ -18,6 +18,7 @@ from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
 from dragoman.exchange import Rendering
 from dragoman.gateway.job import Job
 from dragoman.gateway.plan import extra_fields, upstream_headers
+from dragoman.gateway.rate_limits import rate_limits
 from dragoman.gateway.replies import fault_response, upstream_fault
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.responses_state import complete_response_of
@@ -190,10 +191,13 @@ class Pump:
         try:
             async with asyncio.timeout(None) as scope:
                 flight.expect(scope, hop.timeouts, streams=job.request.stream)
-                job.should_retry = None
+                job.should_retry, job.rate_limits = None, {}
                 async with await self._open(hop) as reply:
                     job.upstream_id = reply.request_id
                     job.should_retry = reply.should_retry
+                    job.rate_limits = rate_limits(
+                        reply.headers, upstream=hop.upstream.dialect, client=job.dialect
+                    )
                     if not 200 <= reply.status < 300:
                         return await _refusal(reply, hop)
                     if not job.request.stream:
@@ -379,7 +383,7 @@ class Pump:
             upstream_model=job.hop.model,
             upstream_id=job.upstream_id,
             warnings=(loss.code for loss in job.losses),
-            extra=job.cors,
+            extra={**job.rate_limits, **job.cors},
         )
 
 
