@@ -248,6 +248,16 @@ CASES = {
     "JSON of another kind": Case(
         http(b'{"choices": 5}', kind=JSON), "protocol", "upstream_malformed", {"stream": False}
     ),
+    "a call that never gets a name": Case(
+        http(
+            sse(
+                {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "c"}]}}]},
+                {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+            )
+        ),
+        "protocol",
+        "call_without_name",
+    ),
     "an empty stream": Case(http(b""), "protocol", "upstream_empty"),
     "an empty body": Case(http(b"", kind=JSON), "protocol", "upstream_empty", {"stream": False}),
     "no content": Case(http(status="204 No Content"), "protocol", "upstream_empty"),

@@ -10,6 +10,7 @@ import dragoman
 from dragoman import TLS, Client, Limits, Timeouts
 from dragoman.client import faults, messages
 from dragoman.client.errors import STAGES, ClientError
+from dragoman.turn.events import FaultKind
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")
@@ -53,6 +54,11 @@ def test_the_table_of_stages_is_complete(stage: str) -> None:
 def test_every_attribute_of_an_error_is_told() -> None:
     for name in vars(ClientError("http", "x")):
         assert f"`{name}`" in PAGE
+
+
+@pytest.mark.parametrize("kind", FaultKind)
+def test_the_table_of_kinds_is_complete(kind: FaultKind) -> None:
+    assert re.search(rf"^\| .*`{kind}`.* \|", PAGE, re.MULTILINE)
 
 
 def test_every_code_of_an_error_is_told() -> None:

@@ -137,10 +137,11 @@ def _address(base_url: str) -> str:
     """Return an address that a path can follow."""
     try:
         url = URL(base_url)
-        port = url.port
+        host, port = url.host, url.port
+        (url.raw_host or "").encode("idna")  # as it is looked up: labels may be too long, or empty
     except (TypeError, ValueError) as error:
         raise ConfigError(f"`base_url` is no address: {error}") from None
-    if url.scheme not in ("http", "https") or not url.host or not port:
+    if url.scheme not in ("http", "https") or not host or not port:
         raise ConfigError("`base_url` must begin with http:// or https:// and name a host")
     if url.user is not None or url.password is not None:
         raise ConfigError("`base_url` must not hold credentials: use `key` or `headers`")
