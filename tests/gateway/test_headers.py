@@ -103,6 +103,14 @@ def test_refusal_by_a_guard_names_its_route(locked: Stand, dialect: str) -> None
     assert ("chat", "plain") == named
 
 
+def test_no_answer_tells_what_the_gateway_is_made_of(locked: Stand) -> None:
+    paths = ("/", "/health", "/ready", "/v1/models", "/v1/nothing")
+    answers = [get(locked, path, headers=KEY) for path in paths]
+    answers += [post(locked, "chat", headers=KEY), post(locked, "chat", path="/health")]
+
+    assert {"dragoman"} == {one.headers["server"] for one in answers}
+
+
 def test_small_endpoints_are_identified(locked: Stand) -> None:
     asked = {"model": "chat/plain", "messages": [{"role": "user", "content": "a"}]}
     counted = post(locked, "anthropic", asked, path="/v1/messages/count_tokens", headers=KEY)

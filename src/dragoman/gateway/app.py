@@ -25,6 +25,7 @@ from dragoman.turn.request import DialectName
 Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
 
 SHUTTING_DOWN: Final = "shutting_down"
+_OURS: Final = {"server": "dragoman"}  # no version of anything
 CLIENT_LEFT: Final = 499  # what is written down for a client that did not wait; nobody is told it
 
 
@@ -163,12 +164,13 @@ class Gateway:
     def _state(self, http: web.BaseRequest) -> web.Response:
         """Say that the gateway lives (`/health`), and that it takes requests (`/ready`)."""
         if http.method not in ("GET", "HEAD"):
-            return web.Response(status=405, headers={"allow": "GET, HEAD"})
+            return web.Response(status=405, headers={**_OURS, "allow": "GET, HEAD"})
         good = http.path != "/ready" or not self.draining
         status = "ok" if good else "draining"
         return web.json_response(
             {"status": status, "name": "dragoman", "version": __version__},
             status=200 if good else 503,
+            headers=_OURS,
         )
 
 
