@@ -13,7 +13,7 @@ from dragoman.dialects import dialect
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.narrowing import must_narrow, narrowed
-from dragoman.errors import DragomanError, Malformed, TooLarge
+from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
 from dragoman.exchange import Target
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.opaque import PREFIX, Sealer
@@ -192,6 +192,7 @@ def _forward(
 ) -> TranslatedRequest:
     """Keep the client's bytes; the model, and what means nothing upstream, or harm, is written anew."""
     profile = target.profile
+    _refuse_kept(request, to, profile)
     rewritten: set[str] = set()
     adapted = profile.id_style in ("kimi", "mistral9") or profile.reasoning_filler != ""
     if adapted or _holds_minted(client):
@@ -231,6 +232,15 @@ def _forward(
         losses += mends
     fields["model"] = Raw(msgspec.json.encode(target.model))
     return TranslatedRequest(msgspec.json.encode(fields), request, losses)
+
+
+def _refuse_kept(request: Request, to: Dialect, profile: Profile) -> None:
+    """Refuse a request whose conversation only the vendor's own servers could hold."""
+    for name in to.kept_by_vendor:
+        asked = bytes(request.extensions.get(name, b"null"))
+        if asked not in (b"null", b"false") and profile.origin != to.name:
+            reason = "this upstream holds no conversations: send all of its messages"
+            raise Untranslatable(reason, path=f"$.{name}")
 
 
 def _must_fit(request: Request, to: Dialect, profile: Profile) -> bool:

@@ -68,6 +68,8 @@ class Dialect:
     any_tool: bytes  # how it says that some tool must be called, whichever
     # Makes instructions between messages text of the user's, where not every server knows a role for them.
     without_instructions: Callable[[Raw], tuple[Raw, tuple[Loss, ...]]] | None = None
+    # Fields that hold the conversation on the vendor's own servers: others would lose it unseen.
+    kept_by_vendor: tuple[str, ...] = ()
     # A frame means the same whatever was written before it, calls aside: a relay that wrote one anew
     # may pass the next one as it came.
     frames_stand_alone: bool = False

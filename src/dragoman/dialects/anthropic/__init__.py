@@ -25,4 +25,5 @@ DIALECT: Final = Dialect(
     encode_fault=encode_fault,
     any_tool=b'{"type":"any"}',
     without_instructions=without_instructions,
+    kept_by_vendor=("thread",),
 )

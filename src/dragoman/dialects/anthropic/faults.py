@@ -113,9 +113,19 @@ def _fault(status: int, error: _Error | str) -> Fault:
     return Fault(kind, message, status, code, retry_after=retry_after(message))
 
 
-class _WireError(Struct, frozen=True, gc=False):
+class _WireDetails(Struct, frozen=True):
+    error_code: str
+    unsupported: tuple[str, ...]
+
+
+class _WireError(Struct, frozen=True, omit_defaults=True):
     type: str
     message: str
+    details: _WireDetails | None = None
+
+
+# The vendor's SDK goes on without a thread if it is told so in these words.
+_NO_THREAD: Final = _WireDetails("thread_unsupported_request", ("thread",))
 
 
 class _WireFault(Struct, frozen=True, tag="error", omit_defaults=True):
@@ -140,4 +150,5 @@ def _told(fault: Fault) -> _WireError:
         message = _PROMPT_TOO_LONG + message
     if fault.param and fault.param not in message:
         message = f"{message} (at `{fault.param}`)"
-    return _WireError(TOLD[fault.kind][1], message)
+    details = _NO_THREAD if fault.param == "thread" else None
+    return _WireError(TOLD[fault.kind][1], message, details)

@@ -135,3 +135,14 @@ def test_fault_that_was_told_is_understood(kind: FaultKind) -> None:
 )
 def test_error_answer_of_anybody_is_understood(status: int, body: bytes, expected: Fault) -> None:
     assert expected == decode_fault(status, body)
+
+
+def test_a_thread_that_nobody_holds_is_refused_in_words_that_clients_go_on_from() -> None:
+    fault = Fault(FaultKind.BAD_REQUEST, "no", status=400, param="thread")
+
+    _, body = encode_fault(fault, "req_1")
+
+    told = msgspec.json.decode(body)["error"]
+    assert {"error_code": "thread_unsupported_request", "unsupported": ["thread"]} == told[
+        "details"
+    ]

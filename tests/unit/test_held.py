@@ -1,4 +1,4 @@
-"""A request that goes on from an earlier one begins with its bytes, though ids in it were made here."""
+"""What upstreams hold: the bytes that a conversation began with, and conversations themselves."""
 
 import json
 from typing import Any
@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from msgspec import Raw, structs
 
-from dragoman.requests import read_request, translate_request, write_request
+from dragoman.errors import Untranslatable
+from dragoman.requests import read_request, refuse, translate_request, write_request
 from dragoman.turn.request import TextPart
 
 TOLD = {"role": "developer", "content": "Be  brief."}
@@ -57,3 +58,34 @@ def test_instructions_that_were_changed_are_told_anew() -> None:
 
     assert "Be long." == msgspec.json.decode(out.body, type=Body).instructions
     assert b"brief" not in out.body
+
+
+THREADED = {
+    "model": "m",
+    "max_tokens": 10,
+    "messages": [{"role": "user", "content": "Hello"}],
+    "thread": {"type": "create"},
+}
+
+
+@pytest.mark.parametrize("target", ["chat", "responses", "anthropic"])
+def test_a_conversation_that_the_upstream_would_not_hold_is_refused(target: str) -> None:
+    with pytest.raises(Untranslatable) as caught:
+        translate_request(json.dumps(THREADED).encode(), source="anthropic", target=target)
+    status, body = refuse(caught.value, target="anthropic")
+
+    assert 400 == status
+    told = json.loads(body)["error"]["details"]
+    assert "thread_unsupported_request" == told["error_code"]
+
+
+@pytest.mark.parametrize(
+    ("thread", "profile"),
+    [(None, "generic"), (False, "generic"), ({"type": "create"}, "anthropic")],
+)
+def test_a_conversation_that_is_held_where_it_can_be_passes(thread: Any, profile: str) -> None:
+    body = json.dumps({**THREADED, "thread": thread}).encode()
+
+    out = translate_request(body, source="anthropic", target="anthropic", profile=profile)
+
+    assert body == out.body
