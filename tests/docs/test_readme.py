@@ -1,6 +1,8 @@
 """Every example in README and docs runs."""
 
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,9 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_example_runs(block: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_example_runs(block: str, capfd: pytest.CaptureFixture[str], monkeypatch) -> None:
+    # Whoever installed the package has its program.
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     exec(compile(block, "example", "exec"), {})
 
     expected = re.findall(r"^# prints (.*)$", block, re.MULTILINE)
