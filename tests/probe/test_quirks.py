@@ -5,8 +5,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from dragoman.probe.checks import CHECKS
 from dragoman.probe.run import Report
 from dragoman.simulator.quirks import QUIRKS
+from tests.support.gateway import DIALECTS
 from tests.support.probing import BASELINE, probe
 
 
@@ -147,44 +149,80 @@ NATIVE = {"tools-auto": "quirk", "native": "quirk"}
 BASES = {
     "kimi-k2": Found(NATIVE, blind=True),
     "kimi-k2+leak-reasoning": Found(NATIVE, blind=True),
-    "kimi-k2+leak-both": Found(NATIVE | {"reasoning": "quirk"}, blind=True),
-    "kimi-k2+structural": Found({"call-ids": "ok", "foreign-ids": "ok"}, {"id_style": "kimi"}),
 }
+OWN_IDS = Found({"call-ids": "ok", "foreign-ids": "ok"}, {"id_style": "kimi"})
+NO_IMAGES = {"images": "none", "tool_images": "placeholder"}
+# Facts about fields and shapes that only Chat has: elsewhere there is nothing to find.
+CHAT_ONLY = (
+    "refuses:null-content",
+    "refuses:max_completion_tokens",
+    "refuses:stream_options",
+    "usage-unasked",
+    "cumulative",
+    "reasoning-field:reasoning",
+    "reasoning-field:reasoning_details",
+    # What others thought cannot be given back without their signatures.
+    "refuses:reasoning",
+)
 # The other dialects, where they differ from Chat.
-MESSAGES = {
-    "refuses:midturn-system": CHAT["refuses:midturn-system"],
-    "refuses:images": CHAT["refuses:images"],
-    "refuses:required": CHAT["refuses:required"],
+MESSAGES = dict.fromkeys(CHAT_ONLY, NOTHING) | {
+    "refuses:two-systems": NOTHING,  # they have a place of their own, which is a list
+    "refuses:parts": Found({"history": "fails", "images": "quirk"}, NO_IMAGES, blind=True),
+    "refuses:max_tokens": GONE._replace(outcome="bad"),  # there is no other field
+    "refuses:hot": NOTHING,  # more than 1 is not of the dialect
+    "refuses:effort": NOTHING,  # thoughts are asked for by a budget
     "refuses:odd-ids": Found({"foreign-ids": "quirk"}, {"id_style": "anthropic64"}),
+    "refuses:long-ids": Found({"foreign-ids": "quirk"}, {"id_style": "anthropic64"}),
     "ignores:max_tokens": Found({"output-limit": "quirk"}),
-    "ignores:stop": CHAT["ignores:stop"],
     "no-event-lines": Found({"event-lines": "quirk"}),
-    "no-usage": CHAT["no-usage"],
-    "no-done": CHAT["no-done"],
+    "index-zero": Found({"order": "quirk"}),
+    "parallel:2+index-zero": Found({"parallel": "ok", "interleaved": "ok", "order": "quirk"}),
+    "parallel:2+interleave": Found({"parallel": "ok", "interleaved": "quirk", "order": "quirk"}),
+    "finish:end_turn": CHAT["finish:stop"],
+}
+RESPONSES = dict.fromkeys(CHAT_ONLY, NOTHING) | {
+    "refuses:parts": Found({"images": "quirk"}, NO_IMAGES),
+    "refuses:max_tokens": NOTHING,  # there is no such field
+    "refuses:stop": NOTHING,  # nor this
+    "ignores:stop": NOTHING,
+    "refuses:odd-ids": Found({"foreign-ids": "quirk"}, {"id_style": "responses64"}),
+    "refuses:long-ids": Found({"foreign-ids": "quirk"}, {"id_style": "responses64"}),
+    "refuses:effort": Found({"reasoning": "quirk"}),
+    "ignores:max_tokens": Found({"output-limit": "quirk"}),
+    "no-event-lines": Found({"event-lines": "quirk"}),
     "index-zero": Found({"order": "quirk"}),
     "parallel:2+interleave": Found({"parallel": "ok", "interleaved": "quirk", "order": "quirk"}),
-    "object-args": CHAT["object-args"],
-    "finish:end_turn": CHAT["finish:stop"],
-    "garbage": CHAT["garbage"],
-    "plain-errors": CHAT["plain-errors"],
+    "finish:stop": NOTHING,  # answers are complete or not, whatever made them stop
+    "no-done": NOTHING,  # the finish is the last word
 }
-RESPONSES = {
-    "refuses:developer": CHAT["refuses:developer"],
-    "refuses:two-systems": CHAT["refuses:two-systems"],
-    "refuses:odd-ids": Found({"foreign-ids": "quirk"}, {"id_style": "responses64"}),
-    "refuses:effort": Found({"reasoning": "quirk"}),
-    "no-event-lines": Found({"event-lines": "quirk"}),
-    "index-zero": Found({"order": "quirk"}),
-    "finish:weird": CHAT["finish:weird"],
-    "whole-args": CHAT["whole-args"],
-    "crlf": CHAT["crlf"],
-    "sse-instead": CHAT["sse-instead"],
-}
+
+
+def expected_in(dialect: str, differing: dict[str, Found]) -> dict[str, Found]:
+    """Return what must be found in a dialect: as in Chat, as far as it has the checks, or as it differs."""
+
+    def fitting(found: Found) -> Found:
+        checks = {
+            name: verdict
+            for name, verdict in found.checks.items()
+            if dialect in CHECKS[name].dialects
+        }
+        return found._replace(checks=checks)
+
+    return {name: fitting(found) for name, found in (CHAT | differing).items()}
+
+
 ROWS = [
     *(("chat", f"plain+{name}", found) for name, found in CHAT.items()),
-    *(("chat", name, found) for name, found in BASES.items()),
-    *(("anthropic", f"plain+{name}", found) for name, found in MESSAGES.items()),
-    *(("responses", f"plain+{name}", found) for name, found in RESPONSES.items()),
+    *(
+        (dialect, f"plain+{name}", found)
+        for dialect, differing in (("anthropic", MESSAGES), ("responses", RESPONSES))
+        for name, found in expected_in(dialect, differing).items()
+    ),
+    *((dialect, name, found) for dialect in DIALECTS for name, found in BASES.items()),
+    ("chat", "kimi-k2+leak-both", Found(NATIVE | {"reasoning": "quirk"}, blind=True)),
+    *((dialect, "kimi-k2+leak-both", Found(NATIVE, blind=True)) for dialect in DIALECTS[1:]),
+    *((dialect, "kimi-k2+structural", OWN_IDS) for dialect in ("chat", "responses")),
+    ("anthropic", "kimi-k2+structural", NOTHING),  # ids of Messages cannot look so
 ]
 
 
@@ -222,23 +260,20 @@ def test_the_probe_finds_exactly_the_quirk(dialect, model, expected):
     assert expected.outcome == report.outcome
 
 
-def test_a_plain_model_has_one_quirk_of_its_own():
-    report = baseline("chat")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_plain_model_has_no_quirks(dialect):
+    report = baseline(dialect)
 
-    odd = {row.name: row.verdict for row in report.checks if row.verdict != "ok"}
-    assert {"unknown-model": "quirk"} == odd
-    assert {} == report.profile
+    assert {"ok"} == {row.verdict for row in report.checks}
+    assert ({}, "good") == (report.profile, report.outcome)
 
 
-def test_every_quirk_of_the_simulator_is_in_the_table():
-    names = {
-        one.partition(":")[0]
-        for table in (CHAT, BASES, MESSAGES, RESPONSES)
-        for model in table
-        for one in model.split("+")
-    }
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_quirk_of_the_simulator_is_in_the_table(dialect):
+    models = [model for spoken, model, _ in ROWS if spoken == dialect]
+    names = {one.partition(":")[0] for model in models for one in model.split("+")}
     assert set() == set(QUIRKS) - names
 
     for quirk in ("refuses", "ignores"):
         for word in QUIRKS[quirk].words:
-            assert any(model.partition("+")[0] == f"{quirk}:{word}" for model in CHAT)
+            assert any(model.split("+")[1:2] == [f"{quirk}:{word}"] for model in models)

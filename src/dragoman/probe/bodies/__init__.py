@@ -17,6 +17,6 @@ def write(question: Question, dialect: DialectName, model: str, habits: Habits) 
         case "chat":
             return chat.fields(question, name, habits)
         case "anthropic":
-            return anthropic.fields(question, name)
+            return anthropic.fields(question, name, habits)
         case "responses":
-            return responses.fields(question, name)
+            return responses.fields(question, name, habits)

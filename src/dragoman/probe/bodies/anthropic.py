@@ -3,15 +3,15 @@
 from typing import Final
 
 from dragoman.probe.bodies.fields import SPOILT, Fields, Json, decoded
-from dragoman.probe.question import Called, Question, Result, Say
+from dragoman.probe.question import Called, Habits, Question, Result, Say
 
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
 _THOUGHT_TOKENS: Final = 1024  # the least that is taken
 
 
-def fields(question: Question, model: str) -> Fields:
+def fields(question: Question, model: str, habits: Habits) -> Fields:
     leading, rest = _split(question)
-    messages: list[Json] = [*_messages(rest)]
+    messages: list[Json] = [*_messages(rest, habits.reasoning)]
     out: Fields = {
         "model": model,
         "max_tokens": question.limit,
@@ -53,7 +53,7 @@ def _split(question: Question) -> tuple[list[Say], list[Say | Called | Result]]:
     return leading, rest
 
 
-def _messages(said: list[Say | Called | Result]) -> list[Fields]:
+def _messages(said: list[Say | Called | Result], thought: str) -> list[Fields]:
     out: list[Fields] = []
     results: list[Json] = []
     for one in said:
@@ -62,8 +62,8 @@ def _messages(said: list[Say | Called | Result]) -> list[Fields]:
                 out.append({"role": role, "content": _content(one) if one.image else text})
             case Called(calls=calls, reasoning=reasoning):
                 content: list[Json] = []
-                if reasoning:
-                    content.append({"type": "thinking", "thinking": reasoning, "signature": ""})
+                if known := reasoning or thought:
+                    content.append({"type": "thinking", "thinking": known, "signature": ""})
                 content += [
                     {
                         "type": "tool_use",

@@ -1,11 +1,11 @@
 """Questions in Responses."""
 
 from dragoman.probe.bodies.fields import SPOILT, Fields, Json, data_url, function
-from dragoman.probe.question import Called, Question, Result, Say
+from dragoman.probe.question import Called, Habits, Question, Result, Say
 
 
-def fields(question: Question, model: str) -> Fields:
-    items: list[Json] = [item for one in question.said for item in _items(one)]
+def fields(question: Question, model: str, habits: Habits) -> Fields:
+    items: list[Json] = [item for one in question.said for item in _items(one, habits.reasoning)]
     out: Fields = {
         "model": model,
         "input": {"text": SPOILT} if question.spoilt else items,
@@ -31,19 +31,18 @@ def fields(question: Question, model: str) -> Fields:
     return out
 
 
-def _items(said: Say | Called | Result) -> list[Fields]:
+def _items(said: Say | Called | Result, thought: str) -> list[Fields]:
     match said:
         case Say(role=role, text=text, image=image):
-            kind = "output_text" if role == "assistant" else "input_text"
-            content: list[Json] = [{"type": kind, "text": text}]
+            content: Json = text
             if image:
                 picture: Fields = {"type": "input_image", "image_url": data_url(image)}
-                content.append(picture)
+                content = [{"type": "input_text", "text": text}, picture]
             return [{"type": "message", "role": role, "content": content}]
         case Called(calls=calls, reasoning=reasoning):
             items: list[Fields] = []
-            if reasoning:
-                summary: list[Json] = [{"type": "summary_text", "text": reasoning}]
+            if known := reasoning or thought:
+                summary: list[Json] = [{"type": "summary_text", "text": known}]
                 items.append({"type": "reasoning", "id": "rs_probe", "summary": summary})
             items += [
                 {

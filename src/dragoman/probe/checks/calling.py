@@ -162,7 +162,8 @@ async def arguments(probe: Probe) -> Finding:
     pieces = [piece for _, piece in heard.trace.arguments]
     if any(not isinstance(piece, str) for piece in pieces):
         return quirk("come as an object, not as text")
-    if pieces and heard.trace.finish and not has_whole_arguments(heard.trace):
+    failed = heard.answer.fault is not None and heard.answer.fault.code != "invalid_arguments"
+    if pieces and heard.trace.finish and not failed and not has_whole_arguments(heard.trace):
         if heard.cut_at(question.limit):
             return unknown("the limit of tokens cut them off")
         return fails("are cut off" if heard.cut else "are not JSON")
@@ -229,7 +230,8 @@ async def finish(probe: Probe) -> Finding:
 
 
 def _has_finish(heard: Heard) -> bool:
-    return heard.status == 200 and heard.is_stream and bool(heard.trace.finish)
+    good = heard.status == 200 and heard.is_stream and heard.answer.fault is None
+    return good and bool(heard.trace.finish)
 
 
 ROWS: Final = (

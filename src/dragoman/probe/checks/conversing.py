@@ -48,10 +48,10 @@ async def past(probe: Probe) -> Heard:
             if not heard.refused:
                 probe.learn(empty_content=empty)
                 return heard
-        heard = await probe.ask(HISTORY_REASONED)
-        if not heard.refused:
-            probe.learn(reasoning=THOUGHT)
-            return heard
+    heard = await probe.ask(HISTORY_REASONED)
+    if not heard.refused:
+        probe.learn(reasoning=THOUGHT)
+        return heard
     return first
 
 

@@ -98,7 +98,7 @@ async def unknown_model(probe: Probe) -> Finding:
         return ok(f"refused with status {heard.status}")
     if heard.status >= 500:
         return quirk(f"refused with status {heard.status}, which looks like a failure")
-    return quirk("answered all the same: a misspelt name will not show")
+    return ok("answered all the same: a misspelt name will not show")
 
 
 async def disconnect(probe: Probe) -> Finding:
@@ -130,7 +130,7 @@ ROWS: Final = (
     ),
     Check(
         name="unknown-model",
-        asks="Is a model that does not exist refused?",
+        asks="What becomes of a model that does not exist?",
         run=unknown_model,
         questions=(NO_MODEL,),
     ),

@@ -91,6 +91,8 @@ async def ending(probe: Probe) -> Finding:
         return fails(
             f"no finish is told: {heard.trouble}", **({"lenient_eof": True} if complete else {})
         )
+    if heard.trouble:
+        return fails(f"the answer ends with a failure: {heard.trouble}")
     if not heard.trace.last:
         last = {"chat": "[DONE]", "anthropic": "message_stop"}.get(probe.dialect, "the last event")
         return quirk(f"`{last}` is missing")

@@ -151,8 +151,8 @@ def _refuses(play: Play, value: str) -> Play:
 
 def _ignores(play: Play, value: str) -> Play:
     asked = play.asked
-    if value == "max_tokens" and "max_tokens" not in asked.fields:
-        return play  # only that name of the limit is passed over
+    if value == "max_tokens" and "max_completion_tokens" in asked.fields:
+        return play  # the newer name of Chat's limit is not meant
     changed = structs.replace(asked, request=_IGNORED[value](asked.request))
     own = play.reply == compose(asked)  # not a script's
     return structs.replace(play, asked=changed, reply=compose(changed) if own else play.reply)
