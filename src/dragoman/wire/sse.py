@@ -15,9 +15,11 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
-# What nearly every Chat server sends, and the bytes of it that are not data.
+# What nearly every Chat server sends, what the others send, and the bytes of each that are not data.
 _PLAIN_FRAME: Final = re.compile(rb"data: ([^\n]*)\n\n")
 _PLAIN_FRAME_MARKUP: Final = len(b"data: \n\n")
+_NAMED_FRAME: Final = re.compile(rb"event: ([^\n]*)\ndata: ([^\n]*)\n\n")
+_NAMED_FRAME_MARKUP: Final = len(b"event: \ndata: \n\n")
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -129,8 +131,12 @@ class SSEReader:
         self._held = len(rest)
 
     def _find_plain(self, data: bytes, end: int, frames: list[Frame]) -> bool:
-        """Take the frames up to `end` at once, if each is one `data` line and nothing else."""
+        """Take the frames up to `end` at once, if each is one `data` line, all named or none."""
         if end > self._limits.max_sse_event_bytes:
+            return False
+        if data[:6] == b"event:":
+            return self._find_named(data, end, frames)
+        if data[:5] != b"data:":
             return False
         found = _PLAIN_FRAME.findall(data, 0, end)
         if sum(map(len, found)) + _PLAIN_FRAME_MARKUP * len(found) != end:
@@ -139,6 +145,16 @@ class SSEReader:
             frames.extend([Frame(one, "", b"data: %b\n\n" % one) for one in found])
         else:
             frames.extend(map(Frame, found))
+        return True
+
+    def _find_named(self, data: bytes, end: int, frames: list[Frame]) -> bool:
+        found: list[tuple[bytes, bytes]] = _NAMED_FRAME.findall(data, 0, end)
+        told = sum([len(name) + len(one) for name, one in found])
+        if told + _NAMED_FRAME_MARKUP * len(found) != end:
+            return False
+        for name, one in found:
+            raw = b"event: %b\ndata: %b\n\n" % (name, one) if self._keep_raw else b""
+            frames.append(Frame(one, name.decode("utf-8", "replace"), raw))
         return True
 
     def _find_any(self, data: bytes, frames: list[Frame]) -> int:
