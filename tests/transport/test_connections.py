@@ -312,7 +312,7 @@ def test_the_head_of_a_request_names_its_host(url: str, line: str, host: str) ->
     assert "\r\ncontent-length: 3\r\n" in lines
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///v1", "/v1"])
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///v1", "/v1", "http://a..b/"])
 def test_what_is_no_address_is_told_as_such(url: str, on_loop: OnLoop) -> None:
     async def run() -> None:
         connector = Connector()

@@ -126,6 +126,8 @@ class Connector:
                 )
         except OSError as error:
             raise failures.unreachable(where, error, secure=secure) from error
+        except UnicodeError as error:
+            raise failures.no_address(where) from error  # a host such as `a..b`
         self._connections.add(connection)
         return connection
 
