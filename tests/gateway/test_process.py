@@ -84,7 +84,8 @@ async def fifty(served: Served, odd: OddUpstream) -> tuple[list[bytes], dict[str
         streams = [asyncio.create_task(stream(number)) for number in range(50)]
         await asyncio.to_thread(until, lambda: heads == 50)
         served.tell("SIGTERM")
-        await asyncio.to_thread(until, lambda: served.notices("draining"))
+        processes = len(served.notices("started"))
+        await asyncio.to_thread(until, lambda: len(served.notices("draining")) == processes)
         refused = {}
         for dialect in DIALECTS:
             async with http.post(url + PATHS[dialect], json=question(dialect, "plain")) as late:
