@@ -36,7 +36,18 @@ def test_it_prints_a_table_without_colours_where_there_is_no_terminal(simulator)
     assert "\x1b" not in result.output
     assert "stop     ok" in result.stdout
     assert "3 ok" in result.stdout
+    assert "nothing differs from the profile `generic`" in result.stdout
     assert result.stderr.startswith("dragoman: about ")
+
+
+def test_what_differs_is_summed_up(simulator):
+    model = "sim/kimi-k2+refuses:images"
+    result = run(f"{simulator.url}/v1", "--model", model, "--only", "images,native", "--yes")
+
+    assert (
+        "differs from the profile `generic` (--write saves it): images = none, "
+        "tool_images = placeholder; calls come as text: format = kimi_k2\n"
+    ) in result.stdout
 
 
 def test_json_holds_all_that_was_found(simulator):

@@ -116,7 +116,7 @@ def command(  # noqa: PLR0913 -- one for each flag
 
         click.echo(msgspec.json.encode(report))
     else:
-        print_report(report, to_stderr=name == _PRINT)
+        print_report(report, base=found.base, to_stderr=name == _PRINT)
     if name is not None and report.outcome != "unreachable":
         _write(found, report, "" if name == _USUAL_NAME else name)
     click.get_current_context().exit(_EXIT[report.outcome])

@@ -27,7 +27,7 @@ from dragoman.toolcalls.selection import choose_format
 from dragoman.turn.request import DialectName
 
 if TYPE_CHECKING:
-    from dragoman.probe.finding import Check
+    from dragoman.probe.finding import Check, Fact
 
 _COLOURS: Final = {"ok": "green", "quirk": "yellow", "fails": "bold red", "unknown": "dim"}
 _WIDTH: Final = 120  # where there is no terminal
@@ -226,7 +226,7 @@ def progress(total: int) -> "Iterator[Callable[[Check], object]]":
         yield before
 
 
-def print_report(report: Report, *, to_stderr: bool) -> None:
+def print_report(report: Report, *, base: str, to_stderr: bool) -> None:
     """Print a table; colours are for terminals."""
     from rich import box
     from rich.console import Console
@@ -242,7 +242,7 @@ def print_report(report: Report, *, to_stderr: bool) -> None:
     for row in report.checks:
         if row.found == "not asked":
             continue
-        implied = ", ".join(f"{name} = {_shown(value)}" for name, value in row.implies.items())
+        implied = _facts(row.implies)
         colour = _COLOURS[row.verdict]
         table.add_row(Text(row.name), Text(row.verdict, style=colour), Text(row.found),
                       Text(implied))  # fmt: skip
@@ -256,6 +256,23 @@ def print_report(report: Report, *, to_stderr: bool) -> None:
         ),
         soft_wrap=True,
     )
+    if report.outcome != "unreachable":
+        console.print(Text(_conclusion(report, base)), soft_wrap=True)
+
+
+def _conclusion(report: Report, base: str) -> str:
+    """Return what should be in the settings and is not."""
+    if not report.profile:
+        said = f"nothing differs from the profile `{base}`"
+    else:
+        said = f"differs from the profile `{base}` (--write saves it): {_facts(report.profile)}"
+    if report.format:
+        said += f"; calls come as text: format = {report.format}"
+    return said
+
+
+def _facts(facts: "Mapping[str, Fact]") -> str:
+    return ", ".join(f"{name} = {_shown(value)}" for name, value in facts.items())
 
 
 def _shown(value: object) -> str:
