@@ -31,7 +31,8 @@ async def talk(given: task.Task) -> task.Ran:
         async for node in run:
             if Agent.is_model_request_node(node):
                 async with node.stream(run.ctx) as stream:
-                    pieces += len([one async for one in stream.stream_text(delta=True)])
+                    texts = stream.stream_text(delta=True, debounce_by=None)
+                    pieces += len([one async for one in texts])
     return task.Ran(run.result.output, pieces)
 
 
