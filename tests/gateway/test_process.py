@@ -315,7 +315,7 @@ def test_port_in_use_is_one_clear_line(tmp_path, workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
 
-        said = failed(tmp_path, "--port", port, "--workers", workers)
+        said = failed(tmp_path, "--port", port, "--workers", workers, warned=workers != "1")
 
     assert port in said
     assert "in use" in said
@@ -382,7 +382,7 @@ def test_missing_file_and_bad_certificates_are_one_clear_line(tmp_path, simulato
     text = path.read_text().replace("http://", "https://")
     path.write_text(text + '[upstreams.sim.tls]\nca = "ca.pem"\n')
     wrong = failed(tmp_path, "--port", "0")
-    several = failed(tmp_path, "--port", "0", "--workers", "2")
+    several = failed(tmp_path, "--port", "0", "--workers", "2", warned=True)
 
     assert "nowhere.toml" in missing
     assert "sim" in wrong

@@ -142,6 +142,15 @@ def _insecure(settings: Settings) -> Iterator[Mistake]:
         yield Mistake("server.insecure", f"everyone who reaches `{server.host}` may use your keys")
 
 
+def _several_memories(settings: Settings) -> Iterator[Mistake]:
+    if settings.server.workers > 1 and settings.store.responses == "memory":
+        yield Mistake(
+            "store.responses",
+            f"each of {settings.server.workers} processes keeps its own answers, and finds no others",
+            'set it to "sqlite", or to "off" if no client asks for kept answers',
+        )
+
+
 def _unreachable_routes(settings: Settings) -> Iterator[Mistake]:
     for number, route in enumerate(settings.routes, start=1):
         for before, earlier in enumerate(settings.routes[: number - 1], start=1):
@@ -246,6 +255,7 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
 )
 _WARNINGS: Final[tuple[_Check, ...]] = (
     _insecure,
+    _several_memories,
     _unreachable_routes,
     _unreachable_tiers,
     _chained_aliases,

@@ -586,6 +586,22 @@ def test_dotenv_lines(text, values, odd):
 # --- warnings ---
 
 
+@pytest.mark.parametrize(
+    ("workers", "kept", "warned"),
+    [(1, "memory", False), (2, "memory", True), (2, "sqlite", False), (2, "off", False)],
+)
+def test_processes_that_share_no_memory_are_warned_of(
+    workers: int, kept: str, warned: bool
+) -> None:
+    text = f'[server]\nworkers = {workers}\n[store]\nresponses = "{kept}"\n{UP}'
+    told = (
+        "store.responses: each of 2 processes keeps its own answers, and finds no others; "
+        'set it to "sqlite", or to "off" if no client asks for kept answers'
+    )
+
+    assert ([told] if warned else []) == warnings(text)
+
+
 TO = 'to = "up/x"\n'
 
 
