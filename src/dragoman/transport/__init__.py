@@ -1,7 +1,7 @@
 """HTTP as the shells need it: `open` a request, `read` its answer.  Bytes and metadata, nothing else.
 
 Nobody else knows how HTTP is spoken to servers.  No retries, no redirects, no proxies, no cookies, nothing
-from the environment.
+from the environment; only a caller that leaves trust to the system (`tls=True`) gets what `SSL_CERT_FILE` says.
 """
 
 from dragoman.transport.connector import USER_AGENT, Connector
