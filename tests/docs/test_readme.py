@@ -16,6 +16,7 @@ from tests.support.held import longest_marker
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Those marked `py` need packages that are not installed here: tests/frameworks runs them.
 BLOCKS = [
     pytest.param(block, id=f"{page.name} {number}")
     for page in PAGES

@@ -16,7 +16,7 @@ PACKAGES = ("openai", "anthropic", "agents", "pydantic_ai", "langchain_openai", 
 @pytest.mark.parametrize("at", range(len(PACKAGES)), ids=PACKAGES)
 def test_lines_for_a_package_get_an_answer(stage: Stage, at: int) -> None:
     with serving("kimi-k2", [Says(DONE)]) as both:
-        text = block("Python packages", "python", both.url, "chat/kimi-k2", at=at)
+        text = block("Python packages", "py", both.url, "chat/kimi-k2", at=at)
         ran = stage.run([str(Path(os.environ[FOLDER_VARIABLE]) / "bin" / "python"), "-c", text])
 
     assert PACKAGES[at] in text
