@@ -47,9 +47,18 @@ class TestCodex(Scenarios):
         assert 2 == len(done.asked)
         assert b"M old.txt" in done.asked[1].body
 
-    @pytest.mark.parametrize("meant", ["chat/kimi-k2", "anthropic/plain", "responses/qwen3-coder"])
-    def test_code_for_its_one_tool_is_run(self, stage: Stage, meant: str) -> None:
-        call = ScriptCall(name="functions__exec", arguments=CODE)
+    @pytest.mark.parametrize(
+        ("meant", "name"),
+        [
+            ("chat/kimi-k2", "functions__exec"),
+            ("anthropic/plain", "functions__exec"),
+            ("responses/qwen3-coder", "functions__exec"),
+            ("chat/plain", "exec"),  # as its prompt calls it
+            ("anthropic/glm-4.7", "exec"),
+        ],
+    )
+    def test_code_for_its_one_tool_is_run(self, stage: Stage, meant: str, name: str) -> None:
+        call = ScriptCall(name=name, arguments=CODE)
 
         done = self.talk_as(stage, "gpt-6-astra", meant, call)
 

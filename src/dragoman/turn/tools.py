@@ -51,6 +51,8 @@ class ToolTable:
             Untranslatable: two tools have the same name on the wire.
         """
         self._by_wire: dict[str, ToolName] = {}
+        # Tools of a namespace by the name that they have in it; None if there are several.
+        self._by_bare: dict[str, ToolName | None] = {}
         for tool in tools:
             if tool.server:
                 continue
@@ -60,6 +62,9 @@ class ToolTable:
             if other is not known and other != known:
                 reason = f"two tools are called `{wire}` once namespaces are flattened"
                 raise Untranslatable(reason, path=tool.path, code="tool_name_collision")
+            if tool.namespace:
+                same = self._by_bare.setdefault(tool.name, known) == known
+                self._by_bare[tool.name] = known if same else None
 
     @staticmethod
     def of(tools: tuple[Tool, ...]) -> "ToolTable":
@@ -83,14 +88,19 @@ class ToolTable:
         )
 
     def resolve(self, wire: str) -> ToolName:
-        """Return the tool that the upstream calls `wire`; an unknown name is kept as it is."""
+        """Return the tool that the upstream calls `wire`; an unknown name is kept as it is.
+
+        Prompts name the tools of a namespace without it, and so do models: where one tool alone has the
+        name, it is meant.
+        """
         known = self._by_wire.get(wire)
         if known is not None:
             return known
         stripped = wire.strip()
-        for prefix in ("", *_PREFIXES):
-            if stripped.startswith(prefix):
-                known = self._by_wire.get(stripped[len(prefix) :])
+        names = [stripped[len(one) :] for one in ("", *_PREFIXES) if stripped.startswith(one)]
+        for table in (self._by_wire, self._by_bare):
+            for name in names:
+                known = table.get(name)
                 if known is not None:
                     return known
         return ToolName(wire)

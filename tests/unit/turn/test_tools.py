@@ -73,6 +73,20 @@ def test_f6_namespaces_are_flattened_and_restored() -> None:
     assert len(table) == 3
 
 
+@pytest.mark.parametrize("said", ["exec", "functions.exec", "functions__exec", " exec"])
+def test_f6_a_name_without_its_namespace_is_the_one_tool_that_has_it(said: str) -> None:
+    tools = [Tool(name="exec", namespace="functions", flavor=Flavor.CUSTOM), Tool(name="Bash")]
+
+    assert ToolName("exec", "functions", Flavor.CUSTOM) == ToolTable(tools).resolve(said)
+
+
+def test_f6_a_name_that_tools_of_two_namespaces_have_is_kept() -> None:
+    tools = [Tool(name="wait", namespace=one) for one in ("functions", "agents", "clock")]
+
+    assert ToolName("wait") == ToolTable(tools).resolve("wait")
+    assert ToolName("wait", "clock") == ToolTable(tools).resolve("clock__wait")
+
+
 @pytest.mark.parametrize(
     "other",
     [
