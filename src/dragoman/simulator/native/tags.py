@@ -129,7 +129,6 @@ FAMILIES: Final[dict[str, Family]] = {
             after="<｜tool_call_end｜>",
         ),
         typed=True,
-        trims=True,
     ),
     "minicpm5": Family(minicpm, typed=True, trims=True),
     "dots": Family(

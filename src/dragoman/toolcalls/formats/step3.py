@@ -20,8 +20,8 @@ _INVOKES: Final = invokes(
         ("<", _BAR, "tool_calls_begin", _BAR, ">"),
         ("<", _BAR, "tool_calls_end", _BAR, ">"),
     ),
+    # No blanks are trimmed: the template writes none around a value, and those of a file must stay.
     before=(*_STEP_BEGIN, one_of(_STEP_SEP, ("",))),
-    trim="blank",
 )
 
 FORMAT: Final = Format(
