@@ -120,8 +120,12 @@ def test_run_lets_claude_code_ask_again_after_a_stream_that_broke_in_its_text(
 def test_run_keeps_an_agent_from_asking_anybody_but_the_gateway(
     stage: Stage, name: str, more: tuple[str, ...], *, asks_others: bool
 ) -> None:
+    # What it asks at its start, in the background, has time to arrive.
+    call = STARTED[name].program.shell("sleep 5")
+
     with proxy() as (url, wanted):
-        done = run(name, stage, [Says(DONE)], more=more, environ={"HTTPS_PROXY": url})
+        says = [Says(calls=(call,)), Says(DONE)]
+        done = run(name, stage, says, more=more, environ={"HTTPS_PROXY": url})
 
     assert_done(done)
     assert asks_others == bool(wanted), wanted
