@@ -239,25 +239,28 @@ def print_report(report: Report, *, base: str, to_stderr: bool) -> None:
     table = Table(box=box.SIMPLE, pad_edge=False)
     for title in ("check", "verdict", "found", "profile"):
         table.add_column(title, overflow="fold", no_wrap=title in ("check", "verdict"))
-    for row in report.checks:
-        if row.found == "not asked":
-            continue
+    asked = [row for row in report.checks if row.found != "not asked"]
+    for row in asked:
         implied = _facts(row.implies)
         colour = _COLOURS[row.verdict]
         table.add_row(Text(row.name), Text(row.verdict, style=colour), Text(row.found),
                       Text(implied))  # fmt: skip
     console.print(table)
-    counts = {one: sum(row.verdict == one for row in report.checks) for one in _COLOURS}
+    counts = {one: sum(row.verdict == one for row in asked) for one in _COLOURS}
     told = ", ".join(f"{count} {one}" for one, count in counts.items() if count)
     console.print(
         Text(
             f"{report.model or 'no model'} at {report.url} ({report.dialect}): {told}; "
-            f"{report.requests} requests, {report.output_tokens} output tokens told"
+            f"{_many(report.requests, 'request')}, {_many(report.output_tokens, 'output token')} told"
         ),
         soft_wrap=True,
     )
     if report.outcome != "unreachable":
         console.print(Text(_conclusion(report, base)), soft_wrap=True)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _conclusion(report: Report, base: str) -> str:
