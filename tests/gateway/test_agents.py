@@ -195,6 +195,21 @@ def test_claude_code_is_served_with_its_query_and_a_system_message_between(
     assert (BETAS if upstream == "anthropic" else None) == exchange.headers.get("anthropic-beta")
 
 
+@upstreams
+def test_claude_codes_instructions_between_messages_reach_servers_that_take_none(
+    gateway: Stand, upstream: str
+) -> None:
+    answer = post(gateway, "anthropic", of_claude_code(f"{upstream}/plain"))
+    body = gateway.simulator.exchanges[-1].json
+    told = body["input" if upstream == "responses" else "messages"]
+
+    assert "system_midturn_emulated" in answer.headers["x-dragoman-warnings"].split(",")
+    assert "<system-reminder>\nTools may be slow today.\n</system-reminder>" in str(told).replace(
+        "\\n", "\n"
+    )
+    assert "system" not in [one["role"] for one in told[1:]]
+
+
 def test_claude_code_probes_and_reports_on_the_side(gateway: Stand) -> None:
     before = len(gateway.simulator.exchanges)
     probe = httpx2.head(gateway.url)
