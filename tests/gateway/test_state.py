@@ -23,6 +23,7 @@ from dragoman.gateway.config.settings import (
 from tests.support.asking import get, post
 from tests.support.gateway import Stand, settings_for, stand
 from tests.support.odd_upstream import Asked, Told, odd_upstream
+from tests.support.raw_http import RawClient
 from tests.support.received import received
 from tests.support.simulator import WEATHER, declared
 from tests.support.talks import Sdks, responses_said
@@ -321,6 +322,19 @@ def test_response_that_an_upstream_keeps_is_asked_for_there() -> None:
     assert "response_not_found" == caught.value.code
     assert "include" in odd.asked[0].path
     assert {"Bearer vendor-key"} == {one.headers["authorization"] for one in odd.asked}
+
+
+@pytest.mark.parametrize(
+    "wrong", ["%2e%2e", "a%2Fb", "..", "a%3Fb", "resp_7%0d%0a", "%2e%2e/input_items"]
+)
+def test_what_is_no_id_leads_nowhere_at_an_upstream(wrong: str) -> None:
+    with (
+        kept_there() as (found, odd),
+        RawClient(found.url, f"/v1/responses/{wrong}", b"", method="GET") as client,
+    ):
+        status = client.head()
+
+    assert (404, []) == (status, odd.asked)
 
 
 def test_response_that_an_upstream_keeps_is_not_shown_to_another_client() -> None:

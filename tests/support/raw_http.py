@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 class RawClient:
     """One request on one connection.  Use as a context; leaving it closes the connection."""
 
-    def __init__(self, url: str, path: str, body: Any, *, buffer: int = 0) -> None:
+    def __init__(
+        self, url: str, path: str, body: Any, *, buffer: int = 0, method: str = "POST"
+    ) -> None:
         place = urlsplit(url)
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.socket = socket.socket()
@@ -19,8 +21,9 @@ class RawClient:
         self.socket.settimeout(60)
         self.socket.connect((place.hostname, place.port))
         self.socket.sendall(
-            b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\n"
-            b"content-length: %d\r\n\r\n" % (path.encode(), place.netloc.encode(), len(data))
+            b"%b %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n"
+            % (method.encode(), path.encode(), place.netloc.encode(), len(data))
         )
         self.socket.sendall(data)
         self.status = 0

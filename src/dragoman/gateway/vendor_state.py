@@ -5,6 +5,7 @@ out what belongs to somebody else: the gateway has one client, or the client's o
 """
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -28,12 +29,16 @@ from dragoman.transport import Reply, TransportFailed
 from dragoman.turn.events import Fault, FaultKind
 
 _OWN: Final = Route(to=())
+# Nothing but the id of a response leads to another path of the upstream.
+_ABOUT_ONE: Final = re.compile(r"/responses/[A-Za-z0-9_-]+(/(input_items|cancel))?/?(\?|\Z)")
 
 
 async def ask_keepers(call: Call) -> web.StreamResponse | None:
     """Pass a question about a response to whoever may keep it; None if nobody knows it."""
+    path = call.http.path_qs.removeprefix("/v1")
+    if not _ABOUT_ONE.match(path):
+        return None
     for hop, route in _keepers(call):
-        path = call.http.path_qs.removeprefix("/v1")
         answer = await _passed_on(call, hop, route, path, None)
         if answer is not None:
             return answer
