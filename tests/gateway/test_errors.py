@@ -294,6 +294,48 @@ def test_redirect_is_not_followed_and_says_what_to_set(gateway, peer) -> None:
     assert "set `base_url`" in got.text
 
 
+UNTOLD = {
+    "error and no choices": {"error": {"message": "provider went away"}, "choices": []},
+    "error as text": {"error": "provider went away"},
+    "finish reason error": {
+        "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]
+    },
+    "the provider's own reason alone": {
+        "choices": [
+            {
+                "index": 0,
+                "delta": {"content": ""},
+                "finish_reason": None,
+                "native_finish_reason": "network_error",
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("case", UNTOLD)
+def test_g1_error_in_a_good_answer_is_a_502_with_its_words(
+    gateway, peer, case: str, stream: bool, dialect: str
+) -> None:
+    told: Any = UNTOLD[case]
+    if stream:
+        peer.streams(told, b"[DONE]")
+    else:
+        peer.tells(200, json.loads(json.dumps(told).replace('"delta"', '"message"')))
+
+    got = post(gateway, dialect, question(dialect, "odd", stream=stream))
+
+    assert 502 == got.status_code
+    words = {"finish reason error": "`error`", "the provider's own reason alone": "network_error"}
+    assert words.get(case, "provider went away") in told_message(got)
+
+
+def told_message(got: Any) -> str:
+    return str(got.json()["error"]["message"])
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_answer_that_is_no_answer_is_quoted(gateway, peer, dialect: str) -> None:
     peer.tells(200, b"<html>Welcome to the hotel's network</html>", content_type="text/html")
