@@ -66,6 +66,11 @@ class Relay:
         return not self._raw and not self._in_call and (self._resumes or not self._mended)
 
     @property
+    def steady(self) -> bool:
+        """Nothing waits, and a piece of a call that nobody changes passes as it came."""
+        return not self._raw and not self._mended
+
+    @property
     def follows(self) -> bool:
         """All that was sent is the peer's own."""
         return not self._mended

@@ -27,6 +27,7 @@ from dragoman.toolcalls.selection import stages as native_stages
 from dragoman.toolcalls.stage import Stage
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import (
+    ArgsDelta,
     BlockKind,
     BlockStart,
     Event,
@@ -198,23 +199,31 @@ class Translator:
     def _relay_units(self, relay: Relay, units: Iterable[Unit]) -> bytes:
         """Pass on what needs no change."""
         out: list[bytes] = []
-        stages, send = self._stages, self._send
+        skip = self._writer.skip
         try:
             for unit in units:
                 events = unit.events
-                if (
-                    len(events) == 1
-                    and type(event := events[0]) in _TEXT
-                    and relay.calm
-                    and all(stage.passes(event) for stage in stages)
-                ):
-                    send(event)  # the writer must know, should it take over
+                if len(events) == 1 and self._is_untouched(events[0], relay):
+                    skip(events[0])  # the writer must know, should it take over
                     out.append(unit.raw)
                 else:
                     out.append(self._pass(relay, unit.raw, events))
         except PeerError as error:
             out.append(self.fail(fault_of(error)))
         return b"".join(out)
+
+    def _is_untouched(self, event: Event, relay: Relay) -> bool:
+        """Say whether a delta passes as it came, without a second look."""
+        cls = type(event)
+        if cls is ArgsDelta:
+            if not relay.steady:
+                return False
+        elif cls not in _TEXT or not relay.calm:
+            return False
+        for stage in self._stages:  # noqa: SIM110 -- `all` costs a generator for every delta
+            if not stage.passes(event):
+                return False
+        return True
 
     def _missing_end(self, relay: Relay, out: bytes) -> bytes:
         """Return the last word that a peer left out: it told the finish of its answer, and was gone."""

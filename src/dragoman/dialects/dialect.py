@@ -35,6 +35,10 @@ class Writer(Protocol):
         """
         ...
 
+    def skip(self, event: Event, /) -> None:
+        """Know a delta, as `send` does, that the bytes of its peer tell the client.  Raises the same."""
+        ...
+
     def passed(self, raw: bytes, /) -> None:
         """Know that bytes of the same dialect took the place of what was written."""
         ...

@@ -106,10 +106,14 @@ class StreamReader:
         frames, assembler = self._frames, self._assembler
         try:
             for frame in self._sse.feed(data):
-                self._raw.append(frame.raw)
                 self._read(frame)
-                if assembler.ended or not (frames.pending or assembler.holding):
+                if not assembler.ended and (frames.pending or assembler.holding):
+                    self._raw.append(frame.raw)
+                elif self._raw:
+                    self._raw.append(frame.raw)
                     yield self._unit()
+                else:
+                    yield Unit(frame.raw, assembler.take())
         except PeerError:
             self._dead = True
             raise

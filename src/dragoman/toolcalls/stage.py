@@ -27,6 +27,7 @@ from dragoman.toolcalls.names import Declared
 from dragoman.toolcalls.sequencer import Broken, Sequencer
 from dragoman.turn.events import (
     CUT_REASONS,
+    ArgsDelta,
     BlockEnd,
     BlockKind,
     BlockStart,
@@ -35,11 +36,15 @@ from dragoman.turn.events import (
     Fault,
     Finish,
     FinishReason,
+    InputDelta,
     Opaque,
     OpaqueKind,
+    Ping,
     ReasoningDelta,
+    RefusalDelta,
     Start,
     TextDelta,
+    Usage,
 )
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Tool
@@ -48,6 +53,8 @@ from dragoman.turn.tools import NO_TOOLS, ToolTable
 ThinkTagsMode: TypeAlias = Literal["off", "auto", "implicit_open"]
 
 _TEXTS: Final = frozenset({TextDelta, ReasoningDelta})
+_LOOSE: Final = frozenset({Start, Usage, Loss, Ping})  # events of no block
+_UNSCANNED: Final = frozenset({ArgsDelta, InputDelta, RefusalDelta})
 _SCANNED: Final = frozenset({BlockKind.TEXT, BlockKind.REASONING})
 _NEVER: Final = "\0\uffff\0"  # stands in no text: nothing can begin a marker
 _PLAIN_ENDS: Final = frozenset(
@@ -84,9 +91,9 @@ class Splitter:
         self._ending = False  # the upstream's block has ended, and a call in it has not
         self._shift = 0  # from the upstream's index of a block to ours
         self._kept: list[TextDelta | ReasoningDelta] = []  # deltas of which all is held back
-        # Deltas of this type pass as they are if they hold neither of two characters,
+        # Deltas of this type pass as they are if they hold none of four characters,
         self._passing: type | None = None
-        self._lead = self._other_lead = _NEVER
+        self._lead = self._other_lead = self._third_lead = self._fourth_lead = _NEVER
         self._find_lead: Callable[[str], object] | None = None  # or any of some more
         self._calling: Machine | None = None  # the machine, if it is inside a call
         self._failed = False  # the answer was ended here
@@ -99,11 +106,17 @@ class Splitter:
 
     def passes(self, event: Event, /) -> bool:
         """Say whether this event, fed now, would leave as it is and change nothing."""
+        if type(event) in _UNSCANNED:
+            return event.index == self._sequencer.index  # type: ignore[union-attr]
+        if type(event) is not self._passing:
+            return False
+        text = event.text  # type: ignore[union-attr]
         return (
-            type(event) is self._passing
-            and self._lead not in event.text  # type: ignore[union-attr]
-            and self._other_lead not in event.text  # type: ignore[union-attr]
-            and (self._find_lead is None or not self._find_lead(event.text))  # type: ignore[union-attr]
+            self._lead not in text
+            and self._other_lead not in text
+            and self._third_lead not in text
+            and self._fourth_lead not in text
+            and (self._find_lead is None or not self._find_lead(text))
         )
 
     def feed(self, events: Sequence[Event], /) -> list[Event]:
@@ -115,11 +128,15 @@ class Splitter:
             cls = type(event)
             if (
                 cls is self._passing
-                and self._lead not in event.text  # type: ignore[union-attr]
-                and self._other_lead not in event.text  # type: ignore[union-attr]
-                and (self._find_lead is None or not self._find_lead(event.text))  # type: ignore[union-attr]
+                and self._lead not in (text := event.text)  # type: ignore[union-attr]
+                and self._other_lead not in text
+                and self._third_lead not in text
+                and self._fourth_lead not in text
+                and (self._find_lead is None or not self._find_lead(text))
             ):
                 append(event)
+            elif cls in _UNSCANNED:
+                self._forward(event, event.index)  # type: ignore[union-attr]
             elif self._calling is not None and cls in _TEXTS:
                 # Inside a call: nothing but its end changes anything here.
                 machine = self._calling
@@ -161,11 +178,18 @@ class Splitter:
         self._passing = TextDelta if self._kind is BlockKind.TEXT else ReasoningDelta
         self._lead = leads[:1] or _NEVER
         self._other_lead = leads[1:2] or self._lead
-        self._find_lead = _finder(leads[2:]) if len(leads) > 2 else None
+        self._third_lead = leads[2:3] or self._lead
+        self._fourth_lead = leads[3:4] or self._lead
+        self._find_lead = _finder(leads[4:]) if len(leads) > 4 else None
 
     # --- events ------------------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
+        if type(event) in _LOOSE:
+            if isinstance(event, Start) and not self._sequencer.seed:
+                self._sequencer.seed = event.id
+            self._sequencer.out.append(event)
+            return
         match event:
             case TextDelta() | ReasoningDelta():
                 if self._machine is None:
@@ -189,14 +213,10 @@ class Splitter:
             case Fault():
                 self._break_off()
                 self._sequencer.out.append(event)
+            case Start() | Usage() | Loss() | Ping():
+                self._sequencer.out.append(event)
             case _:
-                if isinstance(event, Start) and not self._sequencer.seed:
-                    self._sequencer.seed = event.id
-                index = getattr(event, "index", None)
-                if index is None:
-                    self._sequencer.out.append(event)
-                else:
-                    self._forward(event, index)
+                self._forward(event, event.index)
 
     def _forward(self, event: Event, index: int) -> None:
         """Pass an event of a block that is not scanned, under our index."""

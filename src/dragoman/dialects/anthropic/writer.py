@@ -121,6 +121,13 @@ class MessagesWriter:
     def passed(self, raw: bytes, /) -> None:
         """Nothing of a frame that has passed concerns what is written later."""
 
+    def skip(self, event: Event, /) -> None:
+        """Know a delta of text or arguments that passes."""
+        if type(event) is TextDelta or (type(event) is ArgsDelta and self._opening is None):
+            self._check(event)
+        else:
+            self.send(event)
+
     def send(self, event: Event, /) -> bytes:
         """Return the bytes that tell an event.
 

@@ -145,6 +145,16 @@ class ChatWriter:
     def passed(self, raw: bytes, /) -> None:
         """Nothing of a frame that has passed concerns what is written later."""
 
+    def skip(self, event: Event, /) -> None:
+        """Know a delta of text or arguments that passes."""
+        if type(event) is TextDelta and event.logprobs is None:
+            self._check(event)
+            self._chars += len(event.text)
+        elif type(event) is ArgsDelta:
+            self._check(event)
+        else:
+            self.send(event)
+
     def send(self, event: Event, /) -> bytes:
         """Return the bytes that tell the client of an event.
 

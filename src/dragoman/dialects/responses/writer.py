@@ -115,6 +115,10 @@ class ResponsesWriter:
             output.sequence = numbers[0]
         return announces
 
+    def skip(self, event: Event, /) -> None:
+        """Know a delta that passes: items are told in full at their end."""
+        self.send(event)
+
     def passed(self, raw: bytes, /) -> None:
         """Know that these bytes of the upstream have been sent in place of what was written."""
         for event in relayed_events(raw):
