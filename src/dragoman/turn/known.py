@@ -18,17 +18,23 @@ H = TypeVar("H", bound=Hashable)
 
 _LISTS: Final = 64  # lists that are kept: the agents that use one process at the same time
 _MOST_BYTES: Final = 256 * KIB  # of a list that is kept: an agent with many servers has half of it
-_SAMPLE: Final = 64  # bytes of a list's beginning, middle and end, by which it is looked for
+_SAMPLE: Final = 64  # bytes of a list's beginning and end, by which it is looked for
 
 
-class _Definitions(bytes):
+class _Definitions:
     """A list as it was written, found by a sample: to digest all of it costs more than to compare it."""
 
-    __slots__ = ()
+    __slots__ = ("json",)
+
+    def __init__(self, json: bytes) -> None:
+        self.json = json
 
     def __hash__(self) -> int:
-        middle = len(self) // 2
-        return hash((self[:_SAMPLE], self[middle : middle + _SAMPLE], self[-_SAMPLE:], middle))
+        json = self.json
+        return hash((len(json), json[:_SAMPLE], json[-_SAMPLE:]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Definitions) and self.json == other.json
 
 
 class KnownTools(tuple[Tool, ...]):
@@ -49,10 +55,11 @@ def read_once(
 
     @lru_cache(maxsize=_LISTS)
     def known(definitions: _Definitions) -> KnownTools:
-        return KnownTools(decode(definitions))
+        return KnownTools(decode(definitions.json))
 
     def read(raw: Raw, /) -> tuple[Tool, ...]:
-        return known(_Definitions(raw)) if len(raw) <= _MOST_BYTES else decode(bytes(raw))
+        json = bytes(raw)
+        return known(_Definitions(json)) if len(json) <= _MOST_BYTES else decode(json)
 
     return read
 

@@ -102,9 +102,9 @@ class PartDecoder:
                         continue
                 elif type(block) is schema.ToolResultBlock:
                     text = block.content
-                    if type(text) is str and text and block.cache_control is None:
-                        shown = (TextPart(text),)
-                        parts.append(ToolResultPart(block.tool_use_id, shown, bool(block.is_error)))
+                    marked = block.is_error or block.cache_control is not None
+                    if type(text) is str and text and not marked:
+                        parts.append(ToolResultPart(block.tool_use_id, (TextPart(text),)))
                         continue
                 elif type(block) is schema.ToolUseBlock:
                     arguments = str(block.input, "utf-8")

@@ -123,7 +123,11 @@ def _assistant(
             # Ids that were made here begin so.
             if call_id[:1] == "g" or part.flavor is not _FUNCTION or part.opaque:
                 return None
-            if arguments[:1] != "{" or not _is_json(arguments):
+            if arguments[:1] != "{":
+                return None
+            try:
+                _JSON.decode(arguments)
+            except (msgspec.DecodeError, UnicodeEncodeError):
                 return None
             function = Function(wire_name(part.name, part.namespace), arguments)
             calls.append(Call(call_id, "function", function))
@@ -144,14 +148,6 @@ def _recall(message: AssistantMessage, reasoning: Replayed) -> None:
     message.reasoning_content = reasoning.content
     message.reasoning = reasoning.text
     message.reasoning_details = reasoning.details
-
-
-def _is_json(text: str) -> bool:
-    try:
-        _JSON.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return False
-    return True
 
 
 def _user(turn: Turn, ids: Sequence[str], answered: int, messages: list[OutMessage]) -> int:
