@@ -108,7 +108,7 @@ class Pieces:
         self.assembler.open_call(
             item.key,
             call_id=out.call_id or out.id or "",
-            name=NAME_BY_CALL[out.type],
+            name=NAME_BY_CALL[out.type or item.type],
             flavor=flavor,
         )
         item.opened = True

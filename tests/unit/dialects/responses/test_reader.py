@@ -346,3 +346,18 @@ def test_a_call_whose_item_has_another_id_in_each_event_is_one_call() -> None:
     answer = fold(read(*events))
 
     assert [("c", '{"a":1}')] == [(block.call_id, block.text) for block in answer.blocks]
+
+
+def test_a_shell_call_whose_end_does_not_say_its_type_keeps_its_name() -> None:
+    item = {"id": "l", "call_id": "c", "action": {"type": "exec", "command": ["ls"]}}
+    events = read(
+        {"type": "response.created", "response": {"id": "r", "model": "m", "output": []}},
+        {
+            "type": "response.output_item.added",
+            "output_index": 0,
+            "item": {**item, "type": "local_shell_call"},
+        },
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+    )
+
+    assert ["local_shell"] == [event.name for event in events if isinstance(event, BlockStart)]
