@@ -23,7 +23,7 @@ from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.loops import find_loop
 from dragoman.turn.loss import Loss
-from dragoman.turn.request import ImagePart, Request, ToolResultPart
+from dragoman.turn.request import Request
 
 _THINKS: Final = frozenset({"auto", "budget", "effort"})
 
@@ -122,7 +122,7 @@ def choose(call: Call, request: Request, estimate: int) -> Choice | Fault:
         dialect=call.dialect,
         thinking=request.reasoning.mode in _THINKS,
         tokens=estimate,
-        images=call.plan.router.asks_for_images and _has_images(request),
+        images=request.has_images,
         headers=call.http.headers,
     )
     choice = call.choice = call.plan.router.choose(question)
@@ -133,18 +133,6 @@ def choose(call: Call, request: Request, estimate: int) -> Choice | Fault:
     return Fault(
         FaultKind.NOT_FOUND, f"{said} (there are {named})" if named else said, param="model"
     )
-
-
-def _has_images(request: Request) -> bool:
-    for turn in request.turns:
-        for part in turn.parts:
-            if isinstance(part, ImagePart):
-                return True
-            if isinstance(part, ToolResultPart) and any(
-                isinstance(one, ImagePart) for one in part.parts
-            ):
-                return True
-    return False
 
 
 def _guarded(call: Call, request: Request) -> tuple[Request | Fault, tuple[Loss, ...]]:

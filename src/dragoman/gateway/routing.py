@@ -161,7 +161,6 @@ class Router:
             name: self._way(DIRECT, Route(to=(f"{name}/*",)), Match()) for name in self._upstreams
         }
         self._only = self._sole_way()
-        self.asks_for_images = any(route.match.images is not None for route in settings.routes)
         self._facts = {name.lower(): facts for name, facts in settings.models.items()}
         self._fact_globs = tuple(
             (Glob(name), facts) for name, facts in settings.models.items() if is_glob(name)
