@@ -3,7 +3,7 @@
 A dialect brings a `FrameReader`, which knows what a frame means.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -92,8 +92,7 @@ class StreamReader:
         if self._dead:
             raise MisuseError("feed after an error")
         try:
-            for frame in self._sse.feed(data):
-                self._read(frame)
+            self._read(self._sse.feed(data))
         except PeerError:
             self._dead = True
             raise
@@ -106,7 +105,7 @@ class StreamReader:
         frames, assembler = self._frames, self._assembler
         try:
             for frame in self._sse.feed(data):
-                self._read(frame)
+                self._read((frame,))
                 if not assembler.ended and (frames.pending or assembler.holding):
                     self._raw.append(frame.raw)
                 elif self._raw:
@@ -148,9 +147,8 @@ class StreamReader:
         frames = self._sse.close()
         if self._sse.torn:
             self.broken = "sse"
-        for frame in frames:
-            self._raw.append(frame.raw)
-            self._read(frame)
+        self._raw += [frame.raw for frame in frames]
+        self._read(frames)
         if self.ended:
             return
         text = excerpt(self._beginning)
@@ -162,20 +160,22 @@ class StreamReader:
             self.broken = "sse"
             self._assembler.fault(fault)
 
-    def _read(self, frame: Frame) -> None:
-        if self._assembler.ended or not frame.data:
-            return
-        try:
-            if self._strict:
-                _check_text(frame.data)
-            self._frames.read(frame)
-        except Malformed as error:
-            if self._strict:
-                if isinstance(error, NotJson):
-                    self.broken = self.broken or "json"
-                raise
-            if frame.whole:
-                self._assembler.loss("chunk_malformed", error.path, error.reason)
+    def _read(self, frames: Sequence[Frame]) -> None:
+        assembler, read, strict = self._assembler, self._frames.read, self._strict
+        for frame in frames:
+            if assembler.ended or not frame.data:
+                continue
+            try:
+                if strict:
+                    _check_text(frame.data)
+                read(frame)
+            except Malformed as error:
+                if strict:
+                    if isinstance(error, NotJson):
+                        self.broken = self.broken or "json"
+                    raise
+                if frame.whole:
+                    assembler.loss("chunk_malformed", error.path, error.reason)
 
     def _look_at(self, data: bytes) -> bytes:
         """Tell an event stream from a JSON body, whatever was asked for, and from neither."""

@@ -91,9 +91,9 @@ class Splitter:
         self._ending = False  # the upstream's block has ended, and a call in it has not
         self._shift = 0  # from the upstream's index of a block to ours
         self._kept: list[TextDelta | ReasoningDelta] = []  # deltas of which all is held back
-        # Deltas of this type pass as they are if they hold none of four characters,
+        # Deltas of this type pass as they are if they hold neither of two characters,
         self._passing: type | None = None
-        self._lead = self._other_lead = self._third_lead = self._fourth_lead = _NEVER
+        self._lead = self._other_lead = _NEVER
         self._find_lead: Callable[[str], object] | None = None  # or any of some more
         self._calling: Machine | None = None  # the machine, if it is inside a call
         self._failed = False  # the answer was ended here
@@ -114,8 +114,6 @@ class Splitter:
         return (
             self._lead not in text
             and self._other_lead not in text
-            and self._third_lead not in text
-            and self._fourth_lead not in text
             and (self._find_lead is None or not self._find_lead(text))
         )
 
@@ -130,8 +128,6 @@ class Splitter:
                 cls is self._passing
                 and self._lead not in (text := event.text)  # type: ignore[union-attr]
                 and self._other_lead not in text
-                and self._third_lead not in text
-                and self._fourth_lead not in text
                 and (self._find_lead is None or not self._find_lead(text))
             ):
                 append(event)
@@ -178,9 +174,7 @@ class Splitter:
         self._passing = TextDelta if self._kind is BlockKind.TEXT else ReasoningDelta
         self._lead = leads[:1] or _NEVER
         self._other_lead = leads[1:2] or self._lead
-        self._third_lead = leads[2:3] or self._lead
-        self._fourth_lead = leads[3:4] or self._lead
-        self._find_lead = _finder(leads[4:]) if len(leads) > 4 else None
+        self._find_lead = _finder(leads[2:]) if len(leads) > 2 else None
 
     # --- events ------------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 _UNCUT_REASONS: Final = frozenset(
     {FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS}
 )
+_TEXT: Final = BlockKind.TEXT  # to look up a member costs as much as the rest of a delta
+_REASONING: Final = BlockKind.REASONING
 _CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
 _Action: TypeAlias = Callable[[], None]
 
@@ -118,16 +120,16 @@ class Assembler:
             self.out.append(Start(model, id, created))
 
     def text(self, text: str, logprobs: Raw | None = None) -> None:
-        if self._kind is not BlockKind.TEXT and not self._ready(
-            BlockKind.TEXT, lambda: self.text(text, logprobs), len(text)
+        if self._kind is not _TEXT and not self._ready(
+            _TEXT, lambda: self.text(text, logprobs), len(text)
         ):
             return
         self._chars += len(text)
         self.out.append(TextDelta(self._index, text, logprobs))
 
     def reasoning(self, text: str, channel: Channel = Channel.FULL, part: int = 0) -> None:
-        if self._kind is not BlockKind.REASONING and not self._ready(
-            BlockKind.REASONING, lambda: self.reasoning(text, channel, part), len(text)
+        if self._kind is not _REASONING and not self._ready(
+            _REASONING, lambda: self.reasoning(text, channel, part), len(text)
         ):
             return
         self._chars += len(text)

@@ -104,7 +104,7 @@ class Legality:
         self.kind: BlockKind | None = None  # of the block that is open
         self.calls = 0  # complete calls so far
         self.cut_calls = 0  # calls that were cut
-        self._allowed: frozenset[type] = frozenset()  # deltas that fit the open block
+        self.allowed: frozenset[type] = frozenset()  # deltas that fit the open block
         self._final_usage = False
         self._broken = False
 
@@ -116,7 +116,7 @@ class Legality:
         """
         cls = type(event)
         # The road of nearly every event: a delta for the block that is open.
-        if cls in self._allowed and event.index == self.index:  # type: ignore[union-attr]
+        if cls in self.allowed and event.index == self.index:  # type: ignore[union-attr]
             return
         following = TURN[self.state].get(cls)
         if following is None or (self._broken and cls is not Fault):
@@ -140,7 +140,7 @@ class Legality:
             self._refuse("BlockStart", f"index {event.index} where {self.index + 1} is next")
         self.index = event.index
         self.kind = event.kind
-        self._allowed = DELTAS[event.kind]
+        self.allowed = DELTAS[event.kind]
 
     def _end(self, event: BlockEnd) -> None:
         if event.index != self.index:
@@ -151,7 +151,7 @@ class Legality:
         elif not event.complete:
             self._refuse("BlockEnd", "only a call can be cut")
         self.kind = None
-        self._allowed = frozenset()
+        self.allowed = frozenset()
 
     def _finish(self, event: Finish) -> None:
         if event.reason is FinishReason.TOOL_CALLS and not self.calls:
@@ -172,5 +172,5 @@ class Legality:
 
     def _refuse(self, event: str, reason: str = "") -> None:
         self._broken = True
-        self._allowed = frozenset()
+        self.allowed = frozenset()
         raise IllegalOrder(state=str(self.state), event=event, reason=reason)
