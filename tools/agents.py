@@ -23,7 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TextIO
 
-ROOT: Final = Path(__file__).parent.parent
+from tools.strangers import ROOT, run_tests
+
 PINS: Final = ROOT / "tests" / "agents" / "node"
 OLDEST_NODE: Final = 20
 INSTALL_SECONDS: Final = 1_800
@@ -40,7 +41,7 @@ _IFF_UP: Final = 1
 def main() -> int:
     if sys.argv[1:2] == [INSIDE]:
         raise_loopback()
-        return run_tests(sys.argv[2:])
+        return run(sys.argv[2:])
     lacking = missing()
     if lacking:
         names = ", ".join(json.loads((PINS / "package.json").read_text("utf-8"))["dependencies"])
@@ -56,7 +57,7 @@ def main() -> int:
             os.environ[ALONE_VARIABLE] = "1"
             return subprocess.call([*namespace, *again], cwd=ROOT)
     print("test-agents: no network of their own can be had here; proxies stand in its place")
-    return run_tests(sys.argv[1:])
+    return run(sys.argv[1:])
 
 
 def missing() -> str:
@@ -167,11 +168,10 @@ def raise_loopback() -> None:
         fcntl.ioctl(one, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
 
 
-def run_tests(arguments: list[str]) -> int:
-    wanted = arguments or ["tests/agents"]
+def run(arguments: list[str]) -> int:
     # More than cores, for agents mostly wait when they ask a failing upstream again.
-    options = ["-n", "4", "--dist", "worksteal", "--timeout", "900", "--durations", "15"]
-    return subprocess.call([sys.executable, "-m", "pytest", *options, *wanted], cwd=ROOT)
+    options = ["--timeout", "900", "--durations", "15"]
+    return run_tests(arguments or ["tests/agents"], options, processes=4)
 
 
 if __name__ == "__main__":

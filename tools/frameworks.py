@@ -6,14 +6,12 @@ The versions are pinned in tests/frameworks; see tools/venvs.py for where they g
 """
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 from typing import Final
 
+from tools.strangers import ROOT, run_tests
 from tools.venvs import environment
 
-ROOT: Final = Path(__file__).parent.parent
 LOCK: Final = ROOT / "tests" / "frameworks" / "frameworks.txt"
 FOLDER_VARIABLE: Final = "DRAGOMAN_FRAMEWORKS"  # read by tests/frameworks
 
@@ -23,9 +21,8 @@ def main() -> int:
     if folder is None:
         return 1
     os.environ[FOLDER_VARIABLE] = str(folder)
-    wanted = sys.argv[1:] or ["tests/frameworks"]
-    options = ["-n", "2", "--timeout", "900", "--durations", "5"]
-    return subprocess.call([sys.executable, "-m", "pytest", *options, *wanted], cwd=ROOT)
+    options = ["--timeout", "900", "--durations", "5"]
+    return run_tests(sys.argv[1:] or ["tests/frameworks"], options, processes=2)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,12 @@ The versions are pinned in tests/servers; see tools/venvs.py for where they go.
 """
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 from typing import Final
 
+from tools.strangers import ROOT, run_tests
 from tools.venvs import environment
 
-ROOT: Final = Path(__file__).parent.parent
 LOCKS: Final = ROOT / "tests" / "servers"
 # Where each was installed is told to tests/servers by an environment variable.
 SERVERS: Final = {
@@ -35,7 +33,7 @@ def main() -> int:
         wanted.append(f"tests/servers/test_{server}.py")
     # One process: a server here has one slot, and more of them would only share the machine.
     options = ["--timeout", "300", "--durations", "5"]
-    return subprocess.call([sys.executable, "-m", "pytest", *options, *wanted], cwd=ROOT)
+    return run_tests(wanted, options, processes=1)
 
 
 if __name__ == "__main__":
