@@ -16,8 +16,6 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 # What nearly every Chat server sends, what the others send, and the bytes of each that are not data.
-_PLAIN_FRAME: Final = re.compile(rb"data: ([^\n]*)\n\n")
-_PLAIN_FRAME_MARKUP: Final = len(b"data: \n\n")
 _NAMED_FRAME: Final = re.compile(rb"event: ([^\n]*)\ndata: ([^\n]*)\n\n")
 _NAMED_FRAME_MARKUP: Final = len(b"event: \ndata: \n\n")
 
@@ -136,11 +134,11 @@ class SSEReader:
             return False
         if data[:6] == b"event:":
             return self._find_named(data, end, frames)
-        if data[:5] != b"data:":
+        if data[:6] != b"data: ":
             return False
-        found = _PLAIN_FRAME.findall(data, 0, end)
-        if sum(map(len, found)) + _PLAIN_FRAME_MARKUP * len(found) != end:
-            return False
+        found = data[6 : end - 2].split(b"\n\ndata: ")
+        if data.count(b"\n", 0, end) != 2 * len(found):
+            return False  # there are other lines in it
         if self._keep_raw:
             frames.extend([Frame(one, "", b"data: %b\n\n" % one) for one in found])
         else:
