@@ -8,6 +8,7 @@ with the last of them.  What is old goes first, when something new comes.
 import hashlib
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ MEMORY: Final = ":memory:"
 _OURS: Final = 0x6472676D  # marks a file as made here
 _VERSION: Final = 1
 _BUSY_SECONDS: Final = 10.0  # other processes write for milliseconds
+_AGAIN_SECONDS: Final = 0.01
 _WAL_BYTES: Final = 16 * 1024 * 1024  # what the log may keep of its largest size
 _DAY: Final = 86_400.0
 
@@ -227,7 +229,7 @@ class Database:
 
     def _prepare(self, path: str) -> None:
         execute = self._connection.execute
-        execute("PRAGMA journal_mode = WAL")
+        self._keep_log()
         execute("PRAGMA synchronous = NORMAL")  # a crash may cost the last answers, never the file
         execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
         with self._connection:
@@ -244,6 +246,22 @@ class Database:
         if version != _VERSION:
             reason = f"`{path}` was made by another version ({version}, not {_VERSION})"
             raise ConfigError(f"{reason}: name another file, or remove it")
+
+    def _keep_log(self) -> None:
+        """Let others read while one writes.
+
+        SQLite waits for no other process that changes this at the same time, as workers do when they begin.
+        """
+        end = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                    raise
+                time.sleep(_AGAIN_SECONDS)
+            else:
+                return
 
     def _number(self, pragma: str) -> int:
         return int(self._connection.execute(f"PRAGMA {pragma}").fetchone()[0])

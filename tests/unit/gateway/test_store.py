@@ -477,6 +477,17 @@ def test_two_stores_share_one_file(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+def test_many_stores_make_one_file_at_the_same_time(tmp_path: Path) -> None:
+    async def work() -> None:
+        for number in range(20):
+            path = str(tmp_path / f"{number}.sqlite")
+            stores = await asyncio.gather(*(ResponsesStore.open(path) for _ in range(6)))
+            for store in stores:
+                await store.close()
+
+    asyncio.run(work())
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [(b"not a database" * 100, "not a database"), (b"SQLite format 3\0" + b"\1" * 999, "opened")],
