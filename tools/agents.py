@@ -18,12 +18,11 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 from tools.strangers import ROOT, run_tests
+from tools.venvs import cache, locked
 
 PINS: Final = ROOT / "tests" / "agents" / "node"
 OLDEST_NODE: Final = 20
@@ -73,7 +72,7 @@ def missing() -> str:
 def install() -> Path | None:
     """Return the folder that holds the programs, once they are there; None if they cannot be had."""
     pins = b"".join((PINS / name).read_bytes() for name in ("package.json", "package-lock.json"))
-    base = Path(os.environ.get("DRAGOMAN_CACHE") or Path.home() / ".cache" / "dragoman") / "agents"
+    base = cache() / "agents"
     base.mkdir(parents=True, exist_ok=True)
     folder = base / hashlib.sha256(pins).hexdigest()[:16]
     with locked(base / "lock"):
@@ -146,14 +145,6 @@ def complete(folder: Path) -> bool:
             print(f"test-agents: {name} {version} is not installed")
             return False
     return True
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[TextIO]:
-    """Let one process at a time install."""
-    with path.open("w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield file
 
 
 def works(command: list[str]) -> bool:

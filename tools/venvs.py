@@ -35,7 +35,7 @@ def environment(kind: str, lock: Path) -> Path | None:
     digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:16]
     folder = base / f"{lock.stem}-{digest}"
     ready = folder / ".ready"
-    with _locked(base / f"{lock.stem}.lock"):
+    with locked(base / f"{lock.stem}.lock"):
         if ready.exists():
             return folder
         shutil.rmtree(folder, ignore_errors=True)
@@ -75,7 +75,7 @@ def _run(command: list[str], out: int) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Let one process at a time install."""
     with path.open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -157,14 +157,10 @@ class Continue:
         )
 
 
-class NodeLoop:
-    """A small agent of our own on somebody else's SDK: node/loop.mjs."""
+class SmallAgent:
+    """An agent of our own: it has two tools."""
 
     first = 1
-
-    def __init__(self, name: str, sdk: str) -> None:
-        self.name = name
-        self._sdk = sdk
 
     def shell(self, command):
         return ScriptCall(name="shell", arguments={"command": command})
@@ -172,6 +168,14 @@ class NodeLoop:
     def write(self, stage, name, content):
         path = str(stage.work / name)
         return ScriptCall(name="write", arguments={"path": path, "content": content})
+
+
+class NodeLoop(SmallAgent):
+    """A small agent of our own on somebody else's SDK: node/loop.mjs."""
+
+    def __init__(self, name: str, sdk: str) -> None:
+        self.name = name
+        self._sdk = sdk
 
     def start(self, stage, url, model, prompt):
         return Start(

@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-from dragoman.simulator.script import ScriptCall
-from tests.agents.programs import Start
+from tests.agents.programs import SmallAgent, Start
 from tests.agents.stage import NOBODY, Stage
 
 FOLDER_VARIABLE = "DRAGOMAN_FRAMEWORKS"  # set by tools/frameworks.py
@@ -31,22 +30,13 @@ class FrameworkStage(Stage):
         }
 
 
-class Framework:
+class Framework(SmallAgent):
     """A small agent of our own on somebody else's package: a file in `programs`."""
-
-    first = 1
 
     def __init__(self, name: str, program: str, face: str) -> None:
         self.name = name
         self._program = program
         self._face = face
-
-    def shell(self, command):
-        return ScriptCall(name="shell", arguments={"command": command})
-
-    def write(self, stage, name, content):
-        path = str(stage.work / name)
-        return ScriptCall(name="write", arguments={"path": path, "content": content})
 
     def start(self, stage, url, model, prompt):
         python = Path(os.environ[FOLDER_VARIABLE]) / "bin" / "python"

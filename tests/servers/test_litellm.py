@@ -32,6 +32,13 @@ class Chain(NamedTuple):
     simulator: Simulator
     sdks: Sdks
 
+    def talked(self, client: str, model: str, *, stream: bool) -> tuple:
+        """Return a conversation, what asks for the weather in it, and what comes of the answer."""
+        limit = {LIMIT[client]: 2000}
+        talk = self.sdks.talk(client, model, stream=stream, tools=(WEATHER,), **limit)
+        first = talk.ask("What is the weather?")
+        return talk, first, talk.answer(first, "eleven degrees")
+
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
@@ -51,15 +58,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
 def test_call_comes_whole_and_its_result_is_taken(
     chain: Chain, *, client: str, upstream: str, behind: str, stream: bool
 ) -> None:
-    talk = chain.sdks.talk(
-        client,
-        f"{upstream}/{behind}/sim/plain",
-        stream=stream,
-        tools=(WEATHER,),
-        **{LIMIT[client]: 2000},
-    )
-    first = talk.ask("What is the weather?")
-    second = talk.answer(first, "eleven degrees")
+    talk, first, second = chain.talked(client, f"{upstream}/{behind}/sim/plain", stream=stream)
 
     assert [("get_weather", WEATHER_CALL)] == [call[1:] for call in first.calls]
     assert talk.called == first.finish
@@ -89,15 +88,7 @@ def test_stream_is_legal(chain: Chain, client: str, upstream: str, behind: str) 
 def test_calls_that_a_model_writes_as_text_become_calls(
     chain: Chain, *, client: str, upstream: str, family: str, stream: bool
 ) -> None:
-    talk = chain.sdks.talk(
-        client,
-        f"{upstream}/chat/sim/{family}",
-        stream=stream,
-        tools=(WEATHER,),
-        **{LIMIT[client]: 2000},
-    )
-    first = talk.ask("What is the weather?")
-    second = talk.answer(first, "eleven degrees")
+    _, first, second = chain.talked(client, f"{upstream}/chat/sim/{family}", stream=stream)
 
     assert [("get_weather", WEATHER_CALL)] == [call[1:] for call in first.calls]
     assert "<" not in first.text

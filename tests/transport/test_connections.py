@@ -274,6 +274,33 @@ def test_whoever_reads_is_told_when_connections_are_closed(on_loop: OnLoop) -> N
     on_loop(run())
 
 
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ("retry-after: 2\r\n", 2.0),
+        ("retry-after: 1.5\r\n", 1.5),
+        ("retry-after: 9\r\nretry-after-ms: 250\r\n", 0.25),
+        ("retry-after: Thu, 01 Jan 1970 00:00:00 GMT\r\n", 0.0),
+        ("retry-after: soon\r\n", None),
+        ("retry-after: -1\r\n", None),
+        ("retry-after: nan\r\n", None),
+        ("retry-after: inf\r\n", None),
+        ("", None),
+    ],
+)
+def test_a_wait_is_told_in_seconds_or_not_at_all(
+    headers: str, seconds: float | None, on_loop: OnLoop
+) -> None:
+    async def run() -> None:
+        async with (
+            asking(http(b"", status="429 Slow", headers=headers)) as (server, connector),
+            await opened(connector, server) as reply,
+        ):
+            assert seconds == reply.retry_after
+
+    on_loop(run())
+
+
 def test_a_header_that_would_begin_another_one_is_refused(on_loop: OnLoop) -> None:
     async def run() -> None:
         async with asking(http(b"hello")) as (server, connector):

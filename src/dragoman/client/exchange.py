@@ -149,7 +149,7 @@ class Exchange:
             self._timer.cancel()
             self._timer = None
         if self._reply is not None:
-            await self._reply.__aexit__(None, None, None)
+            self._reply.close()
 
     # --- clocks ------------------------------------------------------------------------------------
 

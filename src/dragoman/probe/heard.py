@@ -44,7 +44,7 @@ class Heard:
         content_type: str = "",
         body: bytes = b"",
         failure: Failure | None = None,
-        retry_after: str = "",
+        retry_after: float | None = None,
     ) -> None:
         self.dialect = dialect
         self.status = status  # 0: none came
@@ -52,13 +52,7 @@ class Heard:
         self.body = body
         self.failure = failure
         self.seconds = 0.0  # from the question to the end of the answer
-        self._retry_after = retry_after
-
-    @property
-    def retry_after(self) -> float | None:
-        """How long to wait before asking again, if the server says so in seconds."""
-        digits = self._retry_after.strip()
-        return float(digits) if digits.isascii() and digits.isdigit() else None
+        self.retry_after = retry_after  # seconds to wait before asking again, if the server says so
 
     @property
     def is_stream(self) -> bool:

@@ -121,7 +121,7 @@ class Probe:
         self.requests += 1
         peer = self.peer
         status, kind, parts = 0, "", list[bytes]()
-        retry_after = ""
+        retry_after: float | None = None
         failure: Failure | None = None
         try:
             async with asyncio.timeout(peer.timeout):
@@ -129,7 +129,7 @@ class Probe:
                 async with reply:
                     status = reply.status
                     kind = reply.headers.get("content-type", "")
-                    retry_after = reply.headers.get("retry-after", "")
+                    retry_after = reply.retry_after
                     size = 0
                     while data := await reply.read():
                         parts.append(data)

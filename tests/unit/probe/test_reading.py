@@ -112,11 +112,6 @@ def test_busy_is_not_refused():
     assert Heard("chat", status=400, body=b'{"error":{"message":"no"}}').refused == "400: no"
 
 
-@pytest.mark.parametrize("wish", ["", "soon", "-1", "1.5"])
-def test_a_wait_that_is_no_number_is_none(wish):
-    assert Heard("chat", retry_after=wish).retry_after is None
-
-
 def test_what_a_peer_says_cannot_upset_a_terminal():
     assert "a b \N{REPLACEMENT CHARACTER}[31m" == shown("a\n b\t \x1b[31m")
     assert 120 == len(shown("x" * 500))
