@@ -8,6 +8,8 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.errors import Malformed, NotJson, TooLarge
 from dragoman.limits import Limits
+from dragoman.turn.known import ToolLists
+from dragoman.turn.request import Tool
 
 T = TypeVar("T")
 
@@ -22,6 +24,7 @@ _ESCAPE: Final = re.compile(
 # Halves of surrogate pairs stand in a plane of private characters while the JSON is decoded.
 _PRIVATE: Final = 0x100000
 _STAND_IN: Final = re.compile("[\U0010d800-\U0010dfff]")
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
@@ -61,6 +64,23 @@ def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, path: str) -> 
     except Malformed as error:
         inner = error.path.removeprefix("$")
         raise type(error)(error.reason, path=path + inner, code=error.code) from None
+
+
+def decode_fields(body: bytes, lists: ToolLists) -> tuple[dict[str, Raw], tuple[Tool, ...] | None]:
+    """Decode the fields of a request; also its tools, if they are known.
+
+    Raises:
+        Malformed: it is no object.
+    """
+    beside = lists.decode_beside(_FIELDS, body, _tools_of)
+    if beside is None:
+        return decode(_FIELDS, body), None
+    fields, fields["tools"], tools = beside
+    return fields, tools
+
+
+def _tools_of(fields: dict[str, Raw]) -> Raw | None:
+    return fields.get("tools")
 
 
 def check_size(body: bytes, limits: Limits) -> None:

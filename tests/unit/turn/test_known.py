@@ -4,12 +4,13 @@ import pytest
 from msgspec import Raw
 
 from dragoman.dialects.anthropic import DIALECT as ANTHROPIC
+from dragoman.dialects.responses.request import ResponsesRequest
 from dragoman.errors import Malformed
 from dragoman.exchange import Target
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles import profile
-from dragoman.requests import translate_request
-from dragoman.turn.known import KnownTools, made_once, read_once
+from dragoman.requests import read_request, translate_request
+from dragoman.turn.known import KnownTools, ToolLists, made_once
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.tools import ToolTable
 
@@ -54,13 +55,93 @@ def test_a_large_list_is_not_kept() -> None:
         reads.append(definitions)
         return (Tool(name="now"),)
 
-    read = read_once(decode)
+    read = ToolLists(decode).read
     large = Raw(b"[%b]" % (b" " * 300_000))
     small = Raw(b"[]")
     for raw in (large, large, small, small):
         read(raw)
 
     assert [300_002, 300_002, 2] == [len(one) for one in reads]
+
+
+# A list that is long enough to be looked for where it stood.
+LONG = {
+    "anthropic": '{"name":"%s","description":"%s","input_schema":{"type":"object"}}',
+    "chat": '{"type":"function","function":{"name":"%s","description":"%s","parameters":{}}}',
+    "responses": '{"type":"function","name":"%s","description":"%s","parameters":{}}',
+}
+HISTORY = {"anthropic": "messages", "chat": "messages", "responses": "input"}
+ORDERS = [
+    '{"model":"m","max_tokens":9,"%(history)s":%(turns)s,"tools":%(tools)s,"stream":true}',
+    '{"tools":%(tools)s,"model":"m","max_tokens":9,"%(history)s":%(turns)s}',
+    '{"model":"m","max_tokens":9,"tools" : %(tools)s,\n"%(history)s" : %(turns)s}',
+]
+
+
+def request_of(dialect: str, order: str, name: str, texts: list[str]) -> bytes:
+    tools = "[%s]" % (LONG[dialect] % (name, "what it does " * 100))
+    turns = ",".join(f'{{"role":"user","content":"{text}"}}' for text in texts)
+    fields = {"history": HISTORY[dialect], "turns": f"[{turns}]", "tools": tools}
+    return (order % fields).encode()
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["last", "first", "between"])
+@pytest.mark.parametrize("dialect", LONG)
+def test_a_conversation_that_goes_on_with_known_tools_is_read_as_a_first_one(
+    dialect: str, order: str
+) -> None:
+    texts = ["hi"]
+    for _ in range(4):
+        texts.append("and \\u00e4 on")
+        request = read_request(request_of(dialect, order, "now", texts), source=dialect).request
+        known = ToolTable.of(request.tools)
+
+        # Blanks before the list: no list that is known stands so.
+        spaced = (
+            request_of(dialect, order, "now", texts).replace(b"[{", b"[ {").replace(b"}]", b"} ]")
+        )
+        fresh = read_request(spaced, source=dialect).request
+        assert request.tools == fresh.tools
+        assert request.turns == fresh.turns
+        assert request.extensions == fresh.extensions
+        assert known is ToolTable.of(request.tools)
+
+
+def test_settings_of_a_request_with_known_tools_are_those_of_the_client() -> None:
+    body = request_of("responses", ORDERS[0], "now", ["hi"])
+    first, second = (read_request(body, source="responses").request for _ in range(2))
+
+    assert isinstance(first, ResponsesRequest)
+    assert isinstance(second, ResponsesRequest)
+    assert list(first.settings.items()) == list(second.settings.items())
+    assert b"what it does" in bytes(second.settings["tools"])
+
+
+def test_known_tools_that_stand_elsewhere_are_not_declared() -> None:
+    declared = request_of("anthropic", ORDERS[1], "now", ["hi"])
+    read_request(declared, source="anthropic")
+    elsewhere = declared.replace(b'{"tools":', b'{"other":')
+
+    assert () == read_request(elsewhere, source="anthropic").request.tools
+    assert 1 == len(read_request(declared, source="anthropic").request.tools)
+
+
+def test_what_is_wrong_beside_known_tools_is_told_with_its_path() -> None:
+    body = request_of("anthropic", ORDERS[0], "now", ["hi"])
+    read_request(body, source="anthropic")
+    with pytest.raises(Malformed) as refused:
+        read_request(body.replace(b'"max_tokens":9', b'"max_tokens":""'), source="anthropic")
+
+    assert "$.max_tokens" == refused.value.path
+
+
+def test_more_lists_than_places_are_remembered_are_all_read() -> None:
+    bodies = [request_of("chat", ORDERS[0], f"tool_{at}", ["hi"]) for at in range(40)]
+    for _ in range(2):
+        for at, body in enumerate(bodies):
+            request = read_request(body, source="chat").request
+
+            assert [f"tool_{at}"] == [tool.name for tool in request.tools]
 
 
 def test_what_is_made_of_known_tools_is_made_once_for_each_target() -> None:

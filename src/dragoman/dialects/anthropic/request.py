@@ -14,7 +14,7 @@ from dragoman.dialects.anthropic.history import History
 from dragoman.dialects.anthropic.marks import mark_of, marks_of
 from dragoman.dialects.anthropic.thinking import Plan, decode_thinking, encode_thinking
 from dragoman.dialects.anthropic.toolbox import Toolbox
-from dragoman.dialects.anthropic.tools import decode_choice, decode_tools, without_deferred
+from dragoman.dialects.anthropic.tools import TOOL_LISTS, decode_choice, without_deferred
 from dragoman.dialects.decoding import check_size, decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
@@ -31,6 +31,7 @@ from dragoman.turn.request import (
     Request,
     Sampling,
     TextPart,
+    Tool,
 )
 
 _NO_CONFIG: Final = schema.OutputConfig()
@@ -61,10 +62,11 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     """
     check_size(body, limits)
     losses: list[Loss] = []
-    wire, messages = _decode_body(body)
+    wire, messages, declared = _decode_body(body)  # tools only if they are known
     decoder = PartDecoder(sealer=sealer, losses=losses)
     turns = decoder.decode(messages)
-    declared = decode_tools(wire.tools) if wire.tools else ()
+    if declared is None:
+        declared = TOOL_LISTS.read(wire.tools, body) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
     config = wire.output_config or _NO_CONFIG
     return Request(
@@ -91,23 +93,30 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
 
 def _decode_body(
     body: bytes,
-) -> tuple[schema.Request, Sequence[schema.Message | schema.RawMessage]]:
+) -> tuple[schema.Request, Sequence[schema.Message | schema.RawMessage], tuple[Tool, ...] | None]:
     """Decode in one go; only a conversation with blocks of rare types is looked at block by block."""
+    beside = TOOL_LISTS.decode_beside(_BODY, body, _tools_of)
+    if beside is not None:
+        wire, _, tools = beside
+        return wire, wire.messages, tools
+    messages: Sequence[schema.Message | schema.RawMessage]
     try:
         wire = decode(_BODY, body)
+        messages = wire.messages
     except Malformed as error:
         if not error.path.startswith("$.messages["):
             raise
         messages = decode(_RAW_MESSAGES, body).messages
         emptied = decode(_FIELDS, body)
         emptied["messages"] = Raw(b"[]")
-        return decode(_BODY, encode(emptied)), messages
-    return wire, wire.messages
+        wire = decode(_BODY, encode(emptied))
+    return wire, messages, None
 
 
 _NO_WISHES: Final = Sampling()
 _PLAIN_TEXT: Final = OutputFormat()
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_tools_of: Final = attrgetter("tools")
 _extensions_of: Final = attrgetter(*schema.EXTENSIONS)
 _NO_EXTENSIONS: Final = (schema.NO_RAW,) * len(schema.EXTENSIONS)
 

@@ -15,7 +15,7 @@ from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.content import cache_hint
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.errors import Malformed
-from dragoman.turn.known import made_once, read_once
+from dragoman.turn.known import ToolLists, made_once
 from dragoman.turn.request import Tool, ToolChoice
 
 _TOOLS: Final[msgspec.json.Decoder[list[schema.ToolDefinition] | None]] = msgspec.json.Decoder(
@@ -80,8 +80,7 @@ BUILT_IN: Final[dict[str, tuple[str, Raw]]] = {
 }
 
 
-@read_once
-def decode_tools(definitions: bytes) -> tuple[Tool, ...]:
+def _decode_tools(definitions: bytes) -> tuple[Tool, ...]:
     """Return the declared tools; definitions of the vendor's own tools keep their bytes.
 
     Raises:
@@ -99,6 +98,9 @@ def decode_tools(definitions: bytes) -> tuple[Tool, ...]:
                 raws = decode(_RAW_TOOLS, definitions)
             tools.append(_vendor_tool(definition, raws[at], path))
     return tuple(tools)
+
+
+TOOL_LISTS: Final = ToolLists(_decode_tools)
 
 
 def _function(definition: schema.ToolDefinition, path: str) -> Tool:

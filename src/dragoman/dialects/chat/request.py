@@ -12,11 +12,11 @@ from dragoman.dialects.chat.effort import decode_wish, encode_wish
 from dragoman.dialects.chat.history import History
 from dragoman.dialects.chat.messages import Messages
 from dragoman.dialects.chat.request_schema import MESSAGES, REQUEST, RequestIn, ResponseFormat
-from dragoman.dialects.chat.schema import EMPTY, FIELDS, is_given
+from dragoman.dialects.chat.schema import EMPTY, is_given
 from dragoman.dialects.chat.straight import plain_messages
 from dragoman.dialects.chat.toolbox import OutChoice, Toolbox
-from dragoman.dialects.chat.tools import decode_choice, decode_tools
-from dragoman.dialects.decoding import check_size, decode, decode_at
+from dragoman.dialects.chat.tools import TOOL_LISTS, decode_choice, decode_tools
+from dragoman.dialects.decoding import check_size, decode, decode_at, decode_fields
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.strictness import refuse_losses
@@ -61,13 +61,15 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         TooLarge: it passes `max_request_bytes`.
     """
     check_size(body, limits)
-    fields = decode(FIELDS, body)
+    fields, listed = decode_fields(body, TOOL_LISTS)
     given = _decode_settings(fields)
     losses: list[Loss] = []
     history = History(sealer, losses)
     messages = decode_at(MESSAGES, fields["messages"], "$.messages")
     history.read(messages)
-    tools = decode_tools(given, fields.get("tools", EMPTY))
+    if listed is None:
+        listed = TOOL_LISTS.read(fields["tools"], body) if "tools" in fields else ()
+    tools = decode_tools(given, listed)
     extensions: dict[str, Raw] = {}
     if not fields.keys() <= _PLACED:
         extensions = {name: raw for name, raw in fields.items() if name not in _PLACED}

@@ -18,7 +18,7 @@ from dragoman.dialects.chat.request_schema import (
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.errors import Malformed
 from dragoman.turn.events import Flavor
-from dragoman.turn.known import read_once
+from dragoman.turn.known import ToolLists
 from dragoman.turn.request import Tool, ToolChoice
 
 VENDOR: Final = "openai"
@@ -31,13 +31,12 @@ _RAW_TOOLS: Final[msgspec.json.Decoder[list[dict[str, Raw]]]] = msgspec.json.Dec
 _MODES: Final = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 
 
-def decode_tools(given: RequestIn, listed: Raw) -> tuple[Tool, ...]:
-    """Return the declared tools; `listed` is the list of them, or empty.
+def decode_tools(given: RequestIn, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    """Return all declared tools; `tools` are those of the list of them.
 
     Raises:
         Malformed: a definition is not one.
     """
-    tools = _listed(listed) if listed else ()
     if not given.functions and not given.web_search_options:
         return tools
     others = [
@@ -58,7 +57,6 @@ def decode_tools(given: RequestIn, listed: Raw) -> tuple[Tool, ...]:
     return (*tools, *others) if others else tools
 
 
-@read_once
 def _listed(definitions: bytes) -> tuple[Tool, ...]:
     listed = decode_at(_TOOLS, definitions, "$.tools")
     tools: list[Tool] = []
@@ -73,6 +71,9 @@ def _listed(definitions: bytes) -> tuple[Tool, ...]:
             raws = raws or decode(_RAW_TOOLS, definitions)
             tools.append(_vendor_tool(definition, raws[at], path))
     return tuple(tools)
+
+
+TOOL_LISTS: Final = ToolLists(_listed)
 
 
 def _function(function: FunctionTool, path: str) -> Tool:

@@ -5,18 +5,17 @@ from typing import Final
 import msgspec
 from msgspec import Raw, structs
 
-from dragoman.dialects.decoding import check_size, decode
+from dragoman.dialects.decoding import check_size, decode, decode_fields
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.responses.history import History
 from dragoman.dialects.responses.schema import (
-    FIELDS,
     NULL,
     REQUEST_BODY,
     ReasoningConfig,
     RequestBody,
     TextConfig,
 )
-from dragoman.dialects.responses.tools import declared_tools, decode_choice
+from dragoman.dialects.responses.tools import TOOL_LISTS, decode_choice
 from dragoman.errors import Malformed
 from dragoman.limits import Limits
 from dragoman.opaque import Sealer
@@ -53,16 +52,16 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         TooLarge: it passes `max_request_bytes`.
     """
     check_size(body, limits)
-    settings = decode(FIELDS, body)
+    settings, tools = decode_fields(body, TOOL_LISTS)
     items = settings.pop("input", NULL)
-    listed = settings.get("tools", NULL)
     # Items and tools, which are large, are looked at only once.
     given = decode(REQUEST_BODY, encode({**settings, "tools": NULL}))
     _refuse_state(given)
     losses: list[Loss] = []
     history = History(sealer, losses)
     history.read(items)
-    tools = declared_tools(listed)
+    if tools is None:
+        tools = TOOL_LISTS.read(settings.get("tools", NULL), body)
     if history.tools:
         tools += history.tools
     system = history.system

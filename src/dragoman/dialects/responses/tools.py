@@ -12,7 +12,7 @@ from dragoman.dialects.responses.schema import CHOICE, NULL, TOOL, TOOLS, ToolDe
 from dragoman.dialects.responses.shells import SHELLS
 from dragoman.errors import Malformed
 from dragoman.turn.events import Flavor
-from dragoman.turn.known import read_once
+from dragoman.turn.known import ToolLists
 from dragoman.turn.request import Tool, ToolChoice
 
 _VENDOR: Final = "openai"
@@ -25,8 +25,7 @@ def base_kind(kind: str) -> str:
     return _VARIANT.sub("", kind)
 
 
-@read_once
-def declared_tools(definitions: bytes) -> tuple[Tool, ...]:
+def _declared_tools(definitions: bytes) -> tuple[Tool, ...]:
     """Read the `tools` of a request.
 
     Raises:
@@ -34,6 +33,9 @@ def declared_tools(definitions: bytes) -> tuple[Tool, ...]:
     """
     raws = decode_at(TOOLS, definitions, "$.tools")
     return decode_tools(raws or (), "$.tools")
+
+
+TOOL_LISTS: Final = ToolLists(_declared_tools)
 
 
 def decode_tools(raws: Sequence[Raw], path: str, namespace: str = "") -> tuple[Tool, ...]:
