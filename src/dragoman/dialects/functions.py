@@ -3,7 +3,7 @@
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
 from dragoman.limits import Limits
@@ -19,8 +19,13 @@ FREE_INPUT: Final = Raw(
     b'"additionalProperties":false}'
 )
 _CUSTOM: Final = Flavor.CUSTOM
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
-_ANY: Final = msgspec.json.Decoder(Raw)  # looks at the same, and builds less
+
+
+class AnyObject(Struct, gc=False):
+    """An object, whatever it holds: looked at, and not built."""
+
+
+_OBJECT: Final = msgspec.json.Decoder(AnyObject)
 
 
 def description_with_grammar(tool: Tool) -> str:
@@ -37,10 +42,7 @@ def object_arguments(part: ToolCallPart, limits: Limits, losses: list[Loss], pat
     if part.flavor is _CUSTOM:
         return encode({"input": part.arguments}).decode()
     try:
-        if part.arguments[:1] == "{":
-            _ANY.decode(part.arguments)
-        else:
-            _OBJECT.decode(part.arguments)
+        _OBJECT.decode(part.arguments)
     except (msgspec.DecodeError, UnicodeEncodeError):
         arguments = JsonArguments(limits=limits)
         text = arguments.feed(part.arguments)

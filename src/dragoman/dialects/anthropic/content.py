@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, structs
 
 from dragoman.dialects.anthropic import schema
+from dragoman.dialects.anthropic.schema import TextBlock, ToolResultBlock, ToolUseBlock
 from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
@@ -70,9 +71,7 @@ class PartDecoder:
     def __init__(self, *, sealer: Sealer | None, losses: list[Loss]) -> None:
         self._sealer = sealer
         self._losses = losses
-        self._role: schema.RoleName = "user"  # of the message that is decoded
-        self._message = 0  # its place
-        self._at = 0  # the place of the block that is decoded
+        self._path = ""  # of the block that is decoded
         # Signatures of calls, which travel in blocks of their own, by the call's id.
         self._signatures: list[tuple[str, OpaqueState]] = []
         self.references: list[str] = []  # tools that a search of the client's own has found
@@ -84,50 +83,51 @@ class PartDecoder:
             Malformed: a block is not of the dialect, or no target could take it.
         """
         turns: list[Turn] = []
-        paths = entry_paths("messages", len(messages))
-        for self._message, message in enumerate(messages):
+        for path, message in zip(entry_paths("messages", len(messages)), messages, strict=False):
             content = message.content
-            parts: list[Part] = []
             if isinstance(content, str):
-                blocks: Sequence[schema.Block | Raw] = ()
-                if content:
-                    parts.append(TextPart(content))
-            else:
-                blocks = content
-            for at, block in enumerate(blocks):
-                # Plain blocks of the most frequent sorts first; each step less counts here.
-                if type(block) is schema.TextBlock:
-                    if block.cache_control is None and not block.citations:
-                        parts.append(TextPart(block.text))
-                        continue
-                elif type(block) is schema.ToolResultBlock:
-                    text = block.content
-                    marked = block.is_error or block.cache_control is not None
-                    if type(text) is str and text and not marked:
-                        parts.append(ToolResultPart(block.tool_use_id, (TextPart(text),)))
-                        continue
-                elif type(block) is schema.ToolUseBlock:
+                said = (TextPart(content),) if content else ()
+                turns.append(Turn(_ROLES[message.role], said, "", "", path))
+                continue
+            parts: list[Part] = []
+            # Plain blocks of the most frequent sorts are read here: each step less counts.
+            for block in content:
+                if type(block) is ToolUseBlock:
                     arguments = str(block.input, "utf-8")
                     if arguments[:1] == "{" and block.name:
                         parts.append(ToolCallPart(block.id, block.name, arguments))
                         continue
-                self._at = at
-                self._role = message.role
-                parts += self._parts(block)
-            if self._signatures:
-                self._sign(parts)
-            turns.append(Turn(_ROLES[message.role], tuple(parts), path=paths[self._message]))
+                elif type(block) is ToolResultBlock:
+                    text = block.content
+                    if (
+                        type(text) is str
+                        and text
+                        and not block.is_error
+                        and not block.cache_control
+                    ):
+                        parts.append(ToolResultPart(block.tool_use_id, (TextPart(text),)))
+                        continue
+                elif type(block) is TextBlock and not block.cache_control and not block.citations:
+                    parts.append(TextPart(block.text))
+                    continue
+                parts = self._parts(content, message.role, path)
+                break
+            turns.append(Turn(_ROLES[message.role], tuple(parts), "", "", path))
         return tuple(turns)
 
-    def _parts(self, block: schema.Block | Raw) -> tuple[Part, ...]:
-        if isinstance(block, Raw):
-            return self._raw(block, self._path)
-        part = self._block(block)
-        return () if part is None else (part,)
-
-    @property
-    def _path(self) -> str:
-        return f"$.messages[{self._message}].content[{self._at}]"
+    def _parts(
+        self, blocks: Sequence[schema.Block | Raw], role: schema.RoleName, path: str
+    ) -> list[Part]:
+        """Return the parts of a message that holds something else than plain blocks."""
+        parts: list[Part] = []
+        for at, block in enumerate(blocks):
+            self._path = f"{path}.content[{at}]"
+            part = self._raw(block, role) if isinstance(block, Raw) else self._block(block)
+            if part is not None:
+                parts.append(part)
+        if self._signatures:
+            self._sign(parts, path)
+        return parts
 
     def _block(self, block: schema.Block) -> Part | None:
         match block:
@@ -150,22 +150,23 @@ class PartDecoder:
             case _:
                 assert_never(block)
 
-    def _raw(self, raw: Raw, path: str) -> tuple[Part, ...]:
+    def _raw(self, raw: Raw, role: schema.RoleName) -> Part | None:
         """Decode a block of which only the bytes are known."""
+        path = self._path
         head = _at(path, _HEAD, raw)
         if head.type in schema.BLOCK_TYPES:
-            return self._parts(_at(path, _BLOCK, raw))
-        if head.type in _USER_OPAQUE or self._role == "system":
-            return (OpaquePart(schema.VENDOR, raw, path=path),)
-        if self._role != "assistant":
+            return self._block(_at(path, _BLOCK, raw))
+        if head.type in _USER_OPAQUE or role == "system":
+            return OpaquePart(schema.VENDOR, raw, path=path)
+        if role != "assistant":
             reason = f"content blocks of type `{head.type}` are not supported here"
             raise Malformed(reason, path=path, code="unsupported_content_block")
         if head.type.endswith(("_tool_use", "_tool_result")):
-            return (ServerToolPart(schema.VENDOR, _summary(head), raw),)
+            return ServerToolPart(schema.VENDOR, _summary(head), raw)
         if head.type == "compaction":
             text = _readable(head.content)
-            return (OpaquePart(schema.VENDOR, raw, text, "" if text else path),)
-        return (OpaquePart(schema.VENDOR, raw),)
+            return OpaquePart(schema.VENDOR, raw, text, "" if text else path)
+        return OpaquePart(schema.VENDOR, raw)
 
     def _call(self, block: schema.ToolUseBlock) -> ToolCallPart:
         arguments = bytes(block.input).decode() or "{}"
@@ -240,7 +241,7 @@ class PartDecoder:
         segments = (ReasoningSegment(opened.text),) if opened.text else ()
         return ReasoningPart(segments, (opened.state,))
 
-    def _sign(self, parts: list[Part]) -> None:
+    def _sign(self, parts: list[Part], path: str) -> None:
         """Give each call the signature that was sent beside it."""
         for call_id, state in self._signatures:
             for at, part in enumerate(parts):
@@ -249,7 +250,6 @@ class PartDecoder:
                     break
             else:
                 detail = f"the call {call_id} that it signs is not in this message"
-                path = f"$.messages[{self._message}]"
                 self._losses.append(Loss("opaque_invalid", path, detail))
         self._signatures.clear()
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UnsetType
 
 from dragoman.dialects.chat.messages import (
     EMPTY_CONTENT,
@@ -22,6 +22,7 @@ from dragoman.dialects.chat.messages import (
 from dragoman.dialects.chat.parts import OutPart, TextOut
 from dragoman.dialects.chat.replay import Replay, Replayed
 from dragoman.dialects.chat.results import ToolMessage, error_text
+from dragoman.dialects.functions import AnyObject
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.loss import Loss
@@ -39,7 +40,7 @@ from dragoman.turn.request import (
 from dragoman.turn.tools import wire_name
 
 _FUNCTION: Final = Flavor.FUNCTION
-_JSON: Final = msgspec.json.Decoder(Raw)
+_OBJECT: Final = msgspec.json.Decoder(AnyObject)
 
 
 def plain_messages(
@@ -67,10 +68,12 @@ def _conversation(
     replay: Replay | None = None
     thoughts: list[ReasoningPart] = []  # of one turn
     ids: list[str] = []  # of the calls so far
-    answered = 0  # how many of them have results
+    answered: list[str] = []  # of the results so far
     for at, turn in enumerate(turns):
         if turn.role is ASSISTANT:
-            message = _assistant(turn, ids, thoughts, absent) if answered == len(ids) else None
+            if len(answered) != len(ids):  # which of them is compared at the end, once
+                return None
+            message = _assistant(turn, ids, thoughts, absent)
             if message is None:
                 return None
             messages.append(message)
@@ -80,13 +83,12 @@ def _conversation(
                 replay = replay or Replay(turns, profile, losses, thinks=True)
                 _recall(message, replay.of(at, thoughts, calls=message.tool_calls is not None))
                 thoughts = []
-            continue
-        answered = _user(turn, ids, answered, messages) if turn.role is USER else -1
-        if answered < 0:
+        elif turn.role is not USER or not _user(turn, ids, answered, messages):
             return None
-    if not answered == len(ids) == len(set(ids)) or (messages and messages[-1].role == "assistant"):
+    # Ids that were made here begin with `g`.
+    if answered != ids or len(ids) != len(set(ids)) or "\ng" in "\n".join(["", *ids]):
         return None
-    return messages
+    return None if messages and messages[-1].role == "assistant" else messages
 
 
 def _system(request: Request, profile: Profile, instructions: Sequence[str]) -> list[OutMessage]:
@@ -119,19 +121,15 @@ def _assistant(
     calls: list[Call] = []
     for part in turn.parts:
         if type(part) is ToolCallPart:
-            call_id, arguments = part.id, part.arguments
-            # Ids that were made here begin so.
-            if call_id[:1] == "g" or part.flavor is not _FUNCTION or part.opaque:
-                return None
-            if arguments[:1] != "{":
+            if part.flavor is not _FUNCTION or part.opaque:
                 return None
             try:
-                _JSON.decode(arguments)
+                _OBJECT.decode(part.arguments)
             except (msgspec.DecodeError, UnicodeEncodeError):
                 return None
-            function = Function(wire_name(part.name, part.namespace), arguments)
-            calls.append(Call(call_id, "function", function))
-            ids.append(call_id)
+            function = Function(wire_name(part.name, part.namespace), part.arguments)
+            calls.append(Call(part.id, "function", function))
+            ids.append(part.id)
         elif type(part) is TextPart and not calls and not part.citations:
             text += part.text
         elif type(part) is ReasoningPart:
@@ -150,29 +148,26 @@ def _recall(message: AssistantMessage, reasoning: Replayed) -> None:
     message.reasoning_details = reasoning.details
 
 
-def _user(turn: Turn, ids: Sequence[str], answered: int, messages: list[OutMessage]) -> int:
-    """Add results and what the user says; return how many calls are answered, below 0 if not plain."""
+def _user(turn: Turn, ids: Sequence[str], answered: list[str], messages: list[OutMessage]) -> bool:
+    """Add results, with the ids of what they answer, and what the user says; False if that is not plain."""
     texts: list[str] = []
     for part in turn.parts:
-        if type(part) is ToolResultPart:
-            only = part.parts[0] if len(part.parts) == 1 else None
-            if answered == len(ids) or ids[answered] != part.call_id or texts:
-                return -1
+        if type(part) is ToolResultPart and len(part.parts) == 1 and not texts:
+            only = part.parts[0]
             if type(only) is not TextPart or not only.text:
-                return -1
+                return False
             text = error_text(only.text) if part.is_error else only.text
             messages.append(ToolMessage("tool", part.call_id, text))
-            answered += 1
-        elif type(part) is TextPart:
-            if part.text:
-                texts.append(part.text)
-        else:
-            return -1
+            answered.append(part.call_id)
+        elif type(part) is not TextPart:
+            return False
+        elif part.text:
+            texts.append(part.text)
     if texts:
         # A user's second turn behind results is joined to the first.
         joins = len(messages) > 1 and messages[-1].role == "user" and messages[-2].role == "tool"
-        if answered < len(ids) or joins or turn.name:
-            return -1
+        if len(answered) != len(ids) or joins or turn.name:
+            return False
         several: list[OutPart] = [TextOut(text) for text in texts] if len(texts) > 1 else []
         messages.append(Message("user", several or texts[0]))
-    return answered
+    return True
