@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 
 from dragoman.dialects import dialect
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.stream import StreamReader, Unit, read_answer
+from dragoman.dialects.runs import TextRun
+from dragoman.dialects.stream import RunUnit, StreamReader, Unit, read_answer
 from dragoman.errors import IllegalOrder, MisuseError, PeerError, TooLarge
 from dragoman.exchange import Exchange, Rendering
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -165,10 +166,15 @@ class Translator:
         if self._relay is not None:
             return self._relay_units(self._relay, self._reader.feed_units(data))
         try:
-            events = self._reader.feed(data)
+            pieces = self._reader.feed_pieces(data)
         except PeerError as error:
             return self.fail(fault_of(error))
-        return self._write(events)
+        return b"".join(
+            [
+                self._write(piece) if isinstance(piece, list) else self._write_run(piece)
+                for piece in pieces
+            ]
+        )
 
     def close(self) -> bytes:
         """End of the upstream's stream: return what was held back and how it ended."""
@@ -196,21 +202,35 @@ class Translator:
         self._relay.spoil()
         return self._pass(self._relay, b"", events)
 
-    def _relay_units(self, relay: Relay, units: Iterable[Unit]) -> bytes:
+    def _relay_units(self, relay: Relay, units: Iterable[Unit | RunUnit]) -> bytes:
         """Pass on what needs no change."""
         out: list[bytes] = []
-        skip = self._writer.skip
         try:
             for unit in units:
-                events = unit.events
-                if len(events) == 1 and self._is_untouched(events[0], relay):
-                    skip(events[0])  # the writer must know, should it take over
-                    out.append(unit.raw)
+                if isinstance(unit, Unit):
+                    out.append(self._relay_unit(relay, unit.raw, unit.events))
                 else:
-                    out.append(self._pass(relay, unit.raw, events))
+                    out += self._relay_run(relay, unit)
         except PeerError as error:
             out.append(self.fail(fault_of(error)))
         return b"".join(out)
+
+    def _relay_unit(self, relay: Relay, raw: bytes, events: list[Event]) -> bytes:
+        if len(events) == 1 and self._is_untouched(events[0], relay):
+            self._writer.skip(events[0])  # the writer must know, should it take over
+            return raw
+        return self._pass(relay, raw, events)
+
+    def _relay_run(self, relay: Relay, unit: RunUnit) -> list[bytes]:
+        run = unit.run
+        whole = TextDelta(run.index, run.text)
+        if self.outcome is None and self._is_untouched(whole, relay):
+            self._writer.skip(whole)
+            return unit.raws
+        return [
+            self._relay_unit(relay, raw, [delta])
+            for raw, delta in zip(unit.raws, run.deltas(), strict=True)
+        ]
 
     def _is_untouched(self, event: Event, relay: Relay) -> bool:
         """Say whether a delta passes as it came, without a second look."""
@@ -220,10 +240,7 @@ class Translator:
                 return False
         elif cls not in _TEXT or not relay.calm:
             return False
-        for stage in self._stages:  # noqa: SIM110 -- `all` costs a generator for every delta
-            if not stage.passes(event):
-                return False
-        return True
+        return self._passes(event)
 
     def _missing_end(self, relay: Relay, out: bytes) -> bytes:
         """Return the last word that a peer left out: it told the finish of its answer, and was gone."""
@@ -250,6 +267,18 @@ class Translator:
 
     def _write(self, events: list[Event]) -> bytes:
         return self._render(self._through_stages(events))
+
+    def _write_run(self, run: TextRun) -> bytes:
+        if not self._passes(TextDelta(run.index, run.text)):
+            return self._write(run.deltas())
+        self.begun = True
+        return self._writer.send_run(run)
+
+    def _passes(self, event: Event) -> bool:
+        for stage in self._stages:  # noqa: SIM110 -- `all` costs a generator for every delta
+            if not stage.passes(event):
+                return False
+        return True
 
     def _through_stages(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:

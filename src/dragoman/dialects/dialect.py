@@ -10,6 +10,7 @@ from typing import Protocol
 
 from msgspec import Raw
 
+from dragoman.dialects.runs import TextRun
 from dragoman.dialects.stream import FrameReader
 from dragoman.exchange import EncodedRequest, Exchange, Target
 from dragoman.limits import Limits
@@ -26,6 +27,10 @@ class Writer(Protocol):
     losses: list[Loss]  # what this writer could not say
 
     def send(self, event: Event, /) -> bytes: ...
+
+    def send_run(self, run: TextRun, /) -> bytes:
+        """Write deltas of text as `send` writes them one by one."""
+        ...
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
         """See bytes of the same dialect that lead to what is sent next, and may pass in its place.

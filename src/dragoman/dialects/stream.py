@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from dragoman.dialects.failures import excerpt
+from dragoman.dialects.runs import Shape, TextRun, shape_of
 from dragoman.errors import Malformed, MisuseError, NotJson, PeerError, TooLarge
 from dragoman.exchange import Exchange
 from dragoman.turn.assembly import Assembler
@@ -18,6 +19,7 @@ from dragoman.wire.sse import Frame, SSEReader
 _BLANKS = b" \t\r\n\xef\xbb\xbf"  # a byte-order mark among them
 _BEGINNING_BYTES = 2000  # of an answer that may turn out to be no stream
 _STREAM_WORDS = ("data", "event", ":", "id", "retry")  # what a line of an event stream begins with
+_MAX_SHAPES = 8  # that are learned one after the other without being seen again
 
 
 class FrameReader(Protocol):
@@ -36,6 +38,22 @@ class FrameReader(Protocol):
         Raises:
             Malformed: it is not of the dialect.
         """
+        ...
+
+    def text_of(self, data: bytes, /) -> str:
+        """Return the text of a frame that would add text to the open block, and say nothing else.
+
+        Nothing for all others, and while text cannot just be added.
+        """
+        ...
+
+    @property
+    def takes_text(self) -> bool:
+        """Text can just be added to the open block."""
+        ...
+
+    def add_text(self, text: str, /) -> int:
+        """Know text that was read elsewhere; return the index of its block."""
         ...
 
     def end(self) -> None:
@@ -58,6 +76,13 @@ class Unit(msgspec.Struct, frozen=True):
     events: list[Event]
 
 
+class RunUnit(msgspec.Struct, frozen=True):
+    """Frames that led to one delta of text each."""
+
+    raws: list[bytes]
+    run: TextRun
+
+
 class StreamReader:
     """Read one answer: bytes, cut anywhere, to events.
 
@@ -77,6 +102,9 @@ class StreamReader:
         self._body_size = 0
         self._raw: list[bytes] = []  # frames that led to no event yet
         self._dead = False
+        self._shape: Shape | None = None  # of frames that add text
+        self._shapes_left = _MAX_SHAPES
+        self._pieces: list[list[Event] | TextRun] = []  # not given out yet
         # The layer below the dialect at which the input went wrong, if one did.
         self.broken: Literal["", "sse", "json"] = ""
 
@@ -87,6 +115,19 @@ class StreamReader:
 
     def feed(self, data: bytes, /) -> list[Event]:
         """Return the events that `data` leads to."""
+        self._feed(data)
+        return self._events()
+
+    def feed_pieces(self, data: bytes, /) -> list[list[Event] | TextRun]:
+        """Return the same, but text that came together stays together."""
+        self._feed(data)
+        pieces = self._pieces
+        self._pieces = []
+        if self._assembler.out:
+            pieces.append(self._assembler.take())
+        return pieces
+
+    def _feed(self, data: bytes) -> None:
         if not self._begun:
             data = self._look_at(data)
         if self._dead:
@@ -96,16 +137,36 @@ class StreamReader:
         except PeerError:
             self._dead = True
             raise
-        return self._assembler.take()
 
-    def feed_units(self, data: bytes, /) -> Iterator[Unit]:
+    def _events(self) -> list[Event]:
+        """Return all events that were not given out yet."""
+        pieces = self._pieces
+        if not pieces:
+            return self._assembler.take()
+        self._pieces = []
+        events: list[Event] = []
+        for piece in pieces:
+            events += piece if isinstance(piece, list) else piece.deltas()
+        return events + self._assembler.take()
+
+    def feed_units(self, data: bytes, /) -> Iterator[Unit | RunUnit]:
         """Give the same events, with the bytes that led to them.  Needs `keep_raw`."""
         if not self._begun:
             data = self._look_at(data)
         frames, assembler = self._frames, self._assembler
         try:
-            for frame in self._sse.feed(data):
-                self._read((frame,))
+            received = self._sse.feed(data)
+            at, count = 0, len(received)
+            while at < count:
+                run = None if self._raw else self._run(received, at)
+                if run is not None:
+                    end = at + len(run.bodies)
+                    yield RunUnit([frame.raw for frame in received[at:end]], run)
+                    at = end
+                    continue
+                frame = received[at]
+                at += 1
+                self._read_frame(frame)
                 if not assembler.ended and (frames.pending or assembler.holding):
                     self._raw.append(frame.raw)
                 elif self._raw:
@@ -120,7 +181,7 @@ class StreamReader:
     def close(self) -> list[Event]:
         """End of input: return what was held back, and how the turn ended."""
         self._close()
-        return self._assembler.take()
+        return self._events()
 
     def close_units(self) -> list[Unit]:
         """End of input, with the bytes that are left."""
@@ -130,7 +191,7 @@ class StreamReader:
     def fail(self, fault: Fault) -> list[Event]:
         """End the turn with a failure found elsewhere; return what there was, and the failure."""
         self._assembler.fault(fault)
-        return self._assembler.take()
+        return self._events()
 
     def _unit(self) -> Unit:
         raw = self._raw
@@ -161,21 +222,51 @@ class StreamReader:
             self._assembler.fault(fault)
 
     def _read(self, frames: Sequence[Frame]) -> None:
-        assembler, read, strict = self._assembler, self._frames.read, self._strict
-        for frame in frames:
-            if assembler.ended or not frame.data:
+        at, count = 0, len(frames)
+        while at < count:
+            run = self._run(frames, at)
+            if run is None:
+                self._read_frame(frames[at])
+                at += 1
                 continue
-            try:
-                if strict:
-                    _check_text(frame.data)
-                read(frame)
-            except Malformed as error:
-                if strict:
-                    if isinstance(error, NotJson):
-                        self.broken = self.broken or "json"
-                    raise
-                if frame.whole:
-                    assembler.loss("chunk_malformed", error.path, error.reason)
+            at += len(run.bodies)
+            if self._assembler.out:
+                self._pieces.append(self._assembler.take())
+            self._pieces.append(run)
+
+    def _read_frame(self, frame: Frame) -> None:
+        if self._assembler.ended or not frame.data:
+            return
+        try:
+            if self._strict:
+                _check_text(frame.data)
+            self._frames.read(frame)
+        except Malformed as error:
+            if self._strict:
+                if isinstance(error, NotJson):
+                    self.broken = self.broken or "json"
+                raise
+            if frame.whole:
+                self._assembler.loss("chunk_malformed", error.path, error.reason)
+        else:
+            if self._shapes_left and self._frames.takes_text:
+                self._learn(frame)
+
+    def _run(self, frames: Sequence[Frame], at: int) -> TextRun | None:
+        """Read the frames from `at` on that only add text, if there are any."""
+        if self._shape is None or not self._frames.takes_text:
+            return None
+        bodies, text = self._shape.texts(frames, at)
+        if not bodies:
+            return None
+        self._shapes_left = _MAX_SHAPES
+        return TextRun(self._frames.add_text(text), bodies, text)
+
+    def _learn(self, frame: Frame) -> None:
+        """See what the next frames may have in common with this one."""
+        if self._frames.text_of(frame.data):
+            self._shapes_left -= 1
+            self._shape = shape_of(frame.data, self._frames.text_of)
 
     def _look_at(self, data: bytes) -> bytes:
         """Tell an event stream from a JSON body, whatever was asked for, and from neither."""

@@ -119,6 +119,16 @@ class Assembler:
             self._started = True
             self.out.append(Start(model, id, created))
 
+    @property
+    def in_text(self) -> bool:
+        """A text block is open."""
+        return self._kind is _TEXT
+
+    def add_text(self, text: str) -> int:
+        """Know more of the open text block, whose deltas are told elsewhere; return its index."""
+        self._chars += len(text)
+        return self._index
+
     def text(self, text: str, logprobs: Raw | None = None) -> None:
         if self._kind is not _TEXT and not self._ready(
             _TEXT, lambda: self.text(text, logprobs), len(text)

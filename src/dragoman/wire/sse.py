@@ -137,7 +137,7 @@ class SSEReader:
         if data[:6] != b"data: ":
             return False
         found = data[6 : end - 2].split(b"\n\ndata: ")
-        if data.count(b"\n", 0, end) != 2 * len(found):
+        if b"\n" in b"".join(found):
             return False  # there are other lines in it
         if self._keep_raw:
             frames.extend([Frame(one, "", b"data: %b\n\n" % one) for one in found])

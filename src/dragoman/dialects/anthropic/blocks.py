@@ -80,6 +80,15 @@ class Blocks:
         self._misnumbered = False  # said once
 
     @property
+    def in_text(self) -> bool:
+        """A text block is open that has led to an event."""
+        return self._text_index != -1
+
+    def is_text(self, index: int) -> bool:
+        """Say whether this is the text block that is open, and has led to an event."""
+        return index == self._text_index
+
+    @property
     def calls_are_whole(self) -> bool:
         """There are calls, and each has all of its arguments."""
         calls = [number for number in range(self.count) if self._assembler.knows_call(number)]

@@ -19,6 +19,7 @@ from dragoman.turn.events import Fault, FaultKind, FinishReason, Ping, Usage
 from dragoman.wire.sse import Frame
 
 _EVENT: Final = msgspec.json.Decoder(schema.WireEvent)
+_TEXT: Final = msgspec.json.Decoder(schema.TextEvent)
 _MESSAGE: Final = msgspec.json.Decoder(schema.WireMessage)
 
 _REASONS: Final[dict[str, FinishReason]] = {
@@ -89,6 +90,23 @@ class MessagesReader:
                 self.assembler.fault(decode_fault(0, frame.data))
             case other:
                 self.assembler.loss("part_unknown", "$.type", f"event {other or 'without a type'}")
+
+    @property
+    def takes_text(self) -> bool:
+        """Text can just be added to the open block."""
+        return self._blocks.in_text and self.assembler.in_text
+
+    def text_of(self, data: bytes, /) -> str:
+        """Return the text of an event that would add text, and say nothing else."""
+        try:
+            event = _TEXT.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return ""
+        return event.delta.text if self.takes_text and self._blocks.is_text(event.index) else ""
+
+    def add_text(self, text: str, /) -> int:
+        """Know text that was read elsewhere; return the index of its block."""
+        return self.assembler.add_text(text)
 
     def end(self) -> None:
         """End the turn: a stop reason makes it a whole one, with or without `message_stop`."""

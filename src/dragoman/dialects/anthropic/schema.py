@@ -320,6 +320,19 @@ class WireEvent(Struct, frozen=True, gc=False):
     error: Raw = NO_RAW
 
 
+class OnlyText(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    type: Literal["text_delta"]
+    text: str
+
+
+class TextEvent(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """An event that adds text, and says nothing else."""
+
+    type: Literal["content_block_delta"]
+    index: int
+    delta: OnlyText
+
+
 class WireBlock(Struct, frozen=True):
     """A block of an answer: whole, or as it starts."""
 

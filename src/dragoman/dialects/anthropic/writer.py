@@ -24,6 +24,7 @@ from dragoman.dialects.anthropic.answer import (
 from dragoman.dialects.anthropic.faults import error_event
 from dragoman.dialects.encoding import encode, escaped
 from dragoman.dialects.identity import client_ids
+from dragoman.dialects.runs import TextRun
 from dragoman.exchange import Exchange
 from dragoman.turn.events import (
     ArgsDelta,
@@ -147,6 +148,12 @@ class MessagesWriter:
         if cls is ArgsDelta and self._opening is None:
             return self._delta % encode(event.json)  # type: ignore[union-attr]  # see cls
         return self._write(event)
+
+    def send_run(self, run: TextRun, /) -> bytes:
+        """Write deltas of text as `send` writes them one by one."""
+        self._check(TextDelta(run.index, run.text))
+        before, after = self._delta.split(b"%b")
+        return b'%b"%b"%b' % (before, (b'"%b%b"' % (after, before)).join(run.bodies), after)
 
     def _write(self, event: Event) -> bytes:
         match event:

@@ -108,6 +108,23 @@ class ChatReader:
             chunk = self._decode_odd(data)
         self._chunk(chunk, data)
 
+    @property
+    def takes_text(self) -> bool:
+        """Text can just be added to the open block."""
+        return self._plain and self.assembler.in_text
+
+    def text_of(self, data: bytes, /) -> str:
+        """Return the text of a chunk that would add text, and say nothing else."""
+        try:
+            return _decode_plain(data).choices[0].delta.content if self.takes_text else ""
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return ""
+
+    def add_text(self, text: str, /) -> int:
+        """Know text that was read elsewhere; return the index of its block."""
+        self._channels.chars += len(text)
+        return self.assembler.add_text(text)
+
     def end(self) -> None:
         """End of input: end the turn, or say that it was cut."""
         if self._ending is not None:

@@ -16,6 +16,7 @@ from dragoman.dialects.chat.endings import finish_word, write_usage
 from dragoman.dialects.encoding import escaped
 from dragoman.dialects.identity import Identity, client_ids, identity_of
 from dragoman.dialects.openai_errors import encode_error
+from dragoman.dialects.runs import TextRun
 from dragoman.exchange import Exchange
 from dragoman.turn.events import (
     ArgsDelta,
@@ -165,6 +166,16 @@ class ChatWriter:
         if event.__class__ is TextDelta and event.logprobs is None:
             self._chars += len(event.text)
             return b"%b%b}%b" % (self._text_head, _encode(event.text), _TAIL)
+        return self._write(event)
+
+    def send_run(self, run: TextRun, /) -> bytes:
+        """Write deltas of text as `send` writes them one by one."""
+        self._check(TextDelta(run.index, run.text))
+        self._chars += len(run.text)
+        before, after = self._text_head + b'"', b'"}' + _TAIL
+        return before + (after + before).join(run.bodies) + after
+
+    def _write(self, event: Event) -> bytes:
         match event:
             case ArgsDelta(json=json):
                 return b"%b%b}}]}%b" % (self._args_head, _encode(json), _TAIL)

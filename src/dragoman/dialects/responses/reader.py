@@ -107,6 +107,19 @@ class ResponsesReader:
             self._look_at_name(frame)
         self._tell(event)
 
+    @property
+    def takes_text(self) -> bool:
+        """No: events that add text differ in their number too."""
+        return False
+
+    def text_of(self, data: bytes, /) -> str:
+        """Return nothing, see `takes_text`."""
+        return ""
+
+    def add_text(self, text: str, /) -> int:
+        """Know text that was read elsewhere; return the index of its block."""
+        return self.assembler.add_text(text)
+
     def end(self) -> None:
         """End of the stream, with no terminal event."""
         calls = [item for item in self._items if item.opened]

@@ -14,6 +14,7 @@ from dragoman.dialects.responses.output import Output
 from dragoman.dialects.responses.reasoning_item import ReasoningWriter, reasoning_item
 from dragoman.dialects.responses.relayed import ADDED, ANNOUNCEMENTS, DONE, relayed_events
 from dragoman.dialects.responses.request import ResponsesRequest
+from dragoman.dialects.runs import TextRun
 from dragoman.dialects.sealing import seal
 from dragoman.exchange import Exchange
 from dragoman.turn.events import (
@@ -97,6 +98,10 @@ class ResponsesWriter:
                 return KEEP_ALIVE
             case Loss():
                 return b""
+
+    def send_run(self, run: TextRun, /) -> bytes:
+        """Write deltas of text as `send` writes them one by one."""
+        return b"".join([self.send(delta) for delta in run.deltas()])
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
         """Keep the upstream's ids, and its numbers, should these bytes of its own not pass."""

@@ -1,0 +1,88 @@
+"""Frames that differ in their text alone, read at once.
+
+Nearly every answer repeats one frame with other words in it.  Once such a frame is known to add text and to
+say nothing else, what has the same bytes before and after its text says the same, and need not be decoded.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.dialects.encoding import encode
+from dragoman.turn.events import Event, TextDelta
+from dragoman.wire.sse import Frame
+
+_PROBE: Final = "other words"
+_SPECIAL: Final = re.compile(
+    rb'[\x00-\x1f"\\\x80-\xff]'
+).search  # what may not stand, or not as it is
+_STRING: Final = msgspec.json.Decoder(str)
+
+
+class TextRun(Struct, frozen=True, gc=False):
+    """Deltas of text that came together."""
+
+    index: int  # of their block
+    bodies: list[bytes]  # the text of each as it stands inside a JSON string, in the form we write
+    text: str  # of all
+
+    def deltas(self) -> list[Event]:
+        """Return the same one by one."""
+        if len(self.bodies) == 1:
+            return [TextDelta(self.index, self.text)]
+        return [TextDelta(self.index, _STRING.decode(b'"%b"' % body)) for body in self.bodies]
+
+
+class Shape(Struct, frozen=True, gc=False):
+    """What frames have in common that add text and say nothing else."""
+
+    before: bytes  # the text, with its quote
+    after: bytes
+
+    def texts(self, frames: Sequence[Frame], at: int) -> tuple[list[bytes], str]:
+        """Return the texts of the frames from `at` on that are of this shape, one by one and together."""
+        before, after = self.before, self.after
+        head, tail = len(before), -len(after)
+        bodies: list[bytes] = []
+        for place in range(at, len(frames)):
+            data = frames[place].data
+            body = data[head:tail]
+            if not body or data != before + body + after:
+                break
+            bodies.append(body)
+        joined = b"".join(bodies)
+        return (bodies, joined.decode()) if _SPECIAL(joined) is None else _unescaped(bodies)
+
+
+def _unescaped(bodies: list[bytes]) -> tuple[list[bytes], str]:
+    """Return the texts up to the first that is no JSON string by itself."""
+    known: list[bytes] = []
+    texts: list[str] = []
+    for body in bodies:
+        if _SPECIAL(body) is not None:
+            try:
+                text = _STRING.decode(b'"%b"' % body)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                break
+            known.append(encode(text)[1:-1])
+            texts.append(text)
+        else:
+            known.append(body)
+            texts.append(body.decode())
+    return known, "".join(texts)
+
+
+def shape_of(data: bytes, text_of: Callable[[bytes], str]) -> Shape | None:
+    """Return the shape of a frame; `text_of` tells the text of one that adds text and says nothing else."""
+    said = encode(text_of(data))
+    at = data.find(said)
+    if at < 0:
+        return None
+    before, after = data[: at + 1], data[at + len(said) - 1 :]
+    # The same words may stand elsewhere too: what takes other words is the text.
+    if text_of(before + _PROBE.encode() + after) != _PROBE:
+        return None
+    return Shape(before, after)

@@ -1,0 +1,120 @@
+"""Frames that differ in their text alone."""
+
+import msgspec
+import pytest
+
+from dragoman.dialects import dialect
+from dragoman.dialects.runs import Shape, TextRun, shape_of
+from dragoman.dialects.stream import StreamReader
+from dragoman.translate import Translator, make_exchange
+from dragoman.turn.events import TextDelta
+from dragoman.turn.request import Tool
+from dragoman.wire.sse import Frame
+
+CHAT = (
+    '{"id":"c","created":%d,"model":"m","choices":[{"index":0,"delta":{"content":%s},'
+    '"finish_reason":null}]}'
+)
+MESSAGES = '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":%s}}'
+BEGUN = (
+    b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","model":"m","content":[]}}\n\n'
+    b'event: content_block_start\ndata: {"type":"content_block_start","index":0,'
+    b'"content_block":{"type":"text","text":""}}\n\n'
+)
+
+
+def chunk(text: str, created: int = 1) -> bytes:
+    return (CHAT % (created, msgspec.json.encode(text).decode())).encode()
+
+
+def chat_stream(*texts: str, created: int = 1) -> bytes:
+    return b"".join(b"data: %b\n\n" % chunk(text, created) for text in texts)
+
+
+def messages_stream(*texts: str) -> bytes:
+    said = (MESSAGES % msgspec.json.encode(text).decode() for text in texts)
+    return b"".join(b"event: content_block_delta\ndata: %b\n\n" % one.encode() for one in said)
+
+
+def reader_of(source: str) -> StreamReader:
+    exchange = make_exchange(seed="s")
+    return StreamReader(dialect(source).frame_reader(exchange), exchange)
+
+
+@pytest.mark.parametrize(
+    ("source", "stream"),
+    [
+        ("chat", chat_stream("a", " quick", ' "brown"\n', " f\u00f6x")),
+        ("anthropic", BEGUN + messages_stream("a", " quick", ' "brown"\n', " f\u00f6x")),
+    ],
+)
+def test_all_text_after_the_first_frame_is_one_piece(source: str, stream: bytes) -> None:
+    begun, run = reader_of(source).feed_pieces(stream)
+
+    assert isinstance(begun, list)
+    assert isinstance(run, TextRun)
+    assert TextDelta(0, "a") == begun[-1]
+    assert TextRun(0, [b" quick", b' \\"brown\\"\\n', " f\u00f6x".encode()], run.text) == run
+    assert ' quick "brown"\n f\u00f6x' == run.text
+    assert [
+        TextDelta(0, " quick"),
+        TextDelta(0, ' "brown"\n'),
+        TextDelta(0, " f\u00f6x"),
+    ] == run.deltas()
+
+
+def test_words_that_stand_elsewhere_too_are_not_taken_for_the_text() -> None:
+    read = StreamReader(
+        (frames := dialect("chat").frame_reader(exchange := make_exchange())), exchange
+    )
+    read.feed(chat_stream("m"))
+
+    assert shape_of(chunk("m"), frames.text_of) is None
+    assert Shape(*chunk("?").split(b"?")) == shape_of(chunk("else"), frames.text_of)
+
+
+def test_a_shape_ends_where_the_text_is_no_string_by_itself() -> None:
+    shape = Shape(*chunk("?").split(b"?"))
+    odd = chunk("?").replace(b'"?"', b'"a","role":"b"')
+    frames = [Frame(chunk("one")), Frame(chunk("two")), Frame(odd), Frame(chunk("three"))]
+
+    assert ([b"one", b"two"], "onetwo") == shape.texts(frames, 0)
+    assert ([b"two"], "two") == shape.texts(frames, 1)
+    assert ([], "") == shape.texts(frames, 2)
+    assert ([b"three"], "three") == shape.texts(frames, 3)
+
+
+def test_a_peer_whose_frames_always_differ_is_read_frame_by_frame() -> None:
+    reader = reader_of("chat")
+    for at in range(100):
+        reader.feed(chat_stream("word", created=at))
+
+    assert [[TextDelta(0, "word"), TextDelta(0, "word")]] == reader.feed_pieces(
+        chat_stream("word", "word", created=100)
+    )
+
+
+def test_a_shape_that_changes_now_and_then_is_learned_again() -> None:
+    reader = reader_of("chat")
+    for at in range(100):
+        reader.feed(chat_stream("some", "words", created=at))
+
+    begun, run = reader.feed_pieces(chat_stream("more", "words", "here", created=100))
+
+    assert [TextDelta(0, "more")] == begun
+    assert TextRun(0, [b"words", b"here"], "wordshere") == run
+
+
+def test_text_with_the_beginning_of_a_call_is_looked_at_piece_by_piece() -> None:
+    call = '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a":1}<|tool_call_end|><|tool_calls_section_end|>'
+    pieces = [call[at : at + 7] for at in range(0, len(call), 7)]
+    end = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    translator = Translator(
+        source="chat", target="anthropic", model="kimi-k2", seed="s", tools=[Tool(name="f")]
+    )
+
+    out = translator.feed(chat_stream("I", " will", " call", *pieces) + end)
+
+    assert ["f"] == translator.calls
+    assert b'"text":" call"' in out
+    assert b"tool_call" not in out.replace(b'"tool_use"', b"")
