@@ -1,24 +1,48 @@
 """A client that threads and event loops share."""
 
 import asyncio
+import signal
 import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
 
 import pytest
 
-from dragoman import Client, ClientError, SyncClient
-from dragoman.turn.events import Finish, Start
+from dragoman import Client, ClientError, MisuseError, SyncClient, Timeouts
+from dragoman.client.sync import SyncAnswerStream
+from dragoman.turn.events import Event, Finish, Start, TextDelta
 from tests.support.client import REQUEST, text_of
-from tests.support.peers import CHAT, HELLO, Talk, body, http, nothing_left, peer, sse
+from tests.support.peers import CHAT, HELLO, Script, Talk, body, http, nothing_left, peer, sse
+
+PIECE = {"id": "c1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a" * 65536}}]}
 
 
-def served(work, answer=HELLO):
+def served(work: Callable[[str], None], answer: Script | bytes = HELLO) -> None:
     """Run work in a thread beside a server."""
 
-    async def run():
+    async def run() -> None:
         async with peer(answer) as server, nothing_left():
-            return await asyncio.to_thread(work, server.url)
+            await asyncio.to_thread(work, server.url)
 
-    return asyncio.run(run())
+    asyncio.run(run())
+
+
+def in_two_parts(go_on: threading.Event) -> Script:
+    """Return a server that says the rest of its answer when it is told to."""
+
+    async def script(talk: Talk) -> None:
+        await talk.say(http(length=None) + sse(CHAT[0], done=False))
+        await asyncio.to_thread(go_on.wait, 30)
+        await talk.say(sse(*CHAT[1:]))
+
+    return script
+
+
+def up_to_text(turn: SyncAnswerStream) -> None:
+    """Read until the first text has come."""
+    while not any(isinstance(event, TextDelta) for event in turn.pump()):
+        pass
 
 
 def test_a_synchronous_client_reads_the_same() -> None:
@@ -137,3 +161,132 @@ def test_a_read_that_another_thread_ends_is_cancelled(what: str, begun: bool) ->
         assert "cancelled" == error.stage
 
     asyncio.run(run())
+
+
+def test_a_server_waits_for_a_thread_that_is_slow() -> None:
+    sent = 0
+
+    async def script(talk: Talk) -> None:
+        nonlocal sent
+        await talk.say(http(length=None))
+        for _ in range(512):
+            await talk.say(sse(PIECE, done=False))
+            sent += 1
+        await talk.say(sse(CHAT[2]))
+
+    def work(url: str) -> None:
+        with SyncClient(url) as client, client.stream(REQUEST) as turn:
+            up_to_text(turn)
+            before = -1
+            while sent != before:  # until nothing moves
+                before = sent
+                time.sleep(0.2)
+            assert sent < 256  # what buffers of the system take
+            for _ in turn:
+                pass
+            assert 512 * 65536 == len(turn.message().text)
+
+    served(work, script)
+
+
+def test_a_slow_thread_is_not_a_silent_server() -> None:
+    go_on = threading.Event()
+
+    def work(url: str) -> None:
+        with SyncClient(url, timeouts=Timeouts(idle=3)) as client, client.stream(REQUEST) as turn:
+            up_to_text(turn)
+            time.sleep(3.5)  # the program's own time
+            go_on.set()
+            for _ in turn:
+                pass
+            assert "Hello" == turn.message().text
+
+    served(work, in_two_parts(go_on))
+
+
+def test_a_thread_is_told_of_what_it_was_given() -> None:
+    go_on = threading.Event()
+
+    def work(url: str) -> None:
+        with SyncClient(url) as client, client.stream(REQUEST) as turn:
+            up_to_text(turn)
+            go_on.set()
+            client.create(REQUEST)  # the rest may have come meanwhile
+            message = turn.message()
+            assert ("Hel", None) == (message.text, message.finish)
+            turn.close()
+            with pytest.raises(ClientError) as caught:
+                turn.pump()
+            assert "cancelled" == caught.value.stage
+            assert caught.value.received is not None
+            assert "Hel" == caught.value.received.text
+
+    stream, asked = in_two_parts(go_on), iter(range(2))
+
+    async def script(talk: Talk) -> None:
+        if next(asked):
+            await talk.say(http(body(), kind="application/json"))
+        else:
+            await stream(talk)
+
+    served(work, script)
+
+
+def test_an_answer_is_read_by_one_thread_at_a_time() -> None:
+    go_on = threading.Event()
+
+    def work(url: str) -> None:
+        found: SimpleQueue[list[Event] | MisuseError] = SimpleQueue()
+
+        def pump() -> None:
+            try:
+                found.put(turn.pump())
+            except MisuseError as error:
+                found.put(error)
+
+        with SyncClient(url) as client, client.stream(REQUEST) as turn:
+            up_to_text(turn)
+            threads = [threading.Thread(target=pump) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            assert isinstance(found.get(timeout=30), MisuseError)
+            go_on.set()
+            assert isinstance(found.get(timeout=30), list)
+            for thread in threads:
+                thread.join()
+
+    served(work, in_two_parts(go_on))
+
+
+def test_a_thread_that_is_interrupted_leaves_nothing_behind() -> None:
+    """Only the main thread is interrupted, so that the server has to be in another one."""
+    reading, left = threading.Event(), threading.Event()
+    url: SimpleQueue[str] = SimpleQueue()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    async def script(talk: Talk) -> None:
+        await talk.say(http(length=None) + sse(CHAT[0], done=False))
+        await asyncio.to_thread(reading.wait, 30)
+        signal.pthread_kill(main, signal.SIGINT)
+        await talk.gone()
+        left.set()
+
+    async def serve() -> None:
+        async with peer(script) as server, nothing_left():
+            url.put(server.url)
+            await asyncio.to_thread(left.wait, 30)
+
+    def work() -> None:
+        with SyncClient(url.get(timeout=30)) as client, client.stream(REQUEST) as turn:
+            up_to_text(turn)
+            reading.set()
+            turn.pump()
+
+    server = threading.Thread(target=asyncio.run, args=(serve(),))
+    server.start()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    server.join()
+
+    assert left.is_set()

@@ -11,6 +11,7 @@ import msgspec
 
 from dragoman.client.exchange import Exchange, Session
 from dragoman.client.faults import fault_error, keep_received, peer_error
+from dragoman.client.incoming import Incoming
 from dragoman.client.prepared import prepare
 from dragoman.client.settings import Settings, Timeouts
 from dragoman.client.stream import AnswerStream
@@ -113,8 +114,7 @@ class Client:
         Raises:
             MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
         """
-        call = prepare(request, self._settings, stream=True)
-        return AnswerStream(call, self._session, within)
+        return AnswerStream(self._incoming(request, within))
 
     async def close(self) -> None:
         """Close the connections of this event loop; what is still read ends as `cancelled`."""
@@ -133,6 +133,9 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def _incoming(self, request: Request, within: float) -> Incoming:
+        return Incoming(prepare(request, self._settings, stream=True), self._session, within)
 
     def _session(self) -> Session:
         """Return the connections of the running event loop."""

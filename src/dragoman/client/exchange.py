@@ -4,7 +4,9 @@ Bytes and times only.  Whoever waits is woken by `abort`, be it for a clock or f
 """
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from dragoman.client.errors import ClientError
 from dragoman.client.faults import refusal, transport_error
@@ -12,6 +14,9 @@ from dragoman.client.settings import Settings
 from dragoman.errors import MisuseError
 from dragoman.transport import Connector, Reply, TransportFailed
 from dragoman.turn.events import FaultKind
+
+# Not the clock of the event loop: that of `uvloop` stands still while the loop waits, and threads read it too.
+_now: Final = time.monotonic
 
 
 class Session:
@@ -39,16 +44,19 @@ class Exchange:
             raise MisuseError(f"`within` is a number of seconds, not {within!r}")
         self._within = within
         self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
+        self._began = _now()
         spans = ((self._times.total, "total"), (within, "within"))
         # When it is over, however it goes.
-        self._ends = [(self._began + seconds, clock) for seconds, clock in spans if seconds]
+        self._end = min(
+            ((self._began + seconds, clock) for seconds, clock in spans if seconds),
+            default=(float("inf"), ""),
+        )
         self._reply: Reply | None = None
         self._opening: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._waiting: float | None = None  # since when somebody waits for bytes
-        self._heard = False  # the first byte of the answer has come
-        self._why: ClientError | None = None  # why nothing more is read
+        self._heard = 0.0  # when the last bytes came; 0: none did
+        self.waiting: float | None = None  # since when somebody waits for bytes, in whatever thread
+        self.why: ClientError | None = None  # why nothing more is read
         self.status = 0
         self.request_id = ""
 
@@ -62,7 +70,7 @@ class Exchange:
         settings = self._settings
         due, _ = self._due(self._began)
         try:
-            async with asyncio.timeout_at(due) as self._opening:
+            async with asyncio.timeout(None if due is None else due - self._began) as self._opening:
                 reply = await self._session.connector.open(
                     "POST",
                     settings.url,
@@ -72,15 +80,15 @@ class Exchange:
                     tls=settings.tls,
                 )
         except TimeoutError:
-            raise self._why or self._late() from None
+            raise self.why or self._late() from None
         except TransportFailed as failed:
-            raise self._why or transport_error(failed, settings) from failed
+            raise self.why or transport_error(failed, settings) from failed
         finally:
             self._opening = None
         self._reply = reply
         self.status, self.request_id = reply.status, reply.request_id
-        if self._why is not None:
-            raise self._why
+        if self.why is not None:
+            raise self.why
         self._watch()
         if not 200 <= reply.status < 300:
             raise await self._refusal(reply)
@@ -88,8 +96,8 @@ class Exchange:
     async def _refusal(self, reply: Reply) -> ClientError:
         """Read what the server says of its refusal, as far as it comes in time."""
         body = await reply.read_error()
-        if self._why is not None and self._why.stage == "cancelled":
-            return self._why
+        if self.why is not None and self.why.stage == "cancelled":
+            return self.why
         return self.identified(refusal(reply, body, self._settings))
 
     async def read(self) -> bytes:
@@ -99,25 +107,43 @@ class Exchange:
             ClientError: the connection broke, a clock ran out, or somebody closed the exchange.
         """
         reply = self._reply
-        if reply is None or self._waiting is not None:
+        if reply is None or self.waiting is not None:
             raise MisuseError("an answer is read by one task at a time, while it is open")
-        now = self._loop.time()
-        if any(now >= due for due, _ in self._ends):
-            self.abort(self._late())
-        if self._why is not None:
-            raise self._why
-        self._waiting = now
-        try:
-            data = await reply.read()
-        except TransportFailed as failed:
-            error = self._why or transport_error(failed, self._settings)
-            raise self.identified(error) from failed
-        finally:
-            self._waiting = None
-        if not self._heard:
-            self._heard = True
-            self._watch()  # another clock counts from here on
+        while (data := self.take()) is None:
+            self.waiting = _now()
+            try:
+                await reply.wait()
+            finally:
+                self.waiting = None
         return data
+
+    def take(self) -> bytes | None:
+        """Return what has arrived, nothing at the end, None before more has come.
+
+        Raises:
+            ClientError: as `read`.
+        """
+        now = _now()
+        if now >= self._end[0]:
+            self.abort(self._late())
+        if self.why is not None:
+            raise self.why
+        assert self._reply is not None  # noqa: S101 -- read while it is open
+        try:
+            data = self._reply.take()
+        except TransportFailed as failed:
+            raise self.identified(transport_error(failed, self._settings)) from failed
+        if data is not None:
+            first = not self._heard
+            self._heard = now
+            if first:
+                self._watch()  # another clock counts from here on
+        return data
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Call `listener` whenever there may be something to take; nobody else reads from here on."""
+        if self._reply is not None:
+            self._reply.listen(listener)
 
     def identified(self, error: ClientError) -> ClientError:
         """Put into an error what is known of the HTTP answer."""
@@ -129,9 +155,9 @@ class Exchange:
 
     def abort(self, why: ClientError) -> None:
         """Stop the exchange; whoever waits for it, now or later, gets `why`."""
-        if self._why is not None:
+        if self.why is not None:
             return
-        self._why = self.identified(why)
+        self.why = self.identified(why)
         if self._opening is not None:
             self._opening.reschedule(self._loop.time())
         if self._reply is not None:
@@ -139,7 +165,7 @@ class Exchange:
 
     async def settle(self) -> None:
         """Let the connection serve another request, if the answer's end is at hand."""
-        if self._reply is not None and self._why is None:
+        if self._reply is not None and self.why is None:
             await self._reply.settle()
 
     async def close(self) -> None:
@@ -155,14 +181,14 @@ class Exchange:
 
     def _due(self, now: float) -> tuple[float | None, str]:
         """Return when which clock runs out, as things are."""
-        times = self._times
-        clocks = list(self._ends)
+        times, waiting = self._times, self.waiting
+        clocks = [self._end] if self._end[1] else []
         if not self._heard:
             if times.first_byte:
                 clocks.append((self._began + times.first_byte, "first_byte"))
         elif times.idle:
             # A program that does not read makes us stop listening: that is not the server's silence.
-            since = now if self._waiting is None else self._waiting
+            since = now if waiting is None else max(waiting, self._heard)
             clocks.append((since + times.idle, "idle"))
         return min(clocks, default=(None, ""))
 
@@ -171,18 +197,18 @@ class Exchange:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now = self._loop.time()
+        now = _now()
         due, _ = self._due(now)
-        if due is None or self._why is not None:
+        if due is None or self.why is not None:
             return
         if due <= now:
             self.abort(self._late())
         else:
-            self._timer = self._loop.call_at(due, self._watch)
+            self._timer = self._loop.call_later(due - now, self._watch)
 
     def _late(self) -> ClientError:
         times = self._times
-        _, clock = self._due(self._loop.time())
+        _, clock = self._due(_now())
         said = {
             "total": f"no complete answer within {times.total:g} s",
             "within": f"no complete answer within the {self._within:g} s of this request",

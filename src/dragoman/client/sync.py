@@ -1,7 +1,7 @@
 """The same client for programs without an event loop.
 
-The asynchronous client runs in a thread of its own; a caller crosses over once for each read of an answer,
-not for each event.
+The asynchronous client runs in a thread of its own.  A streamed answer comes over from there by itself, and is
+read in the caller's thread.
 """
 
 import asyncio
@@ -9,19 +9,22 @@ import concurrent.futures
 import threading
 from collections.abc import Coroutine, Iterator
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar, Unpack
+from typing import Any, Final, NoReturn, Self, TypeVar, Unpack
 
+from dragoman.client.ahead import ReadAhead
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
 from dragoman.client.exchange import cancelled
+from dragoman.client.incoming import Incoming
 from dragoman.client.settings import ClientOptions
-from dragoman.client.stream import AnswerStream
+from dragoman.errors import MisuseError
 from dragoman.turn.events import Event
 from dragoman.turn.fold import Answer
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request
 
 T = TypeVar("T")
+_CLOSED: Final = "the client was closed"
 
 
 class SyncClient:
@@ -64,7 +67,8 @@ class SyncClient:
         Raises:
             MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
         """
-        return SyncAnswerStream(self._client.stream(request, within=within), self._thread)
+        incoming = self._client._incoming(request, within)  # noqa: SLF001 -- the same client
+        return SyncAnswerStream(incoming, self._thread)
 
     def close(self) -> None:
         """Close all connections, and end the thread; what is still read ends as `cancelled`."""
@@ -85,32 +89,41 @@ class SyncClient:
 class SyncAnswerStream:
     """One streamed answer: events, then the whole."""
 
-    def __init__(self, stream: AnswerStream, thread: "_LoopThread") -> None:
-        self._stream = stream
+    def __init__(self, incoming: Incoming, thread: "_LoopThread") -> None:
+        self._incoming = incoming
         self._thread = thread
         self._loop: asyncio.AbstractEventLoop | None = None  # in which the stream was entered
+        self._ahead: ReadAhead | None = None
+        self._reading = threading.Lock()
         self._ready: Iterator[Event] = iter(())
 
     @property
     def status(self) -> int:
         """The status of the HTTP answer."""
-        return self._stream.status
+        return self._incoming.status
 
     @property
     def request_id(self) -> str:
         """The server's name for the request."""
-        return self._stream.request_id
+        return self._incoming.request_id
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """What the server cannot be told of the request; also the first events."""
-        return self._stream.losses
+        return self._incoming.losses
 
     def __enter__(self) -> Self:
         self._loop = self._thread.begin()
-        self._thread.run(self._stream.__aenter__(), self._loop)
-        self._ready = iter(self._stream.losses)
+        try:
+            self._ahead = self._thread.run(self._open(), self._loop)
+        except (KeyboardInterrupt, SystemExit):  # it may be open all the same
+            self._unless_closed(self._incoming.leave())
+            raise
+        self._ready = iter(self.losses)
         return self
+
+    async def _open(self) -> ReadAhead:
+        return ReadAhead(await self._incoming.open())
 
     def __exit__(
         self,
@@ -118,7 +131,7 @@ class SyncAnswerStream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._unless_closed(self._stream.__aexit__(kind, error, trace))
+        self._unless_closed(self._incoming.leave())
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -129,13 +142,10 @@ class SyncAnswerStream:
         Raises:
             ClientError: the answer failed; `received` holds what had come.
         """
-        while True:
-            for event in self._ready:
-                return event
-            events = self.pump()
-            if not events:
-                raise StopIteration
-            self._ready = iter(events)
+        for event in self._ready:
+            return event
+        ready = self._ready = iter(self.pump())
+        return next(ready)
 
     def pump(self) -> list[Event]:
         """Return the events of the next read that leads to any; none at the end.
@@ -143,15 +153,34 @@ class SyncAnswerStream:
         Raises:
             ClientError: the answer failed; `received` holds what had come.
         """
-        return self._thread.run(self._stream.pump(), self._loop)
+        incoming, ahead = self._incoming, self._ahead
+        if ahead is None:
+            self._thread.check(self._loop)
+            raise MisuseError("a stream is read inside its `with`")
+        events: list[Event] = []
+        if incoming.check() is None:
+            return events
+        if not self._reading.acquire(blocking=False):
+            raise MisuseError("an answer is read by one thread at a time")
+        try:
+            while not (events or incoming.done):
+                events = incoming.feed(ahead.read())
+        except ClientError as error:
+            events = incoming.fail(error)
+        finally:
+            self._reading.release()
+        if incoming.done:
+            self._unless_closed(incoming.settle())
+            return incoming.last(events)
+        return events
 
     def message(self) -> Answer:
         """Return what has come; complete once the events have ended."""
-        return self._stream.message()
+        return self._incoming.message()
 
     def close(self) -> None:
         """Stop reading.  A thread that reads meanwhile gets a `cancelled` error."""
-        self._unless_closed(self._stream.close())
+        self._unless_closed(self._incoming.close())
 
     def _unless_closed(self, work: Coroutine[Any, Any, None]) -> None:
         """Do what need not be done if the whole client was closed meanwhile."""
@@ -184,15 +213,21 @@ class _LoopThread:
         with self._lock:
             if loop is not None and loop is not self._loop:
                 work.close()
-                raise cancelled("the client was closed")
+                raise cancelled(_CLOSED)
             future = asyncio.run_coroutine_threadsafe(work, self._loop or self._begin())
         try:
             return future.result()
         except concurrent.futures.CancelledError:
-            raise cancelled("the client was closed") from None
+            raise cancelled(_CLOSED) from None
         except BaseException:
             future.cancel()  # the caller was interrupted: nobody waits any more
             raise
+
+    def check(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Raise `cancelled` if `loop` was left, by closing the client."""
+        with self._lock:
+            if loop is not None and loop is not self._loop:
+                raise cancelled(_CLOSED)
 
     def stop(self, client: Client) -> None:
         """Close the client in its loop, and end the thread."""

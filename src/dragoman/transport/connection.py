@@ -1,7 +1,8 @@
 """One connection to a server: bytes of requests out, answers in, one after the other.
 
 The parser works where the bytes arrive, and whoever reads is woken once for each arrival, however many chunks
-it held.
+it held.  All connections of an event loop receive into the same memory: Python's own loop would otherwise ask
+the system for 256 KB, and give them back, for each arrival.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ _MAX_FRAMING: Final = 64 * 1024  # bytes of chunk headers and trailers without a
 _WITHOUT_BODY: Final = frozenset({204, 304})
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """Speaks HTTP/1.1.  `ask` sends a request and waits for the head of its answer, `read` gives the rest."""
 
     __slots__ = (
@@ -39,12 +40,14 @@ class Connection(asyncio.Protocol):
         "_held",
         "_informational",
         "_limits",
+        "_listener",
         "_loop",
         "_on_lost",
         "_parser",
         "_parts",
         "_paused",
         "_reason_bytes",
+        "_room",
         "_transport",
         "_until_close",
         "_waiter",
@@ -59,10 +62,15 @@ class Connection(asyncio.Protocol):
     )
 
     def __init__(
-        self, where: str, limits: Limits, on_lost: Callable[["Connection"], object]
+        self,
+        where: str,
+        limits: Limits,
+        on_lost: Callable[["Connection"], object],
+        room: memoryview,
     ) -> None:
         self.where = where
         self._limits = limits
+        self._room = room  # for what arrives: of no meaning between two arrivals
         self._loop = asyncio.get_running_loop()
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
@@ -77,6 +85,7 @@ class Connection(asyncio.Protocol):
     def begin(self) -> None:
         """Expect an answer, the next one after one that has ended."""
         self._parts.clear()
+        self._listener: Callable[[], object] | None = None
         self.status = 0
         self.headers: dict[str, str] = {}  # names in lower case
         self._headers: list[tuple[bytes, bytes]] = []
@@ -107,21 +116,19 @@ class Connection(asyncio.Protocol):
         while not self.answered:
             if self._failure is not None:
                 raise self._failure
-            await self._wait()
+            await self.wait()
 
-    async def read(self) -> bytes:
-        """Return what has arrived of the body, at least a byte; nothing at its end.
+    def take(self) -> bytes | None:
+        """Return what has arrived of the body, nothing at its end, None before more has come.
 
         Raises:
             TransportFailed: the answer breaks off here.
         """
         parts = self._parts
-        while not parts:
+        if not parts:
             if self._failure is not None:
                 raise self._failure
-            if self.ended:
-                return b""
-            await self._wait()
+            return b"" if self.ended else None
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         parts.clear()
         self._held = 0
@@ -131,12 +138,24 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
         return data
 
-    async def _wait(self) -> None:
+    def wait(self) -> asyncio.Future[None]:
+        """Return what is done when there may be something to take."""
         waiter = self._waiter = self._loop.create_future()
-        try:
-            await waiter
-        finally:
-            self._waiter = None
+        return waiter
+
+    def listen(self, listener: Callable[[], object] | None) -> None:
+        """Call `listener` whenever there may be something to take, and nobody waits."""
+        self._listener = listener
+
+    async def read(self) -> bytes:
+        """Return what has arrived of the body, at least a byte; nothing at its end.
+
+        Raises:
+            TransportFailed: the answer breaks off here.
+        """
+        while (data := self.take()) is None:
+            await self.wait()
+        return data
 
     def abort(self, why: TransportFailed | None = None) -> None:
         """Close the connection at once; whoever reads, now or later, gets `why`."""
@@ -160,17 +179,20 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
-        parser = self._parser
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._room
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self.ended:
             self._fail(failures.malformed(self.where, "it says more than was asked"))
             return
-        before = len(self._parts)
+        parts = self._parts
+        before = len(parts)
         try:
-            parser.feed_data(data)
+            self._parser.feed_data(self._room[:nbytes])
         except HttpParserUpgrade:
             self.answered = self.ended = True  # its status tells; nothing was asked for
-            self.status = parser.get_status_code()
+            self.status = self._parser.get_status_code()
         except HttpParserCallbackError as error:
             why = error.__context__
             if not isinstance(why, TransportFailed):
@@ -178,7 +200,14 @@ class Connection(asyncio.Protocol):
             self._fail(why)
         except HttpParserError as error:
             self._fail(failures.malformed(self.where, error))
-        self._count(len(data), more=len(self._parts) > before)
+        if len(parts) > before:
+            self._framing = 0
+            self._held += nbytes
+            if self._held > _HOLD and not self._paused and self._transport is not None:
+                self._paused = True
+                self._transport.pause_reading()
+        else:
+            self._count_useless(nbytes)
         self._wake()
 
     def eof_received(self) -> None:
@@ -249,24 +278,17 @@ class Connection(asyncio.Protocol):
         if size > limit:
             raise failures.too_large(TooLarge("max_header_bytes", limit))
 
-    def _count(self, size: int, *, more: bool) -> None:
-        """Bound what is held, and what comes without being of any use."""
-        if not self.answered:
-            self._head_bytes += size
-            limit = self._limits.max_header_bytes
-            if self._head_bytes > 2 * limit + size:
-                self._fail(failures.too_large(TooLarge("max_header_bytes", limit)))
-            return
-        if not more:
+    def _count_useless(self, size: int) -> None:
+        """Bound what comes without a byte of the body."""
+        if self.answered:
             self._framing += size
             if self._framing > _MAX_FRAMING and not self.ended:
                 self._fail(failures.malformed(self.where, "chunks without content"))
             return
-        self._framing = 0
-        self._held += size
-        if self._held > _HOLD and not self._paused and self._transport is not None:
-            self._paused = True
-            self._transport.pause_reading()
+        self._head_bytes += size
+        limit = self._limits.max_header_bytes
+        if self._head_bytes > 2 * limit + size:
+            self._fail(failures.too_large(TooLarge("max_header_bytes", limit)))
 
     def _fail(self, why: TransportFailed) -> None:
         if self._failure is None:
@@ -277,8 +299,12 @@ class Connection(asyncio.Protocol):
 
     def _wake(self) -> None:
         waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        if waiter is not None:
+            self._waiter = None
+            if not waiter.done():
+                waiter.set_result(None)
+        elif self._listener is not None:
+            self._listener()
 
 
 def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:

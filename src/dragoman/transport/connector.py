@@ -23,6 +23,7 @@ _ALWAYS: Final = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": 
 _PORTS: Final = {"http": 80, "https": 443}
 KEEP_SECONDS: Final = 15.0  # that an unused connection is kept; servers close theirs soon after
 _KEEP_CONNECTIONS: Final = 100  # to one server
+_ROOM: Final = 256 * 1024  # bytes that are received at once
 _DNS_SECONDS: Final = 30.0
 _NEXT_ADDRESS: Final = 0.25  # seconds for one address of a host, before the next is tried as well
 _UNFIT: Final = re.compile(r"[\r\n\0]")
@@ -53,6 +54,7 @@ class Connector:
         self._limits = limits
         self._keep_seconds = keep_seconds
         self._loop = asyncio.get_running_loop()
+        self._room = memoryview(bytearray(_ROOM))  # of all connections, one after the other
         self._connections: set[Connection] = set()
         self._idle: dict[Server, list[Connection]] = {}  # the last one used comes first again
         self._sweeping: asyncio.TimerHandle | None = None
@@ -119,7 +121,7 @@ class Connector:
                 )
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 _, connection = await self._loop.create_connection(
-                    lambda: Connection(where, self._limits, self._lost),
+                    lambda: Connection(where, self._limits, self._lost, self._room),
                     sock=link,
                     ssl=server.tls,
                     server_hostname=server.host.rstrip(".") if secure else None,

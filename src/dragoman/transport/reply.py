@@ -1,7 +1,7 @@
 """A server's answer, read as it comes."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -24,7 +24,16 @@ _PLAIN: Final = frozenset({"", "identity"})
 class Reply:
     """What a server answers to one request."""
 
-    __slots__ = ("_connection", "_release", "_settled", "headers", "read", "status")
+    __slots__ = (
+        "_connection",
+        "_release",
+        "_settled",
+        "headers",
+        "listen",
+        "status",
+        "take",
+        "wait",
+    )
 
     def __init__(self, connection: Connection, release: Callable[[Connection], object]) -> None:
         """Take over a connection whose server has answered; `release` takes it back.
@@ -37,16 +46,18 @@ class Reply:
         self._settled = False  # the connection is no longer ours
         self.status = connection.status
         self.headers: Mapping[str, str] = connection.headers
-        # `read` returns what has arrived, at least a byte, and nothing at the end; it raises
-        # `TransportFailed` if the answer breaks off.
-        self.read: Callable[[], Coroutine[None, None, bytes]] = connection.read
+        # `take` returns what has arrived, nothing at the end, and None if one has to `wait` first, or to
+        # `listen`; it raises `TransportFailed` if the answer breaks off.
+        self.take: Callable[[], bytes | None] = connection.take
+        self.wait = connection.wait
+        self.listen = connection.listen
         encoding = self.headers.get("content-encoding", "").strip().lower()
         if encoding not in _PLAIN:
             packing = unpacker(encoding)
             if packing is None:
                 said = f"content-encoding `{encoding[:40]}`, which nobody asked for"
                 raise failures.malformed(connection.where, said)
-            self.read = partial(self._read_unpacked, packing)
+            self.take = partial(self._take_unpacked, packing)
 
     @property
     def request_id(self) -> str:
@@ -67,10 +78,22 @@ class Reply:
         """Whether the server says that another attempt may help; None if it does not say."""
         return _SAID.get(self.headers.get("x-should-retry", ""))
 
-    async def _read_unpacked(self, packing: Unpacker) -> bytes:
+    async def read(self) -> bytes:
+        """Return what has arrived, at least a byte; nothing at the end.
+
+        Raises:
+            TransportFailed: the answer breaks off here.
+        """
+        while (data := self.take()) is None:
+            await self.wait()
+        return data
+
+    def _take_unpacked(self, packing: Unpacker) -> bytes | None:
         try:
             while True:
-                data = b"" if packing.holds else await self._connection.read()
+                data = b"" if packing.holds else self._connection.take()
+                if data is None:
+                    return None
                 if not data and not packing.holds:
                     packing.close()
                     return b""
@@ -121,6 +144,7 @@ class Reply:
             except (TimeoutError, TransportFailed):
                 return
         self._settled = True
+        connection.listen(None)
         self._release(connection)
 
     async def __aenter__(self) -> Self:

@@ -1,0 +1,136 @@
+"""An answer while it comes: opened, read into events, put together, closed.
+
+What both faces of the client share.  Who waits for the bytes, and how, is theirs.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from dragoman.client.errors import ClientError
+from dragoman.client.exchange import Exchange, Session, cancelled
+from dragoman.client.faults import as_fault, fault_error, keep_received, peer_error
+from dragoman.client.prepared import Prepared
+from dragoman.errors import MisuseError, PeerError
+from dragoman.turn.events import Event, Fault, FaultKind
+from dragoman.turn.fold import Answer, Folder
+from dragoman.turn.loss import Loss
+
+_UNFINISHED: Final = Fault(
+    FaultKind.GATEWAY, "this answer has not been read to its end", code="unfinished"
+)
+
+
+class Incoming:
+    """One streamed answer.  Opened once, in an event loop; fed by whoever reads."""
+
+    def __init__(self, call: Prepared, session: Callable[[], Session], within: float) -> None:
+        self._call = call
+        self._session = session
+        self._within = within  # seconds that it may take; 0: as the settings say
+        self._exchange: Exchange | None = None
+        self._reader = call.reader()
+        self._folder = Folder()
+        self._error: ClientError | None = None  # raised once what came before it is out
+        self._left = False
+        self.done = False  # the answer has ended, well or not
+        self.losses: tuple[Loss, ...] = call.losses  # of the request; also the first events
+        self.status = 0  # of the HTTP answer
+        self.request_id = ""  # the server's name for the request
+
+    async def open(self) -> Exchange:
+        """Send the request and wait for a good status."""
+        if self._exchange is not None or self._left:
+            raise MisuseError("a stream is entered once")
+        exchange = self._exchange = Exchange(self._session(), self._within)
+        try:
+            await exchange.open(self._call.body, self._call.headers)
+        except BaseException:
+            await exchange.close()
+            raise
+        self.status, self.request_id = exchange.status, exchange.request_id
+        self._folder.feed(self.losses)
+        return exchange
+
+    def check(self) -> Exchange | None:
+        """Return what is to be read from, None if the answer has ended.
+
+        Raises:
+            ClientError: the answer failed, and all that came before is out.
+            MisuseError: it is not open.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._exchange is None or self._left:
+            raise MisuseError("a stream is read inside its `with`")
+        return None if self.done else self._exchange
+
+    def feed(self, data: bytes, /) -> list[Event]:
+        """Return the events that a read leads to; one of nothing is the end."""
+        reader = self._reader
+        try:
+            events = reader.feed(data) if data else reader.close()
+        except PeerError as error:
+            return self.fail(peer_error(error, reader.broken))
+        if reader.outcome is not None:
+            return self._end(events, None)
+        self._folder.feed(events)
+        return events
+
+    def fail(self, error: ClientError, /) -> list[Event]:
+        """End the answer with a failure; return what was held back."""
+        return self._end(self._reader.fail(as_fault(error)), error)
+
+    def _end(self, events: list[Event], failed: ClientError | None) -> list[Event]:
+        """Note how the answer ended; return its last events, without a fault, which is raised."""
+        self.done = True
+        fault = self._reader.outcome
+        if not isinstance(fault, Fault):
+            self._folder.feed(events)
+            return events
+        events = [event for event in events if event is not fault]
+        self._folder.feed(events)
+        error = failed or fault_error(fault, self._call.settings, self._reader.broken)
+        if self._exchange is not None:
+            self._exchange.identified(error)
+        self._error = error
+        keep_received(error, self.message())
+        return events
+
+    async def settle(self) -> None:
+        """Let go of the connection once the answer has ended; another request may use it."""
+        if self._exchange is not None:
+            if self._error is None:
+                await self._exchange.settle()
+            await self._exchange.close()
+
+    def last(self, events: list[Event]) -> list[Event]:
+        """Return the last events.
+
+        Raises:
+            ClientError: there are none, and the answer failed.
+        """
+        if self._error is not None and not events:
+            raise self._error
+        return events
+
+    def message(self) -> Answer:
+        """Return what has come; complete once the events have ended.
+
+        An answer that is not complete says so: it has a `fault`.
+        """
+        if self._error is not None:
+            return self._folder.so_far(as_fault(self._error))
+        return self._folder.answer() if self.done else self._folder.so_far(_UNFINISHED)
+
+    async def close(self) -> None:
+        """Stop reading.  Whoever reads meanwhile gets a `cancelled` error."""
+        if self._exchange is None:
+            self._left = True
+        elif not self.done:
+            self._exchange.abort(cancelled("the stream was closed"))
+
+    async def leave(self) -> None:
+        """Give up what is left of the answer."""
+        self._left = True
+        if self._exchange is not None:
+            await self._exchange.close()
