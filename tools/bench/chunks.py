@@ -1,6 +1,7 @@
 """One streamed chunk: Chat in, each dialect out, many events a read."""
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from tools.bench.measure import Row, ratio_of
@@ -23,15 +24,15 @@ class _Chunk(msgspec.Struct, gc=False):
     usage: msgspec.Raw | None = None
 
 
-def chunk_payloads(count: int) -> list[bytes]:
-    """Return text chunks as a Chat server sends them, about 265 bytes each."""
+def chunk_payloads(count: int, *, differ: bool = False) -> list[bytes]:
+    """Return text chunks as a Chat server sends them, about 265 bytes each; alike but for their text, or not."""
     words = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "more"]
     return [
         msgspec.json.encode(
             {
                 "id": "chatcmpl-BXy2p1QFe9sZ8vKdL3mWnRtUaHcJo",
                 "object": "chat.completion.chunk",
-                "created": 1700000000,
+                "created": 1700000000 + at * differ,
                 "model": "moonshotai/kimi-k2-instruct-0905",
                 "service_tier": "default",
                 "system_fingerprint": "fp_1a2b3c4d5e",
@@ -80,21 +81,23 @@ def bench_chunk(rounds: int, count: int = 20_000) -> list[Row]:
             translator.feed(piece)
         translator.close()
 
+    differing = chunk_payloads(count, differ=True)
+    cases = (
+        ("text chunk, chat to anthropic", pieces, floor, "anthropic", 6.0),
+        ("text chunk, all differ", reads(differing), floor_of(differing), "anthropic", 6.0),
+        ("text chunk, chat to responses", pieces, floor, "responses", None),
+        ("text chunk, chat to chat", pieces, floor, "chat", None),
+    )
     rows = []
-    for target, budget in (("anthropic", 6.0), ("responses", None), ("chat", None)):
-        ratio, seconds, floor_seconds = ratio_of(
-            lambda t=target: translate(pieces, t), floor, rounds
-        )
-        detail = (
-            f"{seconds / count * 1e6:.2f} µs a chunk, floor {floor_seconds / count * 1e6:.2f} µs"
-        )
+    for name, stream, least, target, budget in cases:
+        ratio, seconds, floor_seconds = ratio_of(partial(translate, stream, target), least, rounds)
         rows.append(
             Row(
-                f"text chunk, chat to {target}",
+                name,
                 ratio,
                 f"≤ {budget:g}" if budget else "(told, no budget)",
                 budget is None or ratio <= budget,
-                detail,
+                f"{seconds / count * 1e6:.2f} µs a chunk, floor {floor_seconds / count * 1e6:.2f} µs",
             )
         )
 

@@ -158,7 +158,8 @@ class StreamReader:
             received = self._sse.feed(data)
             at, count = 0, len(received)
             while at < count:
-                run = None if self._raw else self._run(received, at)
+                shape = None if self._raw else self._shape
+                run = None if shape is None else self._run(shape, received, at)
                 if run is not None:
                     end = at + len(run.bodies)
                     yield RunUnit([frame.raw for frame in received[at:end]], run)
@@ -224,7 +225,7 @@ class StreamReader:
     def _read(self, frames: Sequence[Frame]) -> None:
         at, count = 0, len(frames)
         while at < count:
-            run = self._run(frames, at)
+            run = None if self._shape is None else self._run(self._shape, frames, at)
             if run is None:
                 self._read_frame(frames[at])
                 at += 1
@@ -252,11 +253,11 @@ class StreamReader:
             if self._shapes_left and self._frames.takes_text:
                 self._learn(frame)
 
-    def _run(self, frames: Sequence[Frame], at: int) -> TextRun | None:
+    def _run(self, shape: Shape, frames: Sequence[Frame], at: int) -> TextRun | None:
         """Read the frames from `at` on that only add text, if there are any."""
-        if self._shape is None or not self._frames.takes_text:
+        if not self._frames.takes_text:
             return None
-        bodies, text = self._shape.texts(frames, at)
+        bodies, text = shape.texts(frames, at)
         if not bodies:
             return None
         self._shapes_left = _MAX_SHAPES
@@ -266,7 +267,8 @@ class StreamReader:
         """See what the next frames may have in common with this one."""
         if self._frames.text_of(frame.data):
             self._shapes_left -= 1
-            self._shape = shape_of(frame.data, self._frames.text_of)
+            left = self._shapes_left > 0  # the last one would be tried for ever
+            self._shape = shape_of(frame.data, self._frames.text_of) if left else None
 
     def _look_at(self, data: bytes) -> bytes:
         """Tell an event stream from a JSON body, whatever was asked for, and from neither."""
