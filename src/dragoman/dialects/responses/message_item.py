@@ -7,6 +7,7 @@ from msgspec import Raw
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.responses.answer import annotation, one_line
 from dragoman.dialects.responses.output import Output
+from dragoman.dialects.runs import TextRun
 from dragoman.turn.events import Citation
 
 # The hot path: one text delta.  What does not change while a part is open is filled in once.
@@ -62,6 +63,15 @@ class MessageWriter:
         out = self._template % (output.sequence, encode(text), tokens)
         output.sequence += 1
         return out
+
+    def run(self, run: TextRun) -> bytes:
+        """Add texts to the open part, each with a delta of its own."""
+        self._texts.append(run.text)
+        output, template = self._output, self._template
+        first = output.sequence
+        output.sequence += len(run.bodies)
+        deltas = enumerate(run.bodies, first)
+        return b"".join([template % (at, b'"%b"' % body, b"[]") for at, body in deltas])
 
     def refuse(self, text: str) -> bytes:
         """Add to the open refusal; one that is shown as text is text."""

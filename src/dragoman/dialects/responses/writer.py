@@ -101,7 +101,8 @@ class ResponsesWriter:
 
     def send_run(self, run: TextRun, /) -> bytes:
         """Write deltas of text as `send` writes them one by one."""
-        return b"".join([self.send(delta) for delta in run.deltas()])
+        self._legality.check(TextDelta(run.index, run.text))
+        return self._message.run(run)
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
         """Keep the upstream's ids, and its numbers, should these bytes of its own not pass."""
