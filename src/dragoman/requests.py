@@ -49,6 +49,7 @@ class _Shape(Struct):
     type: str | None = "message"
 
 
+_GENERIC: Final = find_profile("generic")
 _LEADING: Final = frozenset({"system", "developer"})  # roles of instructions
 _SHAPES: Final = msgspec.json.Decoder(list[_Shape])
 _OUTLINE: Final = msgspec.json.Decoder(_Outline)
@@ -97,8 +98,6 @@ def read_request(
         Malformed: the request is not of its dialect; carries the path.
         TooLarge: it passes `max_request_bytes`.
     """
-    if len(body) > limits.max_request_bytes:
-        raise TooLarge("max_request_bytes", limits.max_request_bytes)
     from_dialect = dialect(source)
     try:
         return ClientRequest(body, from_dialect.decode_request(body, sealer=sealer, limits=limits))
@@ -126,7 +125,7 @@ def write_request(
     request = changed or client.request
     if client.vendors_own is not None and request.dialect != target:
         raise client.vendors_own
-    profile = options.get("profile", "generic")
+    profile = options.get("profile", _GENERIC)
     to = Target(
         profile=find_profile(profile) if isinstance(profile, str) else profile,
         model=options.get("model", "") or request.model,
@@ -139,8 +138,7 @@ def write_request(
     if request.dialect == target:
         return _forward(client, request, dialect(target), to)
     encoded = dialect(target).encode_request(request, to)
-    losses = request.losses + encoded.losses
-    return TranslatedRequest(encoded.body, request, losses, encoded.stop)
+    return TranslatedRequest(encoded.body, request, request.losses + encoded.losses, encoded.stop)
 
 
 def translate_request(

@@ -24,7 +24,8 @@ _PLACES: Final = 16  # places that are remembered: each is looked at in every re
 _LEAST_BYTES: Final = KIB  # of a list whose place is remembered: less is soon read
 _NEAR: Final = 64 * KIB  # how far from either end of a request a list is looked for
 # What stands in a request for a list that was taken out.  No list of tools is a string.
-_STAND_IN: Final = Raw(b'"tools that are known"')
+_STAND_IN: Final = b'"tools that are known"'
+_STANDS_IN: Final = Raw(_STAND_IN)
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -59,6 +60,7 @@ class _Place(Struct, frozen=True):
     """Where a list stood in a request, counted from both ends: a conversation grows on one side of it."""
 
     json: bytes
+    raw: Raw  # the same
     tools: KnownTools
     before: int  # bytes before it
     behind: int  # bytes from its first one on
@@ -106,8 +108,8 @@ class ToolLists:
             except _UNREADABLE:
                 return None
             # The same bytes elsewhere in the request are no declaration.
-            found = tools_of(decoded) == _STAND_IN
-            return (decoded, Raw(json), place.tools) if found else None
+            found = tools_of(decoded) == _STANDS_IN
+            return (decoded, place.raw, place.tools) if found else None
         return None
 
     def _read(self, definitions: _Definitions) -> KnownTools:
@@ -119,7 +121,7 @@ class ToolLists:
         if start < 0:
             start = body.find(head, max(0, len(body) - len(json) - _NEAR))
         if start >= 0:
-            place = _Place(json, tools, start, len(body) - start)
+            place = _Place(json, Raw(json), tools, start, len(body) - start)
             others = [one for one in self._places if one.tools is not tools]
             self._places = (place, *others[: _PLACES - 1])
 

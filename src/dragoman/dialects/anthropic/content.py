@@ -20,6 +20,8 @@ from dragoman.opaque import Sealer
 from dragoman.turn.events import Channel, OpaqueKind
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
+    ASSISTANT,
+    SYSTEM,
     Base64Source,
     CacheHint,
     DocumentPart,
@@ -45,11 +47,6 @@ _BLOCK: Final[msgspec.json.Decoder[schema.Block]] = msgspec.json.Decoder(schema.
 _HEAD: Final = msgspec.json.Decoder(schema.BlockHead)
 _JSON: Final = msgspec.json.Decoder()
 
-_ROLES: Final[dict[schema.RoleName, Role]] = {
-    "user": Role.USER,
-    "assistant": Role.ASSISTANT,
-    "system": Role.SYSTEM,
-}
 # Blocks of a user that no other vendor has a place for.
 _USER_OPAQUE: Final = frozenset({"container_upload"})
 # Reasoning that its upstream showed in full; all other state goes with a summary.
@@ -87,7 +84,7 @@ class PartDecoder:
             content = message.content
             if isinstance(content, str):
                 said = (TextPart(content),) if content else ()
-                turns.append(Turn(_ROLES[message.role], said, "", "", path))
+                turns.append(Turn(message.role, said, "", "", path))
                 continue
             parts: list[Part] = []
             # Plain blocks of the most frequent sorts are read here: each step less counts.
@@ -112,12 +109,10 @@ class PartDecoder:
                     continue
                 parts = self._parts(content, message.role, path)
                 break
-            turns.append(Turn(_ROLES[message.role], tuple(parts), "", "", path))
+            turns.append(Turn(message.role, tuple(parts), "", "", path))
         return tuple(turns)
 
-    def _parts(
-        self, blocks: Sequence[schema.Block | Raw], role: schema.RoleName, path: str
-    ) -> list[Part]:
+    def _parts(self, blocks: Sequence[schema.Block | Raw], role: Role, path: str) -> list[Part]:
         """Return the parts of a message that holds something else than plain blocks."""
         parts: list[Part] = []
         for at, block in enumerate(blocks):
@@ -150,15 +145,15 @@ class PartDecoder:
             case _:
                 assert_never(block)
 
-    def _raw(self, raw: Raw, role: schema.RoleName) -> Part | None:
+    def _raw(self, raw: Raw, role: Role) -> Part | None:
         """Decode a block of which only the bytes are known."""
         path = self._path
         head = _at(path, _HEAD, raw)
         if head.type in schema.BLOCK_TYPES:
             return self._block(_at(path, _BLOCK, raw))
-        if head.type in _USER_OPAQUE or role == "system":
+        if head.type in _USER_OPAQUE or role is SYSTEM:
             return OpaquePart(schema.VENDOR, raw, path=path)
-        if role != "assistant":
+        if role is not ASSISTANT:
             reason = f"content blocks of type `{head.type}` are not supported here"
             raise Malformed(reason, path=path, code="unsupported_content_block")
         if head.type.endswith(("_tool_use", "_tool_result")):

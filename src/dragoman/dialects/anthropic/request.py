@@ -77,10 +77,10 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         turns=turns,
         tools=without_deferred(declared, tuple(decoder.references)),
         tool_choice=choice,
-        parallel=_parallel(wire.tool_choice),
+        parallel=None if wire.tool_choice is None else _parallel(wire.tool_choice),
         max_output=wire.max_tokens,
         sampling=_decode_sampling(wire),
-        stop=tuple(wire.stop_sequences or ()),
+        stop=tuple(wire.stop_sequences) if wire.stop_sequences else (),
         reasoning=decode_thinking(wire.thinking, config.effort, losses),
         format=_decode_format(config.format or wire.output_format),
         user_id=(wire.metadata.user_id or "") if wire.metadata is not None else "",
@@ -122,10 +122,11 @@ _NO_EXTENSIONS: Final = (schema.NO_RAW,) * len(schema.EXTENSIONS)
 
 
 def _decode_system(system: str | list[schema.TextBlock] | None) -> tuple[TextPart, ...]:
-    if isinstance(system, str):
-        system = [schema.TextBlock(system)]
     if not system:
         return ()
+    if isinstance(system, str):
+        rest = without_billing(system)
+        return (TextPart(rest),) if rest is system or rest.strip() else ()
     first = system[0]
     rest = without_billing(first.text)
     if rest is not first.text:
@@ -152,10 +153,9 @@ def _decode_tier(wire: schema.Request) -> str:
     return _TIERS.get(wire.service_tier or "", "")
 
 
-def _parallel(choice: schema.ToolChoice | None) -> bool | None:
-    if choice is None or choice.disable_parallel_tool_use is None:
-        return None
-    return not choice.disable_parallel_tool_use
+def _parallel(choice: schema.ToolChoice) -> bool | None:
+    serial = choice.disable_parallel_tool_use
+    return None if serial is None else not serial
 
 
 def _decode_extensions(wire: schema.Request) -> dict[str, Raw]:

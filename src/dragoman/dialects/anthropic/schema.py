@@ -8,6 +8,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Raw, Struct
 
+from dragoman.turn.request import Role
+
 VENDOR: Final = "anthropic"
 NO_RAW: Final = Raw(b"")  # a `Raw` field that is absent
 
@@ -130,14 +132,14 @@ RoleName: TypeAlias = Literal["user", "assistant", "system"]
 
 
 class Message(Struct, frozen=True, gc=False):
-    role: RoleName
+    role: Role
     content: str | list[Block]
 
 
 class RawMessage(Struct, frozen=True, gc=False):
     """A message some of whose blocks are not in `Block`."""
 
-    role: RoleName
+    role: Role
     content: str | list[Raw]
 
 

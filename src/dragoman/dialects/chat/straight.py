@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
-from msgspec import UnsetType
 
 from dragoman.dialects.chat.messages import (
     EMPTY_CONTENT,
@@ -66,24 +65,58 @@ def _conversation(
     messages: list[OutMessage] = []
     absent = EMPTY_CONTENT[profile.empty_assistant_content]
     replay: Replay | None = None
-    thoughts: list[ReasoningPart] = []  # of one turn
     ids: list[str] = []  # of the calls so far
-    answered: list[str] = []  # of the results so far
+    answered: list[str] = []  # of the results so far; compared with the calls at the end, once
     for at, turn in enumerate(turns):
         if turn.role is ASSISTANT:
-            if len(answered) != len(ids):  # which of them is compared at the end, once
+            if len(answered) != len(ids):
                 return None
-            message = _assistant(turn, ids, thoughts, absent)
-            if message is None:
+            text = ""
+            calls: list[Call] = []
+            thoughts: list[ReasoningPart] = []
+            for part in turn.parts:
+                if type(part) is ToolCallPart:
+                    if part.flavor is not _FUNCTION or part.opaque:
+                        return None
+                    try:
+                        _OBJECT.decode(part.arguments)
+                    except (msgspec.DecodeError, UnicodeEncodeError):
+                        return None
+                    ids.append(part.id)
+                    name = wire_name(part.name, part.namespace)
+                    calls.append(Call(part.id, "function", Function(name, part.arguments)))
+                elif type(part) is TextPart and not calls and not part.citations:
+                    text += part.text
+                elif type(part) is ReasoningPart:
+                    thoughts.append(part)
+                else:
+                    return None
+            if not calls and not text:
                 return None
+            message = AssistantMessage("assistant", text or absent, tool_calls=calls or None)
             messages.append(message)
             if thoughts:
                 if profile.replay_reasoning == "current_turn":
                     return None  # turns are not yet joined as they will be
                 replay = replay or Replay(turns, profile, losses, thinks=True)
-                _recall(message, replay.of(at, thoughts, calls=message.tool_calls is not None))
-                thoughts = []
-        elif turn.role is not USER or not _user(turn, ids, answered, messages):
+                _recall(message, replay.of(at, thoughts, calls=bool(calls)))
+        elif turn.role is USER:
+            texts: list[str] = []
+            for part in turn.parts:
+                if type(part) is ToolResultPart:
+                    only = part.parts[0] if len(part.parts) == 1 else None
+                    if type(only) is not TextPart or not only.text or texts:
+                        return None
+                    text = error_text(only.text) if part.is_error else only.text
+                    answered.append(part.call_id)
+                    messages.append(ToolMessage("tool", part.call_id, text))
+                elif type(part) is not TextPart:
+                    return None
+                elif part.text:
+                    texts.append(part.text)
+            if texts and (len(answered) != len(ids) or not _say(turn, texts, messages)):
+                return None
+        else:
             return None
     # Ids that were made here begin with `g`.
     if answered != ids or len(ids) != len(set(ids)) or "\ng" in "\n".join(["", *ids]):
@@ -113,34 +146,6 @@ def _is_simple(profile: Profile) -> bool:
     )
 
 
-def _assistant(
-    turn: Turn, ids: list[str], thoughts: list[ReasoningPart], absent: str | UnsetType | None
-) -> AssistantMessage | None:
-    """Return what the assistant said and called; adds the ids of its calls, and what it thought."""
-    text = ""
-    calls: list[Call] = []
-    for part in turn.parts:
-        if type(part) is ToolCallPart:
-            if part.flavor is not _FUNCTION or part.opaque:
-                return None
-            try:
-                _OBJECT.decode(part.arguments)
-            except (msgspec.DecodeError, UnicodeEncodeError):
-                return None
-            function = Function(wire_name(part.name, part.namespace), part.arguments)
-            calls.append(Call(part.id, "function", function))
-            ids.append(part.id)
-        elif type(part) is TextPart and not calls and not part.citations:
-            text += part.text
-        elif type(part) is ReasoningPart:
-            thoughts.append(part)
-        else:
-            return None
-    if not calls:
-        return AssistantMessage("assistant", text) if text else None
-    return AssistantMessage("assistant", text or absent, tool_calls=calls)
-
-
 def _recall(message: AssistantMessage, reasoning: Replayed) -> None:
     """Add the reasoning that the upstream gets back."""
     message.reasoning_content = reasoning.content
@@ -148,26 +153,12 @@ def _recall(message: AssistantMessage, reasoning: Replayed) -> None:
     message.reasoning_details = reasoning.details
 
 
-def _user(turn: Turn, ids: Sequence[str], answered: list[str], messages: list[OutMessage]) -> bool:
-    """Add results, with the ids of what they answer, and what the user says; False if that is not plain."""
-    texts: list[str] = []
-    for part in turn.parts:
-        if type(part) is ToolResultPart and len(part.parts) == 1 and not texts:
-            only = part.parts[0]
-            if type(only) is not TextPart or not only.text:
-                return False
-            text = error_text(only.text) if part.is_error else only.text
-            messages.append(ToolMessage("tool", part.call_id, text))
-            answered.append(part.call_id)
-        elif type(part) is not TextPart:
-            return False
-        elif part.text:
-            texts.append(part.text)
-    if texts:
-        # A user's second turn behind results is joined to the first.
-        joins = len(messages) > 1 and messages[-1].role == "user" and messages[-2].role == "tool"
-        if len(answered) != len(ids) or joins or turn.name:
-            return False
-        several: list[OutPart] = [TextOut(text) for text in texts] if len(texts) > 1 else []
-        messages.append(Message("user", several or texts[0]))
+def _say(turn: Turn, texts: list[str], messages: list[OutMessage]) -> bool:
+    """Add what the user says; False if that is not plain."""
+    # A user's second turn behind results is joined to the first.
+    joins = len(messages) > 1 and messages[-1].role == "user" and messages[-2].role == "tool"
+    if joins or turn.name:
+        return False
+    several: list[OutPart] = [TextOut(text) for text in texts] if len(texts) > 1 else []
+    messages.append(Message("user", several or texts[0]))
     return True

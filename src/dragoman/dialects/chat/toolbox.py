@@ -30,7 +30,6 @@ class Toolbox:
         self._request = request
         self._profile = target.profile
         self._losses = losses
-        self._path = path_of(request, "tool_choice")
 
     def encode(self) -> tuple[Raw | None, OutChoice | None]:
         """Return the definitions, if there are any, and the choice.
@@ -54,6 +53,10 @@ class Toolbox:
             self._losses.append(Loss("tool_choice_dropped", self._path))
             return None, None
         return self._choose(choice, sent)
+
+    @property
+    def _path(self) -> str:
+        return path_of(self._request, "tool_choice")
 
     def _says_allowed(self, choice: ToolChoice) -> bool:
         """Say whether the upstream itself can be told which of the tools may be used."""
