@@ -124,17 +124,18 @@ class UpstreamIds:
     def of(self, client_id: str, name: str = "") -> str:
         """Return the upstream's id for a call of the tool `name`, or for its result."""
         rendered = self._ids.get(client_id)
-        if rendered is None:
-            native = decode_id(client_id, self._known) if client_id[:1] == "g" else client_id
-            rendered = base = native if self._any else self._render(native, name)
-            k = 1
-            while rendered in self._taken:
-                rendered = self._render(f"{native}_{k}", name)
-                if rendered == base:
-                    rendered = f"{base}_{k}"
-                k += 1
-            self._taken.add(rendered)
-            self._ids[client_id] = rendered
+        if rendered is not None:
+            return rendered
+        native = decode_id(client_id, self._known) if client_id[:1] == "g" else client_id
+        rendered = base = native if self._any else self._render(native, name)
+        k = 1
+        while rendered in self._taken:
+            rendered = self._render(f"{native}_{k}", name)
+            if rendered == base:
+                rendered = f"{base}_{k}"
+            k += 1
+        self._taken.add(rendered)
+        self._ids[client_id] = rendered
         return rendered
 
     def _same(self, native: str, _name: str) -> str:

@@ -73,7 +73,7 @@ def _is_orderly(turns: Sequence[Turn]) -> bool:
 
     This is how most histories are; what needs a second look is not, whatever the look would find.
     """
-    used: set[str] = set()
+    ids: list[str] = []
     waiting = ""  # the id of the call that has no result yet
     after = False  # results of calls came directly before
     for turn in turns:
@@ -83,24 +83,21 @@ def _is_orderly(turns: Sequence[Turn]) -> bool:
                 return False
             for part in parts:
                 if type(part) is ToolCallPart:
-                    if waiting or not part.id or part.id in used:
+                    if waiting or not part.id:
                         return False
                     waiting = part.id
-                    used.add(waiting)
+                    ids.append(waiting)
             after = False
-            continue
-        first = parts[0] if parts else None
-        if waiting:
+        elif waiting:
+            first = parts[0] if parts else None
             if type(first) is not ToolResultPart or first.call_id != waiting or turn.name:
                 return False
-            after, waiting = True, ""
-            parts = parts[1:]
-        elif after:
-            return False
-        for part in parts:
-            if type(part) is ToolResultPart:
+            if len(parts) > 1 and _has_results(parts[1:]):
                 return False
-    return not waiting
+            after, waiting = True, ""
+        elif after or _has_results(parts):
+            return False
+    return not waiting and len(set(ids)) == len(ids)
 
 
 def _is_settled(calls: Sequence[str], after: Turn, used: Mapping[str, int]) -> bool:

@@ -5,6 +5,7 @@ order of their calls, no empty text, no thinking that it did not sign itself.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Final, TypeAlias, assert_never
 
 from msgspec import Raw, Struct
@@ -48,17 +49,13 @@ OutBlock: TypeAlias = schema.Block | Raw
 _CONTINUED: Final = "(continued)"
 _GO_ON: Final = "Continue."
 _THINKING: Final = frozenset({schema.ThinkingBlock, schema.RedactedBlock})
-_ROLES: Final[dict[Role, schema.RoleName]] = {
-    Role.USER: "user",
-    Role.ASSISTANT: "assistant",
-    Role.SYSTEM: "system",
-}
+_role_of: Final = attrgetter("role")
 
 
 class OutMessage(Struct):
     """A message being put together."""
 
-    role: schema.RoleName
+    role: Role
     content: list[OutBlock]
 
 
@@ -75,7 +72,6 @@ class History:
         self._losses = losses
         self._files = Files(target.profile, marks, losses)
         self._ids = UpstreamIds(target.profile.id_style, target.known_ids)
-        self._names: dict[str, str] = {}  # of calls, by id: results need them
         leading = 0
         while leading < len(request.turns) and request.turns[leading].role is SYSTEM:
             leading += 1
@@ -87,7 +83,8 @@ class History:
             strict=target.strict,
             repair=target.repair_history,
         )
-        self.lacks_thinking = False  # the tool loop that goes on began without signed thinking
+        self._thought = False  # thinking was written
+        self._messages: list[OutMessage] = []
 
     def encode(self) -> list[OutMessage]:
         """Return the messages.
@@ -96,22 +93,25 @@ class History:
             Untranslatable: a part has no form that the upstream takes.
         """
         messages: list[OutMessage] = []
-        for turn in self._place_instructions():
+        last: OutMessage | None = None
+        instructed = SYSTEM in map(_role_of, self._turns)
+        for turn in self._place_instructions() if instructed else self._turns:
             blocks = self._blocks(turn)
             if not blocks:
                 continue
-            role = _ROLES[turn.role]
-            if messages and messages[-1].role == role:
-                messages[-1].content += blocks
+            if last is not None and last.role is turn.role:
+                last.content += blocks
             else:
-                messages.append(OutMessage(role, blocks))
-        messages = self._end_assistant_turns(messages)
-        if not messages or messages[0].role == "assistant":
+                last = OutMessage(turn.role, blocks)
+                messages.append(last)
+        if self._thought:
+            messages = self._end_assistant_turns(messages)
+        if not messages or messages[0].role is ASSISTANT:
             self._losses.append(Loss("turn_added", path_of(self._request, "messages"), _CONTINUED))
-            messages.insert(0, OutMessage("user", [schema.TextBlock(_CONTINUED)]))
-        if messages[-1].role == "assistant":
+            messages.insert(0, OutMessage(USER, [schema.TextBlock(_CONTINUED)]))
+        if messages[-1].role is ASSISTANT:
             self._prefill(messages)
-        self.lacks_thinking = self._loop_lacks_thinking(messages)
+        self._messages = messages
         return messages
 
     # --- instructions between turns -------------------------------------------------------------
@@ -170,17 +170,17 @@ class History:
             reason = "this model does not continue an assistant's turn (prefill)"
             raise Untranslatable(reason, path=path, code="prefill_not_supported")
         self._losses.append(Loss("prefill_emulated", path))
-        messages.append(OutMessage("user", [schema.TextBlock(_GO_ON)]))
+        messages.append(OutMessage(USER, [schema.TextBlock(_GO_ON)]))
 
-    def _loop_lacks_thinking(self, messages: Sequence[OutMessage]) -> bool:
-        """Say whether the tool loop at the end begins with an assistant's turn without thinking."""
+    def lacks_thinking(self) -> bool:
+        """Say whether the tool loop that was written last begins without signed thinking."""
         first: OutMessage | None = None
-        for message in reversed(messages):
-            if message.role == "assistant":
+        for message in reversed(self._messages):
+            if message.role is ASSISTANT:
                 first = message
-            elif message.role == "user" and type(message.content[0]) is not schema.ToolResultBlock:
+            elif message.role is USER and type(message.content[0]) is not schema.ToolResultBlock:
                 break  # results come first in their turn
-        if first is None or messages[-1].role == "assistant":
+        if first is None or self._messages[-1].role is ASSISTANT:
             return False
         return type(first.content[0]) not in _THINKING
 
@@ -189,9 +189,9 @@ class History:
     def _blocks(self, turn: Turn) -> list[OutBlock]:
         blocks: list[OutBlock] = []
         for part in turn.parts:
-            if type(part) is TextPart:
-                if (text := self._text(part, turn)) is not None:
-                    blocks.append(text)
+            if type(part) is TextPart and part.cache is None and not part.citations:
+                if part.text and not part.text.isspace():  # blank text is refused like no text
+                    blocks.append(schema.TextBlock(part.text))
             elif type(part) is ToolCallPart:
                 blocks.append(self._call(part, turn))
             elif type(part) is ToolResultPart:
@@ -230,7 +230,7 @@ class History:
                 assert_never(part)
 
     def _text(self, part: TextPart, turn: Turn) -> schema.TextBlock | None:
-        if not part.text.strip():  # blank text is refused like no text
+        if not part.text or part.text.isspace():
             return None
         citations: list[Raw] | None = None
         if part.citations:
@@ -259,6 +259,7 @@ class History:
         for state in part.opaque:
             if state.origin != self._profile.origin:
                 continue
+            self._thought = True
             if state.kind is OpaqueKind.SIGNATURE:
                 return schema.ThinkingBlock(part.text, state.data)
             if state.kind is OpaqueKind.REDACTED:
@@ -271,12 +272,24 @@ class History:
         name = wire_name(part.name, part.namespace)
         if part.opaque:
             self._losses.append(Loss("opaque_dropped", turn.path, f"signature of call {part.id}"))
-        self._names[part.id] = name
         arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
         given = Raw(arguments.encode("utf-8", "replace"))
         return schema.ToolUseBlock(self._ids.of(part.id, name), name, given)
 
     def _result(self, part: ToolResultPart, turn: Turn) -> schema.ToolResultBlock:
+        only = part.parts[0] if len(part.parts) == 1 else None
+        content: str | list[schema.ResultBlock] | None
+        if type(only) is TextPart and only.cache is None and not only.citations:
+            content = only.text if only.text and not only.text.isspace() else None
+        else:
+            content = self._result_content(part, turn)
+        mark = None if part.cache is None else self._marks.take(part.cache)
+        failed = True if part.is_error else None
+        return schema.ToolResultBlock(self._ids.of(part.call_id), content, failed, mark)
+
+    def _result_content(
+        self, part: ToolResultPart, turn: Turn
+    ) -> str | list[schema.ResultBlock] | None:
         blocks: list[schema.ResultBlock] = []
         for inner in part.parts:
             if isinstance(inner, TextPart):
@@ -286,17 +299,11 @@ class History:
             else:
                 path = turn.path or path_of(self._request, "messages")
                 blocks.append(self._files.encode(inner, path))
-        content: str | list[schema.ResultBlock] | None = blocks or None
         if len(blocks) == 1 and isinstance(blocks[0], schema.TextBlock):
             only = blocks[0]
             if only.cache_control is None and only.citations is None:
-                content = only.text
-        return schema.ToolResultBlock(
-            self._ids.of(part.call_id, self._names.get(part.call_id, "")),
-            content,
-            True if part.is_error else None,
-            self._marks.take(part.cache),
-        )
+                return only.text
+        return blocks or None
 
 
 def _merged(messages: Iterable[OutMessage]) -> list[OutMessage]:

@@ -26,6 +26,7 @@ from dragoman.opaque import Sealer
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
     OutputFormat,
+    Part,
     ReasoningPart,
     ReasoningWish,
     Request,
@@ -209,26 +210,36 @@ class _Encoder:
         system = self._system(history)
         messages = history.encode()
         plan = encode_thinking(request, self._profile, max_tokens, self.losses)
-        plan, choice = self._agree(plan, choice, lacks_thinking=history.lacks_thinking)
-        config = schema.OutputConfig(plan.effort, output_format)
-        fields: dict[str, object] = {
+        plan, choice = self._agree(plan, choice, history)
+        body: dict[str, object] = {
             "model": self._target.model or request.model,
             "max_tokens": max_tokens,
-            "stream": request.stream or None,
-            "system": system or None,
-            "messages": messages,
-            "tools": tools,
-            "tool_choice": choice,
-            "thinking": plan.thinking,
-            "output_config": config if config != _NO_CONFIG else None,
-            "stop_sequences": self._stop() or None,
-            "metadata": schema.Metadata(request.user_id) if request.user_id else None,
-            "cache_control": mark_of(request.cache_all),
-            **self._tier(),
-            **self._sampling(plan),
         }
-        body = {name: value for name, value in fields.items() if value is not None}
-        body |= self._extensions()
+        if request.stream:
+            body["stream"] = True
+        if system:
+            body["system"] = system
+        body["messages"] = messages
+        if tools is not None:
+            body["tools"] = tools
+        if choice is not None:
+            body["tool_choice"] = choice
+        if plan.thinking is not None:
+            body["thinking"] = plan.thinking
+        if plan.effort is not None or output_format is not None:
+            body["output_config"] = schema.OutputConfig(plan.effort, output_format)
+        if request.stop and (stop := self._stop()):
+            body["stop_sequences"] = stop
+        if request.user_id:
+            body["metadata"] = schema.Metadata(request.user_id)
+        if request.cache_all is not None:
+            body["cache_control"] = mark_of(request.cache_all)
+        if request.tier:
+            body |= self._tier(request.tier)
+        if request.sampling != _NO_WISHES:
+            body |= self._sampling(plan)
+        if request.extensions:
+            body |= self._extensions()
         for name, value in self._profile.extra_fields:
             body.setdefault(name, Raw(value.encode()))
         return encode(body)
@@ -265,17 +276,13 @@ class _Encoder:
         return wanted
 
     def _system(self, history: History) -> list[schema.TextBlock]:
-        texts = [
-            part
-            for part in (
-                *self._request.system,
-                *(p for turn in history.leading for p in turn.parts),
-            )
-            if isinstance(part, TextPart) and part.text.strip()
-        ]
+        parts: tuple[Part, ...] = self._request.system
+        for turn in history.leading:
+            parts += turn.parts
         blocks = [
-            schema.TextBlock(part.text, cache_control=self._marks.take(part.cache))
-            for part in texts
+            schema.TextBlock(part.text, None, self._marks.take(part.cache))
+            for part in parts
+            if isinstance(part, TextPart) and part.text.strip()
         ]
         return blocks + [schema.TextBlock(text) for text in self._instructions]
 
@@ -295,7 +302,7 @@ class _Encoder:
         return None
 
     def _agree(
-        self, plan: Plan, choice: schema.ToolChoice | None, *, lacks_thinking: bool
+        self, plan: Plan, choice: schema.ToolChoice | None, history: History
     ) -> tuple[Plan, schema.ToolChoice | None]:
         """Settle what does not go together: thinking, forced tool use, and a history without it."""
         if plan.on and choice is not None and choice.type in ("any", "tool"):
@@ -310,7 +317,7 @@ class _Encoder:
             else:
                 self._lose("thinking_disabled_by_tool_choice", "thinking")
                 plan = plan.off()
-        if plan.on and lacks_thinking and self._must_show_thinking(plan):
+        if plan.on and history.lacks_thinking() and self._must_show_thinking(plan):
             self._lose("thinking_disabled_missing_blocks", "thinking")
             plan = plan.off()
         return plan, choice
@@ -352,7 +359,11 @@ class _Encoder:
             if value is not None:
                 self._lose("sampling_dropped", name)
         given = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
-        return {name: None if refused.get(name) is not None else given[name] for name in given}
+        return {
+            name: value
+            for name, value in given.items()
+            if value is not None and refused.get(name) is None
+        }
 
     def _stop(self) -> list[str]:
         stop = self._request.stop
@@ -361,13 +372,13 @@ class _Encoder:
             self._lose("field_dropped", "stop", "blank stop sequences")
         return kept
 
-    def _tier(self) -> dict[str, object]:
-        tier = self._request.tier
+    def _tier(self, tier: str) -> dict[str, object]:
         if tier == "fast" and self._request.dialect == "anthropic":
             return {"speed": "fast"}
-        if tier and tier not in _SERVICE_TIERS:
+        if tier not in _SERVICE_TIERS:
             self._lose("field_dropped", "tier", tier)
-        return {"service_tier": _SERVICE_TIERS.get(tier)}
+            return {}
+        return {"service_tier": _SERVICE_TIERS[tier]}
 
     def _extensions(self) -> dict[str, Raw]:
         """Fields of the client's own dialect: given back to this one, lost for the others."""

@@ -128,8 +128,6 @@ BLOCK_TYPES: Final = frozenset(
     }
 )
 
-RoleName: TypeAlias = Literal["user", "assistant", "system"]
-
 
 class Message(Struct, frozen=True, gc=False):
     role: Role

@@ -88,15 +88,19 @@ class History:
         Raises:
             Malformed: one of them does not hold together; carries its path.
         """
-        paths = entry_paths("messages", len(messages))
-        for at, message in enumerate(messages):
-            path = paths[at]
+        for path, message in zip(entry_paths("messages", len(messages)), messages, strict=False):
             # The frequent sorts first: a class that does not match costs a `match` more than a type.
             if type(message) is ToolIn:
-                self._result(message, path)
+                output = message.content
+                if type(output) is str and output and not self._flavors:
+                    result = ToolResultPart(message.tool_call_id, (TextPart(output),))
+                    self.turns.append(Turn(USER, (result,), "", "", path))
+                else:
+                    self._result(message, path)
                 continue
             if type(message) is AssistantIn:
-                self._add(ASSISTANT, self._assistant(message, path), path)
+                if parts := self._assistant(message, path):
+                    self.turns.append(Turn(ASSISTANT, tuple(parts), "", "", path))
                 continue
             match message:
                 case AssistantIn():
@@ -115,13 +119,9 @@ class History:
                     assert_never(message)
 
     def _result(self, message: ToolIn, path: str) -> None:
-        call_id, content = message.tool_call_id, message.content
-        if type(content) is str and content:
-            parts: tuple[TextPart | ImagePart | DocumentPart, ...] = (TextPart(content),)
-        else:
-            parts = _result_parts(content, path)
-        flavor = self._flavors.get(call_id, _FUNCTION)
-        part = ToolResultPart(call_id, parts, flavor=flavor)
+        flavor = self._flavors.get(message.tool_call_id, _FUNCTION)
+        parts = _result_parts(message.content, path)
+        part = ToolResultPart(message.tool_call_id, parts, flavor=flavor)
         self.turns.append(Turn(USER, (part,), path=path))
 
     def _instruct(self, texts: list[TextPart], path: str) -> None:
@@ -151,17 +151,19 @@ class History:
             parts.append(RefusalPart(message.refusal))
         if message.tool_calls:
             for at, call in enumerate(message.tool_calls):
-                parts.append(self._call(call, path, at))
+                function = call.function
+                if function is not None and call.custom is None and not call.extra_content:
+                    arguments = function.arguments
+                    text = arguments if type(arguments) is str else _arguments(function)
+                    parts.append(ToolCallPart(call.id, function.name, text))
+                else:
+                    parts.append(self._call(call, path, at))
         if message.function_call is not None and not message.tool_calls:
             parts.append(self._legacy_call(message.function_call, path))
         return parts
 
     def _call(self, call: CallIn, path: str, at: int) -> ToolCallPart:
         function = call.function
-        if type(function) is FunctionCallIn and call.custom is None and not call.extra_content:
-            arguments = function.arguments
-            text = arguments if type(arguments) is str else _arguments(function)
-            return ToolCallPart(call.id, function.name, text)
         state: tuple[OpaqueState, ...] = ()
         if is_given(call.extra_content):
             data = bytes(call.extra_content).decode()

@@ -113,7 +113,8 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
 
 def _decode_settings(fields: dict[str, Raw]) -> RequestIn:
     """Decode all but what is large: messages and tools are looked at only once."""
-    small = {name: raw for name, raw in fields.items() if name != "tools"}
+    small = fields.copy()
+    small.pop("tools", None)
     if "messages" in small:
         small["messages"] = _NO_MESSAGES
     return decode(REQUEST, encode(small))
