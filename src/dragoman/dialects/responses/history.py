@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.paths import entry_paths
@@ -77,14 +77,13 @@ _REFERENCE_ADVICE: Final = (
 )
 
 
-class _Turn:
+class _Turn(Struct, gc=False):
     """A turn that may still grow."""
 
-    def __init__(self, role: Role, path: str) -> None:
-        self.role = role
-        self.path = path
-        self.phase = ""
-        self.parts: list[TurnPart] = []
+    role: Role
+    path: str
+    parts: list[TurnPart]
+    phase: str = ""
 
 
 class History:
@@ -96,6 +95,7 @@ class History:
         self._sealer = sealer
         self._losses = losses
         self._turns: list[_Turn] = []
+        self._last: _Turn | None = None  # of them
         self._call_ids: dict[str, str] = {}  # by the ids of the calls' items
         self._signatures: dict[str, list[OpaqueState]] = {}  # of calls to come, by call id
 
@@ -122,9 +122,8 @@ class History:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._read_one_by_one(raw)
             return
-        paths = entry_paths("input", len(items))
-        for index, item in enumerate(items):
-            self._read_item(item, paths[index])
+        for path, item in zip(entry_paths("input", len(items)), items, strict=False):
+            self._read_item(item, path)
 
     def _read_one_by_one(self, raw: Raw) -> None:
         """Read an input that is no list of items as declared."""
@@ -149,9 +148,12 @@ class History:
             self._result(ToolResultPart(item.call_id, parts), path)
             return
         if type(item) is FunctionCallItem and not self._signatures:
-            name, space = item.name, item.namespace or ""
-            part = ToolCallPart(item.call_id, name, item.arguments, _FUNCTION, space)
+            space = item.namespace or ""
+            part = ToolCallPart(item.call_id, item.name, item.arguments, _FUNCTION, space)
             self._add_call(part, item.id, path)
+            return
+        if type(item) is MessageItem:
+            self._message(item, path)
             return
         match item:
             case MessageItem():
@@ -196,19 +198,24 @@ class History:
     # --- turns ----------------------------------------------------------------------------------
 
     def _begin(self, role: Role, path: str) -> _Turn:
-        turn = _Turn(role, path)
+        self._last = turn = _Turn(role, path, [])
         self._turns.append(turn)
         return turn
 
     def _assistant(self, path: str) -> _Turn:
-        last = self._turns[-1] if self._turns else None
+        last = self._last
         if last is not None and last.role is ASSISTANT:
             return last
         return self._begin(ASSISTANT, path)
 
     def _result(self, result: ToolResultPart, path: str) -> None:
-        last = self._turns[-1] if self._turns else None
-        if last is None or not last.parts or type(last.parts[-1]) is not ToolResultPart:
+        last = self._last
+        if (
+            last is None
+            or last.role is not USER
+            or not last.parts
+            or type(last.parts[-1]) is not ToolResultPart
+        ):
             last = self._begin(USER, path)
         last.parts.append(result)
 

@@ -7,7 +7,7 @@ is kept there that an id could name.
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.responses.report import Report
@@ -41,8 +41,21 @@ from dragoman.turn.request import (
 )
 from dragoman.turn.tools import wire_name
 
-_Item: TypeAlias = dict[str, object] | Raw
+
+class _PlainCall(Struct, gc=False, tag_field="type", tag="function_call"):
+    call_id: str
+    name: str
+    arguments: str
+
+
+class _PlainOutput(Struct, gc=False, tag_field="type", tag="function_call_output"):
+    call_id: str
+    output: str
+
+
+_Item: TypeAlias = dict[str, object] | Raw | _PlainCall | _PlainOutput
 _VENDOR: Final = "openai"
+_FUNCTION: Final = Flavor.FUNCTION
 _CUSTOM: Final = Flavor.CUSTOM
 
 
@@ -89,6 +102,8 @@ class ItemEncoder:
                 self._items.append(self._result(part))
             else:
                 rest.append(part)
+        if not rest:
+            return
         content: list[_Item] = []
         for part in rest:
             if type(part) is OpaquePart:
@@ -100,26 +115,31 @@ class ItemEncoder:
 
     def _assistant(self, turn: Turn) -> None:
         for part in turn.parts:
+            # The frequent sorts first: a class that does not match costs a `match` more than a type.
             if type(part) is ToolCallPart:
                 self._call(part)
-                continue
-            match part:
-                case TextPart():
-                    if part.text:
-                        self._say(turn, self._output_text(part))
-                case ReasoningPart():
-                    self._reasoning(part)
-                case RefusalPart(text=text):
-                    self._say(turn, {"type": "refusal", "refusal": text})
-                case ServerToolPart():
-                    self._server_tool(turn, part)
-                case OpaquePart():
-                    self._spoken = None
-                    self._items.append(self._opaque(part))
-                case _:
-                    detail = type(part).__name__
-                    self._report.lose(Loss("content_dropped", turn.path, detail))
+            elif type(part) is TextPart:
+                if part.text:
+                    self._say(turn, self._output_text(part))
+            else:
+                self._beside(turn, part)
         self._spoken = None
+
+    def _beside(self, turn: Turn, part: Part) -> None:
+        """Add what the assistant made beside text and calls."""
+        match part:
+            case ReasoningPart():
+                self._reasoning(part)
+            case RefusalPart(text=text):
+                self._say(turn, {"type": "refusal", "refusal": text})
+            case ServerToolPart():
+                self._server_tool(turn, part)
+            case OpaquePart():
+                self._spoken = None
+                self._items.append(self._opaque(part))
+            case _:
+                detail = type(part).__name__
+                self._report.lose(Loss("content_dropped", turn.path, detail))
 
     def _system(self, turn: Turn) -> None:
         profile = self._profile
@@ -148,9 +168,11 @@ class ItemEncoder:
 
     def _output_text(self, part: TextPart) -> _Item:
         text: dict[str, object] = {"type": "output_text", "text": part.text}
-        if part.citations and part.vendor == _VENDOR and self._native:
+        if not part.citations:
+            return text
+        if part.vendor == _VENDOR and self._native:
             text["annotations"] = list(part.citations)
-        elif part.citations:
+        else:
             self._report.note(Loss("citations_dropped", self._path))
         return text
 
@@ -171,6 +193,11 @@ class ItemEncoder:
     def _call(self, part: ToolCallPart) -> None:
         self._spoken = None
         self._calls[part.id] = part
+        if part.flavor is _FUNCTION and not part.namespace and not part.opaque:
+            name = wire_name(part.name)
+            call_id = self._ids.of(part.id, name)
+            self._items.append(_PlainCall(call_id, name, part.arguments or "{}"))
+            return
         if part.opaque:
             self._report.note(Loss("opaque_dropped", self._path, f"of call {part.id}"))
         name, namespace = self._name(part)
@@ -228,6 +255,10 @@ class ItemEncoder:
 
     def _result(self, part: ToolResultPart) -> _Item:
         call = self._calls.get(part.call_id)
+        only = part.parts[0] if len(part.parts) == 1 else None
+        function = call is not None and call.flavor is _FUNCTION
+        if function and type(only) is TextPart and only.cache is None and not part.is_error:
+            return _PlainOutput(self._ids.of(part.call_id), only.text)
         flavor = call.flavor if call is not None else part.flavor
         name = self._name(call)[0] if call is not None else ""
         call_id = self._ids.of(part.call_id, name)

@@ -20,8 +20,9 @@ from dragoman.errors import Untranslatable
 from dragoman.exchange import EncodedRequest, Target
 from dragoman.turn.history import settle
 from dragoman.turn.loss import Loss
-from dragoman.turn.request import Request, Role, TextPart, Turn
+from dragoman.turn.request import Request, Role, Sampling, TextPart, Turn
 
+_NO_WISHES: Final = Sampling()
 _MIN_OUTPUT: Final = 16  # OpenAI refuses less
 _MAX_USER_ID: Final = 64
 _ENCRYPTED: Final = "reasoning.encrypted_content"
@@ -175,9 +176,10 @@ class _Encoding:
         return settings
 
     def _limits(self) -> None:
-        wish, path = self._request.max_output, path_of(self._request, "max_output")
+        wish = self._request.max_output
         if wish is None:
             return
+        path = path_of(self._request, "max_output")
         if wish <= 0:
             reason = "only warming a cache is nothing this upstream can do"
             raise Untranslatable(reason, path=path)
@@ -189,6 +191,8 @@ class _Encoding:
 
     def _sampling(self) -> None:
         wish, profile = self._request.sampling, self._profile
+        if wish == _NO_WISHES:
+            return
         for name in ("temperature", "top_p"):
             value = getattr(wish, name)
             if value is None:
