@@ -39,14 +39,15 @@ _FIELDS: Final[dict[str, tuple[str | None, str | None, str | None]]] = {
 _COLUMN: Final[Mapping[DialectName, int]] = {"anthropic": 0, "chat": 1, "responses": 2}
 
 
-# Of the entries of most conversations: to write a path costs more than to read what stands there.
+# Of the entries of most conversations and lists of tools: to write a path costs more than to read what stands there.
 _ENTRIES: Final = {
-    field: tuple(f"$.{field}[{at}]" for at in range(500)) for field in ("messages", "input")
+    field: tuple(f"$.{field}[{at}]" for at in range(500))
+    for field in ("messages", "input", "tools")
 }
 
 
-def entry_paths(field: Literal["messages", "input"], count: int) -> Sequence[str]:
-    """Return the paths of a conversation's entries: at least `count` of them."""
+def entry_paths(field: Literal["messages", "input", "tools"], count: int) -> Sequence[str]:
+    """Return the paths of a list's entries: at least `count` of them."""
     known = _ENTRIES[field]
     return known if count <= len(known) else [f"$.{field}[{at}]" for at in range(count)]
 

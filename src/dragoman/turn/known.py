@@ -20,7 +20,7 @@ H = TypeVar("H", bound=Hashable)
 _LISTS: Final = 64  # lists that are kept: the agents that use one process at the same time
 _MOST_BYTES: Final = 256 * KIB  # of a list that is kept: an agent with many servers has half of it
 _SAMPLE: Final = 64  # bytes of a list's beginning and end, by which it is looked for
-_PLACES: Final = 16  # places that are remembered: each is looked at in every request
+_PLACES: Final = 8  # places that are remembered: each is looked at in every request
 _LEAST_BYTES: Final = KIB  # of a list whose place is remembered: less is soon read
 _NEAR: Final = 64 * KIB  # how far from either end of a request a list is looked for
 # What stands in a request for a list that was taken out.  No list of tools is a string.

@@ -50,7 +50,7 @@ class ToolTable:
         Raises:
             Untranslatable: two tools have the same name on the wire.
         """
-        self._by_wire: dict[str, ToolName] = {}
+        self._by_wire = by_wire = dict[str, ToolName]()
         # Tools of a namespace by the name that they have in it; None if there are several.
         self._by_bare: dict[str, ToolName | None] = {}
         for tool in tools:
@@ -58,7 +58,7 @@ class ToolTable:
                 continue
             known = ToolName(tool.name, tool.namespace, tool.flavor)
             wire = wire_name(tool.name, tool.namespace)
-            other = self._by_wire.setdefault(wire, known)
+            other = by_wire.setdefault(wire, known)
             if other is not known and other != known:
                 reason = f"two tools are called `{wire}` once namespaces are flattened"
                 raise Untranslatable(reason, path=tool.path, code="tool_name_collision")

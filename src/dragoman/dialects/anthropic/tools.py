@@ -6,6 +6,8 @@ client runs (a shell, an editor, a memory), and tools that the vendor runs.
 
 import re
 from collections.abc import Sequence
+from itertools import compress
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -14,6 +16,7 @@ from msgspec import Raw
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.content import cache_hint
 from dragoman.dialects.decoding import decode, decode_at
+from dragoman.dialects.paths import entry_paths
 from dragoman.errors import Malformed
 from dragoman.turn.known import ToolLists, made_once
 from dragoman.turn.request import Tool, ToolChoice
@@ -28,6 +31,10 @@ _DATED: Final = re.compile(r"(?P<kind>[a-z][a-z0-9_]*?)_(?P<date>\d{8})")
 _TOOLSETS: Final = frozenset({"computer", "computer_toolset", "browser_toolset"})
 # Kinds that have another name elsewhere.
 _KINDS: Final = {"tool_search_tool_regex": "tool_search", "tool_search_tool_bm25": "tool_search"}
+# Of functions, which no other dialect has.
+_OPTIONS: Final = ("defer_loading", "eager_input_streaming", "allowed_callers")
+_NO_OPTIONS: Final = (None, None, None)
+_options_of: Final = attrgetter(*_OPTIONS)
 # Server tools that come without a date in their type.
 _UNDATED: Final = frozenset({"mcp_toolset"})
 
@@ -86,11 +93,12 @@ def _decode_tools(definitions: bytes) -> tuple[Tool, ...]:
     Raises:
         Malformed: a definition is not one.
     """
-    listed = decode_at(_TOOLS, definitions, "$.tools")
+    listed = decode_at(_TOOLS, definitions, "$.tools") or ()
+    paths = entry_paths("tools", len(listed))
     raws: list[Raw] | None = None
     tools: list[Tool] = []
-    for at, definition in enumerate(listed or ()):
-        path = f"$.tools[{at}]"
+    for at, definition in enumerate(listed):
+        path = paths[at]
         if definition.type is None or definition.type == "custom":
             tools.append(_function(definition, path))
         else:
@@ -104,33 +112,23 @@ TOOL_LISTS: Final = ToolLists(_decode_tools)
 
 
 def _function(definition: schema.ToolDefinition, path: str) -> Tool:
-    name = definition.name
-    if not name:
+    if not definition.name:
         raise Malformed("a tool needs a name", path=f"{path}.name")
     parameters = definition.input_schema
-    if parameters and bytes(parameters)[:1] != b"{":
+    if parameters and not bytes(parameters).startswith(b"{"):
         raise Malformed("a tool's schema must be an object", path=f"{path}.input_schema")
-    description = definition.description or ""
-    mark = definition.cache_control
+    examples, mark = definition.input_examples, definition.cache_control
+    wanted = _options_of(definition)
     return Tool(
-        name=name,
-        description=description,
+        name=definition.name,
+        description=definition.description or "",
         schema=parameters or None,
         strict=definition.strict,
-        examples=tuple(definition.input_examples) if definition.input_examples else (),
-        options=_options(definition),
+        examples=() if examples is None else tuple(examples),
+        options=() if wanted == _NO_OPTIONS else tuple(compress(_OPTIONS, wanted)),
         cache=None if mark is None else cache_hint(mark),
         path=path,
     )
-
-
-def _options(definition: schema.ToolDefinition) -> tuple[str, ...]:
-    deferred, eager = definition.defer_loading, definition.eager_input_streaming
-    if not (deferred or eager or definition.allowed_callers):
-        return ()
-    options = (("defer_loading", deferred), ("eager_input_streaming", eager))
-    named = tuple(name for name, wanted in options if wanted)
-    return (*named, "allowed_callers") if definition.allowed_callers else named
 
 
 def _vendor_tool(definition: schema.ToolDefinition, raw: Raw, path: str) -> Tool:

@@ -137,7 +137,9 @@ class _Definer:
             self.losses += [Loss("tool_option_dropped", tool.path, one) for one in tool.options]
         if tool.flavor is _CUSTOM:
             return self._custom(tool, name)
-        function = _Function(name, self._description(tool), self._schema(tool), self._strict(tool))
+        description = self._description(tool) if tool.examples else tool.description
+        strict = None if tool.strict is None else self._strict(tool.path, strict=tool.strict)
+        function = _Function(name, description, self._schema(tool), strict)
         return _FunctionTool("function", function)
 
     def _custom(self, tool: Tool, name: str) -> OutTool:
@@ -152,8 +154,6 @@ class _Definer:
         return _FunctionTool("function", _Function(name, description, FREE_INPUT))
 
     def _description(self, tool: Tool) -> str:
-        if not tool.examples:
-            return tool.description
         examples = "\n".join(bytes(example).decode() for example in tool.examples)
         head = f"{tool.description}\n\n" if tool.description else ""
         return f"{head}Examples of input:\n{examples}"
@@ -169,11 +169,11 @@ class _Definer:
             self.losses.append(Loss("schema_rewritten", tool.path, tool.name))
         return rewritten
 
-    def _strict(self, tool: Tool) -> bool | None:
+    def _strict(self, path: str, *, strict: bool) -> bool | None:
         if self._profile.supports_strict:
-            return tool.strict
-        if tool.strict:
-            self.losses.append(Loss("tool_option_dropped", tool.path, "strict"))
+            return strict
+        if strict:
+            self.losses.append(Loss("tool_option_dropped", path, "strict"))
         return None
 
     def _server_tool(self, tool: Tool) -> OutTool | None:
