@@ -18,6 +18,7 @@ _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 # What nearly every Chat server sends, what the others send, and the bytes of each that are not data.
 _NAMED_FRAME: Final = re.compile(rb"event: ([^\n]*)\ndata: ([^\n]*)\n\n")
 _NAMED_FRAME_MARKUP: Final = len(b"event: \ndata: \n\n")
+_SMALL: Final = 4096  # bytes of a read that may be a single frame
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -39,6 +40,7 @@ class SSEReader:
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS, keep_raw: bool = False) -> None:
         self._limits = limits
         self._keep_raw = keep_raw
+        self._small = min(_SMALL, limits.max_sse_event_bytes)
         self._parts: list[bytes] = []  # bytes since the last frame that hold no blank line yet
         self._held = 0  # their length
         self._total = 0  # all bytes seen
@@ -56,9 +58,17 @@ class SSEReader:
         """
         if self._closed:
             raise MisuseError("feed after close")
+        limits = self._limits
         self._total += len(data)
-        if self._total > self._limits.max_response_bytes:
-            raise TooLarge("max_response_bytes", self._limits.max_response_bytes)
+        if self._total > limits.max_response_bytes:
+            raise TooLarge("max_response_bytes", limits.max_response_bytes)
+        if not (self._parts or self._bare_cr or self._at_start):
+            frame = self._only(data)
+            if frame is not None:
+                self._count += 1
+                if self._count > limits.max_events:
+                    raise TooLarge("max_events", limits.max_events)
+                return [frame]
         frames: list[Frame] = []
         if self._at_start:
             data = self._strip_mark(data)
@@ -68,13 +78,13 @@ class SSEReader:
             self._split_lines(data, frames)
         else:
             self._split_blocks(data, frames)
-        if self._held > self._limits.max_sse_event_bytes:
-            raise TooLarge("max_sse_event_bytes", self._limits.max_sse_event_bytes)
-        if self._held > self._limits.max_sse_buffer_bytes:
-            raise TooLarge("max_sse_buffer_bytes", self._limits.max_sse_buffer_bytes)
+        if self._held > limits.max_sse_event_bytes:
+            raise TooLarge("max_sse_event_bytes", limits.max_sse_event_bytes)
+        if self._held > limits.max_sse_buffer_bytes:
+            raise TooLarge("max_sse_buffer_bytes", limits.max_sse_buffer_bytes)
         self._count += len(frames)
-        if self._count > self._limits.max_events:
-            raise TooLarge("max_events", self._limits.max_events)
+        if self._count > limits.max_events:
+            raise TooLarge("max_events", limits.max_events)
         return frames
 
     def close(self) -> list[Frame]:
@@ -91,6 +101,22 @@ class SSEReader:
         frames: list[Frame] = []
         self._dispatch(lines, block, frames, whole=False)
         return frames
+
+    def _only(self, data: bytes) -> Frame | None:
+        """Return the frame of a read that holds one, of one `data` line: what comes while a model writes."""
+        name = b""
+        if len(data) > self._small:
+            return None
+        if data[:6] == b"data: ":
+            body = data[6:-2]
+        else:
+            name, found, body = data[7:-2].partition(b"\ndata: ")
+            if not found or data[:7] != b"event: " or b"\n" in name:
+                return None
+        if b"\n" in body or b"\r" in data or data[-2:] != b"\n\n":
+            return None
+        said = name.decode("utf-8", "replace") if name else ""
+        return Frame(body, said, data if self._keep_raw else b"")
 
     def _strip_mark(self, data: bytes) -> bytes:
         """Drop a byte-order mark, even one that arrives in pieces."""
