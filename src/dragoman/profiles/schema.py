@@ -114,7 +114,8 @@ def without_meta(schema: Raw) -> Raw:
     Only the keyword of the schema itself goes: a property of that name is the tool's own.
     """
     text = bytes(schema)
-    if b'"$schema"' not in text or not text.lstrip().startswith(b"{"):
+    # `in` would first take what is looked for as a number, and that fails, at some cost.
+    if text.find(b'"$schema"') < 0 or not text.lstrip().startswith(b"{"):
         return schema
     members = list(_members(text))
     for at, (key, start, end) in enumerate(members):

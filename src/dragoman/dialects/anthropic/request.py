@@ -69,7 +69,12 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     if declared is None:
         declared = TOOL_LISTS.read(wire.tools, body) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
-    config = wire.output_config or _NO_CONFIG
+    # Most requests say little: what is not there is passed over without a call.
+    reasoning, form = _NO_WISH, wire.output_format
+    if wire.thinking is not None or wire.output_config is not None:
+        config = wire.output_config or _NO_CONFIG
+        reasoning = decode_thinking(wire.thinking, config.effort, losses)
+        form = config.format or form
     return Request(
         dialect="anthropic",
         model=wire.model,
@@ -80,13 +85,17 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         tool_choice=choice,
         parallel=None if wire.tool_choice is None else _parallel(wire.tool_choice),
         max_output=wire.max_tokens,
-        sampling=_decode_sampling(wire),
+        sampling=_NO_WISHES
+        if wire.temperature is wire.top_p is wire.top_k is None
+        else Sampling(temperature=wire.temperature, top_p=wire.top_p, top_k=wire.top_k),
         stop=tuple(wire.stop_sequences) if wire.stop_sequences else (),
-        reasoning=decode_thinking(wire.thinking, config.effort, losses),
-        format=_decode_format(config.format or wire.output_format),
+        reasoning=reasoning,
+        format=_PLAIN_TEXT
+        if form is None
+        else OutputFormat(kind="json_schema", schema=form.schema),
         user_id=(wire.metadata.user_id or "") if wire.metadata is not None else "",
-        tier=_decode_tier(wire),
-        cache_all=cache_hint(wire.cache_control),
+        tier="" if wire.speed is wire.service_tier is None else _decode_tier(wire),
+        cache_all=None if wire.cache_control is None else cache_hint(wire.cache_control),
         extensions=_decode_extensions(wire),
         losses=tuple(losses),
     )
@@ -115,6 +124,7 @@ def _decode_body(
 
 
 _NO_WISHES: Final = Sampling()
+_NO_WISH: Final = ReasoningWish()
 _PLAIN_TEXT: Final = OutputFormat()
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _tools_of: Final = attrgetter("tools")
@@ -134,18 +144,6 @@ def _decode_system(system: str | list[schema.TextBlock] | None) -> tuple[TextPar
         others = system[1:]
         system = [structs.replace(first, text=rest), *others] if rest.strip() else others
     return tuple([text_part(block) for block in system if block.text])
-
-
-def _decode_sampling(wire: schema.Request) -> Sampling:
-    if wire.temperature is wire.top_p is wire.top_k is None:
-        return _NO_WISHES
-    return Sampling(temperature=wire.temperature, top_p=wire.top_p, top_k=wire.top_k)
-
-
-def _decode_format(wanted: schema.Format | None) -> OutputFormat:
-    if wanted is None:
-        return _PLAIN_TEXT
-    return OutputFormat(kind="json_schema", schema=wanted.schema)
 
 
 def _decode_tier(wire: schema.Request) -> str:

@@ -28,7 +28,6 @@ _BUDGETS: Final[dict[str, int]] = {
 _REACHES: Final = ((32_768, "xhigh"), (16_384, "high"), (4096, "medium"), (0, "low"))
 _USUAL_EFFORT: Final = "high"  # what a model that decides for itself goes by
 
-_NO_WISH: Final = ReasoningWish()
 _SHOWN: Final = {"summarized": "summary", "omitted": "none"}
 _DISPLAY: Final = {"summary": "summarized", "none": "omitted"}
 
@@ -44,7 +43,7 @@ def decode_thinking(
     if effort is not None and effort not in EFFORTS:
         raise Malformed(f"there is no effort `{effort}`", path="$.output_config.effort")
     if thinking is None:
-        return ReasoningWish(mode="effort", effort=effort) if effort else _NO_WISH
+        return ReasoningWish(mode="effort", effort=effort) if effort else ReasoningWish()
     show = _SHOWN.get(thinking.display or "", "")
     match thinking.type:
         case "disabled" | "between_tools":

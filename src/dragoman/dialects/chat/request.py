@@ -190,8 +190,10 @@ class _Encoder:
         self._refuse()
         toolbox = Toolbox(request, self._target, self.losses)
         tools, choice = toolbox.encode()
-        output_format = self._format()
-        wish, choice = self._agree(choice)
+        output_format = None if request.format.kind == "text" else self._format(request.format)
+        wish = request.reasoning
+        if choice is not None:
+            wish, choice = self._agree(choice)
         messages = plain_messages(request, self._profile, self._instructions, self.losses)
         if messages is None:
             messages = Messages(request, self._target, self.losses).encode(
@@ -212,7 +214,11 @@ class _Encoder:
         if output_format is not None:
             body["response_format"] = output_format
         if request.max_output is not None:
-            body[self._profile.max_tokens_field] = self._max_tokens(request.max_output)
+            limit, most = request.max_output, self._profile.max_output_tokens
+            if most is not None and limit > most:
+                self._lose("value_clamped", "max_output", f"{limit} became {most}")
+                limit = most
+            body[self._profile.max_tokens_field] = limit
         if request.sampling != _NO_WISHES:
             body |= self._sampling()
         if request.stop and (stop := self._stop()):
@@ -228,7 +234,8 @@ class _Encoder:
             body["stream"] = True
             if self._profile.stream_usage:
                 body["stream_options"] = _WITH_USAGE
-        self._extend(body)
+        if request.extensions or self._profile.extra_fields:
+            self._extend(body)
         return encode(body)
 
     def _lose(self, code: str, meaning: str, detail: str = "") -> None:
@@ -247,14 +254,7 @@ class _Encoder:
             reason = "an answer of no tokens, to warm a cache, cannot be asked for"
             raise Untranslatable(reason, path=path_of(request, "max_output"))
 
-    # --- limits and sampling ------------------------------------------------------------------------
-
-    def _max_tokens(self, wanted: int) -> int:
-        limit = self._profile.max_output_tokens
-        if limit is not None and wanted > limit:
-            self._lose("value_clamped", "max_output", f"{wanted} became {limit}")
-            return limit
-        return wanted
+    # --- sampling -----------------------------------------------------------------------------------
 
     def _sampling(self) -> dict[str, object]:
         sampling, profile = self._request.sampling, self._profile
@@ -305,10 +305,10 @@ class _Encoder:
 
     # --- reasoning and tools ------------------------------------------------------------------------
 
-    def _agree(self, choice: OutChoice | None) -> tuple[ReasoningWish, OutChoice | None]:
+    def _agree(self, choice: OutChoice) -> tuple[ReasoningWish, OutChoice | None]:
         """Settle what does not go together: forced tool use, and reasoning."""
         wish = self._request.reasoning
-        forced = choice is not None and choice not in ("auto", "none")
+        forced = choice not in ("auto", "none")
         if not forced or wish.mode == "off" or self._profile.forced_tool_choice_with_thinking:
             return wish, choice
         match self._profile.forced_tool_choice_policy:
@@ -344,11 +344,8 @@ class _Encoder:
 
     # --- output -------------------------------------------------------------------------------------
 
-    def _format(self) -> dict[str, object] | None:
-        wanted = self._request.format
+    def _format(self, wanted: OutputFormat) -> dict[str, object] | None:
         able = self._profile.json_schema
-        if wanted.kind == "text":
-            return None
         if wanted.kind == "json_object" or wanted.schema is None:
             if able != "instruction":
                 return {"type": "json_object"}
