@@ -1,5 +1,6 @@
 """Cache marks: the vendor takes four in a request, and the last ones cover the most."""
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from dragoman.dialects.anthropic import schema
@@ -9,11 +10,11 @@ from dragoman.turn.request import (
     CacheHint,
     DocumentPart,
     ImagePart,
+    Part,
     Request,
     SearchResultPart,
     TextPart,
     Tool,
-    ToolCallPart,
     ToolResultPart,
 )
 
@@ -23,10 +24,24 @@ _LONG: Final = schema.CacheControl("1h")
 
 
 class CacheMarks:
-    """Hand out a request's marks in the order tools, system, messages; the first ones may be too many."""
+    """Hand out a request's marks in the order tools, system, messages; the first ones may be too many.
 
-    def __init__(self, skipped: int = 0) -> None:
-        self.skipped = skipped  # how many of the next ones are left out
+    They are counted when the first one is handed out: most requests have none.
+    """
+
+    def __init__(self, skipped: int | Callable[[], int]) -> None:
+        self._skipped = skipped
+
+    @property
+    def skipped(self) -> int:
+        """How many of the next ones are left out."""
+        if not isinstance(self._skipped, int):
+            self._skipped = self._skipped()
+        return self._skipped
+
+    @skipped.setter
+    def skipped(self, skipped: int) -> None:
+        self._skipped = skipped
 
     def take(self, hint: CacheHint | None) -> schema.CacheControl | None:
         """Return the mark for a hint, unless it is one too many."""
@@ -39,31 +54,19 @@ class CacheMarks:
 
 
 def marks_of(request: Request, losses: list[Loss]) -> CacheMarks:
-    """Return the marks of a request; if there are too many, that is told."""
-    total = _marked_tools(request.tools, None)
-    for text in request.system:
-        total += text.cache is not None
-    for turn in request.turns:
-        for part in turn.parts:
-            # The frequent sorts first: every part of every request comes by here.
-            if type(part) is ToolCallPart:
-                continue
-            if type(part) is TextPart:
-                if part.cache is not None:
-                    total += 1
-            elif type(part) is ToolResultPart:
-                if part.cache is not None:
-                    total += 1
-                for inner in part.parts:
-                    if inner.cache is not None:
-                        total += 1
-            elif isinstance(part, ImagePart | DocumentPart | SearchResultPart):
-                total += part.cache is not None
-    skipped = max(0, total - (MOST - (request.cache_all is not None)))
-    if skipped:
-        detail = f"the first {skipped} of {total}"
-        losses.append(Loss("cache_hint_dropped", "$.cache_control", detail))
-    return CacheMarks(skipped)
+    """Return the marks of a request; if there are too many, that is told before all else."""
+
+    def too_many() -> int:
+        total = marked_tools(request.tools, None)
+        total += sum(text.cache is not None for text in request.system)
+        total += sum(_marked(turn.parts) for turn in request.turns)
+        skipped = max(0, total - (MOST - (request.cache_all is not None)))
+        if skipped:
+            detail = f"the first {skipped} of {total}"
+            losses.insert(0, Loss("cache_hint_dropped", "$.cache_control", detail))
+        return skipped
+
+    return CacheMarks(too_many)
 
 
 def mark_of(hint: CacheHint | None) -> schema.CacheControl | None:
@@ -72,5 +75,17 @@ def mark_of(hint: CacheHint | None) -> schema.CacheControl | None:
 
 
 @made_once
-def _marked_tools(tools: tuple[Tool, ...], _target: None) -> int:
+def marked_tools(tools: tuple[Tool, ...], _target: None) -> int:
+    """Return how many of the tools have a mark."""
     return sum(tool.cache is not None for tool in tools)
+
+
+def _marked(parts: Iterable[Part]) -> int:
+    """Return how many of the parts, and of those inside them, have a mark."""
+    count = 0
+    for part in parts:
+        if isinstance(part, ToolResultPart):
+            count += _marked(part.parts) + (part.cache is not None)
+        elif isinstance(part, TextPart | ImagePart | DocumentPart | SearchResultPart):
+            count += part.cache is not None
+    return count

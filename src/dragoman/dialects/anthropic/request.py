@@ -204,7 +204,7 @@ class _Encoder:
         history = History(request, self._target, self._marks, self.losses)
         # Marks are handed out in the order in which the upstream reads: tools, system, messages.
         tools, choice = Toolbox(request, self._target, self._marks, self.losses).encode()
-        output_format = self._format()
+        output_format = None if request.format.kind == "text" else self._format(request.format)
         system = self._system(history)
         messages = history.encode()
         plan = encode_thinking(request, self._profile, max_tokens, self.losses)
@@ -284,13 +284,10 @@ class _Encoder:
         ]
         return blocks + [schema.TextBlock(text) for text in self._instructions]
 
-    def _format(self) -> schema.Format | None:
-        wanted = self._request.format
-        if wanted.kind == "json_object" or (wanted.kind == "json_schema" and wanted.schema is None):
+    def _format(self, wanted: OutputFormat) -> schema.Format | None:
+        if wanted.kind == "json_object" or wanted.schema is None:
             self._lose("json_object_emulated", "format")
             self._instructions.append(_JSON_ONLY)
-            return None
-        if wanted.kind == "text" or wanted.schema is None:
             return None
         if self._profile.json_schema == "native":
             return schema.Format("json_schema", wanted.schema)

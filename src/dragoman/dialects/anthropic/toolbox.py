@@ -4,7 +4,7 @@ from msgspec import Raw
 
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.definitions import Audience, Definitions, define
-from dragoman.dialects.anthropic.marks import CacheMarks
+from dragoman.dialects.anthropic.marks import CacheMarks, marked_tools
 from dragoman.dialects.paths import path_of
 from dragoman.errors import Untranslatable
 from dragoman.exchange import Target
@@ -42,8 +42,10 @@ class Toolbox:
         if choice is not None and choice.mode == "tool" and self._narrows:
             named = (choice.name, choice.namespace)
             tools = tuple(tool for tool in tools if (tool.name, tool.namespace) == named)
-        sent = define(tools, Audience(self._profile, self._marks.skipped))
-        self._marks.skipped = sent.skipped
+        marked = marked_tools(self._request.tools, None)
+        sent = define(tools, Audience(self._profile, self._marks.skipped if marked else 0))
+        if marked:
+            self._marks.skipped = sent.skipped
         self._losses += sent.losses
         encoded = self._choice(sent)
         if encoded is not None and encoded.type == "none" and not self._profile.tool_choice_none:

@@ -124,3 +124,13 @@ def test_calls_and_their_results_in_order_are_plain() -> None:
 
     assert messages is not None
     assert ["user", "assistant", "tool", "tool", "user"] == [one.role for one in messages]
+
+
+def test_empty_texts_of_the_user_are_left_out() -> None:
+    said = (TextPart("One."), TextPart(""), TextPart("Two."))
+    request = Request(dialect="chat", model="m", turns=(Turn(Role.USER, said),))
+    losses: list[Loss] = []
+    messages = plain_messages(request, GENERIC, ["Be brief."], losses)
+
+    assert messages is not None
+    assert long_way(request, "generic") == (messages, losses)
