@@ -49,7 +49,7 @@ class FrameReader(Protocol):
 
     @property
     def takes_text(self) -> bool:
-        """Text can just be added to the open block."""
+        """Text can just be added to the open block: nothing is pending."""
         ...
 
     def add_text(self, text: str, /) -> int:
@@ -113,6 +113,10 @@ class StreamReader:
         """The terminal event is out; what still comes is ignored."""
         return self._assembler.ended
 
+    def skip(self, size: int, /) -> bool:
+        """Count one frame that the caller has read; false if it has to be fed."""
+        return self._sse.skip(size)
+
     def feed(self, data: bytes, /) -> list[Event]:
         """Return the events that `data` leads to."""
         self._feed(data)
@@ -156,25 +160,23 @@ class StreamReader:
         frames, assembler = self._frames, self._assembler
         try:
             received = self._sse.feed(data)
-            at, count = 0, len(received)
-            while at < count:
-                shape = None if self._raw else self._shape
-                run = None if shape is None else self._run(shape, received, at)
+            at = 0
+            while at < len(received):
+                run = self._run(received, at)
                 if run is not None:
                     end = at + len(run.bodies)
                     yield RunUnit([frame.raw for frame in received[at:end]], run)
                     at = end
                     continue
-                frame = received[at]
+                raw = received[at].raw
                 at += 1
-                self._read_frame(frame)
                 if not assembler.ended and (frames.pending or assembler.holding):
-                    self._raw.append(frame.raw)
+                    self._raw.append(raw)
                 elif self._raw:
-                    self._raw.append(frame.raw)
+                    self._raw.append(raw)
                     yield self._unit()
                 else:
-                    yield Unit(frame.raw, assembler.take())
+                    yield Unit(raw, assembler.take())
         except PeerError:
             self._dead = True
             raise
@@ -223,17 +225,29 @@ class StreamReader:
             self._assembler.fault(fault)
 
     def _read(self, frames: Sequence[Frame]) -> None:
-        at, count = 0, len(frames)
-        while at < count:
-            run = None if self._shape is None else self._run(self._shape, frames, at)
+        at = 0
+        while at < len(frames):
+            run = self._run(frames, at)
             if run is None:
-                self._read_frame(frames[at])
                 at += 1
                 continue
             at += len(run.bodies)
             if self._assembler.out:
                 self._pieces.append(self._assembler.take())
             self._pieces.append(run)
+
+    def _run(self, frames: Sequence[Frame], at: int) -> TextRun | None:
+        """Read the frames from `at` on that only add text, or one of any sort."""
+        alone = at + 1 == len(frames)  # and read as quickly by itself
+        if self._shape is not None and not alone and self._frames.takes_text:
+            bodies, text = self._shape.texts(frames, at)
+            if bodies:
+                self._shapes_left = _MAX_SHAPES
+                return TextRun(self._frames.add_text(text), bodies, text)
+        self._read_frame(frames[at])
+        if self._shapes_left and not alone and self._frames.takes_text:
+            self._learn(frames[at].data)
+        return None
 
     def _read_frame(self, frame: Frame) -> None:
         if self._assembler.ended or not frame.data:
@@ -249,26 +263,13 @@ class StreamReader:
                 raise
             if frame.whole:
                 self._assembler.loss("chunk_malformed", error.path, error.reason)
-        else:
-            if self._shapes_left and self._frames.takes_text:
-                self._learn(frame)
 
-    def _run(self, shape: Shape, frames: Sequence[Frame], at: int) -> TextRun | None:
-        """Read the frames from `at` on that only add text, if there are any."""
-        if not self._frames.takes_text:
-            return None
-        bodies, text = shape.texts(frames, at)
-        if not bodies:
-            return None
-        self._shapes_left = _MAX_SHAPES
-        return TextRun(self._frames.add_text(text), bodies, text)
-
-    def _learn(self, frame: Frame) -> None:
+    def _learn(self, data: bytes) -> None:
         """See what the next frames may have in common with this one."""
-        if self._frames.text_of(frame.data):
+        if self._frames.text_of(data):
             self._shapes_left -= 1
             left = self._shapes_left > 0  # the last one would be tried for ever
-            self._shape = shape_of(frame.data, self._frames.text_of) if left else None
+            self._shape = shape_of(data, self._frames.text_of) if left else None
 
     def _look_at(self, data: bytes) -> bytes:
         """Tell an event stream from a JSON body, whatever was asked for, and from neither."""

@@ -97,7 +97,7 @@ def test_a_peer_whose_frames_always_differ_is_read_frame_by_frame() -> None:
 def test_a_shape_that_changes_now_and_then_is_learned_again() -> None:
     reader = reader_of("chat")
     for at in range(100):
-        reader.feed(chat_stream("some", "words", created=at))
+        reader.feed(chat_stream("some", "more", "words", created=at))
 
     begun, run = reader.feed_pieces(chat_stream("more", "words", "here", created=100))
 

@@ -94,7 +94,7 @@ class MessagesReader:
     @property
     def takes_text(self) -> bool:
         """Text can just be added to the open block."""
-        return self._blocks.in_text and self.assembler.in_text
+        return self._blocks.in_text and self.assembler.in_text and not self.pending
 
     def text_of(self, data: bytes, /) -> str:
         """Return the text of an event that would add text, and say nothing else."""
@@ -102,7 +102,7 @@ class MessagesReader:
             event = _TEXT.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
-        return event.delta.text if self.takes_text and self._blocks.is_text(event.index) else ""
+        return event.delta.text if self._blocks.is_text(event.index) else ""
 
     def add_text(self, text: str, /) -> int:
         """Know text that was read elsewhere; return the index of its block."""

@@ -111,7 +111,7 @@ class ChatReader:
     @property
     def takes_text(self) -> bool:
         """Text can just be added to the open block."""
-        return self._plain and self.assembler.in_text
+        return self._plain and self.assembler.in_text and not self.pending
 
     def text_of(self, data: bytes, /) -> str:
         """Return the text of a chunk that would add text, and say nothing else."""
