@@ -62,10 +62,51 @@ def cache_hint(mark: schema.CacheControl | None) -> CacheHint | None:
     return None if mark is None else CacheHint(long=mark.ttl == "1h")
 
 
-class PartDecoder:
-    """Decode the messages of a conversation, block by block."""
+def decode_messages(
+    messages: Sequence[schema.Message | schema.RawMessage],
+    sealer: Sealer | None,
+    losses: list[Loss],
+) -> tuple[tuple[Turn, ...], tuple[str, ...]]:
+    """Return the turns of a conversation, and the tools that a search of the client's own has found.
 
-    def __init__(self, *, sealer: Sealer | None, losses: list[Loss]) -> None:
+    Raises:
+        Malformed: a block is not of the dialect, or no target could take it.
+    """
+    turns: list[Turn] = []
+    decoder: _PartDecoder | None = None  # made when there is something for it to do
+    for path, message in zip(entry_paths("messages", len(messages)), messages, strict=False):
+        content = message.content
+        if isinstance(content, str):
+            said = (TextPart(content),) if content else ()
+            turns.append(Turn(message.role, said, "", "", path))
+            continue
+        parts: list[Part] = []
+        # Plain blocks of the most frequent sorts are read here: each step less counts.
+        for block in content:
+            if type(block) is ToolUseBlock:
+                arguments = str(block.input, "utf-8")
+                if arguments[:1] == "{" and block.name:
+                    parts.append(ToolCallPart(block.id, block.name, arguments))
+                    continue
+            elif type(block) is ToolResultBlock:
+                text = block.content
+                if type(text) is str and text and not block.is_error and not block.cache_control:
+                    parts.append(ToolResultPart(block.tool_use_id, (TextPart(text),)))
+                    continue
+            elif type(block) is TextBlock and not block.cache_control and not block.citations:
+                parts.append(TextPart(block.text))
+                continue
+            decoder = decoder or _PartDecoder(sealer, losses)
+            parts = decoder.decode(content, message.role, path)
+            break
+        turns.append(Turn(message.role, tuple(parts), "", "", path))
+    return tuple(turns), () if decoder is None else tuple(decoder.references)
+
+
+class _PartDecoder:
+    """Decode messages that hold something else than plain blocks."""
+
+    def __init__(self, sealer: Sealer | None, losses: list[Loss]) -> None:
         self._sealer = sealer
         self._losses = losses
         self._path = ""  # of the block that is decoded
@@ -73,47 +114,8 @@ class PartDecoder:
         self._signatures: list[tuple[str, OpaqueState]] = []
         self.references: list[str] = []  # tools that a search of the client's own has found
 
-    def decode(self, messages: Sequence[schema.Message | schema.RawMessage]) -> tuple[Turn, ...]:
-        """Return the turns of a conversation.
-
-        Raises:
-            Malformed: a block is not of the dialect, or no target could take it.
-        """
-        turns: list[Turn] = []
-        for path, message in zip(entry_paths("messages", len(messages)), messages, strict=False):
-            content = message.content
-            if isinstance(content, str):
-                said = (TextPart(content),) if content else ()
-                turns.append(Turn(message.role, said, "", "", path))
-                continue
-            parts: list[Part] = []
-            # Plain blocks of the most frequent sorts are read here: each step less counts.
-            for block in content:
-                if type(block) is ToolUseBlock:
-                    arguments = str(block.input, "utf-8")
-                    if arguments[:1] == "{" and block.name:
-                        parts.append(ToolCallPart(block.id, block.name, arguments))
-                        continue
-                elif type(block) is ToolResultBlock:
-                    text = block.content
-                    if (
-                        type(text) is str
-                        and text
-                        and not block.is_error
-                        and not block.cache_control
-                    ):
-                        parts.append(ToolResultPart(block.tool_use_id, (TextPart(text),)))
-                        continue
-                elif type(block) is TextBlock and not block.cache_control and not block.citations:
-                    parts.append(TextPart(block.text))
-                    continue
-                parts = self._parts(content, message.role, path)
-                break
-            turns.append(Turn(message.role, tuple(parts), "", "", path))
-        return tuple(turns)
-
-    def _parts(self, blocks: Sequence[schema.Block | Raw], role: Role, path: str) -> list[Part]:
-        """Return the parts of a message that holds something else than plain blocks."""
+    def decode(self, blocks: Sequence[schema.Block | Raw], role: Role, path: str) -> list[Part]:
+        """Return the parts of one message."""
         parts: list[Part] = []
         for at, block in enumerate(blocks):
             self._path = f"{path}.content[{at}]"

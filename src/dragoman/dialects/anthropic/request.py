@@ -9,7 +9,7 @@ from msgspec import Raw, structs
 
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.billing import without_billing
-from dragoman.dialects.anthropic.content import PartDecoder, cache_hint, text_part
+from dragoman.dialects.anthropic.content import cache_hint, decode_messages, text_part
 from dragoman.dialects.anthropic.history import History
 from dragoman.dialects.anthropic.marks import mark_of, marks_of
 from dragoman.dialects.anthropic.thinking import Plan, decode_thinking, encode_thinking
@@ -64,8 +64,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     check_size(body, limits)
     losses: list[Loss] = []
     wire, messages, declared = _decode_body(body)  # tools only if they are known
-    decoder = PartDecoder(sealer=sealer, losses=losses)
-    turns = decoder.decode(messages)
+    turns, found = decode_messages(messages, sealer, losses)
     if declared is None:
         declared = TOOL_LISTS.read(wire.tools, body) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
@@ -81,7 +80,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         stream=bool(wire.stream),
         system=_decode_system(wire.system),
         turns=turns,
-        tools=without_deferred(declared, tuple(decoder.references)),
+        tools=without_deferred(declared, found),
         tool_choice=choice,
         parallel=None if wire.tool_choice is None else _parallel(wire.tool_choice),
         max_output=wire.max_tokens,

@@ -14,7 +14,7 @@ from dragoman.dialects.chat.messages import Messages
 from dragoman.dialects.chat.request_schema import MESSAGES, REQUEST, RequestIn, ResponseFormat
 from dragoman.dialects.chat.schema import EMPTY, is_given
 from dragoman.dialects.chat.straight import plain_messages
-from dragoman.dialects.chat.toolbox import OutChoice, Toolbox
+from dragoman.dialects.chat.toolbox import OutChoice, encode_tools
 from dragoman.dialects.chat.tools import TOOL_LISTS, decode_choice, decode_tools
 from dragoman.dialects.decoding import check_size, decode, decode_at, decode_fields
 from dragoman.dialects.encoding import encode
@@ -188,8 +188,7 @@ class _Encoder:
     def encode(self) -> bytes:
         request = self._request
         self._refuse()
-        toolbox = Toolbox(request, self._target, self.losses)
-        tools, choice = toolbox.encode()
+        tools, choice, search = encode_tools(request, self._profile, self.losses)
         output_format = None if request.format.kind == "text" else self._format(request.format)
         wish = request.reasoning
         if choice is not None:
@@ -209,8 +208,8 @@ class _Encoder:
                 body["tool_choice"] = choice
             if request.parallel is not None:
                 body |= self._parallel(parallel=request.parallel)
-        if toolbox.search is not None:
-            body["web_search_options"] = toolbox.search
+        if search is not None:
+            body["web_search_options"] = search
         if output_format is not None:
             body["response_format"] = output_format
         if request.max_output is not None:

@@ -5,6 +5,7 @@ Text, reasoning, calls, and their results in order: nothing has to be settled or
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -39,6 +40,7 @@ from dragoman.turn.request import (
 from dragoman.turn.tools import wire_name
 
 _FUNCTION: Final = Flavor.FUNCTION
+_text_of: Final = attrgetter("text")
 _OBJECT: Final = msgspec.json.Decoder(AnyObject)
 
 
@@ -125,10 +127,10 @@ def _conversation(
 
 
 def _system(request: Request, profile: Profile, instructions: Sequence[str]) -> list[OutMessage]:
-    said = [part.text for part in request.system if part.text]
-    said += instructions
-    role = "developer" if profile.developer_role else "system"
-    return [Message(role, "\n\n".join(said))] if said else []
+    if not request.system and not instructions:
+        return []
+    said = "\n\n".join(filter(None, [*map(_text_of, request.system), *instructions]))
+    return [Message("developer" if profile.developer_role else "system", said)] if said else []
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from dragoman.dialects.chat.definitions import (
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.errors import Untranslatable
-from dragoman.exchange import Target
+from dragoman.profiles.profile import Profile
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request, Tool, ToolChoice
 from dragoman.turn.tools import wire_name
@@ -22,37 +22,44 @@ from dragoman.turn.tools import wire_name
 OutChoice: TypeAlias = str | dict[str, object]
 
 
-class Toolbox:
-    """The tools of one request, for one upstream."""
+def encode_tools(
+    request: Request, profile: Profile, losses: list[Loss]
+) -> tuple[Raw | None, OutChoice | None, Raw | SearchOptions | None]:
+    """Return the definitions, if there are any, the choice, and what goes into `web_search_options`.
 
-    def __init__(self, request: Request, target: Target, losses: list[Loss]) -> None:
-        self.search: Raw | SearchOptions | None = None  # for `web_search_options`
+    Raises:
+        Untranslatable: a tool has no form that the upstream takes, or the choice forces one that is
+            not there.
+    """
+    if request.tool_choice is not None:
+        return _Toolbox(request, profile, losses).encode(request.tool_choice)
+    sent = define(request.tools, Audience(profile, request.dialect == "chat"))
+    losses += sent.losses
+    return sent.json if sent.by_name else None, None, sent.search
+
+
+class _Toolbox:
+    """The tools of one request that has a choice, for one upstream."""
+
+    def __init__(self, request: Request, profile: Profile, losses: list[Loss]) -> None:
         self._request = request
-        self._profile = target.profile
+        self._profile = profile
         self._losses = losses
 
-    def encode(self) -> tuple[Raw | None, OutChoice | None]:
-        """Return the definitions, if there are any, and the choice.
-
-        Raises:
-            Untranslatable: a tool has no form that the upstream takes, or the choice forces one that is
-                not there.
-        """
-        request = self._request
-        choice, tools = request.tool_choice, request.tools
-        if choice is not None and choice.allowed and not self._says_allowed(choice):
+    def encode(
+        self, choice: ToolChoice
+    ) -> tuple[Raw | None, OutChoice | None, Raw | SearchOptions | None]:
+        tools = self._request.tools
+        if choice.allowed and not self._says_allowed(choice):
             tools = tuple(tool for tool in tools if _is_allowed(tool, choice))
-        sent = define(tools, Audience(self._profile, request.dialect == "chat"))
-        self.search = sent.search
+        sent = define(tools, Audience(self._profile, self._request.dialect == "chat"))
         self._losses += sent.losses
-        if choice is None:
-            return sent.json if sent.by_name else None, None
         if choice.mode in ("tool", "required"):
             self._check_forced(choice, sent)
         if not sent.by_name:
             self._losses.append(Loss("tool_choice_dropped", self._path))
-            return None, None
-        return self._choose(choice, sent)
+            return None, None, sent.search
+        return *self._choose(choice, sent), sent.search
 
     @property
     def _path(self) -> str:
@@ -109,7 +116,7 @@ class Toolbox:
         missing = (
             wire_name(name, choice.namespace) not in sent.by_name if name else not sent.by_name
         )
-        if self._request.tools and missing and not (self.search is not None and not name):
+        if self._request.tools and missing and not (sent.search is not None and not name):
             what = f"the forced tool `{name}`" if name else "every tool that could be used"
             raise Untranslatable(
                 f"{what} is not available at the target", path=self._path, code="unsupported_tool"
