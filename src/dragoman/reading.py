@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, Unpack
 
 from dragoman.dialects import dialect
+from dragoman.dialects.repeats import Repeats
 from dragoman.dialects.stream import StreamReader
 from dragoman.errors import MisuseError, TooLarge
 from dragoman.toolcalls.stage import Stage
@@ -36,7 +37,9 @@ class AnswerReader:
     ) -> None:
         exchange = make_exchange(**options)
         tools = options.get("tools", ())
-        self._reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
+        self._frames = dialect(source).frame_reader(exchange)
+        self._reader = StreamReader(self._frames, exchange)
+        self._repeats = Repeats(self._frames)
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
         self._tally = Tally(exchange.limits)
         self._before: list[Event] | None = None  # what came before a limit was passed
@@ -62,7 +65,14 @@ class AnswerReader:
         """
         if self._closed:
             raise MisuseError("feed after close")
-        return [] if self.done else self._through(self._reader.feed(data))
+        if self.outcome is not None:
+            return []
+        text = self._repeats.text(data)
+        if text and self._reader.skip(len(data)):
+            return self._add(TextDelta(self._frames.add_text(text), text))
+        events = self._reader.feed(data)
+        self._repeats.learn(data, events)
+        return self._through(events)
 
     def close(self) -> list[Event]:
         """End of input: return what was held back, and how the answer ended."""
@@ -80,6 +90,12 @@ class AnswerReader:
             return self._through(self._reader.fail(fault))
         self.outcome = fault
         return [*self._before, fault]
+
+    def _add(self, delta: TextDelta) -> list[Event]:
+        for stage in self._stages:
+            if not stage.passes(delta):
+                return self._through([delta])
+        return [delta]
 
     def _through(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:

@@ -87,6 +87,21 @@ class SSEReader:
             raise TooLarge("max_events", limits.max_events)
         return frames
 
+    def skip(self, size: int, /) -> bool:
+        """Count one frame of `size` bytes that the caller has read; false if it has to be fed."""
+        limits = self._limits
+        if (
+            self._parts
+            or self._bare_cr
+            or size > limits.max_sse_event_bytes
+            or self._total + size > limits.max_response_bytes
+            or self._count >= limits.max_events
+        ):
+            return False
+        self._total += size
+        self._count += 1
+        return True
+
     def close(self) -> list[Frame]:
         """Return what is left: an event that no blank line ended, marked as not whole."""
         if self._closed:
