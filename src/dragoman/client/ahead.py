@@ -58,21 +58,25 @@ class ReadAhead:
 
     def _give(self) -> None:
         """Put what has arrived into the queue.  In the event loop, for each arrival."""
-        while not self._over:
-            if self._given - self._taken > _AHEAD:
-                self._full = True
-                # The reader may have passed by just before it could see this.
-                if self._given - self._taken > _AHEAD // 2:
-                    return
-                self._full = False
-            try:
+        found: list[bytes | ClientError] = []
+        try:
+            while not self._over and self._has_room():
                 data = self._exchange.take()
-            except ClientError as error:
-                self._over = True
-                self._queue.put(error)
-                return
-            if data is None:
-                return
-            self._over = not data
-            self._given += len(data)
-            self._queue.put(data)
+                if data is None:
+                    break
+                self._over = not data
+                self._given += len(data)
+                found.append(data)
+        except ClientError as error:
+            self._over = True
+            found.append(error)
+        for one in found:  # only now: the reader is woken, and wants what we hold, the interpreter
+            self._queue.put(one)
+
+    def _has_room(self) -> bool:
+        if self._given - self._taken <= _AHEAD:
+            return True
+        self._full = True
+        # The reader may have passed by just before it could see this.
+        self._full = self._given - self._taken > _AHEAD // 2
+        return not self._full

@@ -134,8 +134,7 @@ class Exchange:
         except TransportFailed as failed:
             raise self.identified(transport_error(failed, self._settings)) from failed
         if data is not None:
-            first = not self._heard
-            self._heard = now
+            first, self._heard = not self._heard, now
             if first:
                 self._watch()  # another clock counts from here on
         return data

@@ -135,6 +135,7 @@ class Reply:
         connection = self._connection
         if self._settled:
             return
+        connection.listen(None)
         if not connection.ended:
             size = 0
             try:
@@ -144,7 +145,6 @@ class Reply:
             except (TimeoutError, TransportFailed):
                 return
         self._settled = True
-        connection.listen(None)
         self._release(connection)
 
     async def __aenter__(self) -> Self:
