@@ -103,6 +103,7 @@ class StreamReader:
         self._raw: list[bytes] = []  # frames that led to no event yet
         self._dead = False
         self._shape: Shape | None = None  # of frames that add text
+        self._shape_block = -1  # to this block
         self._shapes_left = _MAX_SHAPES
         self._pieces: list[list[Event] | TextRun] = []  # not given out yet
         # The layer below the dialect at which the input went wrong, if one did.
@@ -239,7 +240,12 @@ class StreamReader:
     def _run(self, frames: Sequence[Frame], at: int) -> TextRun | None:
         """Read the frames from `at` on that only add text, or one of any sort."""
         alone = at + 1 == len(frames)  # and read as quickly by itself
-        if self._shape is not None and not alone and self._frames.takes_text:
+        if (
+            self._shape is not None
+            and not alone
+            and self._shape_block == self._assembler.index
+            and self._frames.takes_text
+        ):
             bodies, text = self._shape.texts(frames, at)
             if bodies:
                 self._shapes_left = _MAX_SHAPES
@@ -270,6 +276,7 @@ class StreamReader:
             self._shapes_left -= 1
             left = self._shapes_left > 0  # the last one would be tried for ever
             self._shape = shape_of(data, self._frames.text_of) if left else None
+            self._shape_block = self._assembler.index
 
     def _look_at(self, data: bytes) -> bytes:
         """Tell an event stream from a JSON body, whatever was asked for, and from neither."""

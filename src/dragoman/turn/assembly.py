@@ -124,6 +124,11 @@ class Assembler:
         """A text block is open."""
         return self._kind is _TEXT
 
+    @property
+    def index(self) -> int:
+        """Of the open block, or the last one."""
+        return self._index
+
     def add_text(self, text: str) -> int:
         """Know more of the open text block, whose deltas are told elsewhere; return its index."""
         self._chars += len(text)

@@ -8,6 +8,7 @@ from dragoman.dialects.runs import Shape, TextRun, shape_of
 from dragoman.dialects.stream import StreamReader
 from dragoman.translate import Translator, make_exchange
 from dragoman.turn.events import TextDelta
+from dragoman.turn.loss import Loss
 from dragoman.turn.request import Tool
 from dragoman.wire.sse import Frame
 
@@ -118,3 +119,22 @@ def test_text_with_the_beginning_of_a_call_is_looked_at_piece_by_piece() -> None
     assert ["f"] == translator.calls
     assert b'"text":" call"' in out
     assert b"tool_call" not in out.replace(b'"tool_use"', b"")
+
+
+def test_text_for_another_block_than_the_open_one_is_told_as_a_fault_of_numbering() -> None:
+    other = (
+        b'event: content_block_start\ndata: {"type":"content_block_start","index":1,'
+        b'"content_block":{"type":"text","text":""}}\n\n'
+        + messages_stream("new").replace(b'"index":0', b'"index":1')
+    )
+    reader = reader_of("anthropic")
+    reader.feed(BEGUN + messages_stream("a", "b", "c") + other)
+
+    events = reader.feed(messages_stream("for", "the", "first"))
+
+    assert [
+        Loss("block_index_fixed", "$.index", "a text delta for block 0"),
+        TextDelta(1, "for"),
+        TextDelta(1, "the"),
+        TextDelta(1, "first"),
+    ] == events
