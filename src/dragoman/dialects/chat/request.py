@@ -228,7 +228,7 @@ class _Encoder:
             body |= self._logprobs()
         if wish.mode != "default":
             body |= self._reasoning(wish)
-        body |= self._platform()
+        self._platform(body)
         if request.stream:
             body["stream"] = True
             if self._profile.stream_usage:
@@ -370,30 +370,29 @@ class _Encoder:
 
     # --- the platform -------------------------------------------------------------------------------
 
-    def _platform(self) -> dict[str, object]:
-        """Return fields that concern the vendor's platform and not the answer."""
+    def _platform(self, body: dict[str, object]) -> None:
+        """Add fields that concern the vendor's platform and not the answer."""
         request, profile = self._request, self._profile
-        fields: dict[str, object] = {}
         if request.user_id and profile.user_field != "none":
-            fields[profile.user_field] = _user_id(request.user_id, native=self._native)
+            body[profile.user_field] = _user_id(request.user_id, native=self._native)
         if request.verbosity:
             if profile.supports_verbosity:
-                fields["verbosity"] = request.verbosity
+                body["verbosity"] = request.verbosity
             else:
                 self._lose("field_dropped", "verbosity")
         if request.cache_key and (profile.supports_cache_key or self._native):
-            fields["prompt_cache_key"] = request.cache_key
-        if request.tier and (profile.supports_store or self._native):
-            fields["service_tier"] = request.tier
-        elif request.tier not in ("", "auto", "default"):
-            self._lose("field_dropped", "tier")
-        if self._native and (profile.supports_store or request.store):
-            fields |= {} if request.store is None else {"store": request.store}
+            body["prompt_cache_key"] = request.cache_key
+        if request.tier:
+            if profile.supports_store or self._native:
+                body["service_tier"] = request.tier
+            elif request.tier not in ("auto", "default"):
+                self._lose("field_dropped", "tier")
+        if request.store is not None and self._native and (profile.supports_store or request.store):
+            body["store"] = request.store
         if request.metadata is not None and (
             self._native or (profile.supports_store and request.store)
         ):
-            fields["metadata"] = request.metadata
-        return fields
+            body["metadata"] = request.metadata
 
     def _extend(self, body: dict[str, object]) -> None:
         """Add what has no place in the turn language: the client's own fields, and the profile's."""
