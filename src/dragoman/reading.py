@@ -69,7 +69,11 @@ class AnswerReader:
             return []
         text = self._repeats.text(data)
         if text and self._reader.skip(len(data)):
-            return self._add(TextDelta(self._frames.add_text(text), text))
+            delta = TextDelta(self._frames.add_text(text), text)
+            for stage in self._stages:
+                if not stage.passes(delta):
+                    return self._through([delta])
+            return [delta]
         events = self._reader.feed(data)
         self._repeats.learn(data, events)
         return self._through(events)
@@ -90,12 +94,6 @@ class AnswerReader:
             return self._through(self._reader.fail(fault))
         self.outcome = fault
         return [*self._before, fault]
-
-    def _add(self, delta: TextDelta) -> list[Event]:
-        for stage in self._stages:
-            if not stage.passes(delta):
-                return self._through([delta])
-        return [delta]
 
     def _through(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:
