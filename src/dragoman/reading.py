@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, Unpack
 
 from dragoman.dialects import dialect
-from dragoman.dialects.repeats import Repeats
+from dragoman.dialects.runs import TextRun
 from dragoman.dialects.stream import StreamReader
 from dragoman.errors import MisuseError, TooLarge
 from dragoman.toolcalls.stage import Stage
@@ -37,9 +37,7 @@ class AnswerReader:
     ) -> None:
         exchange = make_exchange(**options)
         tools = options.get("tools", ())
-        self._frames = dialect(source).frame_reader(exchange)
-        self._reader = StreamReader(self._frames, exchange)
-        self._repeats = Repeats(self._frames)
+        self._reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
         self._tally = Tally(exchange.limits)
         self._before: list[Event] | None = None  # what came before a limit was passed
@@ -67,16 +65,15 @@ class AnswerReader:
             raise MisuseError("feed after close")
         if self.outcome is not None:
             return []
-        text = self._repeats.text(data)
-        if text and self._reader.skip(len(data)):
-            delta = TextDelta(self._frames.add_text(text), text)
-            for stage in self._stages:
-                if not stage.passes(delta):
-                    return self._through([delta])
-            return [delta]
-        events = self._reader.feed(data)
-        self._repeats.learn(data, events)
-        return self._through(events)
+        events: list[Event] = []
+        try:
+            for piece in self._reader.feed_pieces(data):
+                events += self._through(piece) if isinstance(piece, list) else self._texts(piece)
+        except TooLarge:
+            if self._before is not None:
+                self._before = events + self._before
+            raise
+        return events
 
     def close(self) -> list[Event]:
         """End of input: return what was held back, and how the answer ended."""
@@ -94,6 +91,13 @@ class AnswerReader:
             return self._through(self._reader.fail(fault))
         self.outcome = fault
         return [*self._before, fault]
+
+    def _texts(self, run: TextRun) -> list[Event]:
+        whole = TextDelta(run.index, run.text)
+        for stage in self._stages:
+            if not stage.passes(whole):
+                return self._through(run.deltas())
+        return run.deltas()
 
     def _through(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:

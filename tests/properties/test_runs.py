@@ -1,7 +1,9 @@
 """What is read at once is read as if frame by frame."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -10,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects import DIALECT_NAMES, stream
+from dragoman.errors import PeerError
+from dragoman.limits import Limits
 from dragoman.reading import AnswerReader
 from dragoman.translate import Translator
-from dragoman.turn.events import Event
+from dragoman.turn.events import Event, Fault, FaultKind
 from dragoman.turn.merge import merged
 from dragoman.turn.request import Tool
 
+_FRAME_END = re.compile(rb"\n\n")
 UNTOUCHED: dict[str, Any] = {"native_format": "none", "profile": "openai"}  # text stays text
 # What may stand where the text of a frame stands, well-formed or not.
 ODD = (
@@ -110,12 +115,15 @@ def one_by_one() -> Iterator[None]:
 
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[str, list[bytes]]:
-    """Return a dialect, and a stream in it, cut anywhere."""
+    """Return a dialect, and a stream in it: cut anywhere, or a frame in each read but for one cut."""
     source = draw(st.sampled_from(("chat", "anthropic")))
     said = b"".join(draw(st.lists(FRAMES[source], max_size=12)))
     data = HEADS[source] + said + (TAILS[source] if draw(st.booleans()) else b"")
-    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=4)))
-    return source, [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+    cuts = draw(st.lists(st.integers(0, len(data)), max_size=4))
+    if draw(st.booleans()):
+        cuts = [end.end() for end in _FRAME_END.finditer(data)] + cuts[:1]
+    places = [0, *sorted(cuts), len(data)]
+    return source, [data[a:b] for a, b in pairwise(places) if a < b]
 
 
 def translated(
@@ -170,15 +178,26 @@ def events_of(target: str, out: list[bytes]) -> list[Event]:
     return merged([*reader.feed(b"".join(out)), *reader.close()])
 
 
-@given(answers())
+@given(
+    answers(),
+    st.booleans(),
+    st.sampled_from((Limits(), Limits(max_events=7), Limits(max_response_bytes=900))),
+)
 def test_frames_that_are_read_at_once_lead_to_the_same_events(
-    answer: tuple[str, list[bytes]],
+    answer: tuple[str, list[bytes]], strict: bool, limits: Limits
 ) -> None:
     source, reads = answer
 
-    def events() -> list[list[Event]]:
-        reader = AnswerReader(source=source, **UNTOUCHED)
-        return [*(reader.feed(read) for read in reads), reader.close()]
+    def events() -> list[list[Event] | str]:
+        reader = AnswerReader(source=source, strict=strict, limits=limits, **UNTOUCHED)
+        found: list[list[Event] | str] = []
+        try:
+            found.extend(reader.feed(read) for read in reads)
+            found.append(reader.close())
+        except PeerError as error:
+            found.append(str(error))
+            found.append(reader.fail(Fault(FaultKind.UPSTREAM_BAD, "broken")))
+        return found
 
     with one_by_one():
         expected = events()

@@ -81,6 +81,27 @@ def test_inside_a_task_another_is_woken_later(on_loop: OnLoop) -> None:
     assert ["rung", "woken"] == said
 
 
+def test_a_bell_that_rings_inside_a_task_waits_for_its_turn(on_loop: OnLoop) -> None:
+    said: list[str] = []
+
+    async def run() -> None:
+        bell = Bell(asyncio.get_running_loop())
+
+        async def wait() -> None:
+            await bell
+            said.append("woken")
+
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        bell.ring()  # as a connection does that reads on while a task closes it
+        said.append("rung")
+        await task
+
+    on_loop(run())
+
+    assert ["rung", "woken"] == said
+
+
 def test_a_task_that_waits_can_be_cancelled_and_wait_again(on_loop: OnLoop) -> None:
     async def run() -> None:
         bell = Bell(asyncio.get_running_loop())

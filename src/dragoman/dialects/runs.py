@@ -2,6 +2,7 @@
 
 Nearly every answer repeats one frame with other words in it.  Once such a frame is known to add text and to
 say nothing else, what has the same bytes before and after its text says the same, and need not be decoded.
+Many of them come in one read, or one in each of many: then the read need not even be framed.
 """
 
 import re
@@ -19,6 +20,7 @@ _PROBE: Final = "other words"
 _SPECIAL: Final = re.compile(
     rb'[\x00-\x1f"\\\x80-\xff]'
 ).search  # what may not stand, or not as it is
+_FRAMING: Final = re.compile(rb"(event: [^\r\n]*\n)?data: ")
 _STRING: Final = msgspec.json.Decoder(str)
 
 
@@ -55,6 +57,13 @@ class Shape(Struct, frozen=True, gc=False):
             bodies.append(body)
         joined = b"".join(bodies)
         return (bodies, joined.decode()) if _SPECIAL(joined) is None else _unescaped(bodies)
+
+    def framed(self, data: bytes, frame: bytes) -> "Shape | None":
+        """Return the shape of whole reads like `data`, whose one frame is of this shape."""
+        head, _, tail = data.partition(frame)
+        if tail != b"\n\n" or _FRAMING.fullmatch(head) is None:
+            return None
+        return Shape(head + self.before, self.after + tail)
 
 
 def _unescaped(bodies: list[bytes]) -> tuple[list[bytes], str]:

@@ -104,6 +104,7 @@ class StreamReader:
         self._dead = False
         self._shape: Shape | None = None  # of frames that add text
         self._shape_block = -1  # to this block
+        self._lone: Shape | None = None  # of the last read, if it was one such frame and no more
         self._shapes_left = _MAX_SHAPES
         self._pieces: list[list[Event] | TextRun] = []  # not given out yet
         # The layer below the dialect at which the input went wrong, if one did.
@@ -113,10 +114,6 @@ class StreamReader:
     def ended(self) -> bool:
         """The terminal event is out; what still comes is ignored."""
         return self._assembler.ended
-
-    def skip(self, size: int, /) -> bool:
-        """Count one frame that the caller has read; false if it has to be fed."""
-        return self._sse.skip(size)
 
     def feed(self, data: bytes, /) -> list[Event]:
         """Return the events that `data` leads to."""
@@ -133,15 +130,22 @@ class StreamReader:
         return pieces
 
     def _feed(self, data: bytes) -> None:
+        run = None if self._lone is None else self._repeated(self._lone, data)
+        if run is not None:
+            self._pieces.append(run)
+            return
         if not self._begun:
             data = self._look_at(data)
         if self._dead:
             raise MisuseError("feed after an error")
         try:
-            self._read(self._sse.feed(data))
+            frames = self._sse.feed(data)
+            self._read(frames)
         except PeerError:
             self._dead = True
             raise
+        if len(frames) == 1 and self._shapes_left:
+            self._learn_read(data, frames[0].data)
 
     def _events(self) -> list[Event]:
         """Return all events that were not given out yet."""
@@ -156,6 +160,10 @@ class StreamReader:
 
     def feed_units(self, data: bytes, /) -> Iterator[Unit | RunUnit]:
         """Give the same events, with the bytes that led to them.  Needs `keep_raw`."""
+        run = None if self._lone is None else self._repeated(self._lone, data)
+        if run is not None:
+            yield RunUnit([data], run)
+            return
         if not self._begun:
             data = self._look_at(data)
         frames, assembler = self._frames, self._assembler
@@ -181,6 +189,8 @@ class StreamReader:
         except PeerError:
             self._dead = True
             raise
+        if len(received) == 1 and self._shapes_left:
+            self._learn_read(data, received[0].data)
 
     def close(self) -> list[Event]:
         """End of input: return what was held back, and how the turn ended."""
@@ -270,13 +280,29 @@ class StreamReader:
             if frame.whole:
                 self._assembler.loss("chunk_malformed", error.path, error.reason)
 
-    def _learn(self, data: bytes) -> None:
+    def _repeated(self, lone: Shape, data: bytes) -> TextRun | None:
+        """Read what repeats the read before it with other words."""
+        bodies, text = lone.texts((Frame(data),), 0)
+        if not bodies or not self._sse.skip(len(data)):
+            self._lone = None
+            return None
+        self._shapes_left = _MAX_SHAPES
+        return TextRun(self._frames.add_text(text), bodies, text)
+
+    def _learn_read(self, data: bytes, frame: bytes) -> None:
+        """See whether the next read may repeat this one, which was one frame."""
+        shape = self._learn(frame) if self._frames.takes_text else None
+        self._lone = None if shape is None else shape.framed(data, frame)
+
+    def _learn(self, data: bytes) -> Shape | None:
         """See what the next frames may have in common with this one."""
-        if self._frames.text_of(data):
-            self._shapes_left -= 1
-            left = self._shapes_left > 0  # the last one would be tried for ever
-            self._shape = shape_of(data, self._frames.text_of) if left else None
-            self._shape_block = self._assembler.index
+        if not self._frames.text_of(data):
+            return None
+        self._shapes_left -= 1
+        left = self._shapes_left > 0  # the last one would be tried for ever
+        self._shape = shape_of(data, self._frames.text_of) if left else None
+        self._shape_block = self._assembler.index
+        return self._shape
 
     def _look_at(self, data: bytes) -> bytes:
         """Tell an event stream from a JSON body, whatever was asked for, and from neither."""

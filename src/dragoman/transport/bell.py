@@ -27,11 +27,15 @@ class Bell:
         yield self
 
     def ring(self) -> None:
-        """Let the task go on at once, if one waits.  Only where the event loop calls, never inside a task."""
+        """Let the task go on at once, if one waits; in the next turn if another task is at work."""
         wake, context = self._wake, self._context
-        if wake is not None and context is not None:
-            self._wake = self._context = None
-            context.run(wake, self)
+        if wake is None or context is None:
+            return
+        if asyncio.current_task(self._loop) is not None:
+            self.ring_later()
+            return
+        self._wake = self._context = None
+        context.run(wake, self)
 
     def ring_later(self) -> None:
         """Let the task go on in the next turn of the event loop."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 from dragoman.errors import MisuseError, TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
 
+_LF, _CR = b"\n\r"  # as numbers they are found several times as fast
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 # What nearly every Chat server sends, what the others send, and the bytes of each that are not data.
@@ -72,7 +73,7 @@ class SSEReader:
         frames: list[Frame] = []
         if self._at_start:
             data = self._strip_mark(data)
-        if not self._bare_cr and b"\r" in data:
+        if not self._bare_cr and _CR in data:
             self._bare_cr = True
         if self._bare_cr:
             self._split_lines(data, frames)
@@ -126,9 +127,9 @@ class SSEReader:
             body = data[6:-2]
         else:
             name, found, body = data[7:-2].partition(b"\ndata: ")
-            if not found or data[:7] != b"event: " or b"\n" in name:
+            if not found or data[:7] != b"event: " or _LF in name:
                 return None
-        if b"\n" in body or b"\r" in data or data[-2:] != b"\n\n":
+        if _LF in body or _CR in data or data[-2:] != b"\n\n":
             return None
         said = name.decode("utf-8", "replace") if name else ""
         return Frame(body, said, data if self._keep_raw else b"")
@@ -178,7 +179,7 @@ class SSEReader:
         if data[:6] != b"data: ":
             return False
         found = data[6 : end - 2].split(b"\n\ndata: ")
-        if b"\n" in b"".join(found):
+        if _LF in b"".join(found):
             return False  # there are other lines in it
         if self._keep_raw:
             frames.extend([Frame(one, "", b"data: %b\n\n" % one) for one in found])
