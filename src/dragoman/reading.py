@@ -93,11 +93,12 @@ class AnswerReader:
         return [*self._before, fault]
 
     def _texts(self, run: TextRun) -> list[Event]:
-        whole = TextDelta(run.index, run.text)
+        deltas = run.deltas()
+        whole = deltas[0] if len(deltas) == 1 else TextDelta(run.index, run.text)
         for stage in self._stages:
             if not stage.passes(whole):
-                return self._through(run.deltas())
-        return run.deltas()
+                return self._through(deltas)
+        return deltas
 
     def _through(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:

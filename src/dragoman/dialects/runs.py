@@ -33,9 +33,12 @@ class TextRun(Struct, frozen=True, gc=False):
 
     def deltas(self) -> list[Event]:
         """Return the same one by one."""
-        if len(self.bodies) == 1:
-            return [TextDelta(self.index, self.text)]
-        return [TextDelta(self.index, _STRING.decode(b'"%b"' % body)) for body in self.bodies]
+        index, bodies = self.index, self.bodies
+        if len(bodies) == 1:
+            return [TextDelta(index, self.text)]
+        if _SPECIAL(b"".join(bodies)) is None:
+            return [TextDelta(index, body.decode()) for body in bodies]
+        return [TextDelta(index, _STRING.decode(b'"%b"' % body)) for body in bodies]
 
 
 class Shape(Struct, frozen=True, gc=False):
@@ -57,6 +60,17 @@ class Shape(Struct, frozen=True, gc=False):
             bodies.append(body)
         joined = b"".join(bodies)
         return (bodies, joined.decode()) if _SPECIAL(joined) is None else _unescaped(bodies)
+
+    def text(self, data: bytes) -> tuple[bytes, str] | None:
+        """Return the text of one frame, as it stands in a JSON string and as it is, if it is of this shape."""
+        before, after = self.before, self.after
+        body = data[len(before) : -len(after)]
+        if not body or data != before + body + after:
+            return None
+        if _SPECIAL(body) is None:
+            return body, body.decode()
+        bodies, text = _unescaped([body])
+        return (bodies[0], text) if bodies else None
 
     def framed(self, data: bytes, frame: bytes) -> "Shape | None":
         """Return the shape of whole reads like `data`, whose one frame is of this shape."""

@@ -117,23 +117,13 @@ class StreamReader:
 
     def feed(self, data: bytes, /) -> list[Event]:
         """Return the events that `data` leads to."""
-        self._feed(data)
-        return self._events()
+        return _flat(self.feed_pieces(data))
 
     def feed_pieces(self, data: bytes, /) -> list[list[Event] | TextRun]:
         """Return the same, but text that came together stays together."""
-        self._feed(data)
-        pieces = self._pieces
-        self._pieces = []
-        if self._assembler.out:
-            pieces.append(self._assembler.take())
-        return pieces
-
-    def _feed(self, data: bytes) -> None:
         run = None if self._lone is None else self._repeated(self._lone, data)
         if run is not None:
-            self._pieces.append(run)
-            return
+            return [run]
         if not self._begun:
             data = self._look_at(data)
         if self._dead:
@@ -146,17 +136,15 @@ class StreamReader:
             raise
         if len(frames) == 1 and self._shapes_left:
             self._learn_read(data, frames[0].data)
+        return self._take()
 
-    def _events(self) -> list[Event]:
-        """Return all events that were not given out yet."""
+    def _take(self) -> list[list[Event] | TextRun]:
+        """Return what was not given out yet."""
         pieces = self._pieces
-        if not pieces:
-            return self._assembler.take()
         self._pieces = []
-        events: list[Event] = []
-        for piece in pieces:
-            events += piece if isinstance(piece, list) else piece.deltas()
-        return events + self._assembler.take()
+        if self._assembler.out:
+            pieces.append(self._assembler.take())
+        return pieces
 
     def feed_units(self, data: bytes, /) -> Iterator[Unit | RunUnit]:
         """Give the same events, with the bytes that led to them.  Needs `keep_raw`."""
@@ -195,7 +183,7 @@ class StreamReader:
     def close(self) -> list[Event]:
         """End of input: return what was held back, and how the turn ended."""
         self._close()
-        return self._events()
+        return _flat(self._take())
 
     def close_units(self) -> list[Unit]:
         """End of input, with the bytes that are left."""
@@ -205,7 +193,7 @@ class StreamReader:
     def fail(self, fault: Fault) -> list[Event]:
         """End the turn with a failure found elsewhere; return what there was, and the failure."""
         self._assembler.fault(fault)
-        return self._events()
+        return _flat(self._take())
 
     def _unit(self) -> Unit:
         raw = self._raw
@@ -282,12 +270,13 @@ class StreamReader:
 
     def _repeated(self, lone: Shape, data: bytes) -> TextRun | None:
         """Read what repeats the read before it with other words."""
-        bodies, text = lone.texts((Frame(data),), 0)
-        if not bodies or not self._sse.skip(len(data)):
+        found = lone.text(data)
+        if found is None or not self._sse.skip(len(data)):
             self._lone = None
             return None
+        body, text = found
         self._shapes_left = _MAX_SHAPES
-        return TextRun(self._frames.add_text(text), bodies, text)
+        return TextRun(self._frames.add_text(text), [body], text)
 
     def _learn_read(self, data: bytes, frame: bytes) -> None:
         """See whether the next read may repeat this one, which was one frame."""
@@ -328,6 +317,13 @@ class StreamReader:
         if self._body_size > self._exchange.limits.max_response_bytes:
             raise TooLarge("max_response_bytes", self._exchange.limits.max_response_bytes)
         body.append(data)
+
+
+def _flat(pieces: list[list[Event] | TextRun]) -> list[Event]:
+    events: list[Event] = []
+    for piece in pieces:
+        events += piece if isinstance(piece, list) else piece.deltas()
+    return events
 
 
 def assembler_for(exchange: Exchange, *, seal_plain: bool = False) -> Assembler:
