@@ -23,8 +23,9 @@ _SAMPLE: Final = 64  # bytes of a list's beginning and end, by which it is looke
 _PLACES: Final = 8  # places that are remembered: each is looked at in every request
 _LEAST_BYTES: Final = KIB  # of a list whose place is remembered: less is soon read
 _NEAR: Final = 64 * KIB  # how far from either end of a request a list is looked for
-# What stands in a request for a list that was taken out.  No list of tools is a string.
-_STAND_IN: Final = b'"tools that are known"'
+# What stands in a request for a list that was taken out: a character that nobody sends.
+_RARE: Final = 0x7F
+_STAND_IN: Final = b'"%c"' % _RARE
 _STANDS_IN: Final = Raw(_STAND_IN)
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -108,7 +109,7 @@ class ToolLists:
             except _UNREADABLE:
                 return None
             # The same bytes elsewhere in the request are no declaration.
-            found = tools_of(decoded) == _STANDS_IN
+            found = tools_of(decoded) == _STANDS_IN and _RARE not in body
             return (decoded, place.raw, place.tools) if found else None
         return None
 

@@ -126,6 +126,15 @@ def test_known_tools_that_stand_elsewhere_are_not_declared() -> None:
     assert 1 == len(read_request(declared, source="anthropic").request.tools)
 
 
+def test_what_stands_for_known_tools_is_not_taken_from_a_client() -> None:
+    declared = request_of("anthropic", ORDERS[1], "now", ["hi"])
+    read_request(declared, source="anthropic")
+    forged = declared.replace(b'{"tools":', b'{"other":')[:-1] + b',"tools":"\x7f"}'
+
+    with pytest.raises(Malformed, match="tools"):
+        read_request(forged, source="anthropic")
+
+
 def test_what_is_wrong_beside_known_tools_is_told_with_its_path() -> None:
     body = request_of("anthropic", ORDERS[0], "now", ["hi"])
     read_request(body, source="anthropic")
