@@ -20,7 +20,6 @@ from httptools import (
 from dragoman.errors import TooLarge
 from dragoman.limits import Limits
 from dragoman.transport import failures
-from dragoman.transport.bell import Bell
 from dragoman.transport.failures import TransportFailed
 
 _HOLD: Final = 128 * 1024  # bytes that wait to be read, before the server has to wait
@@ -33,7 +32,6 @@ class Connection(asyncio.BufferedProtocol):
     """Speaks HTTP/1.1.  `ask` sends a request and waits for the head of its answer, `read` gives the rest."""
 
     __slots__ = (
-        "_bell",
         "_failure",
         "_framing",
         "_head_bytes",
@@ -52,6 +50,7 @@ class Connection(asyncio.BufferedProtocol):
         "_room",
         "_transport",
         "_until_close",
+        "_waiter",
         "answered",
         "ended",
         "headers",
@@ -75,7 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
-        self._bell = Bell(self._loop)  # for whoever reads
+        self._waiter: asyncio.Future[None] | None = None  # of whoever reads
         self._parts: list[bytes] = []  # of the body, not read yet
         self.on_body = self._parts.append  # called by the parser, once for each chunk
         self._parser = HttpResponseParser(self)
@@ -139,9 +138,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
         return data
 
-    def wait(self) -> Bell:
-        """Return what rings when there may be something to take."""
-        return self._bell
+    def wait(self) -> asyncio.Future[None]:
+        """Return what is done when there may be something to take.  One task at a time waits."""
+        waiter = self._waiter = self._loop.create_future()
+        return waiter
 
     def listen(self, listener: Callable[[], object] | None) -> None:
         """Call `listener`, instead of waking who waits, when there may be something to take."""
@@ -208,10 +208,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
         else:
             self._count_useless(nbytes)
-        if self._listener is not None:
-            self._listener()
-        else:
-            self._bell.ring()
+        self._wake()
 
     def eof_received(self) -> None:
         """Let the transport close itself."""
@@ -301,10 +298,11 @@ class Connection(asyncio.BufferedProtocol):
         self._wake()
 
     def _wake(self) -> None:
+        waiter = self._waiter
         if self._listener is not None:
             self._listener()
-        else:
-            self._bell.ring_later()
+        elif waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
 
 def _readable(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
