@@ -93,6 +93,8 @@ class AnswerReader:
         return [*self._before, fault]
 
     def _texts(self, run: TextRun) -> list[Event]:
+        if self.outcome is not None:
+            return []  # it came with what ended the answer
         deltas = run.deltas()
         whole = deltas[0] if len(deltas) == 1 else TextDelta(run.index, run.text)
         for stage in self._stages:

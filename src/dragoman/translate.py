@@ -224,7 +224,7 @@ class Translator:
     def _relay_run(self, relay: Relay, unit: RunUnit) -> list[bytes]:
         run = unit.run
         whole = TextDelta(run.index, run.text)
-        if self.outcome is None and self._is_untouched(whole, relay):
+        if self._is_untouched(whole, relay):
             self._writer.skip(whole)
             return unit.raws
         return [
@@ -235,6 +235,8 @@ class Translator:
     def _is_untouched(self, event: Event, relay: Relay) -> bool:
         """Say whether a delta passes as it came, without a second look."""
         cls = type(event)
+        if self.outcome is not None:
+            return False
         if cls is ArgsDelta:
             if not relay.steady:
                 return False
@@ -269,6 +271,8 @@ class Translator:
         return self._render(self._through_stages(events))
 
     def _write_run(self, run: TextRun) -> bytes:
+        if self.outcome is not None:
+            return b""  # it came with what ended the answer
         if not self._passes(TextDelta(run.index, run.text)):
             return self._write(run.deltas())
         self.begun = True

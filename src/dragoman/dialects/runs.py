@@ -17,9 +17,9 @@ from dragoman.turn.events import Event, TextDelta
 from dragoman.wire.sse import Frame
 
 _PROBE: Final = "other words"
-_SPECIAL: Final = re.compile(
-    rb'[\x00-\x1f"\\\x80-\xff]'
-).search  # what may not stand, or not as it is
+# What may not stand in a JSON string, or not as it is.
+_SPECIAL: Final = re.compile(rb'[\x00-\x1f"\\\x80-\xff]').search
+_MOST: Final = 64  # frames that are looked at together: so few are looked at twice
 _FRAMING: Final = re.compile(rb"(event: [^\r\n]*\n)?data: ")
 _STRING: Final = msgspec.json.Decoder(str)
 
@@ -52,7 +52,7 @@ class Shape(Struct, frozen=True, gc=False):
         before, after = self.before, self.after
         head, tail = len(before), -len(after)
         bodies: list[bytes] = []
-        for place in range(at, len(frames)):
+        for place in range(at, min(at + _MOST, len(frames))):
             data = frames[place].data
             body = data[head:tail]
             if not body or data != before + body + after:

@@ -1,13 +1,17 @@
 """Frames that differ in their text alone."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from dragoman.dialects import dialect
+from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.runs import Shape, TextRun, shape_of
 from dragoman.dialects.stream import StreamReader
+from dragoman.limits import Limits
+from dragoman.reading import AnswerReader
 from dragoman.translate import Translator, make_exchange
-from dragoman.turn.events import TextDelta
+from dragoman.turn.events import Fault, TextDelta
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Tool
 from dragoman.wire.sse import Frame
@@ -138,3 +142,73 @@ def test_text_for_another_block_than_the_open_one_is_told_as_a_fault_of_numberin
         TextDelta(1, "the"),
         TextDelta(1, "first"),
     ] == events
+
+
+OPEN = "<|tool_calls_section_begin|>"
+CALL = "<|tool_call_begin|>functions.f:%d<|tool_call_argument_begin|>%s<|tool_call_end|>"
+CLOSE = "<|tool_calls_section_end|>"
+BROKEN = (OPEN, CALL % (0, "{]"), CLOSE)
+
+
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+def test_text_that_comes_with_one_call_too_many_is_not_told(target: str) -> None:
+    translator = Translator(
+        source="chat",
+        target=target,
+        model="kimi-k2",
+        seed="s",
+        tools=[Tool(name="f")],
+        limits=Limits(max_calls=1),
+    )
+    calls = (OPEN, CALL % (0, "{}"), CALL % (1, "{}"), CLOSE)
+
+    out = translator.feed(
+        chat_stream("I", "will", *calls) + chat_stream("or", "not", "so", "much", created=2)
+    )
+
+    assert isinstance(translator.outcome, Fault)
+    assert "max_calls" == translator.outcome.code
+    assert b"much" not in out
+
+
+@pytest.mark.parametrize("target", DIALECT_NAMES)
+def test_text_that_comes_with_a_broken_call_is_not_told(target: str) -> None:
+    translator = Translator(
+        source="chat", target=target, model="kimi-k2", seed="s", tools=[Tool(name="f")]
+    )
+
+    out = translator.feed(
+        chat_stream("I", "will", "now", *BROKEN) + chat_stream("or", "not", "so", "much", created=2)
+    )
+
+    assert isinstance(translator.outcome, Fault)
+    assert "invalid_arguments" == translator.outcome.code
+    assert b"much" not in out
+
+
+def test_events_end_with_a_broken_call() -> None:
+    reader = AnswerReader(source="chat", model="kimi-k2", tools=[Tool(name="f")])
+
+    events = reader.feed(
+        chat_stream("I", "will", "now", *BROKEN) + chat_stream("or", "not", "so", "much", created=2)
+    )
+
+    assert isinstance(events[-1], Fault)
+
+
+def test_texts_that_are_no_strings_are_not_looked_at_over_and_over() -> None:
+    class Counted(list[Frame]):
+        looked = 0
+
+        def __getitem__(self, at: Any) -> Any:
+            Counted.looked += 1
+            return super().__getitem__(at)
+
+    odd = chunk("?").replace(b'"?"', b'"a","role":"b"')
+    frames = Counted([Frame(odd)] * 2000)
+    shape = Shape(*chunk("?").split(b"?"))
+
+    for at in range(len(frames)):
+        assert ([], "") == shape.texts(frames, at)
+
+    assert Counted.looked <= 64 * len(frames)
