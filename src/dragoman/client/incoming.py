@@ -3,7 +3,7 @@
 What both faces of the client share.  Who waits for the bytes, and how, is theirs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from dragoman.client.errors import ClientError
@@ -134,3 +134,33 @@ class Incoming:
         self._left = True
         if self._exchange is not None:
             await self._exchange.close()
+
+
+class Facts:
+    """What both faces of a streamed answer show of it."""
+
+    def __init__(self, incoming: Incoming) -> None:
+        self._incoming = incoming
+        self._ready: Iterator[Event] = iter(())  # events that were read, and not given yet
+
+    @property
+    def status(self) -> int:
+        """The status of the HTTP answer."""
+        return self._incoming.status
+
+    @property
+    def request_id(self) -> str:
+        """The server's name for the request."""
+        return self._incoming.request_id
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the server cannot be told of the request; also the first events."""
+        return self._incoming.losses
+
+    def message(self) -> Answer:
+        """Return what has come; complete once the events have ended.
+
+        An answer that is not complete says so: it has a `fault`.
+        """
+        return self._incoming.message()

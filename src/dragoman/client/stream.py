@@ -3,41 +3,20 @@
 One read, one feed: all events that a read leads to are there at once, and are then given one by one.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
 from dragoman.client.errors import ClientError
-from dragoman.client.incoming import Incoming
+from dragoman.client.incoming import Facts
 from dragoman.turn.events import Event
-from dragoman.turn.fold import Answer
-from dragoman.turn.loss import Loss
 
 
-class AnswerStream:
+class AnswerStream(Facts):
     """One streamed answer: events, then the whole.
 
     Entered once.  Leaving it closes the connection, unless the answer was read to its end.
     """
-
-    def __init__(self, incoming: Incoming) -> None:
-        self._incoming = incoming
-        self._ready: Iterator[Event] = iter(())
-
-    @property
-    def status(self) -> int:
-        """The status of the HTTP answer."""
-        return self._incoming.status
-
-    @property
-    def request_id(self) -> str:
-        """The server's name for the request."""
-        return self._incoming.request_id
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        """What the server cannot be told of the request; also the first events."""
-        return self._incoming.losses
 
     async def __aenter__(self) -> Self:
         await self._incoming.open()
@@ -91,13 +70,6 @@ class AnswerStream:
             await incoming.settle()
             return incoming.last(events)
         return events
-
-    def message(self) -> Answer:
-        """Return what has come; complete once the events have ended.
-
-        An answer that is not complete says so: it has a `fault`.
-        """
-        return self._incoming.message()
 
     async def close(self) -> None:
         """Stop reading.  A task that reads meanwhile gets a `cancelled` error."""

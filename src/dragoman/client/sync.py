@@ -15,12 +15,11 @@ from dragoman.client.ahead import ReadAhead
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
 from dragoman.client.exchange import cancelled
-from dragoman.client.incoming import Incoming
+from dragoman.client.incoming import Facts, Incoming
 from dragoman.client.settings import ClientOptions
 from dragoman.errors import MisuseError
 from dragoman.turn.events import Event
 from dragoman.turn.fold import Answer
-from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request
 
 T = TypeVar("T")
@@ -86,31 +85,15 @@ class SyncClient:
         self.close()
 
 
-class SyncAnswerStream:
+class SyncAnswerStream(Facts):
     """One streamed answer: events, then the whole."""
 
     def __init__(self, incoming: Incoming, thread: "_LoopThread") -> None:
-        self._incoming = incoming
+        super().__init__(incoming)
         self._thread = thread
         self._loop: asyncio.AbstractEventLoop | None = None  # in which the stream was entered
         self._ahead: ReadAhead | None = None
         self._reading = threading.Lock()
-        self._ready: Iterator[Event] = iter(())
-
-    @property
-    def status(self) -> int:
-        """The status of the HTTP answer."""
-        return self._incoming.status
-
-    @property
-    def request_id(self) -> str:
-        """The server's name for the request."""
-        return self._incoming.request_id
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        """What the server cannot be told of the request; also the first events."""
-        return self._incoming.losses
 
     def __enter__(self) -> Self:
         self._loop = self._thread.begin()
@@ -173,10 +156,6 @@ class SyncAnswerStream:
             self._unless_closed(incoming.settle())
             return incoming.last(events)
         return events
-
-    def message(self) -> Answer:
-        """Return what has come; complete once the events have ended."""
-        return self._incoming.message()
 
     def close(self) -> None:
         """Stop reading.  A thread that reads meanwhile gets a `cancelled` error."""

@@ -41,9 +41,9 @@ class FrameReader(Protocol):
         ...
 
     def text_of(self, data: bytes, /) -> str:
-        """Return the text of a frame that would add text to the open block, and say nothing else.
+        """Return the text of a frame that adds text to the open block, and says nothing else.
 
-        Nothing for all others, and while text cannot just be added.
+        Nothing for all others.  Asked only while `takes_text`.
         """
         ...
 

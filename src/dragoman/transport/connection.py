@@ -29,7 +29,7 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Speaks HTTP/1.1.  `ask` sends a request and waits for the head of its answer, `read` gives the rest."""
+    """Speaks HTTP/1.1.  `ask` sends a request and waits for the head of its answer, `take` gives the rest."""
 
     __slots__ = (
         "_failure",
@@ -146,16 +146,6 @@ class Connection(asyncio.BufferedProtocol):
     def listen(self, listener: Callable[[], object] | None) -> None:
         """Call `listener`, instead of waking who waits, when there may be something to take."""
         self._listener = listener
-
-    async def read(self) -> bytes:
-        """Return what has arrived of the body, at least a byte; nothing at its end.
-
-        Raises:
-            TransportFailed: the answer breaks off here.
-        """
-        while (data := self.take()) is None:
-            await self.wait()
-        return data
 
     def abort(self, why: TransportFailed | None = None) -> None:
         """Close the connection at once; whoever reads, now or later, gets `why`."""

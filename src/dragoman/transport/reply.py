@@ -140,7 +140,7 @@ class Reply:
             size = 0
             try:
                 async with asyncio.timeout(_SETTLE_SECONDS):
-                    while size < _SETTLE_BYTES and (data := await connection.read()):
+                    while size < _SETTLE_BYTES and (data := await self.read()):
                         size += len(data)
             except (TimeoutError, TransportFailed):
                 return

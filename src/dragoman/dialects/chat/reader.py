@@ -116,7 +116,7 @@ class ChatReader:
     def text_of(self, data: bytes, /) -> str:
         """Return the text of a chunk that would add text, and say nothing else."""
         try:
-            return _decode_plain(data).choices[0].delta.content if self.takes_text else ""
+            return _decode_plain(data).choices[0].delta.content
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
 
