@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, Unpack
 
 from dragoman.dialects import dialect
-from dragoman.dialects.runs import TextRun
 from dragoman.dialects.stream import StreamReader
 from dragoman.errors import MisuseError, TooLarge
 from dragoman.toolcalls.stage import Stage
@@ -65,10 +64,17 @@ class AnswerReader:
             raise MisuseError("feed after close")
         if self.outcome is not None:
             return []
+        again = self._reader.repeated(data)
+        if again is not None:
+            delta = TextDelta(self._reader.block, again[1])
+            return self._texts(delta, [delta])
         events: list[Event] = []
         try:
             for piece in self._reader.feed_pieces(data):
-                events += self._through(piece) if isinstance(piece, list) else self._texts(piece)
+                if isinstance(piece, list):
+                    events += self._through(piece)
+                else:
+                    events += self._texts(TextDelta(piece.index, piece.text), piece.deltas())
         except TooLarge:
             if self._before is not None:
                 self._before = events + self._before
@@ -92,11 +98,9 @@ class AnswerReader:
         self.outcome = fault
         return [*self._before, fault]
 
-    def _texts(self, run: TextRun) -> list[Event]:
+    def _texts(self, whole: TextDelta, deltas: list[Event]) -> list[Event]:
         if self.outcome is not None:
             return []  # it came with what ended the answer
-        deltas = run.deltas()
-        whole = deltas[0] if len(deltas) == 1 else TextDelta(run.index, run.text)
         for stage in self._stages:
             if not stage.passes(whole):
                 return self._through(deltas)

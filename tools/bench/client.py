@@ -238,7 +238,7 @@ def _memory(reader: str, server: Server) -> float:
 
 def bench_client(rounds: int) -> Iterator[Row]:
     """Give the rows of the client."""
-    rounds = min(rounds, 5)
+    rounds = min(rounds, 9)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "streams.log"
         with serving(["-m", "tools.bench.streams"], log, Cores(), measured=False) as server:

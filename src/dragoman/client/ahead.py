@@ -42,11 +42,11 @@ class ReadAhead:
         exchange = self._exchange
         if exchange.why is not None:
             raise exchange.why
-        exchange.waiting = time.monotonic()
+        exchange.more.since = time.monotonic()
         try:
             found = self._queue.get()
         finally:
-            exchange.waiting = None
+            exchange.more.since = None
         if isinstance(found, ClientError):
             raise found
         self._taken += len(found)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from dragoman.client.bell import Bell
 from dragoman.client.errors import ClientError
 from dragoman.client.faults import refusal, transport_error
 from dragoman.client.settings import Settings
@@ -55,7 +56,8 @@ class Exchange:
         self._opening: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._heard = 0.0  # when the last bytes came; 0: none did
-        self.waiting: float | None = None  # since when somebody waits for bytes, in whatever thread
+        self._take: Callable[[], bytes | None] = _unopened
+        self.more = Bell(self._loop)  # rings when there may be something to take
         self.why: ClientError | None = None  # why nothing more is read
         self.status = 0
         self.request_id = ""
@@ -92,6 +94,8 @@ class Exchange:
         self._watch()
         if not 200 <= reply.status < 300:
             raise await self._refusal(reply)
+        self._take = reply.take
+        reply.listen(self.more.ring)
 
     async def _refusal(self, reply: Reply) -> ClientError:
         """Read what the server says of its refusal, as far as it comes in time."""
@@ -106,15 +110,8 @@ class Exchange:
         Raises:
             ClientError: the connection broke, a clock ran out, or somebody closed the exchange.
         """
-        reply = self._reply
-        if reply is None or self.waiting is not None:
-            raise MisuseError("an answer is read by one task at a time, while it is open")
         while (data := self.take()) is None:
-            self.waiting = _now()
-            try:
-                await reply.wait()
-            finally:
-                self.waiting = None
+            await self.more
         return data
 
     def take(self) -> bytes | None:
@@ -123,20 +120,22 @@ class Exchange:
         Raises:
             ClientError: as `read`.
         """
-        now = _now()
-        if now >= self._end[0]:
-            self.abort(self._late())
         if self.why is not None:
             raise self.why
-        assert self._reply is not None  # noqa: S101 -- read while it is open
         try:
-            data = self._reply.take()
+            data = self._take()
         except TransportFailed as failed:
             raise self.identified(transport_error(failed, self._settings)) from failed
-        if data is not None:
-            first, self._heard = not self._heard, now
-            if first:
-                self._watch()  # another clock counts from here on
+        if data is None:
+            return None
+        now = _now()
+        if now >= self._end[0]:
+            late = self._late()
+            self.abort(late)
+            raise late
+        first, self._heard = not self._heard, now
+        if first:
+            self._watch()  # another clock counts from here on
         return data
 
     def listen(self, listener: Callable[[], object]) -> None:
@@ -180,7 +179,7 @@ class Exchange:
 
     def _due(self, now: float) -> tuple[float | None, str]:
         """Return when which clock runs out, as things are."""
-        times, waiting = self._times, self.waiting
+        times, waiting = self._times, self.more.since
         clocks = [self._end] if self._end[1] else []
         if not self._heard:
             if times.first_byte:
@@ -220,6 +219,10 @@ class Exchange:
             code=f"{clock}_timeout",
             kind=FaultKind.TIMEOUT,
         )
+
+
+def _unopened() -> bytes | None:
+    raise MisuseError("an answer is read while it is open")
 
 
 def cancelled(said: str) -> ClientError:

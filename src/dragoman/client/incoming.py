@@ -15,6 +15,7 @@ from dragoman.turn.events import Event, Fault, FaultKind
 from dragoman.turn.fold import Answer, Folder
 from dragoman.turn.loss import Loss
 
+_TOGETHER: Final = 64  # events that are folded at once: one by one costs as much as to read them
 _UNFINISHED: Final = Fault(
     FaultKind.GATEWAY, "this answer has not been read to its end", code="unfinished"
 )
@@ -30,6 +31,7 @@ class Incoming:
         self._exchange: Exchange | None = None
         self._reader = call.reader()
         self._folder = Folder()
+        self._unfolded: list[Event] = []  # events that the folder was not told of yet
         self._error: ClientError | None = None  # raised once what came before it is out
         self._left = False
         self.done = False  # the answer has ended, well or not
@@ -48,7 +50,7 @@ class Incoming:
             await exchange.close()
             raise
         self.status, self.request_id = exchange.status, exchange.request_id
-        self._folder.feed(self.losses)
+        self._unfolded += self.losses
         return exchange
 
     def check(self) -> Exchange | None:
@@ -73,8 +75,15 @@ class Incoming:
             return self.fail(peer_error(error, reader.broken))
         if reader.outcome is not None:
             return self._end(events, None)
-        self._folder.feed(events)
+        unfolded = self._unfolded
+        unfolded += events
+        if len(unfolded) > _TOGETHER:
+            self._fold()
         return events
+
+    def _fold(self) -> None:
+        self._folder.feed(self._unfolded)
+        self._unfolded.clear()
 
     def fail(self, error: ClientError, /) -> list[Event]:
         """End the answer with a failure; return what was held back."""
@@ -85,10 +94,10 @@ class Incoming:
         self.done = True
         fault = self._reader.outcome
         if not isinstance(fault, Fault):
-            self._folder.feed(events)
+            self._unfolded += events
             return events
         events = [event for event in events if event is not fault]
-        self._folder.feed(events)
+        self._unfolded += events
         error = failed or fault_error(fault, self._call.settings, self._reader.broken)
         if self._exchange is not None:
             self._exchange.identified(error)
@@ -118,6 +127,7 @@ class Incoming:
 
         An answer that is not complete says so: it has a `fault`.
         """
+        self._fold()
         if self._error is not None:
             return self._folder.so_far(as_fault(self._error))
         return self._folder.answer() if self.done else self._folder.so_far(_UNFINISHED)

@@ -63,7 +63,9 @@ class AnswerStream(Facts):
             return events
         try:
             while not (events or incoming.done):
-                events = incoming.feed(await exchange.read())
+                while (data := exchange.take()) is None:
+                    await exchange.more
+                events = incoming.feed(data)
         except ClientError as error:
             events = incoming.fail(error)
         if incoming.done:

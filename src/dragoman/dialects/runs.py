@@ -61,23 +61,53 @@ class Shape(Struct, frozen=True, gc=False):
         joined = b"".join(bodies)
         return (bodies, joined.decode()) if _SPECIAL(joined) is None else _unescaped(bodies)
 
-    def text(self, data: bytes) -> tuple[bytes, str] | None:
-        """Return the text of one frame, as it stands in a JSON string and as it is, if it is of this shape."""
-        before, after = self.before, self.after
-        body = data[len(before) : -len(after)]
-        if not body or data != before + body + after:
-            return None
-        if _SPECIAL(body) is None:
-            return body, body.decode()
-        bodies, text = _unescaped([body])
-        return (bodies[0], text) if bodies else None
-
     def framed(self, data: bytes, frame: bytes) -> "Shape | None":
         """Return the shape of whole reads like `data`, whose one frame is of this shape."""
         head, _, tail = data.partition(frame)
         if tail != b"\n\n" or _FRAMING.fullmatch(head) is None:
             return None
         return Shape(head + self.before, self.after + tail)
+
+
+class Echo:
+    """Whole reads that repeat one another with other words, and what was taken of them."""
+
+    __slots__ = ("_after", "_before", "_head", "_left", "_most", "_tail", "chars", "count", "size")
+
+    def __init__(self, shape: Shape, left: int, most: int) -> None:
+        """Take reads of a shape, no more than `left`, none longer than `most` bytes."""
+        self._before, self._after = shape.before, shape.after
+        self._head, self._tail = len(shape.before), -len(shape.after)
+        self._left = left
+        self._most = most
+        self.count = self.size = self.chars = 0
+
+    def take(self, data: bytes) -> tuple[bytes, str] | None:
+        """Return the text of a read, as it stands in a JSON string and as it is; None if it is another."""
+        head, tail = self._head, self._tail
+        if (
+            data[:head] != self._before
+            or data[tail:] != self._after
+            or self.count == self._left
+            or len(data) > self._most
+        ):
+            return None
+        body = data[head:tail]
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            return None
+        if '"' in text or "\\" in text or not text.isprintable():
+            bodies, text = _unescaped([body])
+            if not bodies:
+                return None
+            body = bodies[0]
+        if not text:
+            return None
+        self.count += 1
+        self.size += len(data)
+        self.chars += len(text)
+        return body, text
 
 
 def _unescaped(bodies: list[bytes]) -> tuple[list[bytes], str]:

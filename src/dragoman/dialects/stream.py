@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from dragoman.dialects.failures import excerpt
-from dragoman.dialects.runs import Shape, TextRun, shape_of
+from dragoman.dialects.runs import Echo, Shape, TextRun, shape_of
 from dragoman.errors import Malformed, MisuseError, NotJson, PeerError, TooLarge
 from dragoman.exchange import Exchange
 from dragoman.turn.assembly import Assembler
@@ -52,8 +52,8 @@ class FrameReader(Protocol):
         """Text can just be added to the open block: nothing is pending."""
         ...
 
-    def add_text(self, text: str, /) -> int:
-        """Know text that was read elsewhere; return the index of its block."""
+    def add_text(self, chars: int, /) -> None:
+        """Know of text for the open block that was read elsewhere."""
         ...
 
     def end(self) -> None:
@@ -103,8 +103,8 @@ class StreamReader:
         self._raw: list[bytes] = []  # frames that led to no event yet
         self._dead = False
         self._shape: Shape | None = None  # of frames that add text
-        self._shape_block = -1  # to this block
-        self._lone: Shape | None = None  # of the last read, if it was one such frame and no more
+        self.block = -1  # to this block
+        self._echo: Echo | None = None  # of the last read, if it was one such frame and no more
         self._shapes_left = _MAX_SHAPES
         self._pieces: list[list[Event] | TextRun] = []  # not given out yet
         # The layer below the dialect at which the input went wrong, if one did.
@@ -121,9 +121,9 @@ class StreamReader:
 
     def feed_pieces(self, data: bytes, /) -> list[list[Event] | TextRun]:
         """Return the same, but text that came together stays together."""
-        run = None if self._lone is None else self._repeated(self._lone, data)
-        if run is not None:
-            return [run]
+        again = self.repeated(data)
+        if again is not None:
+            return [TextRun(self.block, [again[0]], again[1])]
         if not self._begun:
             data = self._look_at(data)
         if self._dead:
@@ -148,9 +148,9 @@ class StreamReader:
 
     def feed_units(self, data: bytes, /) -> Iterator[Unit | RunUnit]:
         """Give the same events, with the bytes that led to them.  Needs `keep_raw`."""
-        run = None if self._lone is None else self._repeated(self._lone, data)
-        if run is not None:
-            yield RunUnit([data], run)
+        again = self.repeated(data)
+        if again is not None:
+            yield RunUnit([data], TextRun(self.block, [again[0]], again[1]))
             return
         if not self._begun:
             data = self._look_at(data)
@@ -192,6 +192,8 @@ class StreamReader:
 
     def fail(self, fault: Fault) -> list[Event]:
         """End the turn with a failure found elsewhere; return what there was, and the failure."""
+        if self._echo is not None:
+            self._end_echo(self._echo)
         self._assembler.fault(fault)
         return _flat(self._take())
 
@@ -201,6 +203,8 @@ class StreamReader:
         return Unit(raw[0] if len(raw) == 1 else b"".join(raw), self._assembler.take())
 
     def _close(self) -> None:
+        if self._echo is not None:
+            self._end_echo(self._echo)
         if self._body is not None:
             self._raw.append(b"".join(self._body))
             self._assembler.loss("stream_not_sse")
@@ -241,13 +245,14 @@ class StreamReader:
         if (
             self._shape is not None
             and not alone
-            and self._shape_block == self._assembler.index
+            and self.block == self._assembler.index
             and self._frames.takes_text
         ):
             bodies, text = self._shape.texts(frames, at)
             if bodies:
                 self._shapes_left = _MAX_SHAPES
-                return TextRun(self._frames.add_text(text), bodies, text)
+                self._frames.add_text(len(text))
+                return TextRun(self.block, bodies, text)
         self._read_frame(frames[at])
         if self._shapes_left and not alone and self._frames.takes_text:
             self._learn(frames[at].data)
@@ -268,20 +273,32 @@ class StreamReader:
             if frame.whole:
                 self._assembler.loss("chunk_malformed", error.path, error.reason)
 
-    def _repeated(self, lone: Shape, data: bytes) -> TextRun | None:
-        """Read what repeats the read before it with other words."""
-        found = lone.text(data)
-        if found is None or not self._sse.skip(len(data)):
-            self._lone = None
+    def repeated(self, data: bytes, /) -> tuple[bytes, str] | None:
+        """Return the text that is added to `block` by what repeats the read before it with other words.
+
+        As it stands in a JSON string, and as it is; None for a read that is to be fed.
+        """
+        echo = self._echo
+        if echo is None:
             return None
-        body, text = found
-        self._shapes_left = _MAX_SHAPES
-        return TextRun(self._frames.add_text(text), [body], text)
+        again = echo.take(data)
+        if again is None:
+            self._end_echo(echo)
+        return again
+
+    def _end_echo(self, echo: Echo) -> None:
+        """Count what was only repeated."""
+        self._echo = None
+        if echo.count:
+            self._sse.skip(echo.count, echo.size)
+            self._frames.add_text(echo.chars)
+            self._shapes_left = _MAX_SHAPES
 
     def _learn_read(self, data: bytes, frame: bytes) -> None:
         """See whether the next read may repeat this one, which was one frame."""
         shape = self._learn(frame) if self._frames.takes_text else None
-        self._lone = None if shape is None else shape.framed(data, frame)
+        whole = None if shape is None else shape.framed(data, frame)
+        self._echo = None if whole is None else Echo(whole, *self._sse.room())
 
     def _learn(self, data: bytes) -> Shape | None:
         """See what the next frames may have in common with this one."""
@@ -290,7 +307,7 @@ class StreamReader:
         self._shapes_left -= 1
         left = self._shapes_left > 0  # the last one would be tried for ever
         self._shape = shape_of(data, self._frames.text_of) if left else None
-        self._shape_block = self._assembler.index
+        self.block = self._assembler.index
         return self._shape
 
     def _look_at(self, data: bytes) -> bytes:

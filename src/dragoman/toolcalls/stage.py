@@ -106,10 +106,8 @@ class Splitter:
 
     def passes(self, event: Event, /) -> bool:
         """Say whether this event, fed now, would leave as it is and change nothing."""
-        if type(event) in _UNSCANNED:
-            return event.index == self._sequencer.index  # type: ignore[union-attr]
         if type(event) is not self._passing:
-            return False
+            return type(event) in _UNSCANNED and event.index == self._sequencer.index  # type: ignore[union-attr]
         text = event.text  # type: ignore[union-attr]
         return (
             self._lead not in text

@@ -144,7 +144,10 @@ class Connection(asyncio.BufferedProtocol):
         return waiter
 
     def listen(self, listener: Callable[[], object] | None) -> None:
-        """Call `listener`, instead of waking who waits, when there may be something to take."""
+        """Call `listener`, instead of waking who waits, when there may be something to take.
+
+        It is called by the event loop, never inside a task.
+        """
         self._listener = listener
 
     def abort(self, why: TransportFailed | None = None) -> None:
@@ -198,7 +201,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
         else:
             self._count_useless(nbytes)
-        self._wake()
+        if self._listener is not None:
+            self._listener()
+        else:
+            self._wake()
 
     def eof_received(self) -> None:
         """Let the transport close itself."""
@@ -290,7 +296,7 @@ class Connection(asyncio.BufferedProtocol):
     def _wake(self) -> None:
         waiter = self._waiter
         if self._listener is not None:
-            self._listener()
+            self._loop.call_soon(self._listener)  # a task may be at work here
         elif waiter is not None and not waiter.done():
             waiter.set_result(None)
 

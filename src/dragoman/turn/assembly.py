@@ -129,10 +129,9 @@ class Assembler:
         """Of the open block, or the last one."""
         return self._index
 
-    def add_text(self, text: str) -> int:
-        """Know more of the open text block, whose deltas are told elsewhere; return its index."""
-        self._chars += len(text)
-        return self._index
+    def add_text(self, chars: int) -> None:
+        """Know of more text, whose deltas are told elsewhere."""
+        self._chars += chars
 
     def text(self, text: str, logprobs: Raw | None = None) -> None:
         if self._kind is not _TEXT and not self._ready(

@@ -88,20 +88,18 @@ class SSEReader:
             raise TooLarge("max_events", limits.max_events)
         return frames
 
-    def skip(self, size: int, /) -> bool:
-        """Count one frame of `size` bytes that the caller has read; false if it has to be fed."""
+    def room(self) -> tuple[int, int]:
+        """Return how many frames the caller may read by itself next, and the most bytes of one."""
+        if self._parts or self._bare_cr:
+            return 0, 0
         limits = self._limits
-        if (
-            self._parts
-            or self._bare_cr
-            or size > limits.max_sse_event_bytes
-            or self._total + size > limits.max_response_bytes
-            or self._count >= limits.max_events
-        ):
-            return False
+        left = (limits.max_response_bytes - self._total) // self._small
+        return min(left, limits.max_events - self._count), self._small
+
+    def skip(self, frames: int, size: int) -> None:
+        """Count frames that the caller has read."""
+        self._count += frames
         self._total += size
-        self._count += 1
-        return True
 
     def close(self) -> list[Frame]:
         """Return what is left: an event that no blank line ended, marked as not whole."""

@@ -39,6 +39,7 @@ class MessagesReader:
 
     def __init__(self, exchange: Exchange) -> None:
         self.assembler = assembler_for(exchange)
+        self.add_text = self.assembler.add_text
         self._lenient_eof = exchange.profile.lenient_eof
         self._input_estimate = exchange.input_estimate
         self._blocks = Blocks(self.assembler, exchange.limits)
@@ -103,10 +104,6 @@ class MessagesReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
         return event.delta.text if self._blocks.is_text(event.index) else ""
-
-    def add_text(self, text: str, /) -> int:
-        """Know text that was read elsewhere; return the index of its block."""
-        return self.assembler.add_text(text)
 
     def end(self) -> None:
         """End the turn: a stop reason makes it a whole one, with or without `message_stop`."""

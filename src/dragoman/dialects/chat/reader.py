@@ -120,10 +120,10 @@ class ChatReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
 
-    def add_text(self, text: str, /) -> int:
-        """Know text that was read elsewhere; return the index of its block."""
-        self._channels.chars += len(text)
-        return self.assembler.add_text(text)
+    def add_text(self, chars: int, /) -> None:
+        """Know of text for the open block that was read elsewhere."""
+        self._channels.chars += chars
+        self.assembler.add_text(chars)
 
     def end(self) -> None:
         """End of input: end the turn, or say that it was cut."""

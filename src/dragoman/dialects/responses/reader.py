@@ -67,6 +67,7 @@ class ResponsesReader:
 
     def __init__(self, exchange: Exchange) -> None:
         self.assembler = assembler_for(exchange)
+        self.add_text = self.assembler.add_text
         self._pieces = Pieces(self.assembler, exchange.tools)
         self._items = self._pieces.items
         self._strict = exchange.strict
@@ -115,10 +116,6 @@ class ResponsesReader:
     def text_of(self, data: bytes, /) -> str:
         """Return nothing, see `takes_text`."""
         return ""
-
-    def add_text(self, text: str, /) -> int:
-        """Know text that was read elsewhere; return the index of its block."""
-        return self.assembler.add_text(text)
 
     def end(self) -> None:
         """End of the stream, with no terminal event."""
