@@ -7,6 +7,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import node
+from tests.support.event_loops import on_loop
+
+__all__ = ["on_loop"]
 
 # It holds tests, whose failures are to be legible.
 pytest.register_assert_rewrite("tests.support.judging")

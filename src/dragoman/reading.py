@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, Unpack
 
 from dragoman.dialects import dialect
+from dragoman.dialects.runs import TextRun
 from dragoman.dialects.stream import StreamReader
 from dragoman.errors import MisuseError, TooLarge
 from dragoman.toolcalls.stage import Stage
@@ -64,17 +65,21 @@ class AnswerReader:
             raise MisuseError("feed after close")
         if self.outcome is not None:
             return []
-        again = self._reader.repeated(data)
-        if again is not None:
+        echo = self._reader.echo
+        again = None if echo is None else echo.take(data)
+        if again is not None:  # what nearly every read is, while a model writes
             delta = TextDelta(self._reader.block, again[1])
-            return self._texts(delta, [delta])
+            for stage in self._stages:
+                if not stage.passes(delta):
+                    return self._through([delta])
+            return [delta]
         events: list[Event] = []
         try:
             for piece in self._reader.feed_pieces(data):
                 if isinstance(piece, list):
                     events += self._through(piece)
                 else:
-                    events += self._texts(TextDelta(piece.index, piece.text), piece.deltas())
+                    events += self._texts(piece)
         except TooLarge:
             if self._before is not None:
                 self._before = events + self._before
@@ -98,13 +103,13 @@ class AnswerReader:
         self.outcome = fault
         return [*self._before, fault]
 
-    def _texts(self, whole: TextDelta, deltas: list[Event]) -> list[Event]:
+    def _texts(self, run: TextRun) -> list[Event]:
         if self.outcome is not None:
             return []  # it came with what ended the answer
-        for stage in self._stages:
-            if not stage.passes(whole):
-                return self._through(deltas)
-        return deltas
+        deltas = run.deltas()
+        whole = TextDelta(run.index, run.text)
+        passes = all(stage.passes(whole) for stage in self._stages)
+        return deltas if passes else self._through(deltas)
 
     def _through(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:

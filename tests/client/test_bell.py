@@ -2,27 +2,13 @@
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 
 import pytest
-import uvloop
 
 from dragoman.client.bell import Bell
 from dragoman.errors import MisuseError
-
-OnLoop = Callable[[Coroutine[None, None, None]], None]
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def on_loop(request: pytest.FixtureRequest) -> OnLoop:
-    """Runs on the event loop of Python, and on the gateway's."""
-
-    def run(work: Coroutine[None, None, None]) -> None:
-        factory = uvloop.new_event_loop if request.param == "uvloop" else None
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(work)
-
-    return run
+from tests.support.event_loops import OnLoop
 
 
 async def called_by_the_loop(work: Callable[[], None]) -> None:

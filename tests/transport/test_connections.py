@@ -1,33 +1,20 @@
 """Connections: when one is used again, when not, and what a server may do to one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvloop
 from yarl import URL
 
 from dragoman.transport import Connector, Reply, TransportFailed
 from dragoman.transport.connector import request_head
+from tests.support.event_loops import OnLoop
 from tests.support.peers import Peer, Script, Talk, http, nothing_left, peer
 
-OnLoop = Callable[[Coroutine[None, None, None]], None]
 CHUNKED = http(b"", length=None, headers="transfer-encoding: chunked\r\n", keep=True)
 MIB = 1024 * 1024
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def on_loop(request: pytest.FixtureRequest) -> OnLoop:
-    """Runs on the event loop of Python, and on the gateway's."""
-
-    def run(work: Coroutine[None, None, None]) -> None:
-        factory = uvloop.new_event_loop if request.param == "uvloop" else None
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(work)
-
-    return run
 
 
 @asynccontextmanager
@@ -351,3 +338,37 @@ def test_what_is_no_address_is_told_as_such(url: str, on_loop: OnLoop) -> None:
         await connector.close()
 
     on_loop(run())
+
+
+def test_a_listener_is_called_by_the_event_loop_and_never_inside_a_task(on_loop: OnLoop) -> None:
+    called: list[object] = []
+
+    async def run() -> None:
+        async def script(talk: Talk) -> None:
+            await talk.say(CHUNKED)
+            await talk.say(b"2\r\nhe\r\n")
+            await talk.next_request()
+
+        async with asking(script) as (server, connector):
+            reply = await opened(connector, server)
+            arrived = asyncio.Event()
+
+            def listener() -> None:
+                called.append(asyncio.current_task())
+                arrived.set()
+
+            reply.listen(listener)
+            if (data := reply.take()) is None:
+                await arrived.wait()
+                data = reply.take()
+            assert b"he" == data
+            reply.abort(TransportFailed("http", "gone", "gone"))
+            heard = len(called)
+            await asyncio.sleep(0)
+            assert len(called) > heard
+            with pytest.raises(TransportFailed, match="gone"):
+                reply.take()
+
+    on_loop(run())
+
+    assert [None] * len(called) == called

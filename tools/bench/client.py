@@ -27,9 +27,6 @@ from tools.bench.streams import EVENTS
 from dragoman import Client, SyncClient, ask, user
 
 _CHEAPER: Final = 3.0  # the budget: times, for each event
-# With one event a read: to be woken for each costs everybody the same, and more than the event.  These are
-# about 3 times cheaper even so, but too near to it for a budget on any machine.
-_NEAR: Final = frozenset({"messages, beside anthropic", "chat, synchronous, beside openai"})
 _HELD: Final = 200  # streams that are open at once
 _TEXT: Final = "Tell me of foxes."
 _MESSAGES: Final[Any] = [{"role": "user", "content": _TEXT}]
@@ -146,14 +143,12 @@ def _compare(name: str, model: str, url: str, rounds: int) -> Row:
         costs.append((my, their))
     ratio = statistics.median(ratios)
     my, their = (statistics.median(one) * 1e6 for one in zip(*costs, strict=True))
-    dense = model == "dense"
-    how = "many events a read" if dense else "one event a read"
-    told = not dense and name in _NEAR
+    how = "many events a read" if model == "dense" else "one event a read"
     return Row(
         f"{name}, {how}",
         ratio,
-        "(told, no budget)" if told else f"≥ {_CHEAPER:g} times cheaper",
-        told or ratio >= _CHEAPER,
+        f"≥ {_CHEAPER:g} times cheaper",
+        ratio >= _CHEAPER,
         f"{my:.1f} µs an event, theirs {their:.1f} µs",
     )
 

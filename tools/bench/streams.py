@@ -3,7 +3,8 @@
     python -m tools.bench.streams
 
 Writes its address, and serves until it is ended.  The request's model says how: `dense` writes all at once,
-`paced` an event at a time, `held` begins and then waits until the client leaves.
+`paced` an event at a time, `held` begins and then waits until the client leaves.  Each event is a chunk of its
+own, as it is wherever a server does not know how long its answer will be.
 """
 
 import asyncio
@@ -27,12 +28,16 @@ from dragoman.turn.events import (
 
 EVENTS: Final = {"dense": 4000, "paced": 300}  # text deltas of a stream
 _PACE: Final = 0.001  # seconds between two of them
-_HEAD: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+_HEAD: Final = (
+    b"HTTP/1.1 200 OK\r\n"
+    b"content-type: text/event-stream; charset=utf-8\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 def stream_of(name: str, deltas: int) -> list[bytes]:
-    """Return the writes of a stream."""
+    """Return the chunks of a stream."""
     writer = dialect(name).writer(make_exchange(seed="bench"))
     words = ("The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", ".\n")
     events: list[Event] = [
@@ -43,7 +48,8 @@ def stream_of(name: str, deltas: int) -> list[bytes]:
         Usage(input=10, output=deltas, final=True),
         Finish(FinishReason.STOP),
     ]
-    return [data for data in map(writer.send, events) if data]
+    written = [data for data in map(writer.send, events) if data]
+    return [b"%x\r\n%b\r\n" % (len(data), data) for data in (*written, b"")]
 
 
 _PATHS: Final = {dialect(name).path.encode(): name for name in DIALECT_NAMES}
@@ -58,15 +64,12 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             length = _LENGTH.search(head)
             body = await reader.readexactly(int(length[1]) if length else 0)
             name = next(name for path, name in _PATHS.items() if path + b" " in head[:80])
+            writer.write(_HEAD)
             if b'"dense"' in body:
-                data = _DENSE[name]
-                writer.write(_HEAD + b"content-length: %d\r\n\r\n" % len(data))
-                writer.write(data)
+                writer.write(_DENSE[name])
                 await writer.drain()
                 continue
             writes = _PACED[name]
-            size = sum(map(len, writes))
-            writer.write(_HEAD + b"content-length: %d\r\n\r\n" % size)
             if b'"held"' in body:
                 writer.write(b"".join(writes[:20]))
                 await reader.read()

@@ -58,25 +58,22 @@ class ReadAhead:
 
     def _give(self) -> None:
         """Put what has arrived into the queue.  In the event loop, for each arrival."""
-        found: list[bytes | ClientError] = []
         try:
-            while not self._over and self._has_room():
+            while not self._over and not self._is_full():
                 data = self._exchange.take()
                 if data is None:
                     break
                 self._over = not data
                 self._given += len(data)
-                found.append(data)
+                self._queue.put(data)
         except ClientError as error:
             self._over = True
-            found.append(error)
-        for one in found:  # only now: the reader is woken, and wants what we hold, the interpreter
-            self._queue.put(one)
+            self._queue.put(error)
 
-    def _has_room(self) -> bool:
+    def _is_full(self) -> bool:
         if self._given - self._taken <= _AHEAD:
-            return True
+            return False
         self._full = True
         # The reader may have passed by just before it could see this.
         self._full = self._given - self._taken > _AHEAD // 2
-        return not self._full
+        return self._full

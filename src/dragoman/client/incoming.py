@@ -33,6 +33,7 @@ class Incoming:
         self._folder = Folder()
         self._unfolded: list[Event] = []  # events that the folder was not told of yet
         self._error: ClientError | None = None  # raised once what came before it is out
+        self._settled = False
         self._left = False
         self.done = False  # the answer has ended, well or not
         self.losses: tuple[Loss, ...] = call.losses  # of the request; also the first events
@@ -107,7 +108,8 @@ class Incoming:
 
     async def settle(self) -> None:
         """Let go of the connection once the answer has ended; another request may use it."""
-        if self._exchange is not None:
+        if self._exchange is not None and not self._settled:
+            self._settled = True
             if self._error is None:
                 await self._exchange.settle()
             await self._exchange.close()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
+from dragoman.client.bell import Bell
 from dragoman.client.errors import ClientError
 from dragoman.client.incoming import Facts
 from dragoman.turn.events import Event
@@ -18,8 +19,10 @@ class AnswerStream(Facts):
     Entered once.  Leaving it closes the connection, unless the answer was read to its end.
     """
 
+    _more: Bell  # rings when there may be something to pull
+
     async def __aenter__(self) -> Self:
-        await self._incoming.open()
+        self._more = (await self._incoming.open()).more
         self._ready = iter(self.losses)
         return self
 
@@ -42,11 +45,14 @@ class AnswerStream(Facts):
         """
         for event in self._ready:
             return event
-        events = await self.pump()
-        if not events:
-            raise StopAsyncIteration
+        while (events := self._pull()) is None:
+            await self._more
+        if self._incoming.done:
+            events = await self._last(events)
         ready = self._ready = iter(events)
-        return next(ready)
+        for event in ready:
+            return event
+        raise StopAsyncIteration
 
     async def pump(self) -> list[Event]:
         """Return the events of the next read that leads to any; none at the end.
@@ -56,22 +62,28 @@ class AnswerStream(Facts):
         Raises:
             ClientError: the answer failed; `received` holds what had come.
         """
+        while (events := self._pull()) is None:
+            await self._more
+        return await self._last(events) if self._incoming.done else events
+
+    def _pull(self) -> list[Event] | None:
+        """Return the events of what has arrived, none at the end, None if there is nothing to be told yet."""
         incoming = self._incoming
         exchange = incoming.check()
-        events: list[Event] = []
         if exchange is None:
-            return events
+            return []
         try:
-            while not (events or incoming.done):
-                while (data := exchange.take()) is None:
-                    await exchange.more
+            while (data := exchange.take()) is not None:
                 events = incoming.feed(data)
+                if events or incoming.done:
+                    return events
         except ClientError as error:
-            events = incoming.fail(error)
-        if incoming.done:
-            await incoming.settle()
-            return incoming.last(events)
-        return events
+            return incoming.fail(error)
+        return None
+
+    async def _last(self, events: list[Event]) -> list[Event]:
+        await self._incoming.settle()
+        return self._incoming.last(events)
 
     async def close(self) -> None:
         """Stop reading.  A task that reads meanwhile gets a `cancelled` error."""

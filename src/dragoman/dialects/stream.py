@@ -104,7 +104,8 @@ class StreamReader:
         self._dead = False
         self._shape: Shape | None = None  # of frames that add text
         self.block = -1  # to this block
-        self._echo: Echo | None = None  # of the last read, if it was one such frame and no more
+        # What the next read may repeat: of the last one, if it was one such frame and no more.
+        self.echo: Echo | None = None
         self._shapes_left = _MAX_SHAPES
         self._pieces: list[list[Event] | TextRun] = []  # not given out yet
         # The layer below the dialect at which the input went wrong, if one did.
@@ -121,9 +122,9 @@ class StreamReader:
 
     def feed_pieces(self, data: bytes, /) -> list[list[Event] | TextRun]:
         """Return the same, but text that came together stays together."""
-        again = self.repeated(data)
-        if again is not None:
-            return [TextRun(self.block, [again[0]], again[1])]
+        run = None if self.echo is None else self._repeated(self.echo, data)
+        if run is not None:
+            return [run]
         if not self._begun:
             data = self._look_at(data)
         if self._dead:
@@ -148,9 +149,9 @@ class StreamReader:
 
     def feed_units(self, data: bytes, /) -> Iterator[Unit | RunUnit]:
         """Give the same events, with the bytes that led to them.  Needs `keep_raw`."""
-        again = self.repeated(data)
-        if again is not None:
-            yield RunUnit([data], TextRun(self.block, [again[0]], again[1]))
+        run = None if self.echo is None else self._repeated(self.echo, data)
+        if run is not None:
+            yield RunUnit([data], run)
             return
         if not self._begun:
             data = self._look_at(data)
@@ -192,8 +193,8 @@ class StreamReader:
 
     def fail(self, fault: Fault) -> list[Event]:
         """End the turn with a failure found elsewhere; return what there was, and the failure."""
-        if self._echo is not None:
-            self._end_echo(self._echo)
+        if self.echo is not None:
+            self._end_echo(self.echo)
         self._assembler.fault(fault)
         return _flat(self._take())
 
@@ -203,8 +204,8 @@ class StreamReader:
         return Unit(raw[0] if len(raw) == 1 else b"".join(raw), self._assembler.take())
 
     def _close(self) -> None:
-        if self._echo is not None:
-            self._end_echo(self._echo)
+        if self.echo is not None:
+            self._end_echo(self.echo)
         if self._body is not None:
             self._raw.append(b"".join(self._body))
             self._assembler.loss("stream_not_sse")
@@ -273,22 +274,17 @@ class StreamReader:
             if frame.whole:
                 self._assembler.loss("chunk_malformed", error.path, error.reason)
 
-    def repeated(self, data: bytes, /) -> tuple[bytes, str] | None:
-        """Return the text that is added to `block` by what repeats the read before it with other words.
-
-        As it stands in a JSON string, and as it is; None for a read that is to be fed.
-        """
-        echo = self._echo
-        if echo is None:
-            return None
+    def _repeated(self, echo: Echo, data: bytes) -> TextRun | None:
+        """Read what repeats the read before it with other words."""
         again = echo.take(data)
         if again is None:
             self._end_echo(echo)
-        return again
+            return None
+        return TextRun(self.block, [again[0]], again[1])
 
     def _end_echo(self, echo: Echo) -> None:
         """Count what was only repeated."""
-        self._echo = None
+        self.echo = None
         if echo.count:
             self._sse.skip(echo.count, echo.size)
             self._frames.add_text(echo.chars)
@@ -298,7 +294,7 @@ class StreamReader:
         """See whether the next read may repeat this one, which was one frame."""
         shape = self._learn(frame) if self._frames.takes_text else None
         whole = None if shape is None else shape.framed(data, frame)
-        self._echo = None if whole is None else Echo(whole, *self._sse.room())
+        self.echo = None if whole is None else Echo(whole, *self._sse.room())
 
     def _learn(self, data: bytes) -> Shape | None:
         """See what the next frames may have in common with this one."""

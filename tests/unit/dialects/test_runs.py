@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.dialects.runs import Shape, TextRun, shape_of
+from dragoman.dialects.runs import Echo, Shape, TextRun, shape_of
 from dragoman.dialects.stream import StreamReader
+from dragoman.errors import TooLarge
 from dragoman.limits import Limits
 from dragoman.reading import AnswerReader
 from dragoman.translate import Translator, make_exchange
@@ -142,6 +143,58 @@ def test_text_for_another_block_than_the_open_one_is_told_as_a_fault_of_numberin
         TextDelta(1, "the"),
         TextDelta(1, "first"),
     ] == events
+
+
+@pytest.mark.parametrize(
+    ("said", "taken"),
+    [
+        (b" fox", (b" fox", " fox")),
+        (b"\\u0041\\n", (b"A\\n", "A\n")),
+        ("f\u00f6x".encode(), ("f\u00f6x".encode(), "f\u00f6x")),
+        ("a\u2028b".encode(), ("a\u2028b".encode(), "a\u2028b")),
+        (b"", None),
+        (b"a\nb", None),
+        (b"\xff", None),
+        (b'a","b":"c', None),
+        (b"\\", None),
+        (b"8 bytes!", (b"8 bytes!", "8 bytes!")),
+        (b"9 bytes !", None),
+    ],
+)
+def test_a_read_that_repeats_another_is_taken_if_its_text_is_a_string(
+    said: bytes, taken: tuple[bytes, str] | None
+) -> None:
+    echo = Echo(Shape(b'x"', b'"x'), left=2, most=12)
+
+    assert taken == echo.take(b'x"%b"x' % said)
+    assert (0 if taken is None else 1) == echo.count
+    assert (0 if taken is None else 4 + len(said)) == echo.size
+    assert (0 if taken is None else len(taken[1])) == echo.chars
+
+
+def test_no_more_reads_are_taken_than_there_is_room_for() -> None:
+    echo = Echo(Shape(b"<", b">"), left=2, most=12)
+
+    assert [True, True, False] == [echo.take(b"<a>") is not None for _ in range(3)]
+    assert None is Echo(Shape(b"<", b"<"), left=2, most=12).take(b"<")
+
+
+@pytest.mark.parametrize("limits", [Limits(max_events=40), Limits(max_response_bytes=25_000)])
+@pytest.mark.parametrize("source", ["chat", "anthropic"])
+def test_reads_that_repeat_one_another_end_at_the_same_limit(source: str, limits: Limits) -> None:
+    begun, word = (b"", chat_stream("words"))
+    if source == "anthropic":
+        begun, word = BEGUN, messages_stream("words")
+    exchange = make_exchange(limits=limits)
+    reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
+    reader.feed(begun)
+    by_events = limits.max_events - begun.count(b"\n\n")
+    by_bytes = (limits.max_response_bytes - len(begun)) // len(word)
+
+    for _ in range(min(by_events, by_bytes)):
+        assert TextDelta(0, "words") == reader.feed(word)[-1]
+    with pytest.raises(TooLarge):
+        reader.feed(word)
 
 
 OPEN = "<|tool_calls_section_begin|>"
