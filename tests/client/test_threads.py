@@ -4,14 +4,17 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from queue import SimpleQueue
 
 import pytest
 
 from dragoman import Client, ClientError, MisuseError, SyncClient, Timeouts
+from dragoman.client import incoming
 from dragoman.client.sync import SyncAnswerStream
 from dragoman.turn.events import Event, Finish, Start, TextDelta
+from dragoman.turn.fold import Folder
 from tests.support.client import REQUEST, text_of
 from tests.support.peers import CHAT, HELLO, Script, Talk, body, http, nothing_left, peer, sse
 
@@ -228,6 +231,54 @@ def test_a_thread_is_told_of_what_it_was_given() -> None:
             await talk.say(http(body(), kind="application/json"))
         else:
             await stream(talk)
+
+    served(work, script)
+
+
+class SlowFolder(Folder):
+    def feed(self, events: Iterable[Event], /) -> None:
+        if threading.current_thread().name == "asking":
+            time.sleep(0.001)  # more is read meanwhile
+        super().feed(events)
+
+
+def test_a_thread_may_ask_for_the_message_while_another_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(incoming, "Folder", SlowFolder)
+    monkeypatch.setattr(incoming, "_TOGETHER", 3)
+    words = [f"{number} " for number in range(2000)]
+    said = [{"id": "c1", "choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
+
+    def work(url: str) -> None:
+        texts: list[str] = []
+        with SyncClient(url) as client, client.stream(REQUEST) as turn:
+            done = threading.Event()
+
+            def ask() -> None:
+                while not done.is_set():
+                    texts.append(turn.message().text)
+
+            asking = threading.Thread(target=ask, name="asking")
+            asking.start()
+            try:
+                for count, _ in enumerate(turn):
+                    asked = len(texts)
+                    while count % 500 == 0 and len(texts) < asked + 2 and asking.is_alive():
+                        time.sleep(0.001)
+            finally:
+                done.set()
+                asking.join()
+        assert "".join(words) == turn.message().text
+        assert all(later.startswith(earlier) for earlier, later in pairwise(texts))
+        assert len(set(texts)) > 2
+
+    async def script(talk: Talk) -> None:
+        await talk.say(http(length=None))
+        for at in range(0, len(said), 2):
+            await talk.say(sse(*said[at : at + 2], done=False))
+            await asyncio.sleep(0)
+        await talk.say(sse(CHAT[-1]))
 
     served(work, script)
 

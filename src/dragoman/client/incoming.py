@@ -3,6 +3,7 @@
 What both faces of the client share.  Who waits for the bytes, and how, is theirs.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -32,6 +33,7 @@ class Incoming:
         self._reader = call.reader()
         self._folder = Folder()
         self._unfolded: list[Event] = []  # events that the folder was not told of yet
+        self._folding = threading.Lock()  # a thread may ask for the message while another reads
         self._error: ClientError | None = None  # raised once what came before it is out
         self._settled = False
         self._left = False
@@ -79,12 +81,14 @@ class Incoming:
         unfolded = self._unfolded
         unfolded += events
         if len(unfolded) > _TOGETHER:
-            self._fold()
+            with self._folding:
+                self._fold()
         return events
 
     def _fold(self) -> None:
-        self._folder.feed(self._unfolded)
-        self._unfolded.clear()
+        events = self._unfolded[:]
+        del self._unfolded[: len(events)]  # another thread may have added some
+        self._folder.feed(events)
 
     def fail(self, error: ClientError, /) -> list[Event]:
         """End the answer with a failure; return what was held back."""
@@ -92,10 +96,10 @@ class Incoming:
 
     def _end(self, events: list[Event], failed: ClientError | None) -> list[Event]:
         """Note how the answer ended; return its last events, without a fault, which is raised."""
-        self.done = True
         fault = self._reader.outcome
         if not isinstance(fault, Fault):
             self._unfolded += events
+            self.done = True
             return events
         events = [event for event in events if event is not fault]
         self._unfolded += events
@@ -104,6 +108,7 @@ class Incoming:
             self._exchange.identified(error)
         self._error = error
         keep_received(error, self.message())
+        self.done = True
         return events
 
     async def settle(self) -> None:
@@ -129,10 +134,12 @@ class Incoming:
 
         An answer that is not complete says so: it has a `fault`.
         """
-        self._fold()
-        if self._error is not None:
-            return self._folder.so_far(as_fault(self._error))
-        return self._folder.answer() if self.done else self._folder.so_far(_UNFINISHED)
+        with self._folding:
+            done, error = self.done, self._error  # in the order in which they come, last first
+            self._fold()
+            if error is not None:
+                return self._folder.so_far(as_fault(error))
+            return self._folder.answer() if done else self._folder.so_far(_UNFINISHED)
 
     async def close(self) -> None:
         """Stop reading.  Whoever reads meanwhile gets a `cancelled` error."""
