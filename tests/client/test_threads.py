@@ -277,7 +277,7 @@ def test_a_thread_may_ask_for_the_message_while_another_reads(
         await talk.say(http(length=None))
         for at in range(0, len(said), 2):
             await talk.say(sse(*said[at : at + 2], done=False))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.02 if at % 200 == 0 else 0)
         await talk.say(sse(CHAT[-1]))
 
     served(work, script)
