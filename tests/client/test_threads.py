@@ -319,6 +319,8 @@ def test_a_thread_that_is_interrupted_leaves_nothing_behind() -> None:
     async def script(talk: Talk) -> None:
         await talk.say(http(length=None) + sse(CHAT[0], done=False))
         await asyncio.to_thread(reading.wait, 30)
+        # Python sees a signal that comes just before a thread begins to wait only when the waiting is over.
+        await asyncio.sleep(0.5)
         signal.pthread_kill(main, signal.SIGINT)
         await talk.gone()
         left.set()
