@@ -193,8 +193,7 @@ class StreamReader:
 
     def fail(self, fault: Fault) -> list[Event]:
         """End the turn with a failure found elsewhere; return what there was, and the failure."""
-        if self.echo is not None:
-            self._end_echo(self.echo)
+        self._end_echo()
         self._assembler.fault(fault)
         return _flat(self._take())
 
@@ -204,8 +203,7 @@ class StreamReader:
         return Unit(raw[0] if len(raw) == 1 else b"".join(raw), self._assembler.take())
 
     def _close(self) -> None:
-        if self.echo is not None:
-            self._end_echo(self.echo)
+        self._end_echo()
         if self._body is not None:
             self._raw.append(b"".join(self._body))
             self._assembler.loss("stream_not_sse")
@@ -278,14 +276,14 @@ class StreamReader:
         """Read what repeats the read before it with other words."""
         again = echo.take(data)
         if again is None:
-            self._end_echo(echo)
+            self._end_echo()
             return None
         return TextRun(self.block, [again[0]], again[1])
 
-    def _end_echo(self, echo: Echo) -> None:
+    def _end_echo(self) -> None:
         """Count what was only repeated."""
-        self.echo = None
-        if echo.count:
+        echo, self.echo = self.echo, None
+        if echo is not None and echo.count:
             self._sse.skip(echo.count, echo.size)
             self._frames.add_text(echo.chars)
             self._shapes_left = _MAX_SHAPES
