@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from msgspec import structs
 
-from dragoman.gateway.keys import Holder
+from dragoman.gateway.keys import Admission, Holder
 from dragoman.gateway.log import RequestRecord
 from dragoman.gateway.origins import cors_headers
 from dragoman.gateway.plan import Plan
@@ -37,6 +37,7 @@ class Call:
         self.time = time.time()
         self.began = time.perf_counter()
         self.holder: Holder | None = None
+        self.admission: Admission | None = None  # if an upstream may be asked
         self.model = ""  # as the client asks for it
         self.choice: Choice | None = None  # who may answer
         self.job: Job | None = None  # if an upstream was to answer
@@ -46,6 +47,11 @@ class Call:
     def owner(self) -> str:
         """Whose request it is."""
         return "" if self.holder is None else self.holder.name
+
+    def leave(self, tokens_used: int | None = None) -> None:
+        """End the admission, if there is one; see `Admission.leave`."""
+        if self.admission is not None:
+            self.admission.leave(tokens_used)
 
     def record(self, status: int, *, left: bool) -> RequestRecord:
         """Return what is written down of this request."""

@@ -118,7 +118,7 @@ def _over_limit(key: Key, meter: Meter, now: float, estimate: int) -> Fault | No
     if limit and (seconds := meter.requests.wait(1, per_minute=limit, now=now)):
         return _limited(f"{limit} requests per minute", seconds)
     limit = key.tokens_per_minute
-    if limit and (seconds := meter.tokens.wait(estimate, per_minute=limit, now=now)):
+    if limit and estimate and (seconds := meter.tokens.wait(estimate, per_minute=limit, now=now)):
         return _limited(f"{limit} tokens per minute", seconds)
     return None
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from aiohttp import web
 
+from dragoman.gateway.admission import admit_call
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
 from dragoman.gateway.models import find_model, model_list
@@ -20,6 +21,9 @@ _STARTED: Final = 1767225600  # the age that every model is given: nobody knows 
 
 async def models(call: Call) -> web.Response:
     """List the models that clients may ask for, or tell of one."""
+    fault = admit_call(call)
+    if fault is not None:
+        return refused(call, fault)
     told = await call.runtime.catalogue.told(call.plan)
     listed = call.plan.router.models(told)
     holder = call.holder
@@ -61,6 +65,9 @@ async def _kept(
     call: Call, look: Callable[[ResponsesStore], Awaitable[bytes | Fault | None]]
 ) -> web.StreamResponse:
     """Answer from what is kept here, else from where an upstream keeps it."""
+    fault = admit_call(call)
+    if fault is not None:
+        return refused(call, fault)
     store = call.runtime.store
     found = None if store is None else await look(store)
     if found is not None:

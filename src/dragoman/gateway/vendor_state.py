@@ -14,7 +14,8 @@ from msgspec import structs
 
 from dragoman.dialects import dialect
 from dragoman.errors import TooLarge
-from dragoman.gateway.answering import choose, read_client
+from dragoman.gateway.admission import admit
+from dragoman.gateway.answering import read_client
 from dragoman.gateway.call import Call
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.flight import STREAM_HEADERS, ClientLeft
@@ -48,11 +49,10 @@ async def ask_keepers(call: Call) -> web.StreamResponse | None:
 async def compact(call: Call) -> web.StreamResponse:
     """Have a conversation shortened by an upstream that can."""
     client, _ = await read_client(call)
-    choice = choose(
-        call, client.request, call.runtime.calibration.estimate(call.model, client.request)
-    )
-    if isinstance(choice, Fault):
-        return refused(call, choice)
+    admitted = admit(call, client)
+    if isinstance(admitted, Fault):
+        return refused(call, admitted)
+    choice = admitted.choice
     hop = choice.hops[0]
     if hop.upstream.dialect == "responses":
         written = write_request(client, target="responses", profile=hop.profile, model=hop.model)
