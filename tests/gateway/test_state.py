@@ -196,9 +196,9 @@ def test_response_that_ended_cannot_be_cancelled(sdks: Sdks) -> None:
         sdks.openai.responses.cancel("resp_nobody")
 
 
-def with_file(path: Path, keys: tuple[str, ...] = (), store: str = "sqlite"):
+def with_file(path: Path, keys: tuple[str, ...] = (), store: str = "sqlite", *, named: bool = True):
     def make(url: str) -> Settings:
-        given = tuple(Key(key=Secret("env:K", key), name=key) for key in keys)
+        given = tuple(Key(key=Secret("env:K", key), name=key if named else "") for key in keys)
         return structs.replace(
             settings_for(url),
             server=Server(port=0, keys=given, seal_key=Secret("env:S", "0123456789abcdef")),
@@ -238,6 +238,26 @@ def test_responses_of_one_key_do_not_exist_for_another(tmp_path: Path) -> None:
             ask(bob.openai, model="chat/plain", input="What?", previous_response_id=said.id)
 
     assert "previous_response_not_found" == caught.value.code
+
+
+def test_withdrawn_key_hands_its_responses_to_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "responses.sqlite"
+    with stand(with_file(path, ("ann", "bob"), named=False)) as found:
+        with Sdks(found.url, "ann") as ann, Sdks(found.url, "bob") as bob:
+            hers = ask(ann.openai, model="chat/plain", input="A secret")
+            his = ask(bob.openai, model="chat/plain", input="Mine")
+        found.running.reload(with_file(path, ("bob",), named=False)(found.simulator.url))
+        with Sdks(found.url, "bob") as bob, pytest.raises(openai.NotFoundError):
+            bob.openai.responses.retrieve(hers.id)
+    with (
+        stand(with_file(path, ("bob",), named=False)) as found,
+        Sdks(found.url, "bob") as bob,
+    ):
+        with pytest.raises(openai.NotFoundError):
+            bob.openai.responses.retrieve(hers.id)
+        with pytest.raises(openai.BadRequestError):
+            ask(bob.openai, model="chat/plain", input="What?", previous_response_id=hers.id)
+        assert his.id == bob.openai.responses.retrieve(his.id).id
 
 
 def test_store_that_is_off_says_so(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ class Call:
 
     @property
     def owner(self) -> str:
-        """Whose request it is."""
-        return "" if self.holder is None else self.holder.name
+        """To whom what is kept of this request belongs."""
+        return "" if self.holder is None else self.holder.owner
 
     def leave(self, tokens_used: int | None = None) -> None:
         """End the admission, if there is one; see `Admission.leave`."""
@@ -71,7 +71,7 @@ class Call:
             id=self.id,
             path=self.http.path,
             dialect=self.dialect,
-            key=self.owner,
+            key="" if self.holder is None else self.holder.name,
             route="" if self.choice is None else self.choice.route_name,
             model=self.model,
             status=status,

@@ -58,9 +58,10 @@ class Running:
 
     async def __aenter__(self) -> Self:
         settings = self._settings
-        plan = self._plan(settings, Keyring(settings.server.keys))
+        keyring = Keyring(settings.server.keys)
+        plan = self._plan(settings, keyring)
         async with AsyncExitStack() as stack:
-            store = await open_store(settings.store, environ=os.environ)
+            store = await open_store(settings.store, environ=os.environ, owners=keyring.owners)
             memory = ReasoningMemory(
                 entries=settings.store.reasoning_entries, seconds=settings.store.reasoning_seconds
             )
@@ -114,6 +115,8 @@ class Running:
         plan.warm()
         gateway.plan = plan
         gateway.runtime.forget()
+        if gateway.runtime.store is not None:
+            gateway.runtime.store.set_owners(keyring.owners)
         gateway.runtime.logger.secrets = secrets_of(settings)
         self._settings = settings
 

@@ -11,7 +11,7 @@ many tasks waiting, waits.  What belongs to one owner does not exist for another
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -56,9 +56,10 @@ class ResponsesStore:
         *,
         max_bytes: int = 0,
         max_age_days: float = 0.0,
+        owners: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> Self:
-        """Open or make the file at `path`, or `:memory:`.
+        """Open or make the file at `path`, or `:memory:`; see `set_owners`.
 
         Raises:
             ConfigError: it cannot be used.
@@ -70,7 +71,16 @@ class ResponsesStore:
         except BaseException:
             thread.shutdown(wait=False)
             raise
-        return cls(database, thread)
+        store = cls(database, thread)
+        store.set_owners(owners)
+        return store
+
+    def set_owners(self, owners: Sequence[str]) -> None:
+        """Name those who may keep answers: each has an equal share of the room.
+
+        What belongs to anybody else goes first when room is needed.
+        """
+        self._database.owners = tuple(owners)
 
     async def close(self) -> None:
         """Do what is waiting, and close.  Closing twice is harmless."""
@@ -167,7 +177,11 @@ class ResponsesStore:
 
 
 async def open_store(
-    settings: Store, *, environ: Mapping[str, str], clock: Callable[[], float] = time.time
+    settings: Store,
+    *,
+    environ: Mapping[str, str],
+    owners: Sequence[str] = (),
+    clock: Callable[[], float] = time.time,
 ) -> ResponsesStore | None:
     """Open the store that the settings ask for; None if they ask for none.
 
@@ -180,6 +194,7 @@ async def open_store(
         _path(settings, environ),
         max_bytes=settings.max_bytes,
         max_age_days=settings.max_age_days,
+        owners=owners,
         clock=clock,
     )
 
