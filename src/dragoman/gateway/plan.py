@@ -14,7 +14,7 @@ from yarl import URL
 from dragoman.dialects import dialect
 from dragoman.gateway.config.settings import Route, Secret, Settings, Upstream
 from dragoman.gateway.keys import Keyring
-from dragoman.gateway.log import Secrets
+from dragoman.gateway.redaction import Secrets, hide, redact
 from dragoman.gateway.routing import Hop, Router
 from dragoman.gateway.upstream import tls_context
 from dragoman.opaque import Sealer
@@ -37,6 +37,7 @@ class Plan:
         self.settings = settings
         self.keyring = keyring
         self.router = Router(settings)
+        self.secrets = secrets_of(settings)
         self.sealer = Sealer(seal_key, limits=settings.server.limits)
         self._tls: dict[str, ssl.SSLContext | bool] = {
             name: tls_context(upstream.tls, name) for name, upstream in settings.upstreams.items()
@@ -56,6 +57,14 @@ class Plan:
         warm({family.key for family in families if family is not None})
         for name in get_args(DialectName):
             dialect(name)
+
+    def redact(self, text: str) -> str:
+        """Return a text of an upstream's failure as a client may see it."""
+        return redact(text, self.secrets)
+
+    def hide(self, text: str) -> str:
+        """Return a text of an upstream's good answer without the secrets of the settings."""
+        return hide(text, self.secrets)
 
     def tls(self, upstream: str) -> ssl.SSLContext | bool:
         return self._tls[upstream]

@@ -193,11 +193,7 @@ class Pump:
                 flight.expect(scope, hop.timeouts, streams=job.request.stream)
                 job.should_retry, job.rate_limits = None, {}
                 async with await self._open(hop) as reply:
-                    job.upstream_id = reply.request_id
-                    job.should_retry = reply.should_retry
-                    job.rate_limits = rate_limits(
-                        reply.headers, upstream=hop.upstream.dialect, client=job.dialect
-                    )
+                    self._note_headers(reply, hop)
                     if not 200 <= reply.status < 300:
                         return await _refusal(reply, hop)
                     if not job.request.stream:
@@ -216,6 +212,15 @@ class Pump:
             return translator.outcome if isinstance(translator.outcome, Fault) else fault
         await self._finish(translator, translator.fail(fault))
         return await flight.end()
+
+    def _note_headers(self, reply: Reply, hop: Hop) -> None:
+        """Keep what an upstream's headers say that its client should hear."""
+        job = self._job
+        hide = job.plan.hide
+        job.upstream_id = hide(reply.request_id)
+        job.should_retry = reply.should_retry
+        limits = rate_limits(reply.headers, upstream=hop.upstream.dialect, client=job.dialect)
+        job.rate_limits = {name: hide(value) for name, value in limits.items()}
 
     async def _open(self, hop: Hop) -> Reply:
         job = self._job
@@ -302,7 +307,8 @@ class Pump:
         """Return a failure as it may be told; one of the gateway's own is told as it is."""
         if fault == self._flight.stopped:
             return fault
-        return upstream_fault(fault, hop, self._job.choice.route, self._runtime.logger.redact)
+        job = self._job
+        return upstream_fault(fault, hop, job.choice.route, job.plan, self._runtime.logger)
 
     def _watchers(self, hop: Hop) -> Sequence[Stage]:
         """Return who remembers reasoning for a client that does not send it back."""

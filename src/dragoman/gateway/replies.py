@@ -1,7 +1,7 @@
 """What clients are told when something failed, in their dialect."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from aiohttp import web
@@ -10,6 +10,8 @@ from msgspec import structs
 from dragoman.dialects import dialect as find_dialect
 from dragoman.gateway.call import Call
 from dragoman.gateway.config.settings import Route
+from dragoman.gateway.log import Logger
+from dragoman.gateway.plan import Plan
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.routing import Hop
 from dragoman.turn.events import Fault, FaultKind
@@ -47,12 +49,22 @@ def refused(call: Call, fault: Fault, status: int = 0) -> web.Response:
     return fault_response(fault, dialect=call.dialect, headers=headers, status=status)
 
 
-def upstream_fault(fault: Fault, hop: Hop, route: Route, redact: Callable[[str], str]) -> Fault:
-    """Return an upstream's failure as it may be told: with its name, without secrets, without blame."""
+def upstream_fault(fault: Fault, hop: Hop, route: Route, plan: Plan, logger: Logger) -> Fault:
+    """Return an upstream's failure as a client may see it: with its name, without secrets or blame.
+
+    Upstreams repeat what they were sent in any field.  Where the gateway's credential comes from is for
+    the log alone.
+    """
     name = hop.upstream_name
-    message = redact(fault.message)
+    message = plan.redact(fault.message)
     if fault.kind in _CREDENTIALS and route.auth != "passthrough":
-        source = f" ({hop.upstream.key.source})" if hop.upstream.key else " (it has none)"
-        said = f"{name}: upstream rejected the gateway's credentials{source}: {message}"
+        source = hop.upstream.key.source if hop.upstream.key else "none"
+        logger.notice("credentials refused", level="error", upstream=name, key=source)
+        said = f"{name}: upstream rejected the gateway's credentials: {message}"
         return Fault(FaultKind.UPSTREAM_BAD, said, status=fault.status, code="upstream_credentials")
-    return structs.replace(fault, message=f"{name}: {message}")
+    return structs.replace(
+        fault,
+        message=f"{name}: {message}",
+        code=plan.redact(fault.code),
+        param=plan.redact(fault.param),
+    )

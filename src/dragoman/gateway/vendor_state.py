@@ -20,6 +20,7 @@ from dragoman.gateway.call import Call
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.flight import STREAM_HEADERS, ClientLeft
 from dragoman.gateway.plan import extra_fields, upstream_headers
+from dragoman.gateway.redaction import hide_in_json
 from dragoman.gateway.replies import refused, upstream_fault
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.routing import Hop
@@ -102,18 +103,22 @@ async def _passed_on(
         fault = Fault(FaultKind.TIMEOUT, f"no answer within {hop.timeouts.first_byte:g} s")
     except TransportFailed as failed:
         fault = fault_of_transport(failed)
-    return refused(call, upstream_fault(fault, hop, route, call.runtime.logger.redact))
+    return refused(call, upstream_fault(fault, hop, route, call.plan, call.runtime.logger))
 
 
 async def _relayed(call: Call, hop: Hop, reply: Reply) -> web.StreamResponse:
     headers = answer_headers(
-        call.id, upstream_model=hop.model, upstream_id=reply.request_id, extra=call.cors
+        call.id,
+        upstream_model=hop.model,
+        upstream_id=call.plan.hide(reply.request_id),
+        extra=call.cors,
     )
     if not reply.headers.get("content-type", "").startswith("text/event-stream"):
         limit = call.plan.settings.server.limits.max_response_bytes
         body = await reply.read_all(limit, lambda: None)
         if body is None:
             return refused(call, fault_of(TooLarge("max_response_bytes", limit)))
+        body = hide_in_json(body, call.plan.secrets)
         return web.Response(body=body, content_type="application/json", headers=headers)
     response = web.StreamResponse(headers=STREAM_HEADERS | headers)
     try:
