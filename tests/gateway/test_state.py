@@ -260,6 +260,49 @@ def test_withdrawn_key_hands_its_responses_to_no_other(tmp_path: Path) -> None:
         assert his.id == bob.openai.responses.retrieve(his.id).id
 
 
+@pytest.mark.parametrize("dialect", ["anthropic", "responses"])
+def test_envelope_opens_for_the_key_it_was_made_for_and_for_no_other(
+    tmp_path: Path, dialect: str
+) -> None:
+    make = with_file(tmp_path / "responses.sqlite", ("ann", "bob"), store="off")
+    other = {"anthropic": "responses", "responses": "anthropic"}[dialect]
+    model = f"{other}/plain+think"
+    with stand(make) as found:
+
+        def say(key: str, history: list[Any]):
+            body: dict[str, Any] = {"model": model, "tools": [declared(dialect, WEATHER)]}
+            if dialect == "responses":
+                body |= {"input": history, "include": ["reasoning.encrypted_content"]}
+            else:
+                thinking = {"type": "enabled", "budget_tokens": 2000}
+                body |= {"messages": history, "max_tokens": 4000, "thinking": thinking}
+            return post(found, dialect, body, headers={"x-api-key": key})
+
+        asked = {"role": "user", "content": "How is it in Ulm?"}
+        first = say("ann", [asked]).json()
+        if dialect == "responses":
+            said = first["output"]
+            (call,) = (item for item in said if item["type"] == "function_call")
+            result = {"type": "function_call_output", "call_id": call["call_id"], "output": "fine"}
+            history = [asked, *said, result]
+        else:
+            (call,) = (block for block in first["content"] if block["type"] == "tool_use")
+            result = {"type": "tool_result", "tool_use_id": call["id"], "content": "fine"}
+            said = {"role": "assistant", "content": first["content"]}
+            history = [asked, said, {"role": "user", "content": [result]}]
+        found.running.gateway.runtime.memory._slots.clear()
+        outcomes = {}
+        for key in ("ann", "bob"):
+            answer = say(key, history)
+            assert 200 == answer.status_code, answer.text
+            state = received(found.simulator.exchanges[-1]).state
+            warned = "opaque_invalid" in answer.headers.get("x-dragoman-warnings", "")
+            outcomes[key] = (len(state), warned)
+
+    assert "dgm1." in json.dumps(first)
+    assert {"ann": (1, False), "bob": (0, True)} == outcomes
+
+
 def test_store_that_is_off_says_so(tmp_path: Path) -> None:
     with stand(with_file(tmp_path / "none", store="off")) as found, Sdks(found.url) as sdks:
         said = ask(sdks.openai, model="chat/plain", input="One")

@@ -74,7 +74,7 @@ async def read_client(call: Call) -> tuple[ClientRequest, str]:
     previous = ""
     if call.dialect == "responses":
         body, previous = await _expanded(call, body)
-    client = read_request(body, source=call.dialect, sealer=plan.sealer, limits=limits)
+    client = read_request(body, source=call.dialect, sealer=plan.sealer(call.owner), limits=limits)
     call.model = client.request.model
     return client, previous
 

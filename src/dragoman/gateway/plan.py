@@ -13,7 +13,7 @@ from yarl import URL
 
 from dragoman.dialects import dialect
 from dragoman.gateway.config.settings import Route, Secret, Settings, Upstream
-from dragoman.gateway.keys import Keyring
+from dragoman.gateway.keys import ANONYMOUS, Keyring
 from dragoman.gateway.redaction import Secrets, hide, redact
 from dragoman.gateway.routing import Hop, Router
 from dragoman.gateway.upstream import tls_context
@@ -38,7 +38,12 @@ class Plan:
         self.keyring = keyring
         self.router = Router(settings)
         self.secrets = secrets_of(settings)
-        self.sealer = Sealer(seal_key, limits=settings.server.limits)
+        sealer = Sealer(seal_key, limits=settings.server.limits)
+        # What a gateway without keys has sealed must stay readable: its only client is bound to nothing.
+        self._sealers = {
+            owner: sealer if owner == ANONYMOUS else sealer.bound_to(owner)
+            for owner in keyring.owners
+        }
         self._tls: dict[str, ssl.SSLContext | bool] = {
             name: tls_context(upstream.tls, name) for name, upstream in settings.upstreams.items()
         }
@@ -57,6 +62,10 @@ class Plan:
         warm({family.key for family in families if family is not None})
         for name in get_args(DialectName):
             dialect(name)
+
+    def sealer(self, owner: str) -> Sealer:
+        """Return what seals and opens the envelopes of one owner."""
+        return self._sealers[owner]
 
     def redact(self, text: str) -> str:
         """Return a text of an upstream's failure as a client may see it."""

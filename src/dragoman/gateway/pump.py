@@ -280,7 +280,7 @@ class Pump:
             previous_id=job.previous,
             seed=job.request_id,
             created=int(time.time()),
-            sealer=job.plan.sealer,
+            sealer=job.plan.sealer(job.owner),
             input_estimate=job.estimate,
             strict=hop.upstream.strict,
             rendering=Rendering(

@@ -18,6 +18,8 @@ from dragoman.gateway.origins import is_loopback
 from dragoman.gateway.overrides import check as check_overrides
 from dragoman.profiles.catalogue import ALIASES, PROFILES
 
+_SEAL_KEY_BYTES: Final = 16
+
 
 def mistakes(settings: Settings) -> list[Mistake]:
     """Return everything that keeps these settings from being used."""
@@ -61,6 +63,18 @@ def _same_keys(settings: Settings) -> Iterator[Mistake]:
         if value and value in seen:
             yield Mistake(f"server.keys[{number}].key", f"the same secret as key {seen[value]}")
         seen.setdefault(value, number)
+
+
+def _seal_key(settings: Settings) -> Iterator[Mistake]:
+    secret = settings.server.seal_key
+    if secret is None or not secret.value:  # absent, or not looked up
+        return
+    if len(secret.value.encode("utf-8", "surrogatepass")) < _SEAL_KEY_BYTES:
+        yield Mistake(
+            "server.seal_key",
+            f"must have at least {_SEAL_KEY_BYTES} bytes: who guesses it can forge reasoning state",
+            "make one with `openssl rand -hex 32`",
+        )
 
 
 def _limits(settings: Settings) -> Iterator[Mistake]:
@@ -245,6 +259,7 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     _public_without_keys,
     _names_of_keys,
     _same_keys,
+    _seal_key,
     _limits,
     _formats_of_upstreams,
     _profiles,

@@ -362,6 +362,13 @@ BARE = (
         ),
         # safety
         (
+            'server.seal_key = "env:GOOD"',
+            (
+                "server.seal_key: must have at least 16 bytes: who guesses it can forge reasoning"
+                " state; make one with `openssl rand -hex 32`"
+            ),
+        ),
+        (
             'server.host = "0.0.0.0"',
             (
                 "server.host: `0.0.0.0` is open to the network and no key is asked; "
