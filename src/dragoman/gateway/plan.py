@@ -12,6 +12,7 @@ from msgspec import Raw
 from yarl import URL
 
 from dragoman.dialects import dialect
+from dragoman.errors import Malformed
 from dragoman.gateway.config.settings import Route, Secret, Settings, Upstream
 from dragoman.gateway.keys import ANONYMOUS, Keyring
 from dragoman.gateway.redaction import Secrets, hide, redact
@@ -97,7 +98,11 @@ def extra_fields(hop: Hop, route: Route, body: bytes) -> bytes:
 def upstream_headers(
     hop: Hop, route: Route, client: Mapping[str, str], *, same_dialect: bool
 ) -> dict[str, str]:
-    """Return what a request carries upstream; of the client's headers only what is meant for it."""
+    """Return what a request carries upstream; of the client's headers only what is meant for it.
+
+    Raises:
+        Malformed: such a header of the client's is not UTF-8.
+    """
     upstream = hop.upstream
     headers = {"content-type": "application/json"}
     if upstream.dialect == "anthropic":
@@ -105,7 +110,7 @@ def upstream_headers(
         if same_dialect:
             for name in ("anthropic-version", "anthropic-beta"):
                 if name in client:
-                    headers[name] = client[name]
+                    headers[name] = _text(client, name)
     if route.auth == "passthrough":
         headers |= _passed_on(upstream, client, same_dialect=same_dialect)
     elif upstream.key is not None:
@@ -133,11 +138,22 @@ def _passed_on(
     upstream: Upstream, client: Mapping[str, str], *, same_dialect: bool
 ) -> dict[str, str]:
     """Return the client's own credential, for a route that says so."""
-    shown = {name: client[name] for name in ("authorization", "x-api-key") if name in client}
+    names = ("authorization", "x-api-key")
+    shown = {name: _text(client, name) for name in names if name in client}
     if upstream.auth == "auto" and same_dialect:
         return shown
     key = shown.get("x-api-key") or shown.get("authorization", "").removeprefix("Bearer ").strip()
     return _credential(upstream, key) if key else {}
+
+
+def _text(client: Mapping[str, str], name: str) -> str:
+    """Return a client's header that is forwarded; its bytes came as UTF-8, others as half characters."""
+    value = client[name]
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Malformed(f"the header `{name}` is not UTF-8", path=name) from None
+    return value
 
 
 def secrets_of(settings: Settings) -> Secrets:

@@ -26,7 +26,7 @@ _KEEP_CONNECTIONS: Final = 100  # to one server
 _ROOM: Final = 256 * 1024  # bytes that are received at once
 _DNS_SECONDS: Final = 30.0
 _NEXT_ADDRESS: Final = 0.25  # seconds for one address of a host, before the next is tried as well
-_UNFIT: Final = re.compile(r"[\r\n\0]")
+_UNFIT: Final = re.compile(r"[\r\n\0\ud800-\udfff]")  # nor what has no bytes
 # As `getaddrinfo` returns it.
 _Address: TypeAlias = tuple[
     int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
