@@ -42,6 +42,7 @@ async def answer(call: Call) -> web.StreamResponse:
         return await Pump(job, call.runtime).run()
     finally:
         watch.remove(job.flight)
+        job.flight.close()
         if admission is not None:
             _leave(call, admission)
 

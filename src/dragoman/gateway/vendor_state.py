@@ -19,7 +19,7 @@ from dragoman.gateway.call import Call
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.flight import STREAM_HEADERS, ClientLeft
 from dragoman.gateway.plan import extra_fields, upstream_headers
-from dragoman.gateway.replies import refused, upstream_fault
+from dragoman.gateway.replies import JsonResponse, refused, upstream_fault
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.upstream import fault_of_transport
@@ -114,7 +114,7 @@ async def _relayed(call: Call, hop: Hop, reply: Reply) -> web.StreamResponse:
         body = await reply.read_all(limit, lambda: None)
         if body is None:
             return refused(call, fault_of(TooLarge("max_response_bytes", limit)))
-        return web.Response(body=body, content_type="application/json", headers=headers)
+        return JsonResponse(body, headers=headers)
     response = web.StreamResponse(headers=STREAM_HEADERS | headers)
     try:
         await response.prepare(call.http)

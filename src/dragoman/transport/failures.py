@@ -20,6 +20,14 @@ class TransportFailed(Exception):
         self.reason = reason
         super().__init__(reason)
 
+    def again(self) -> "TransportFailed":
+        """Return an equal failure to raise.
+
+        The one that a connection keeps is never raised: its traceback would refer to the reader's frames,
+        and these to the connection, for as long as no collector runs.
+        """
+        return TransportFailed(self.stage, self.code, self.reason)
+
 
 def unreachable(where: str, error: OSError, *, secure: bool) -> TransportFailed:
     """Return why there is no connection; `secure` says that TLS was to be spoken on it."""
