@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from msgspec import structs
 
+from dragoman.gateway.capacity import HeldBytes
 from dragoman.gateway.keys import Holder
 from dragoman.gateway.log import RequestRecord
 from dragoman.gateway.origins import cors_headers
@@ -37,6 +38,7 @@ class Call:
         self.time = time.time()
         self.began = time.perf_counter()
         self.holder: Holder | None = None
+        self.body = HeldBytes(runtime.inflight, plan.settings.server.max_inflight_bytes)
         self.model = ""  # as the client asks for it
         self.choice: Choice | None = None  # who may answer
         self.job: Job | None = None  # if an upstream was to answer

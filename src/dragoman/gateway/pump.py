@@ -35,7 +35,7 @@ from dragoman.translate import (
     fault_of,
     translate_body,
 )
-from dragoman.transport import Reply, TransportFailed
+from dragoman.transport import NO_DESCRIPTORS, Reply, TransportFailed
 from dragoman.turn.events import Fault, FaultKind, Finish
 from dragoman.turn.request import Request
 
@@ -146,7 +146,7 @@ class Pump:
         finally:
             self._flight.rest()
         failed = answer if isinstance(answer, Fault) else self._job.outcome
-        if isinstance(failed, Fault) and failed.kind in _ILL:
+        if isinstance(failed, Fault) and failed.kind in _ILL and failed.code != NO_DESCRIPTORS:
             health.failed(asyncio.get_running_loop().time(), failed.retry_after)
         elif not isinstance(failed, Fault):
             health.succeeded()

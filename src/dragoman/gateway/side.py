@@ -33,7 +33,7 @@ async def models(call: Call) -> web.Response:
 
 async def nothing(call: Call) -> web.Response:
     """Answer what an agent asks on the side and has no need of."""
-    await read_body(call.http, call.plan.settings.server.limits.max_request_bytes)
+    await read_body(call.http, call.plan.settings.server.limits.max_request_bytes, call.body.add)
     return _said(call, b"{}")
 
 
