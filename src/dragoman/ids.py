@@ -7,7 +7,7 @@ Ids of an upstream (`functions.bash:15`) are kept verbatim in the turn.  A clien
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 MAX_CLIENT_ID: Final = 40  # what the strictest client dialect takes
@@ -105,16 +105,7 @@ class UpstreamIds:
     """Ids of one request's history in the upstream's style; the same call always gets the same."""
 
     def __init__(self, style: IdStyle, known: Mapping[str, str] | None = None) -> None:
-        self._render: Callable[[str, str], str]
-        match style:
-            case "any":
-                self._render = self._same
-            case "mistral9":
-                self._render = self._mistral
-            case "kimi":
-                self._render = self._kimi
-            case _:
-                self._render = self._short
+        self._style = style
         self._any = style == "any"
         self._length = _LENGTHS.get(style, 0)
         self._known = known
@@ -138,18 +129,24 @@ class UpstreamIds:
         self._ids[client_id] = rendered
         return rendered
 
-    def _same(self, native: str, _name: str) -> str:
-        return native
+    def _render(self, native: str, name: str) -> str:
+        match self._style:
+            case "any":
+                return native
+            case "mistral9":
+                return _mistral(native)
+            case "kimi":
+                return f"functions.{name}:{len(self._ids)}"
+            case _:
+                return self._short(native)
 
-    def _short(self, native: str, _name: str) -> str:
+    def _short(self, native: str) -> str:
         if len(native) <= self._length and _WORD.fullmatch(native):
             return native
         return f"gh-{hashlib.sha256(native.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
-    def _mistral(self, native: str, _name: str) -> str:
-        if len(native) == 9 and native.isalnum() and native.isascii():
-            return native
-        return _digest(native, 9)
 
-    def _kimi(self, _native: str, name: str) -> str:
-        return f"functions.{name}:{len(self._ids)}"
+def _mistral(native: str) -> str:
+    if len(native) == 9 and native.isalnum() and native.isascii():
+        return native
+    return _digest(native, 9)

@@ -36,6 +36,7 @@ async def answer(call: Call) -> web.StreamResponse:
         return await Pump(job, call.runtime).run()
     finally:
         watch.remove(job.flight)
+        job.flight.close()
         _count_usage(call, job)
 
 
@@ -62,6 +63,7 @@ def _accept(call: Call, client: ClientRequest, previous: str) -> Job | Fault:
         estimate=admitted.estimate,
         warnings=warnings,
         cors=call.cors,
+        held=call.body,
         flight=Flight(call.http, call.plan.settings.server, dialect(call.dialect).keep_alive),
     )
 
@@ -70,7 +72,7 @@ async def read_client(call: Call) -> tuple[ClientRequest, str]:
     """Return a client's request, and the id of the kept response that it goes on from."""
     plan = call.plan
     limits = plan.settings.server.limits
-    body = await read_body(call.http, limits.max_request_bytes)
+    body = await read_body(call.http, limits.max_request_bytes, call.body.add)
     previous = ""
     if call.dialect == "responses":
         body, previous = await _expanded(call, body)
@@ -90,6 +92,7 @@ async def _expanded(call: Call, body: bytes) -> tuple[bytes, str]:
         if error.code not in _NOT_KEPT:
             raise
         return body, ""  # an upstream of this dialect may know it; another refuses it as unknown
+    call.body.add(max(0, len(found.body) - len(body)))
     return found.body, found.previous_id
 
 

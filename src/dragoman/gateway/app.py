@@ -11,6 +11,8 @@ from dragoman._version import __version__
 from dragoman.errors import DragomanError
 from dragoman.gateway import answering, side
 from dragoman.gateway.call import Call
+from dragoman.gateway.capacity import Overloaded, overloaded
+from dragoman.gateway.connections import is_surplus
 from dragoman.gateway.flight import ClientLeft
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
@@ -114,6 +116,7 @@ class Gateway:
         finally:
             call.leave()
             self._calls.discard(call)
+            call.body.release()
             if not self._calls:
                 self._idle.set()
             self.runtime.logger.request(call.record(status, left=left))
@@ -124,10 +127,12 @@ class Gateway:
                 return web.Response(status=204, headers=call.cors)  # asked without any key
             fault = self._unwelcome(call)
             if fault is not None:
-                return refused(call, fault, 503 if fault.code == SHUTTING_DOWN else 0)
+                return refused(call, fault, 503 if fault.kind is FaultKind.OVERLOADED else 0)
             if endpoint is None:
                 return _unknown(call)
             return await endpoint.handle(call)
+        except Overloaded as error:
+            return refused(call, error.fault, error.http_status)
         except DragomanError as error:
             status = _STATUS.get(error.http_status, 0)
             return await _told(call, fault_of_request(error), status)
@@ -168,6 +173,15 @@ class Gateway:
             return Fault(
                 FaultKind.OVERLOADED, said, status=503, code=SHUTTING_DOWN, retry_after=1.0
             )
+        return self._too_many(call)
+
+    def _too_many(self, call: Call) -> Fault | None:
+        """Return why a request is more than the process takes on at once."""
+        server = call.plan.settings.server
+        if is_surplus(call.http):
+            return overloaded("max_connections", server.max_connections)
+        if len(self._calls) > server.max_requests:
+            return overloaded("max_requests", server.max_requests)
         return None
 
     def _state(self, http: web.BaseRequest) -> web.Response:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from msgspec import structs
 
+from dragoman.gateway.capacity import HeldBytes
 from dragoman.gateway.keys import Admission, Holder
 from dragoman.gateway.log import RequestRecord
 from dragoman.gateway.origins import cors_headers
@@ -38,6 +39,7 @@ class Call:
         self.began = time.perf_counter()
         self.holder: Holder | None = None
         self.admission: Admission | None = None  # if an upstream may be asked
+        self.body = HeldBytes(runtime.inflight, plan.settings.server.max_inflight_bytes)
         self.model = ""  # as the client asks for it
         self.choice: Choice | None = None  # who may answer
         self.job: Job | None = None  # if an upstream was to answer

@@ -25,7 +25,8 @@ MEMORY: Final = ":memory:"
 _OURS: Final = 0x6472676D  # marks a file as made here
 _VERSION: Final = 2
 _ROW_BYTES: Final = 256  # what a row takes beside its content, indexes included
-_BUSY_SECONDS: Final = 10.0  # other processes write for milliseconds
+_OPEN_SECONDS: Final = 10.0  # several workers make the file at once
+_BUSY_SECONDS: Final = 0.5  # other processes write for milliseconds; all tasks wait in one thread
 _AGAIN_SECONDS: Final = 0.01
 _WAL_BYTES: Final = 16 * 1024 * 1024  # what the log may keep of its largest size
 _DAY: Final = 86_400.0
@@ -134,9 +135,10 @@ class Database:
         if path != MEMORY:
             _make_private(path)
         try:
-            self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._connection = sqlite3.connect(path, timeout=_OPEN_SECONDS, isolation_level=None)
             try:
                 self._prepare(path)
+                self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000:.0f}")
             except BaseException:
                 self._connection.close()
                 raise
@@ -328,7 +330,7 @@ class Database:
 
         SQLite waits for no other process that changes this at the same time, as workers do when they begin.
         """
-        end = time.monotonic() + _BUSY_SECONDS
+        end = time.monotonic() + _OPEN_SECONDS
         while True:
             try:
                 self._connection.execute("PRAGMA journal_mode = WAL")

@@ -176,6 +176,10 @@ class Flight:
             self._writing = False
         self.last_write = self._loop.time()
 
+    def close(self) -> None:
+        """Release the pump, which also refers to this flight: a cycle would keep the request in memory."""
+        self.head = dict
+
     async def end(self) -> web.StreamResponse:
         """End the stream."""
         if not await self.hush() or self.response is None:

@@ -6,7 +6,7 @@ The pump reads, feeds and writes.  What a dialect looks like, the core knows.
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -19,7 +19,7 @@ from dragoman.exchange import Rendering
 from dragoman.gateway.job import Job
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.rate_limits import rate_limits
-from dragoman.gateway.replies import fault_response, upstream_fault
+from dragoman.gateway.replies import JsonResponse, fault_response, upstream_fault
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.responses_state import complete_response_of
 from dragoman.gateway.routing import Hop
@@ -35,7 +35,7 @@ from dragoman.translate import (
     fault_of,
     translate_body,
 )
-from dragoman.transport import Reply, TransportFailed
+from dragoman.transport import NO_DESCRIPTORS, Reply, TransportFailed
 from dragoman.turn.events import Fault, FaultKind, Finish
 from dragoman.turn.request import Request
 
@@ -129,7 +129,7 @@ class Pump:
                 return Failure(flight.stopped, elsewhere=False)
             delay = _delay(hop, answer, attempt, said=job.should_retry)
             if delay is None:
-                return Failure(self._told(answer, hop), elsewhere=answer.kind in _LOCAL)
+                return Failure(self._teller(hop)(answer), elsewhere=answer.kind in _LOCAL)
             attempt += 1
             job.retries += 1
             await flight.pause(delay)
@@ -146,7 +146,7 @@ class Pump:
         finally:
             self._flight.rest()
         failed = answer if isinstance(answer, Fault) else self._job.outcome
-        if isinstance(failed, Fault) and failed.kind in _ILL:
+        if isinstance(failed, Fault) and failed.kind in _ILL and failed.code != NO_DESCRIPTORS:
             health.failed(asyncio.get_running_loop().time(), failed.retry_after)
         elif not isinstance(failed, Fault):
             health.succeeded()
@@ -267,7 +267,7 @@ class Pump:
         # A relayed answer tells no tokens where its upstream told none.
         if answer.usage is not None and answer.usage.estimated and translated.body is not body:
             headers |= _ESTIMATED
-        return web.Response(body=translated.body, content_type="application/json", headers=headers)
+        return JsonResponse(translated.body, headers=headers)
 
     # --- a stream ------------------------------------------------------------------------------------
 
@@ -299,16 +299,24 @@ class Pump:
             model=hop.model,
             native_format=hop.native_format,
             stop=self._stop,
-            watchers=(*self._watchers(hop), Telling(lambda fault: self._told(fault, hop))),
+            watchers=(*self._watchers(hop), Telling(self._teller(hop))),
             **self._options(hop, outline),
         )
 
-    def _told(self, fault: Fault, hop: Hop) -> Fault:
-        """Return a failure as it may be told; one of the gateway's own is told as it is."""
-        if fault == self._flight.stopped:
-            return fault
-        job = self._job
-        return upstream_fault(fault, hop, job.choice.route, job.plan, self._runtime.logger)
+    def _teller(self, hop: Hop) -> Callable[[Fault], Fault]:
+        """Return what makes a failure fit for the client; one of the gateway's own stays as it is.
+
+        It does not refer to the pump: the job refers to it by its translator, and the pump to the job.
+        """
+        flight, route, plan = self._flight, self._job.choice.route, self._job.plan
+        logger = self._runtime.logger
+
+        def told(fault: Fault) -> Fault:
+            if fault == flight.stopped:
+                return fault
+            return upstream_fault(fault, hop, route, plan, logger)
+
+        return told
 
     def _watchers(self, hop: Hop) -> Sequence[Stage]:
         """Return who remembers reasoning for a client that does not send it back."""

@@ -20,6 +20,19 @@ from dragoman.turn.events import Fault, FaultKind
 _CREDENTIALS: Final = frozenset({FaultKind.AUTH, FaultKind.PERMISSION})
 
 
+class JsonResponse(web.Response):
+    """A complete response.  It drops its body once that is sent: an idle connection keeps its last response."""
+
+    def __init__(self, body: bytes, *, headers: Mapping[str, str], status: int = 200) -> None:
+        super().__init__(body=body, content_type="application/json", headers=headers, status=status)
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        try:
+            await super().write_eof(data)
+        finally:
+            self.body = None
+
+
 def fault_response(
     fault: Fault, *, dialect: str, headers: Mapping[str, str], status: int = 0
 ) -> web.Response:
@@ -28,12 +41,7 @@ def fault_response(
     extra: dict[str, str] = {}
     if fault.retry_after is not None:
         extra["retry-after"] = str(max(0, math.ceil(fault.retry_after)))
-    return web.Response(
-        status=status or own,
-        body=body,
-        content_type="application/json",
-        headers={**headers, **extra},
-    )
+    return JsonResponse(body, headers={**headers, **extra}, status=status or own)
 
 
 def refused(call: Call, fault: Fault, status: int = 0) -> web.Response:

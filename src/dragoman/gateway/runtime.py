@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from dragoman.gateway.capacity import InflightBytes
 from dragoman.gateway.catalogue import Catalogue
 from dragoman.gateway.counting import Calibration
 from dragoman.gateway.health import Health, in_order
@@ -33,6 +34,7 @@ class Runtime:
         self.logger = logger
         self.store = store
         self.memory = memory
+        self.inflight = InflightBytes()
         self._health: dict[str, Health] = {}
 
     def health(self, hop: Hop) -> Health:

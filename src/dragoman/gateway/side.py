@@ -9,7 +9,7 @@ from dragoman.gateway.admission import admit_call
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
 from dragoman.gateway.models import find_model, model_list
-from dragoman.gateway.replies import refused
+from dragoman.gateway.replies import JsonResponse, refused
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.responses_state import not_found, page_of
 from dragoman.gateway.store import ResponsesStore
@@ -37,7 +37,7 @@ async def models(call: Call) -> web.Response:
 
 async def nothing(call: Call) -> web.Response:
     """Answer what an agent asks on the side and has no need of."""
-    await read_body(call.http, call.plan.settings.server.limits.max_request_bytes)
+    await read_body(call.http, call.plan.settings.server.limits.max_request_bytes, call.body.add)
     return _said(call, b"{}")
 
 
@@ -90,6 +90,4 @@ def _off(call: Call) -> web.Response:
 def _said(call: Call, body: bytes | Fault) -> web.Response:
     if isinstance(body, Fault):
         return refused(call, body)
-    return web.Response(
-        body=body, content_type="application/json", headers=answer_headers(call.id, extra=call.cors)
-    )
+    return JsonResponse(body, headers=answer_headers(call.id, extra=call.cors))

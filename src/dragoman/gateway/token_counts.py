@@ -13,7 +13,7 @@ from dragoman.gateway.answering import read_client
 from dragoman.gateway.call import Call
 from dragoman.gateway.counting import Question
 from dragoman.gateway.plan import extra_fields, upstream_headers
-from dragoman.gateway.replies import refused
+from dragoman.gateway.replies import JsonResponse, refused
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.routing import Choice, Hop
 from dragoman.requests import ClientRequest, write_request
@@ -44,7 +44,7 @@ async def count_tokens(call: Call) -> web.Response:
     if counted is None:
         headers |= counting.ESTIMATED
     body = counting.count_body(call.dialect, counted or admitted.estimate)
-    return web.Response(body=body, content_type="application/json", headers=headers)
+    return JsonResponse(body, headers=headers)
 
 
 async def _counted(

@@ -53,7 +53,8 @@ _UNCUT_REASONS: Final = frozenset(
 _TEXT: Final = BlockKind.TEXT  # to look up a member costs as much as the rest of a delta
 _REASONING: Final = BlockKind.REASONING
 _CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
-_Action: TypeAlias = Callable[[], None]
+# What waits is called with its assembler: one that held it would be a reference cycle around its text.
+_Action: TypeAlias = Callable[["Assembler"], None]
 
 
 class Assembler:
@@ -135,7 +136,7 @@ class Assembler:
 
     def text(self, text: str, logprobs: Raw | None = None) -> None:
         if self._kind is not _TEXT and not self._ready(
-            _TEXT, lambda: self.text(text, logprobs), len(text)
+            _TEXT, lambda to: to.text(text, logprobs), len(text)
         ):
             return
         self._chars += len(text)
@@ -143,7 +144,7 @@ class Assembler:
 
     def reasoning(self, text: str, channel: Channel = Channel.FULL, part: int = 0) -> None:
         if self._kind is not _REASONING and not self._ready(
-            _REASONING, lambda: self.reasoning(text, channel, part), len(text)
+            _REASONING, lambda to: to.reasoning(text, channel, part), len(text)
         ):
             return
         self._chars += len(text)
@@ -151,7 +152,7 @@ class Assembler:
 
     def refusal(self, text: str) -> None:
         if self._kind is not BlockKind.REFUSAL and not self._ready(
-            BlockKind.REFUSAL, lambda: self.refusal(text), len(text)
+            BlockKind.REFUSAL, lambda to: to.refusal(text), len(text)
         ):
             return
         self.out.append(RefusalDelta(self._index, text))
@@ -159,7 +160,7 @@ class Assembler:
     def citation(self, citation: Citation) -> None:
         """Cite a source for the text block; `index` is filled in."""
         if self._kind is not BlockKind.TEXT and not self._ready(
-            BlockKind.TEXT, lambda: self.citation(citation), len(citation.raw)
+            BlockKind.TEXT, lambda to: to.citation(citation), len(citation.raw)
         ):
             return
         self.out.append(structs.replace(citation, index=self._index))
@@ -167,7 +168,7 @@ class Assembler:
     def opaque(self, kind: OpaqueKind, data: str, item_id: str = "") -> None:
         """Attach a vendor's state to the reasoning block, opening one if none is open."""
         if self._kind is not BlockKind.REASONING and not self._ready(
-            BlockKind.REASONING, lambda: self.opaque(kind, data, item_id), len(data)
+            BlockKind.REASONING, lambda to: to.opaque(kind, data, item_id), len(data)
         ):
             return
         self._sealed = True
@@ -183,7 +184,7 @@ class Assembler:
     def whole_block(self, kind: BlockKind, vendor: str, raw: Raw) -> None:
         """Put in a block that comes in one piece."""
         if self._blocked():
-            self._wait(lambda: self.whole_block(kind, vendor, raw), len(raw))
+            self._wait(lambda to: to.whole_block(kind, vendor, raw), len(raw))
             return
         self._end_block()
         self._begin(BlockStart(self._index + 1, kind, vendor=vendor, raw=raw))
@@ -431,7 +432,7 @@ class Assembler:
         while self._waiting and self._call is None and not self.ended:
             piece = self._waiting.popleft()
             if not isinstance(piece, Call):
-                piece()
+                piece(self)
                 continue
             self._open(piece)
             if self._is_settled(piece):

@@ -4,7 +4,6 @@ Each character is told once, whole, and in the channel it came in, whichever of 
 stands in.  Knows deltas; must not know how a stream ends.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -13,7 +12,7 @@ from msgspec import Raw
 from dragoman.dialects.chat.details import Details
 from dragoman.dialects.chat.schema import PARTS, ContentPart, Delta, Logprobs, is_given
 from dragoman.dialects.decoding import decode
-from dragoman.dialects.surrogates import Halves
+from dragoman.dialects.surrogates import Halves, mended
 from dragoman.errors import Malformed
 from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import OpaqueKind
@@ -24,11 +23,9 @@ _CHANNELS: Final = ("content", "reasoning", "refusal")
 class Channels:
     """The channels of one answer."""
 
-    def __init__(
-        self, assembler: Assembler, lose_once: Callable[..., None], *, cumulative: bool
-    ) -> None:
+    def __init__(self, assembler: Assembler, *, cumulative: bool) -> None:
         self._assembler = assembler
-        self._lose_once = lose_once
+        self._lost: set[str] = set()  # what was said to be lost already
         self._cumulative = cumulative  # each delta repeats what came before it
         # Text needs more than to be passed on: something waits before it, or it repeats itself.
         self.careful = cumulative
@@ -45,6 +42,12 @@ class Channels:
         """The last thing said was a refusal."""
         return self._refused_at == self.chars
 
+    def lose_once(self, code: str, path: str = "", detail: str = "") -> None:
+        """Report a loss, unless the same one was reported before."""
+        if code + detail not in self._lost:
+            self._lost.add(code + detail)
+            self._assembler.loss(code, path, mended(detail))
+
     def content(self, content: str | list[ContentPart], logprobs: Logprobs | None) -> None:
         """Tell content that is not plain text in a plain place."""
         records = None if logprobs is None else self.token_records(logprobs, has_text=True)
@@ -60,7 +63,7 @@ class Channels:
             elif part.refusal is not None:
                 self.refusal(part.refusal)
             else:
-                self._lose_once("part_unknown", "", part.type)
+                self.lose_once("part_unknown", "", part.type)
 
     def reasoning(self, delta: Delta) -> None:
         """Tell the reasoning of a delta once, whatever the number of fields it stands in."""
@@ -69,7 +72,7 @@ class Channels:
             try:
                 readable = self._details.add(delta.reasoning_details)
             except Malformed:
-                self._lose_once("part_unknown", "", "reasoning_details")
+                self.lose_once("part_unknown", "", "reasoning_details")
             self.careful = True
         for text, channel, part in readable:
             self.settle("reasoning")
@@ -90,7 +93,7 @@ class Channels:
         """Return the token records for a text delta."""
         records = logprobs.content or ()
         if is_given(logprobs.tokens) or logprobs.refusal or (records and not has_text):
-            self._lose_once("logprobs_dropped")
+            self.lose_once("logprobs_dropped")
         if not records or not has_text:
             return None
         return Raw(msgspec.json.encode(records))
@@ -101,7 +104,7 @@ class Channels:
             self.text_base = self.chars
             self._refused_at = -1
         if self.finished:
-            self._lose_once("content_after_finish")
+            self.lose_once("content_after_finish")
         self._release(channel)
 
     def end(self) -> None:
@@ -125,7 +128,7 @@ class Channels:
         try:
             parts = decode(PARTS, bytes(raw))
         except Malformed:
-            self._lose_once("part_unknown", "", "thinking")
+            self.lose_once("part_unknown", "", "thinking")
             return
         for text in [parts] if isinstance(parts, str) else [part.text or "" for part in parts]:
             self._think(text)

@@ -83,6 +83,17 @@ def _limits(settings: Settings) -> Iterator[Mistake]:
             yield Mistake(f"server.limits.{name}", f"must be at least 1, not {value}")
 
 
+def _inflight_bytes(settings: Settings) -> Iterator[Mistake]:
+    """Find a process that could not take even one of the requests that it allows."""
+    server = settings.server
+    if server.max_inflight_bytes < server.limits.max_request_bytes:
+        yield Mistake(
+            "server.max_inflight_bytes",
+            f"{server.max_inflight_bytes} is less than `server.limits.max_request_bytes`"
+            f" ({server.limits.max_request_bytes}): the largest request would never fit",
+        )
+
+
 def _formats_of_upstreams(settings: Settings) -> Iterator[Mistake]:
     for name, upstream in settings.upstreams.items():
         if not upstream.format:
@@ -261,6 +272,7 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     _same_keys,
     _seal_key,
     _limits,
+    _inflight_bytes,
     _formats_of_upstreams,
     _profiles,
     _certificates,
