@@ -550,7 +550,7 @@ def test_p_9_arguments_beyond_mending_are_an_error_after_the_stream_began() -> N
 @pytest.mark.parametrize(
     ("tail", "ending"),
     [
-        ("none", ["content_block_delta", "content_block_stop", "error"]),
+        ("close", ["content_block_delta", "content_block_stop", "error"]),
         ("message_stop", ["content_block_delta", "content_block_stop", "error", "message_stop"]),
         ("open", ["content_block_delta", "error"]),
     ],

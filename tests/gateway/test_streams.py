@@ -380,24 +380,35 @@ def test_p_10_error_may_be_followed_by_a_last_word(gateway) -> None:
     assert "message_delta" not in kinds
 
 
-def open_ended(url: str) -> Settings:
-    plain = settings_for(url, server=Server(port=0, stream_error_tail="open"))
-    shut = Route(match=Match(model="shut/*"), to=("chat/*",), stream_error_tail="none")
-    return structs.replace(plain, routes=(shut, *plain.routes))
+def closing(url: str) -> Settings:
+    plain = settings_for(url, server=Server(port=0, stream_error_tail="close"))
+    ajar = Route(match=Match(model="ajar/*"), to=("chat/*",), stream_error_tail="open")
+    return structs.replace(plain, routes=(ajar, *plain.routes))
+
+
+@pytest.mark.parametrize("upstream", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("fault", ["cut", "reset", "error-in"])
+def test_p_10_block_in_which_a_stream_breaks_stays_open(gateway, upstream: str, fault: str) -> None:
+    asked = question("anthropic", f"{upstream}/plain+{fault}")
+
+    kinds = re.findall("event: (.*)", post(gateway, "anthropic", asked).text)
+
+    assert ["content_block_delta", "error"] == kinds[-2:]
+    assert "content_block_stop" not in kinds
 
 
 def test_p_10_how_streams_break_is_the_servers_to_say_and_a_routes_to_change() -> None:
-    with stand(open_ended) as other:
+    with stand(closing) as other:
         kinds = {
             name: re.findall(
                 "event: (.*)", post(other, "anthropic", question("anthropic", name)).text
             )
-            for name in ("chat/plain+cut", "anthropic/plain+cut", "shut/plain+cut")
+            for name in ("chat/plain+cut", "anthropic/plain+cut", "ajar/plain+cut")
         }
 
-    assert ["content_block_delta", "error"] == kinds["chat/plain+cut"][-2:]
-    assert ["content_block_delta", "error"] == kinds["anthropic/plain+cut"][-2:]
-    assert ["content_block_stop", "error"] == kinds["shut/plain+cut"][-2:]
+    assert ["content_block_stop", "error"] == kinds["chat/plain+cut"][-2:]
+    assert ["content_block_stop", "error"] == kinds["anthropic/plain+cut"][-2:]
+    assert ["content_block_delta", "error"] == kinds["ajar/plain+cut"][-2:]
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "responses"])

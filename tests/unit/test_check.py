@@ -357,7 +357,7 @@ RENDERINGS = [
     Rendering(responses_reasoning="content"),
     Rendering(responses_refusal="text"),
     Rendering(stream_error_tail="message_stop"),
-    Rendering(stream_error_tail="open"),
+    Rendering(stream_error_tail="close"),
 ]
 
 

@@ -46,6 +46,7 @@ CODES: Final[dict[str, str]] = {
     "cache_hint_dropped": "more cache marks than the target takes",
     "turn_added": "the target demands that a user turn comes first",
     "prefill_emulated": "the target cannot continue an answer; the request asks it to go on",
+    "user_turn_appended": "the target cannot continue from an assistant turn; a user turn was appended",
     "empty_content_filled": "the target refuses an empty content",
     "stop_emulated": "more stop sequences than the target takes; the rest must be matched here",
     "max_tokens_defaulted": "the target demands an output limit and the request has none",

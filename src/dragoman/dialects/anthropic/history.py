@@ -16,6 +16,7 @@ from dragoman.dialects.anthropic.instructions import REMINDER
 from dragoman.dialects.anthropic.marks import CacheMarks
 from dragoman.dialects.functions import object_arguments
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
 from dragoman.errors import Untranslatable
 from dragoman.exchange import Target
 from dragoman.ids import UpstreamIds
@@ -47,7 +48,6 @@ from dragoman.turn.tools import wire_name
 OutBlock: TypeAlias = schema.Block | Raw
 
 _CONTINUED: Final = "(continued)"
-_GO_ON: Final = "Continue."
 _THINKING: Final = frozenset({schema.ThinkingBlock, schema.RedactedBlock})
 _role_of: Final = attrgetter("role")
 
@@ -156,21 +156,17 @@ class History:
         return _merged(message for message in messages if message.content)
 
     def _prefill(self, messages: list[OutMessage]) -> None:
-        """Settle a conversation that ends with the assistant."""
+        """Let the upstream continue an assistant message at the end, or append a user message."""
         content = messages[-1].content
         last = content[-1]
         if not isinstance(last, schema.TextBlock):
             return  # a turn of the vendor's own tools that goes on
-        if self._profile.prefill != "no":
+        if continues(self._request, self._profile):
             # A text to be continued may not end in white space.
             content[-1] = schema.TextBlock(last.text.rstrip(), last.citations, last.cache_control)
             return
-        path = path_of(self._request, "messages")
-        if self._target.prefill == "reject":
-            reason = "this model does not continue an assistant's turn (prefill)"
-            raise Untranslatable(reason, path=path, code="prefill_not_supported")
-        self._losses.append(Loss("prefill_emulated", path))
-        messages.append(OutMessage(USER, [schema.TextBlock(_GO_ON)]))
+        self._losses.append(go_on_loss(self._request, self._target))
+        messages.append(OutMessage(USER, [schema.TextBlock(GO_ON)]))
 
     def lacks_thinking(self) -> bool:
         """Say whether the tool loop that was written last begins without signed thinking."""

@@ -331,7 +331,7 @@ class MessagesWriter:
         return _MESSAGE_DELTA % (encode(delta), usage) + MESSAGE_STOP
 
     def _fail(self, event: Fault) -> bytes:
-        """Tell a failure.  Text and thinking are closed if wanted; a half call must never look whole."""
+        """Write the error event; close open text or thinking before it only if that is asked for."""
         tail = self._exchange.rendering.stream_error_tail
         in_call = self._legality.kind in (BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL)
         closed = b"" if in_call or tail == "open" else self._close()

@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import GO_ON, go_on_loss
 from dragoman.dialects.responses.controls import (
     JSON_INSTRUCTION,
     SCHEMA_INSTRUCTION,
@@ -125,19 +126,18 @@ class _Encoding:
         self._body["input"] = items
 
     def _prefill(self, turns: list[Turn]) -> None:
-        """Refuse, or ask to go on with, an answer that the client began."""
+        """Append a user turn to a Messages client's prefill, which this dialect cannot express.
+
+        Chat and Responses clients end a history with the assistant as this dialect does.
+        """
         if (
             not turns
             or turns[-1].role is not Role.ASSISTANT
-            or self._request.dialect == "responses"
+            or self._request.dialect != "anthropic"
         ):
             return
-        path = turns[-1].path
-        if self._target.prefill != "continue":
-            reason = "this upstream cannot go on with an answer that the client began"
-            raise Untranslatable(reason, path=path, code="prefill_unsupported")
-        self._report.lose(Loss("prefill_emulated", path))
-        turns.append(Turn(Role.USER, (TextPart("Continue."),), path=path))
+        self._report.lose(go_on_loss(self._request, self._target))
+        turns.append(Turn(Role.USER, (TextPart(GO_ON),), path=turns[-1].path))
 
     # --- settings -------------------------------------------------------------------------------
 

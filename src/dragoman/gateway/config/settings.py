@@ -110,7 +110,7 @@ class Server(Section, frozen=True):
     keep_alive: Seconds = 10.0
     # Seconds the status line waits for the upstream's first event, so that errors keep their status.
     hold_headers: Seconds = 10.0
-    stream_error_tail: ErrorTail = "none"  # how interrupted Messages streams end
+    stream_error_tail: ErrorTail = "open"  # how interrupted Messages streams end
     # Seconds that a client may leave its response unread, or the head of its request unfinished (at most
     # 30); 0: a response may wait for ever.
     client_idle: Seconds = 120.0
@@ -175,7 +175,7 @@ class Route(Section, frozen=True):
     strict: bool = False  # a loss of meaning in the request is refused
     repair_history: bool = False  # orphan tool results become text
     prefill: Literal["reject", "continue"] = "reject"
-    stream_error_tail: Literal["", "none", "message_stop", "open"] = ""  # empty: as the server's
+    stream_error_tail: Literal["", "open", "close", "message_stop"] = ""  # empty: as the server's
     chat_reasoning: Literal["reasoning_content", "reasoning", "both", "details", "off"] = (
         "reasoning_content"
     )
