@@ -6,6 +6,7 @@ One slow clock looks at all connections instead.
 
 import asyncio
 import struct
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -16,11 +17,9 @@ from dragoman.gateway.capacity import Descriptors, overloaded
 from dragoman.gateway.config.settings import Server
 from dragoman.gateway.log import Logger
 
-try:
+if sys.platform != "win32":
     import fcntl
     import termios
-except ImportError:  # not on every platform
-    termios = None  # type: ignore[assignment]
 
 _C_INT: Final = struct.Struct("i")
 _LOOK_SECONDS: Final = 0.25
@@ -186,8 +185,9 @@ class ClientServer(web.Server):
         self, handler: web.RequestHandler, exc: BaseException | None = None
     ) -> None:
         super().connection_lost(handler, exc)
-        self._open.discard(handler)  # type: ignore[arg-type]  # made here
-        self._refused.pop(handler, None)  # type: ignore[call-overload]
+        assert isinstance(handler, ClientConnection)  # noqa: S101 -- made here
+        self._open.discard(handler)
+        self._refused.pop(handler, None)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
@@ -232,7 +232,7 @@ def _unsent(transport: asyncio.Transport) -> int:
     That buffer counts too: of several MiB, it takes more only once a third of it is free.
     """
     ours = transport.get_write_buffer_size()
-    if not ours or termios is None:
+    if not ours or sys.platform == "win32":
         return ours
     try:
         number = transport.get_extra_info("socket").fileno()
