@@ -1,5 +1,6 @@
 """Responses that are kept: `previous_response_id`, `item_reference`, retrieve, delete, and a restart."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +19,12 @@ from dragoman.gateway.config.settings import (
     Server,
     Settings,
     Store,
+    Timeouts,
     Upstream,
 )
 from tests.support.asking import get, post
 from tests.support.gateway import Stand, settings_for, stand
-from tests.support.odd_upstream import Asked, Told, odd_upstream
+from tests.support.odd_upstream import SSE, Asked, Gate, Told, odd_upstream
 from tests.support.raw_http import RawClient
 from tests.support.received import received
 from tests.support.simulator import WEATHER, declared
@@ -426,3 +428,78 @@ def test_conversation_is_compacted_by_an_upstream_of_this_dialect_alone() -> Non
     assert (404, "unknown_url") == (other.status_code, other.json()["error"]["code"])
     assert (429, "7") == (busy.status_code, busy.headers["retry-after"])
     assert "vendor: slowly" == busy.json()["error"]["message"]
+
+
+# --- upstreams that keep responses, and stop in the middle -------------------------------------------
+
+
+@contextmanager
+def silent_keeper(body: list[bytes], headers: dict[str, str]) -> Iterator[tuple[Stand, Gate]]:
+    """Run a gateway whose vendor sends headers and some bytes, then nothing until the gate opens."""
+    gate = Gate()
+    with odd_upstream() as odd:
+        odd.answer = lambda _asked: Told(200, itertools.chain(body, gate.each([b""])), headers)
+        vendor = Upstream(
+            base_url=f"{odd.url}/v1",
+            dialect="responses",
+            profile="openai",
+            timeouts=Timeouts(idle=0.5),
+        )
+
+        def make(url: str) -> Settings:
+            plain = settings_for(url, store=Store(responses="off"))
+            route = Route(match=Match(model="gpt-*"), to=("vendor/*",))
+            return structs.replace(plain, upstreams={"vendor": vendor}, routes=(route,))
+
+        with stand(make) as found:
+            try:
+                yield found, gate
+            finally:
+                gate.open(10)
+
+
+JSON = {"content-type": "application/json"}
+COMPACT = {"model": "gpt-x", "input": [{"role": "user", "content": "hi"}]}
+
+
+@pytest.mark.parametrize("body", [[], [b'{"id": ']], ids=["headers-alone", "half-a-body"])
+def test_vendor_that_is_silent_after_its_headers_is_given_up(body: list[bytes]) -> None:
+    with silent_keeper(body, JSON) as (found, _gate):
+        answers = [
+            get(found, "/v1/responses/resp_7"),
+            post(found, "responses", COMPACT, path="/v1/responses/compact"),
+        ]
+
+    for got in answers:
+        assert 504 == got.status_code
+        assert "silent for 0.5 s" in got.json()["error"]["message"]
+
+
+def test_vendor_error_that_never_ends_is_given_up() -> None:
+    with silent_keeper([b'{"error": '], JSON) as (found, gate):
+        pieces = itertools.chain([b'{"error": '], gate.each([b""]))
+        with odd_upstream() as odd:
+            odd.answer = lambda _asked: Told(500, pieces, JSON)
+            plan = found.running.gateway.plan.settings
+            moved = structs.replace(plan.upstreams["vendor"], base_url=f"{odd.url}/v1")
+            changed = structs.replace(plan, upstreams={"vendor": moved})
+            found.do(reloaded(found, changed))
+            got = get(found, "/v1/responses/resp_7")
+            gate.open()
+
+    assert 504 == got.status_code
+
+
+async def reloaded(found: Stand, settings: Settings) -> None:
+    found.running.reload(settings)
+
+
+def test_relayed_stream_that_falls_silent_ends_with_an_error_event() -> None:
+    first = b'event: response.output_text.delta\ndata: {"type":"x","sequence_number":41}\n\n'
+    with silent_keeper([first], SSE) as (found, _gate):
+        got = get(found, "/v1/responses/resp_7?stream=true")
+
+    *_, last = [one for one in got.text.split("\n\n") if one]
+    event = json.loads(last.partition("data: ")[2])
+    assert (200, True) == (got.status_code, got.text.startswith(first.decode()))
+    assert ("error", "idle_timeout", 42) == (event["type"], event["code"], event["sequence_number"])

@@ -12,7 +12,7 @@ from dragoman.errors import DragomanError
 from dragoman.gateway import answering, side
 from dragoman.gateway.call import Call
 from dragoman.gateway.capacity import Overloaded, overloaded
-from dragoman.gateway.connections import is_surplus
+from dragoman.gateway.connections import connections_allowed
 from dragoman.gateway.flight import ClientLeft
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
@@ -178,8 +178,8 @@ class Gateway:
     def _too_many(self, call: Call) -> Fault | None:
         """Return why a request is more than the process takes on at once."""
         server = call.plan.settings.server
-        if is_surplus(call.http):
-            return overloaded("max_connections", server.max_connections)
+        if allowed := connections_allowed(call.http):
+            return overloaded("max_connections", allowed)
         if len(self._calls) > server.max_requests:
             return overloaded("max_requests", server.max_requests)
         return None

@@ -6,6 +6,7 @@ One slow clock looks at all connections instead.
 
 import asyncio
 import struct
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -16,11 +17,9 @@ from dragoman.gateway.capacity import Descriptors, overloaded
 from dragoman.gateway.config.settings import Server
 from dragoman.gateway.log import Logger
 
-try:
+if sys.platform != "win32":
     import fcntl
     import termios
-except ImportError:  # not on every platform
-    termios = None  # type: ignore[assignment]
 
 _C_INT: Final = struct.Struct("i")
 _LOOK_SECONDS: Final = 0.25
@@ -37,12 +36,13 @@ class ClientConnection(web.RequestHandler):
     """One connection of a client."""
 
     __slots__ = (
-        "_busy", "_head_begun", "_last_word", "_moved", "_patience", "_refused", "_unsent", "_waits_since", "surplus",
+        "_busy", "_head_begun", "_last_word", "_moved", "_patience", "_refused", "_unsent", "_waits_since", "beyond",
     )  # fmt: skip
 
     def __init__(self, server: "ClientServer", **options: Any) -> None:
         super().__init__(server, **options)
-        self.surplus = False  # beyond `max_connections`: it is told so, and closed
+        # Beyond this many connections, it is told so and closed; 0: it is one of them.
+        self.beyond = 0
         self._refused = False  # even beyond those: what it sends is not read
         self._patience = _HEAD_SECONDS
         self._last_word = _TOO_SLOW
@@ -56,11 +56,11 @@ class ClientConnection(web.RequestHandler):
         self._waits_since = self._moved = self._loop.time()
         super().connection_made(transport)
 
-    def allow_less(self, response: bytes) -> None:
-        """Answer requests with 503, or send `response` if none comes: there are too many connections."""
-        self.surplus = True
+    def allow_less(self, allowed: int) -> None:
+        """Answer requests with 503, and say so even if none comes: there are too many connections."""
+        self.beyond = allowed
         self._patience = _SURPLUS_SECONDS
-        self._last_word = response
+        self._last_word = _refusal(allowed)
 
     def refuse(self, response: bytes) -> None:
         """Send a response to whatever is asked, and nothing else.
@@ -112,6 +112,8 @@ class ClientConnection(web.RequestHandler):
             self._moved = now
         if idle and now - self._moved >= idle:
             return "reads nothing of its response"
+        if self._waits_since and unsent:
+            self._waits_since = now  # the response before this request is still being sent
         patience = min(self._patience, idle) if idle else self._patience
         if self._waits_since and now - self._waits_since >= patience:
             return "does not finish the head of its request"
@@ -122,7 +124,7 @@ class ClientConnection(web.RequestHandler):
         transport = self.transport
         if transport is None:
             return
-        if not self._unsent and (self._head_begun or self.surplus):
+        if not self._unsent and (self._head_begun or self.beyond):
             transport.write(self._last_word)
             transport.close()
         else:
@@ -177,7 +179,7 @@ class ClientServer(web.Server):
                 oldest.close_refused()
         else:
             if len(self._open) >= allowed:
-                handler.allow_less(_refusal(allowed))
+                handler.allow_less(allowed)
             self._open.add(handler)
         if self._clock is None:
             self._wind()
@@ -186,8 +188,9 @@ class ClientServer(web.Server):
         self, handler: web.RequestHandler, exc: BaseException | None = None
     ) -> None:
         super().connection_lost(handler, exc)
-        self._open.discard(handler)  # type: ignore[arg-type]  # made here
-        self._refused.pop(handler, None)  # type: ignore[call-overload]
+        assert isinstance(handler, ClientConnection)  # noqa: S101 -- made here
+        self._open.discard(handler)
+        self._refused.pop(handler, None)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
@@ -197,7 +200,7 @@ class ClientServer(web.Server):
             response = await self._handle(request)
         finally:
             connection.finish()
-        if connection.surplus:
+        if connection.beyond:
             response.force_close()
         return response
 
@@ -232,7 +235,7 @@ def _unsent(transport: asyncio.Transport) -> int:
     That buffer counts too: of several MiB, it takes more only once a third of it is free.
     """
     ours = transport.get_write_buffer_size()
-    if not ours or termios is None:
+    if not ours or sys.platform == "win32":
         return ours
     try:
         number = transport.get_extra_info("socket").fileno()
@@ -243,10 +246,10 @@ def _unsent(transport: asyncio.Transport) -> int:
     return ours + theirs
 
 
-def is_surplus(http: web.BaseRequest) -> bool:
-    """Say whether a request came on a connection beyond `max_connections`."""
+def connections_allowed(http: web.BaseRequest) -> int:
+    """Return how many connections are allowed, if a request came on one beyond them; else 0."""
     connection = http.protocol
-    return isinstance(connection, ClientConnection) and connection.surplus
+    return connection.beyond if isinstance(connection, ClientConnection) else 0
 
 
 def _refusal(allowed: int) -> bytes:

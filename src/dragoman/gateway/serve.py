@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from types import TracebackType
@@ -28,10 +29,8 @@ from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store import open_store
 from dragoman.gateway.workers import Workers, let_signals_in
 
-try:
+if sys.platform != "win32":
     import resource
-except ImportError:  # not on every platform
-    resource = None  # type: ignore[assignment]
 
 # Something that must run beside the gateway and may change its settings, such as an upstream of its own.
 Companion: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[Settings]]
@@ -155,7 +154,7 @@ class Running:
 
 def _room() -> Descriptors | None:
     """Return how many connections this process has descriptors for; None: nobody counts them."""
-    if resource is None:
+    if sys.platform == "win32":
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else share_out(soft)
@@ -163,7 +162,7 @@ def _room() -> Descriptors | None:
 
 def _raise_descriptor_limit() -> None:
     """Allow this process as many file descriptors as it may have: an answer needs two of them."""
-    if resource is None:
+    if sys.platform == "win32":
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MANY_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard

@@ -179,7 +179,7 @@ class Assembler:
         if self._call is None:
             self._end_block()
         elif self._waiting:
-            self._waiting.append(self.split)
+            self._waiting.append(Assembler.split)
 
     def whole_block(self, kind: BlockKind, vendor: str, raw: Raw) -> None:
         """Put in a block that comes in one piece."""

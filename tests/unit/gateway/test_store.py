@@ -798,3 +798,53 @@ def test_complete_body_says_which_answer_it_goes_on_from() -> None:
 )
 def test_end_of_a_stream_is_found(tail: bytes, expected: bytes | None) -> None:
     assert expected == complete_response_of(tail)
+
+
+# --- a file that another process has locked ---------------------------------------------------------
+
+
+def test_locked_file_costs_a_second_at_most_and_then_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "responses.sqlite")
+
+    async def run() -> None:
+        store = await ResponsesStore.open(path)
+        with sqlite3.connect(path, isolation_level=None) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            several = (store.keep("me", request(), response(f"resp_{n}")) for n in range(8))
+            failed = await asyncio.gather(*several, return_exceptions=True)
+            spent = loop.time() - began
+            skipped = [await store.keep("me", request(), response("resp_9")) for _ in range(100)]
+            other.execute("ROLLBACK")
+        other.close()
+        store._skip_until = 0.0  # as it is after a while
+        again = await store.keep("me", request(), response("resp_10"))
+        await store.close()
+
+        assert {StoreFailed} == {type(one) for one in failed}
+        assert spent < 5.0  # 8 times 10 s before
+        assert [False] * 100 == skipped
+        assert any("no response is kept for 30 s" in str(one) for one in failed)
+        assert again
+
+    asyncio.run(run())
+
+
+def test_two_failures_to_keep_are_forgotten_after_a_success(tmp_path: Path) -> None:
+    path = str(tmp_path / "responses.sqlite")
+
+    async def run() -> None:
+        store = await ResponsesStore.open(path)
+        for _ in range(3):
+            with sqlite3.connect(path, isolation_level=None) as other:
+                other.execute("BEGIN EXCLUSIVE")
+                for _ in range(2):
+                    with pytest.raises(StoreFailed):
+                        await store.keep("me", request(), response("resp_1"))
+                other.execute("ROLLBACK")
+            other.close()
+            assert await store.keep("me", request(), response("resp_1"))
+        await store.close()
+
+    asyncio.run(run())
