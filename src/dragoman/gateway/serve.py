@@ -17,6 +17,7 @@ from msgspec import structs
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.config.settings import Route, Settings, Upstream
+from dragoman.gateway.http_server import HttpServer
 from dragoman.gateway.keys import Keyring
 from dragoman.gateway.log import Logger, http_logger
 from dragoman.gateway.memory import ReasoningMemory
@@ -70,7 +71,7 @@ class Running:
             stack.push_async_callback(runtime.close)
             self.gateway = Gateway(plan, runtime)
             plan.warm()
-            server = web.Server(
+            server = HttpServer(
                 self.gateway.handle,
                 handler_cancellation=True,
                 access_log=None,
