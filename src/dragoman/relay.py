@@ -44,6 +44,10 @@ _OURS: Final = frozenset(
 _CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
+def _compact(frame: bytes) -> bytes:
+    return frame.replace(b" ", b"").strip()
+
+
 class Relay:
     """Choose, for each unit of a stream, between its own bytes and the writer's."""
 
@@ -53,6 +57,7 @@ class Relay:
         self._own_ids: set[str] = set()  # of calls of this answer
         self._mended = False  # something was written anew
         self.passed = False  # what was chosen last are the peer's own bytes
+        self._done = False  # the last word behind a failure has passed
         self._spoiled = False  # the failure to be told is not the peer's
         self._in_call = False  # the open block is a call
         self._raw: list[bytes] = []  # what waits for a decision
@@ -108,9 +113,12 @@ class Relay:
         """Expect a failure found here next: the peer's bytes do not tell it."""
         self._spoiled = True
 
-    def after_end(self, raw: bytes) -> bytes:
-        """Return what to send of bytes that follow the end of the answer."""
-        return b"" if self._mended else raw
+    def after_failure(self, raw: bytes, last_word: bytes) -> bytes:
+        """Return what to send of bytes behind a failure: the last word, once, if the peer told all itself."""
+        if self._mended or self._done or _compact(raw) != _compact(last_word):
+            return b""
+        self._done = True
+        return raw
 
     def stands(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
         """Say whether a complete body can pass as it came."""

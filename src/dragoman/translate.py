@@ -255,8 +255,10 @@ class Translator:
     def _pass(self, relay: Relay, raw: bytes, events: list[Event]) -> bytes:
         """Relay one unit of a same-dialect stream."""
         if self.outcome is not None:
-            # `[DONE]` and whatever else follows the end passes; a mended stream has its own.
-            return relay.after_end(raw)
+            # An answer ends with its last frame.  Only `[DONE]` may follow a failure.
+            if isinstance(self.outcome, Finish):
+                return b""
+            return relay.after_failure(raw, self._last_word)
         announces = relay.follows and self._writer.expect(raw, resume=not relay.waits)
         after = self._through_stages(events)
         written = self._render(after)

@@ -12,11 +12,11 @@ from dragoman.errors import DragomanError
 from dragoman.gateway import answering, side
 from dragoman.gateway.call import Call
 from dragoman.gateway.capacity import Overloaded, overloaded
-from dragoman.gateway.connections import connections_allowed
+from dragoman.gateway.connections import OWN_NAME, connections_allowed
 from dragoman.gateway.flight import ClientLeft
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
-from dragoman.gateway.replies import refused
+from dragoman.gateway.replies import fault_response, refused
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.token_counts import count_tokens
 from dragoman.gateway.vendor_state import compact
@@ -27,7 +27,6 @@ from dragoman.turn.request import DialectName
 Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
 
 SHUTTING_DOWN: Final = "shutting_down"
-_OURS: Final = {"server": "dragoman"}  # no version of anything
 CLIENT_LEFT: Final = 499  # what is written down for a client that did not wait; nobody is told it
 
 
@@ -124,7 +123,9 @@ class Gateway:
     async def _answer(self, call: Call, endpoint: Endpoint | None) -> web.StreamResponse:
         try:
             if call.http.method == "OPTIONS" and call.cors:
-                return web.Response(status=204, headers=call.cors)  # asked without any key
+                return web.Response(
+                    status=204, headers={**OWN_NAME, **call.cors}
+                )  # asked without any key
             fault = self._unwelcome(call)
             if fault is not None:
                 return refused(call, fault, 503 if fault.kind is FaultKind.OVERLOADED else 0)
@@ -186,14 +187,23 @@ class Gateway:
 
     def _state(self, http: web.BaseRequest) -> web.Response:
         """Say that the gateway lives (`/health`), and that it takes requests (`/ready`)."""
+        fault = refuse_page(
+            host=http.headers.get("host", ""),
+            origin="",
+            fetch_site="",
+            method="GET",  # nothing is changed, whatever page asks: the host alone counts
+            server=self.plan.settings.server,
+        )
+        if fault is not None:
+            return fault_response(fault, dialect="chat", headers=OWN_NAME)
         if http.method not in ("GET", "HEAD"):
-            return web.Response(status=405, headers={**_OURS, "allow": "GET, HEAD"})
+            return web.Response(status=405, headers={**OWN_NAME, "allow": "GET, HEAD"})
         good = http.path != "/ready" or not self.draining
         status = "ok" if good else "draining"
         return web.json_response(
             {"status": status, "name": "dragoman", "version": __version__},
             status=200 if good else 503,
-            headers=_OURS,
+            headers=OWN_NAME,
         )
 
 

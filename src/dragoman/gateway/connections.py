@@ -13,13 +13,17 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from dragoman.dialects import dialect
 from dragoman.gateway.capacity import Descriptors, overloaded
 from dragoman.gateway.config.settings import Server
 from dragoman.gateway.log import Logger
+from dragoman.turn.events import Fault, FaultKind
 
 if sys.platform != "win32":
     import fcntl
     import termios
+
+OWN_NAME: Final = {"server": "dragoman"}  # in place of the versions that the library would show
 
 _C_INT: Final = struct.Struct("i")
 _LOOK_SECONDS: Final = 0.25
@@ -90,6 +94,24 @@ class ClientConnection(web.RequestHandler):
     def resume_writing(self) -> None:
         self._moved = self._loop.time()
         super().resume_writing()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Refuse what is not valid HTTP, without the parser's own words."""
+        super().handle_error(request, status, exc, message)  # logs it, or closes a broken response
+        kind = FaultKind.BAD_REQUEST if status < 500 else FaultKind.GATEWAY
+        reason = "the request is not valid HTTP" if status < 500 else "the gateway failed"
+        _, body = dialect("chat").encode_fault(Fault(kind, reason, status=status), "")
+        response = web.Response(
+            status=status, body=body, content_type="application/json", headers=OWN_NAME
+        )
+        response.force_close()
+        return response
 
     def begin(self) -> None:
         """Note that the head of a request is complete."""

@@ -67,7 +67,7 @@ def upstream_fault(fault: Fault, hop: Hop, route: Route, plan: Plan, logger: Log
     message = plan.redact(fault.message)
     if fault.kind in _CREDENTIALS and route.auth != "passthrough":
         source = hop.upstream.key.source if hop.upstream.key else "none"
-        logger.notice("credentials refused", level="error", upstream=name, key=source)
+        logger.notice("credentials refused", level="error", upstream=name, credential=source)
         said = f"{name}: upstream rejected the gateway's credentials: {message}"
         return Fault(FaultKind.UPSTREAM_BAD, said, status=fault.status, code="upstream_credentials")
     return structs.replace(
