@@ -86,6 +86,21 @@ class TestCodex(Scenarios):
         assert 2 == len(done.asked)
         assert b"I will." in done.asked[1].body
 
+    @pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+    # The gateway itself asks three times before it gives up on an answer that has not begun.
+    @pytest.mark.parametrize(
+        "fault", [("fail:1", "error-in:529"), ("fail:3", "error:529")], ids=str
+    )
+    def test_an_overloaded_upstream_is_asked_again(
+        self, stage: Stage, dialect: str, fault: tuple[str, ...]
+    ) -> None:
+        says = [Says(f"I have looked into it. {DONE}", quirks=fault)]
+
+        done = talk(self.program, stage, (dialect, "plain"), says)
+
+        assert_done(done)
+        assert 2 == done.log.count('"path":"/v1/responses"')
+
     def talk_as(self, stage: Stage, name: str, meant: str, call: ScriptCall) -> Talk:
         """Let it ask for a name that it knows, which means another model here."""
         model = meant.partition("/")[2]
