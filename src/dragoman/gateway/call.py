@@ -47,6 +47,11 @@ class Call:
         """Whose request it is."""
         return "" if self.holder is None else self.holder.name
 
+    @property
+    def delivered(self) -> bool:
+        """The client has been sent all events of a stream."""
+        return self.job is not None and self.job.flight.delivered
+
     def record(self, status: int, *, left: bool) -> RequestRecord:
         """Return what is written down of this request."""
         job = self.job

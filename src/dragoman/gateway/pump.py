@@ -107,7 +107,7 @@ class Pump:
             return fault_response(fault, dialect=job.dialect, headers=headers)
         translator = Translator(source="chat", target=job.dialect, request=job.request)
         await self._flight.open()
-        await self._flight.write(translator.fail(fault))
+        await self._flight.write_last(translator.fail(fault))
         return await self._flight.end()
 
     # --- one upstream ------------------------------------------------------------------------------
@@ -350,8 +350,7 @@ class Pump:
         job.calls = translator.calls
         if self._keeps and isinstance(job.outcome, Finish):
             await self._keep(complete_response_of(out))
-        if out:
-            await self._flight.write(out)
+        await self._flight.write_last(out)
 
     @property
     def _keeps(self) -> bool:
