@@ -181,7 +181,9 @@ class Pump:
         job = self._job
         route = job.choice.route
         memory = self._runtime.memory
-        request = memory.restore(job.request, job.owner, hop.profile.origin)
+        request = memory.restore(
+            job.request, job.owner, hop.profile.origin, arguments=self._rewrites(hop)
+        )
         written = write_request(
             self._client_for(hop),
             target=hop.upstream.dialect,
@@ -333,9 +335,15 @@ class Pump:
         return upstream_fault(fault, hop, self._job.choice.route, self._runtime.logger.redact)
 
     def _watchers(self, hop: Hop) -> Sequence[Stage]:
-        """Return who remembers reasoning for a client that does not send it back."""
+        """Return who remembers what a client does not send back as it was."""
         job = self._job
-        return self._runtime.memory.watchers(job.request, job.owner, hop.profile)
+        return self._runtime.memory.watchers(
+            job.request, job.owner, hop.profile, arguments=self._rewrites(hop)
+        )
+
+    def _rewrites(self, hop: Hop) -> bool:
+        """Say whether requests are translated; within one dialect the client's bytes pass."""
+        return hop.upstream.dialect != self._job.dialect
 
     async def _stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
         """Send everything as it comes, one write for each read; say whether there was anything to send."""
