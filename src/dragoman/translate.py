@@ -35,6 +35,7 @@ from dragoman.turn.events import (
     Fault,
     FaultKind,
     Finish,
+    FinishReason,
     Ping,
     ReasoningDelta,
     Start,
@@ -53,6 +54,7 @@ CALL_KINDS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 # What may come before an answer has said anything, and of a failed one instead of it.
 PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
+_WORDLESS: Final = PRELUDE | {Finish}
 
 
 class TranslatedBody(Struct, frozen=True):
@@ -133,6 +135,7 @@ class Translator:
         self.begun = (
             False  # content was written, or a proper end: another attempt is out of the question
         )
+        self._said = False  # content was written
         self.calls: list[str] = []  # names of the tools that were called so far
         self.losses: list[Loss] = []  # what was not carried, or mended, so far
         self.outcome: Finish | Fault | None = None  # how the answer ended
@@ -156,6 +159,12 @@ class Translator:
     def done(self) -> bool:
         """The answer has ended: what still comes from the upstream is of no use."""
         return self.outcome is not None
+
+    @property
+    def empty(self) -> bool:
+        """The answer came to its normal end without any content."""
+        ended = self.outcome
+        return not self._said and isinstance(ended, Finish) and ended.reason is FinishReason.STOP
 
     def feed(self, data: bytes, /) -> bytes:
         """Take bytes of the upstream and return bytes for the client."""
@@ -296,6 +305,7 @@ class Translator:
         out: list[bytes] = []
         if not self.begun:
             self.begun = any(type(event) not in PRELUDE for event in events)
+            self._said = any(type(event) not in _WORDLESS for event in events)
         try:
             for event in events:
                 if type(event) in _NOTED:

@@ -86,6 +86,23 @@ class TestCodex(Scenarios):
         assert 2 == len(done.asked)
         assert b"I will." in done.asked[1].body
 
+    @pytest.mark.parametrize("dialect", ["chat", "anthropic"])
+    @pytest.mark.parametrize(
+        ("fault", "requests"),
+        # It repeats a request once after any status 5xx, and only then looks at the code.
+        [(("fail:1", "error-in:529"), 2), (("fail:2", "error:529"), 3)],
+        ids=["in a stream", "as a status"],
+    )
+    def test_an_overloaded_upstream_is_asked_again(
+        self, stage: Stage, dialect: str, fault: tuple[str, ...], requests: int
+    ) -> None:
+        says = [Says(f"I have looked into it. {DONE}", quirks=fault)]
+
+        done = talk(self.program, stage, (dialect, "plain"), says)
+
+        assert_done(done)
+        assert requests == done.log.count('"path":"/v1/responses"')
+
     def talk_as(self, stage: Stage, name: str, meant: str, call: ScriptCall) -> Talk:
         """Let it ask for a name that it knows, which means another model here."""
         model = meant.partition("/")[2]

@@ -320,6 +320,34 @@ def test_g7_client_that_leaves_ends_its_upstream(gateway, dialect: str, moment: 
     assert {499} == {line["status"] for line in lines}
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_g7_client_that_leaves_after_the_last_event_is_logged_as_served(
+    gateway, odd: OddUpstream, dialect: str
+) -> None:
+    gate = Gate()
+    last = {"chat": b"[DONE]", "anthropic": b"message_stop", "responses": b"response.completed"}
+
+    def lingering() -> Iterator[bytes]:
+        yield b"".join(chat_stream("It", " rains."))
+        gate.wait()  # the connection stays open behind the end of the stream
+
+    odd.answer = lambda _asked: Told(200, lingering(), SSE)
+    model = f"odd/left-{dialect}"
+    with RawClient(gateway.url, PATHS[dialect], question(dialect, model)) as client:
+        client.head()
+        client.body_with(last[dialect])
+    line = until(
+        lambda: [
+            line
+            for line in map(json.loads, gateway.log.getvalue().splitlines())
+            if line.get("model") == model
+        ]
+    )[0]
+    gate.open()
+
+    assert (200, "stop") == (line["status"], line["ended"])
+
+
 def test_g7_client_that_leaves_between_attempts_is_forgotten() -> None:
     def patient(url: str) -> Settings:
         plain = settings_for(url)

@@ -128,5 +128,5 @@ async def break_off(job: Job, fault: Fault) -> web.StreamResponse:
     translator = job.translator
     if translator is None or not translator.begun:
         translator = Translator(source="chat", target=job.dialect, request=job.request)
-    await job.flight.write(translator.fail(fault))
+    await job.flight.write_last(translator.fail(fault))
     return await job.flight.end()

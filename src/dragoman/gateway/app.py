@@ -118,6 +118,8 @@ class Gateway:
             call.body.release()
             if not self._calls:
                 self._idle.set()
+            if left and call.delivered:
+                status, left = 200, False  # closed after the last event, as Claude Code does
             self.runtime.logger.request(call.record(status, left=left))
 
     async def _answer(self, call: Call, endpoint: Endpoint | None) -> web.StreamResponse:

@@ -55,6 +55,11 @@ class Call:
         if self.admission is not None:
             self.admission.leave(tokens_used)
 
+    @property
+    def delivered(self) -> bool:
+        """The client has been sent all events of a stream."""
+        return self.job is not None and self.job.flight.delivered
+
     def record(self, status: int, *, left: bool) -> RequestRecord:
         """Return what is written down of this request."""
         job = self.job

@@ -48,6 +48,7 @@ class Flight:
         self.last_read = 0.0  # from the upstream, in this attempt; 0: nothing yet
         self.last_write = self.began
         self.first_content = 0.0
+        self.delivered = False  # the client has been sent its last event
 
     # --- deadlines -----------------------------------------------------------------------------
 
@@ -165,6 +166,12 @@ class Flight:
         await self._send(self.response, data)
         # While the client did not read, nobody listened: that was not the upstream's silence.
         self.last_read = self.last_write
+
+    async def write_last(self, data: bytes) -> None:
+        """Send the last piece of the stream, which may be empty; a client may leave after it."""
+        if data:
+            await self.write(data)
+        self.delivered = True
 
     async def _send(self, response: web.StreamResponse, data: bytes) -> None:
         self._writing = True

@@ -36,7 +36,7 @@ from dragoman.translate import (
     translate_body,
 )
 from dragoman.transport import NO_DESCRIPTORS, Reply, TransportFailed
-from dragoman.turn.events import Fault, FaultKind, Finish
+from dragoman.turn.events import Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request
 
 # Failures that another attempt at the same upstream may not meet.
@@ -57,6 +57,10 @@ _LOCAL: Final = _PASSING | {
 _ILL: Final = _PASSING | {FaultKind.TIMEOUT}
 _SETTLED: Final = frozenset({"upstream_tls", "upstream_address"})  # no attempt will change these
 _ESTIMATED: Final = {"x-dragoman-usage": "estimated"}  # nobody counted the tokens that are told
+# A response that ended normally and has no content.
+_EMPTY: Final = Fault(
+    FaultKind.UPSTREAM_BAD, "upstream sent a response without content", code="upstream_empty"
+)
 _FIRST_DELAY: Final = 0.5  # seconds, doubled with each attempt
 _LONGEST_DELAY: Final = 8.0
 
@@ -78,6 +82,7 @@ class Pump:
         # What the present upstream is sent: kept here alone, to be let go once it answers.
         self._body = b""
         self._stop: tuple[str, ...] = ()  # sequences that it cannot match itself
+        self._repeats_empty = False  # an empty response is asked for again
 
     async def run(self) -> web.StreamResponse:
         """Ask each upstream in turn until one answers; tell the client why if none does."""
@@ -107,7 +112,7 @@ class Pump:
             return fault_response(fault, dialect=job.dialect, headers=headers)
         translator = Translator(source="chat", target=job.dialect, request=job.request)
         await self._flight.open()
-        await self._flight.write(translator.fail(fault))
+        await self._flight.write_last(translator.fail(fault))
         return await self._flight.end()
 
     # --- one upstream ------------------------------------------------------------------------------
@@ -121,8 +126,12 @@ class Pump:
         job, flight = self._job, self._flight
         flight.head = self._head
         attempt = 0
+        # Once per upstream.  A stop sequence may have cut the content away.
+        self._repeats_empty = hop.upstream.retries > 0 and not job.request.stop
         while True:
             answer = await self._observed(hop)
+            if answer is _EMPTY:
+                self._note_empty(hop)
             if not isinstance(answer, Fault):
                 return answer
             if flight.stopped is not None:
@@ -132,7 +141,18 @@ class Pump:
                 return Failure(self._teller(hop)(answer), elsewhere=answer.kind in _LOCAL)
             attempt += 1
             job.retries += 1
+            self._repeats_empty = self._repeats_empty and attempt < hop.upstream.retries
             await flight.pause(delay)
+
+    def _note_empty(self, hop: Hop) -> None:
+        self._repeats_empty = False
+        self._runtime.logger.notice(
+            "empty response, asking again",
+            level="warning",
+            id=self._job.request_id,
+            upstream=hop.upstream_name,
+            model=hop.model,
+        )
 
     async def _observed(self, hop: Hop) -> web.StreamResponse | Fault:
         """Make one attempt, and note how the upstream fares."""
@@ -145,6 +165,9 @@ class Pump:
             raise
         finally:
             self._flight.rest()
+        if answer is _EMPTY:
+            health.succeeded()
+            return answer
         failed = answer if isinstance(answer, Fault) else self._job.outcome
         if isinstance(failed, Fault) and failed.kind in _ILL and failed.code != NO_DESCRIPTORS:
             health.failed(asyncio.get_running_loop().time(), failed.retry_after)
@@ -158,7 +181,9 @@ class Pump:
         job = self._job
         route = job.choice.route
         memory = self._runtime.memory
-        request = memory.restore(job.request, job.owner, hop.profile.origin)
+        request = memory.restore(
+            job.request, job.owner, hop.profile.origin, arguments=self._rewrites(hop)
+        )
         written = write_request(
             self._client_for(hop),
             target=hop.upstream.dialect,
@@ -202,6 +227,8 @@ class Pump:
                     translator = self._translator(hop, outline)
                     if await self._stream(reply, translator, outline):
                         return await flight.end()
+                    if translator.empty:
+                        return _EMPTY
         except TimeoutError:
             fault = flight.deadline
         except TransportFailed as failed:
@@ -257,6 +284,9 @@ class Pump:
         answer = translated.answer
         if answer.fault is not None:
             return answer.fault
+        ended = answer.finish is not None and answer.finish.reason is FinishReason.STOP
+        if ended and not answer.blocks and self._may_repeat_empty:
+            return _EMPTY
         job.answer_losses = translated.losses
         job.usage = answer.usage
         job.outcome = answer.finish
@@ -319,16 +349,22 @@ class Pump:
         return told
 
     def _watchers(self, hop: Hop) -> Sequence[Stage]:
-        """Return who remembers reasoning for a client that does not send it back."""
+        """Return who remembers what a client does not send back as it was."""
         job = self._job
-        return self._runtime.memory.watchers(job.request, job.owner, hop.profile)
+        return self._runtime.memory.watchers(
+            job.request, job.owner, hop.profile, arguments=self._rewrites(hop)
+        )
+
+    def _rewrites(self, hop: Hop) -> bool:
+        """Say whether requests are translated; within one dialect the client's bytes pass."""
+        return hop.upstream.dialect != self._job.dialect
 
     async def _stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
         """Send everything as it comes, one write for each read; say whether there was anything to send."""
         flight = self._flight
         self._job.translator = translator
         out = await self._first(reply, translator)
-        if not translator.begun:
+        if not translator.begun or (translator.empty and self._may_repeat_empty):
             return False
         flight.first_content = flight.last_read
         self._job.answer_losses = translator.losses
@@ -345,6 +381,11 @@ class Pump:
         await self._finish(translator, out)
         await reply.settle()
         return True
+
+    @property
+    def _may_repeat_empty(self) -> bool:
+        """The upstream may be asked again if its response is empty."""
+        return self._repeats_empty and self._job.should_retry is not False
 
     async def _first(self, reply: Reply, translator: Translator) -> bytes:
         """Read until the answer has something to say, or ended without; return what it says."""
@@ -364,8 +405,7 @@ class Pump:
         job.calls = translator.calls
         if self._keeps and isinstance(job.outcome, Finish):
             await self._keep(complete_response_of(out))
-        if out:
-            await self._flight.write(out)
+        await self._flight.write_last(out)
 
     @property
     def _keeps(self) -> bool:

@@ -46,11 +46,12 @@ class Witness:
         on_reasoning: Callable[[str, str, Parts], None] | None,
         *,
         replays: bool,
+        arguments: bool = False,
     ) -> None:
         """Tell of calls as they begin, and as they end of what stood before them.
 
         `used_ids` are those of the request's history; `replays` says that the upstream takes back
-        reasoning that it did not sign.
+        reasoning that it did not sign; `arguments` asks for calls without reasoning, too.
         """
         self._ids = ClientIds(used_ids)  # as every writer makes them, in the same order
         self._on_call = on_call  # client's id, native id
@@ -58,6 +59,7 @@ class Witness:
             on_reasoning  # client's id, arguments, what stood before; None: nobody asks
         )
         self._replays = replays
+        self._all_calls = arguments
         self._room = _MAX_CHARS
         self._kind: BlockKind | None = None  # of the open block
         self._segments: list[tuple[tuple[Channel, int], list[str]]] = []  # of open reasoning
@@ -146,7 +148,7 @@ class Witness:
         elif self._kind in _CALLS:
             parts = (tuple(self._before), tuple(self._after), tuple(self._states))
             self._thought = self._thought or any(parts)
-            if self._thought and complete:
+            if complete and (self._thought or self._all_calls):
                 self._on_reasoning(self._call_id, "".join(self._arguments), parts)
             self._said = False
             self._before = []

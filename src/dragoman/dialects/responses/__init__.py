@@ -3,7 +3,8 @@
 from typing import Final
 
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.openai_errors import decode_fault, encode_fault
+from dragoman.dialects.openai_errors import decode_fault
+from dragoman.dialects.responses.faults import encode_fault
 from dragoman.dialects.responses.reader import ResponsesReader
 from dragoman.dialects.responses.request import decode_request
 from dragoman.dialects.responses.upstream import encode_request

@@ -411,7 +411,7 @@ def test_p_10_a_failure_leaves_the_open_item_open() -> None:
     assert "response.failed" == events[-1]["type"]
     assert "response.output_item.done" not in [event["type"] for event in events]
     response = events[-1]["response"]
-    assert ("failed", [], {"code": "server_is_overloaded", "message": "busy"}) == (
+    assert ("failed", [], {"code": "server_error", "message": "busy"}) == (
         response["status"],
         response["output"],
         response["error"],
