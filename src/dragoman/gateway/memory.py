@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.gateway.witness import MAX_ARGUMENTS, Parts, Witness
+from dragoman.gateway.witness import MAX_ARGUMENTS, VITAL, Parts, Witness
 from dragoman.profiles.profile import Profile
 from dragoman.toolcalls.stage import Stage
 from dragoman.turn.request import (
@@ -61,6 +61,11 @@ class Recollection(Struct, frozen=True):
     def signed(self) -> bool:
         """There is reasoning that its upstream signed."""
         return any(part.opaque for part in (*self.before, *self.after))
+
+    def only_signed(self) -> "Recollection":
+        """Return the same without reasoning that its upstream did not sign."""
+        before, after = map(_signed_parts, (self.before, self.after))
+        return replace(self, before=before, after=after)
 
     @property
     def size(self) -> int:
@@ -163,10 +168,13 @@ class ReasoningMemory:
         shortened = (one for one in request.call_ids if one.startswith(_SHORTENED))
         return {one: self._ids[owner, one] for one in shortened if (owner, one) in self._ids}
 
-    def restore(self, request: Request, owner: str, origin: str) -> Request:
+    def restore(
+        self, request: Request, owner: str, origin: str, *, signed_only: bool = False
+    ) -> Request:
         """Return the request with the reasoning that its client left out, the same one if there is none.
 
-        A turn gets the same reasoning, at the same place, on every request.
+        A turn gets the same reasoning, at the same place, on every request.  `signed_only` is for an
+        upstream that takes no reasoning back but what it signed.
         """
         self._drop_expired()
         if not self._slots:
@@ -178,18 +186,20 @@ class ReasoningMemory:
                 continue
             if place is None:
                 place = (owner, origin, _beginning(request))
-            parts = self._restored(turn.parts, place)
+            parts = self._restored(turn.parts, place, signed_only=signed_only)
             if parts is not turn.parts:
                 turns = turns if turns is not None else list(request.turns)
                 turns[at] = replace(turn, parts=parts)
         return request if turns is None else replace(request, turns=tuple(turns))
 
-    def _restored(self, parts: tuple[Part, ...], place: Place) -> tuple[Part, ...]:
+    def _restored(
+        self, parts: tuple[Part, ...], place: Place, *, signed_only: bool
+    ) -> tuple[Part, ...]:
         """Return the parts of a turn with what is remembered of its calls, or the same."""
         known = [self._find(part, place) for part in parts if isinstance(part, ToolCallPart)]
         while known and known[0] is None:
             known.pop(0)  # calls that were made before any reasoning
-        found = [one for one in known if one is not None]
+        found = [one.only_signed() if signed_only else one for one in known if one is not None]
         if not found or len(found) < len(known):
             return parts  # a part of the whole would be another thought
         thoughts = [part for part in parts if isinstance(part, ReasoningPart)]
@@ -211,6 +221,10 @@ class ReasoningMemory:
                 self._slots.move_to_end(key)
                 return one
         return None
+
+
+def _signed_parts(parts: Iterable[ReasoningPart]) -> tuple[ReasoningPart, ...]:
+    return tuple(part for part in parts if any(state.kind in VITAL for state in part.opaque))
 
 
 def _filled(

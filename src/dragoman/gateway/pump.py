@@ -77,6 +77,7 @@ class Pump:
         self._flight = job.flight
         # What the present upstream is sent: kept here alone, to be let go once it answers.
         self._body = b""
+        self._profile = job.hop.profile  # of the present upstream, with what it has shown
         self._stop: tuple[str, ...] = ()  # sequences that it cannot match itself
 
     async def run(self) -> web.StreamResponse:
@@ -114,19 +115,26 @@ class Pump:
 
     async def _ask(self, hop: Hop) -> web.StreamResponse | Failure:
         """Ask one upstream, again if its failure may pass."""
-        try:
-            self._write_for(hop)
-        except (Malformed, Untranslatable, TooLarge) as error:
-            return Failure(fault_of_request(error), elsewhere=True)
+        unwritten = self._write_for(hop)
+        if unwritten is not None:
+            return unwritten
         job, flight = self._job, self._flight
         flight.head = self._head
         attempt = 0
+        learned = False  # the refusal of an earlier attempt showed what the upstream wants
         while True:
             answer = await self._observed(hop)
             if not isinstance(answer, Fault):
                 return answer
             if flight.stopped is not None:
                 return Failure(flight.stopped, elsewhere=False)
+            if not learned and self._runtime.reasoning_hosts.learn(hop, answer, self._body):
+                learned = True
+                job.retries += 1
+                unwritten = self._write_for(hop)
+                if unwritten is not None:
+                    return unwritten
+                continue
             delay = _delay(hop, answer, attempt, said=job.should_retry)
             if delay is None:
                 return Failure(self._told(answer, hop), elsewhere=answer.kind in _LOCAL)
@@ -154,16 +162,26 @@ class Pump:
             health.abandoned()  # the request was at fault: nothing is learned from that
         return answer
 
-    def _write_for(self, hop: Hop) -> None:
+    def _write_for(self, hop: Hop) -> Failure | None:
+        """Write the request for an upstream, or say why it cannot be written."""
+        try:
+            self._write(hop)
+        except (Malformed, Untranslatable, TooLarge) as error:
+            return Failure(fault_of_request(error), elsewhere=True)
+        return None
+
+    def _write(self, hop: Hop) -> None:
         job = self._job
         route = job.choice.route
         memory = self._runtime.memory
-        request = memory.restore(job.request, job.owner, hop.profile.origin)
+        self._profile = profile = self._runtime.reasoning_hosts.profile_for(hop)
+        signed_only = profile.replay_reasoning == "never"
+        request = memory.restore(job.request, job.owner, profile.origin, signed_only=signed_only)
         written = write_request(
             self._client_for(hop),
             target=hop.upstream.dialect,
             changed=None if request is job.client.request else request,
-            profile=hop.profile,
+            profile=profile,
             model=hop.model,
             strict=route.strict,
             repair_history=route.repair_history,
@@ -252,6 +270,7 @@ class Pump:
         answer = translated.answer
         if answer.fault is not None:
             return answer.fault
+        self._runtime.reasoning_hosts.note_field(hop, translated.reasoning_field)
         job.answer_losses = translated.losses
         job.usage = answer.usage
         job.outcome = answer.finish
@@ -270,7 +289,7 @@ class Pump:
         job = self._job
         route, server = job.choice.route, job.plan.settings.server
         return ExchangeOptions(
-            profile=hop.profile,
+            profile=self._profile,
             request=request,
             previous_id=job.previous,
             seed=job.request_id,
@@ -344,6 +363,7 @@ class Pump:
     async def _finish(self, translator: Translator, out: bytes) -> None:
         """Send the last of a stream, and note how it ended."""
         job = self._job
+        self._runtime.reasoning_hosts.note_field(job.hop, translator.reasoning_field)
         job.answer_losses = translator.losses
         job.usage = translator.usage
         job.outcome = translator.outcome
