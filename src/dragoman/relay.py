@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from dragoman.ids import encode_id
-from dragoman.turn.events import BlockKind, BlockStart, Event, Fault, Finish
+from dragoman.turn.events import BlockKind, BlockStart, Event, Fault, Finish, Flavor
 from dragoman.turn.loss import Loss
 from dragoman.turn.merge import merged
 
@@ -51,9 +51,13 @@ def _compact(frame: bytes) -> bytes:
 class Relay:
     """Choose, for each unit of a stream, between its own bytes and the writer's."""
 
-    def __init__(self, *, resumes: bool, used_ids: Collection[str] = ()) -> None:
+    def __init__(
+        self, *, resumes: bool, used_ids: Collection[str] = (), functions_only: bool = False
+    ) -> None:
         self._resumes = resumes  # frames stand alone: after a mended one, others may pass again
         self._used_ids = used_ids  # by the history
+        # The upstream was told every tool as a function: calls of other kinds are written again.
+        self._functions_only = functions_only
         self._own_ids: set[str] = set()  # of calls of this answer
         self._mended = False  # something was written anew
         self.passed = False  # what was chosen last are the peer's own bytes
@@ -148,8 +152,10 @@ class Relay:
                 return True
             if isinstance(event, Fault) and event.code in _OURS:
                 return True
-            if isinstance(event, BlockStart) and event.kind in _CALLS and self._renamed(event):
-                return True
+            if isinstance(event, BlockStart) and event.kind in _CALLS:
+                kept = event.flavor is Flavor.FUNCTION and not event.namespace
+                if self._renamed(event) or (self._functions_only and not kept):
+                    return True
         if len(self._before) == len(self._after) and all(
             one is other for one, other in zip(self._before, self._after, strict=True)
         ):

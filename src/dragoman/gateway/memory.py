@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.gateway.witness import MAX_ARGUMENTS, Parts, Witness
+from dragoman.gateway.witness import MAX_ARGUMENTS, VITAL, Parts, Witness
 from dragoman.profiles.profile import Profile
 from dragoman.toolcalls.stage import Stage
 from dragoman.turn.events import Flavor
@@ -83,6 +83,11 @@ class Recollection(Struct, frozen=True):
     def signed(self) -> bool:
         """There is reasoning that its upstream signed."""
         return any(part.opaque for part in (*self.before, *self.after))
+
+    def only_signed(self) -> "Recollection":
+        """Return the same without reasoning that its upstream did not sign."""
+        before, after = map(_signed_parts, (self.before, self.after))
+        return replace(self, before=before, after=after)
 
     @property
     def size(self) -> int:
@@ -192,12 +197,19 @@ class ReasoningMemory:
         return {one: self._ids[owner, one] for one in shortened if (owner, one) in self._ids}
 
     def restore(
-        self, request: Request, owner: str, origin: str, *, arguments: bool = False
+        self,
+        request: Request,
+        owner: str,
+        origin: str,
+        *,
+        arguments: bool = False,
+        signed_only: bool = False,
     ) -> Request:
         """Return the request with the reasoning that its client left out, the same one if there is none.
 
-        A turn gets the same reasoning, at the same place, on every request.  With `arguments`, those that
-        the client wrote anew become what the upstream wrote, so that its prefix cache still fits.
+        A turn gets the same reasoning, at the same place, on every request.  `signed_only` is for an
+        upstream that takes no reasoning back but what it signed.  With `arguments`, those that the client
+        wrote anew become what the upstream wrote, so that its prefix cache still fits.
         """
         self._drop_expired()
         if not self._slots:
@@ -210,7 +222,7 @@ class ReasoningMemory:
             if place is None:
                 place = (owner, origin, _beginning(request))
             parts = self._as_written(turn.parts, place) if arguments else turn.parts
-            parts = self._restored(parts, place)
+            parts = self._restored(parts, place, signed_only=signed_only)
             if parts is not turn.parts:
                 turns = turns if turns is not None else list(request.turns)
                 turns[at] = replace(turn, parts=parts)
@@ -232,12 +244,14 @@ class ReasoningMemory:
         same = _meaning(known.arguments) == _meaning(text)
         return replace(part, arguments=known.arguments) if same else part
 
-    def _restored(self, parts: tuple[Part, ...], place: Place) -> tuple[Part, ...]:
+    def _restored(
+        self, parts: tuple[Part, ...], place: Place, *, signed_only: bool
+    ) -> tuple[Part, ...]:
         """Return the parts of a turn with what is remembered of its calls, or the same."""
         known = [self._find(part, place) for part in parts if isinstance(part, ToolCallPart)]
         while known and known[0] is None:
             known.pop(0)  # calls that were made before any reasoning
-        found = [one for one in known if one is not None]
+        found = [one.only_signed() if signed_only else one for one in known if one is not None]
         if not found or len(found) < len(known):
             return parts  # a part of the whole would be another thought
         thoughts = [part for part in parts if isinstance(part, ReasoningPart)]
@@ -263,6 +277,10 @@ class ReasoningMemory:
                 self._slots.move_to_end(key)
                 return one
         return None
+
+
+def _signed_parts(parts: Iterable[ReasoningPart]) -> tuple[ReasoningPart, ...]:
+    return tuple(part for part in parts if any(state.kind in VITAL for state in part.opaque))
 
 
 def _filled(

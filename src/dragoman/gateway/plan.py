@@ -109,7 +109,7 @@ def upstream_headers(
         headers["anthropic-version"] = _ANTHROPIC_VERSION
         if same_dialect:
             for name in ("anthropic-version", "anthropic-beta"):
-                if name in client:
+                if name in client and (name == "anthropic-version" or hop.profile.betas):
                     headers[name] = _text(client, name)
     if route.auth == "passthrough":
         headers |= _passed_on(upstream, client, same_dialect=same_dialect)

@@ -81,6 +81,7 @@ class Pump:
         self._flight = job.flight
         # What the present upstream is sent: kept here alone, to be let go once it answers.
         self._body = b""
+        self._profile = job.hop.profile  # of the present upstream, with what it has shown
         self._stop: tuple[str, ...] = ()  # sequences that it cannot match itself
         self._repeats_empty = False  # an empty response is asked for again
 
@@ -119,15 +120,15 @@ class Pump:
 
     async def _ask(self, hop: Hop) -> web.StreamResponse | Failure:
         """Ask one upstream, again if its failure may pass."""
-        try:
-            self._write_for(hop)
-        except (Malformed, Untranslatable, TooLarge) as error:
-            return Failure(fault_of_request(error), elsewhere=True)
+        unwritten = self._write_for(hop)
+        if unwritten is not None:
+            return unwritten
         job, flight = self._job, self._flight
         flight.head = self._head
         attempt = 0
         # Once per upstream.  A stop sequence may have cut the content away.
         self._repeats_empty = hop.upstream.retries > 0 and not job.request.stop
+        learned = False  # the refusal of an earlier attempt showed what the upstream wants
         while True:
             answer = await self._observed(hop)
             if answer is _EMPTY:
@@ -136,6 +137,13 @@ class Pump:
                 return answer
             if flight.stopped is not None:
                 return Failure(flight.stopped, elsewhere=False)
+            if not learned and self._runtime.reasoning_hosts.learn(hop, answer, self._body):
+                learned = True
+                job.retries += 1
+                unwritten = self._write_for(hop)
+                if unwritten is not None:
+                    return unwritten
+                continue
             delay = _delay(hop, answer, attempt, said=job.should_retry)
             if delay is None:
                 return Failure(self._teller(hop)(answer), elsewhere=answer.kind in _LOCAL)
@@ -177,18 +185,31 @@ class Pump:
             health.abandoned()  # the request was at fault: nothing is learned from that
         return answer
 
-    def _write_for(self, hop: Hop) -> None:
+    def _write_for(self, hop: Hop) -> Failure | None:
+        """Write the request for an upstream, or say why it cannot be written."""
+        try:
+            self._write(hop)
+        except (Malformed, Untranslatable, TooLarge) as error:
+            return Failure(fault_of_request(error), elsewhere=True)
+        return None
+
+    def _write(self, hop: Hop) -> None:
         job = self._job
         route = job.choice.route
         memory = self._runtime.memory
+        self._profile = profile = self._runtime.reasoning_hosts.profile_for(hop)
         request = memory.restore(
-            job.request, job.owner, hop.profile.origin, arguments=self._rewrites(hop)
+            job.request,
+            job.owner,
+            profile.origin,
+            arguments=self._rewrites(hop),
+            signed_only=profile.replay_reasoning == "never",
         )
         written = write_request(
             self._client_for(hop),
             target=hop.upstream.dialect,
             changed=None if request is job.client.request else request,
-            profile=hop.profile,
+            profile=profile,
             model=hop.model,
             strict=route.strict,
             repair_history=route.repair_history,
@@ -287,6 +308,7 @@ class Pump:
         ended = answer.finish is not None and answer.finish.reason is FinishReason.STOP
         if ended and not answer.blocks and self._may_repeat_empty:
             return _EMPTY
+        self._runtime.reasoning_hosts.note_field(hop, translated.reasoning_field)
         job.answer_losses = translated.losses
         job.usage = answer.usage
         job.outcome = answer.finish
@@ -305,7 +327,7 @@ class Pump:
         job = self._job
         route, server = job.choice.route, job.plan.settings.server
         return ExchangeOptions(
-            profile=hop.profile,
+            profile=self._profile,
             request=request,
             previous_id=job.previous,
             seed=job.request_id,
@@ -352,7 +374,7 @@ class Pump:
         """Return who remembers what a client does not send back as it was."""
         job = self._job
         return self._runtime.memory.watchers(
-            job.request, job.owner, hop.profile, arguments=self._rewrites(hop)
+            job.request, job.owner, self._profile, arguments=self._rewrites(hop)
         )
 
     def _rewrites(self, hop: Hop) -> bool:
@@ -399,6 +421,7 @@ class Pump:
     async def _finish(self, translator: Translator, out: bytes) -> None:
         """Send the last of a stream, and note how it ended."""
         job = self._job
+        self._runtime.reasoning_hosts.note_field(job.hop, translator.reasoning_field)
         job.answer_losses = translator.losses
         job.usage = translator.usage
         job.outcome = translator.outcome

@@ -27,7 +27,7 @@ _MAX_CHARS: Final = (
 )  # of reasoning and its state in one answer; longer ones are forgotten
 MAX_ARGUMENTS: Final = 64 * 1024  # characters of a call that are told; the rest is left out
 # State without which an upstream refuses or forgets its own reasoning, whatever else it takes back.
-_VITAL: Final = frozenset({OpaqueKind.SIGNATURE, OpaqueKind.REDACTED, OpaqueKind.ENCRYPTED})
+VITAL: Final = frozenset({OpaqueKind.SIGNATURE, OpaqueKind.REDACTED, OpaqueKind.ENCRYPTED})
 _CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 # Reasoning before the text that led to a call, between that text and the call, and the call's own state.
@@ -159,6 +159,6 @@ class Witness:
             ReasoningSegment("".join(texts), channel) for (channel, _), texts in self._segments
         )
         part = ReasoningPart(segments, tuple(self._states))
-        vital = any(state.kind in _VITAL for state in part.opaque)
+        vital = any(state.kind in VITAL for state in part.opaque)
         if vital or (self._replays and (segments or part.opaque)):
             (self._after if self._said else self._before).append(part)

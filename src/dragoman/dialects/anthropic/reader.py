@@ -37,6 +37,8 @@ _REASONS: Final[dict[str, FinishReason]] = {
 class MessagesReader:
     """Know what each event of a Messages stream means."""
 
+    reasoning_field = ""  # the dialect has one place for it
+
     def __init__(self, exchange: Exchange) -> None:
         self.assembler = assembler_for(exchange)
         self.add_text = self.assembler.add_text

@@ -36,6 +36,7 @@ class Channels:
         self.text_base = 0  # characters before the text block that is open or comes next
         self._refused_at = -1  # `chars` when a refusal was the last thing said
         self.finished = False  # the finish reason has come
+        self.reasoning_field = ""  # which field of the server's carried reasoning, if any did
 
     @property
     def refused(self) -> bool:
@@ -68,6 +69,7 @@ class Channels:
     def reasoning(self, delta: Delta) -> None:
         """Tell the reasoning of a delta once, whatever the number of fields it stands in."""
         readable = []
+        self._note_field(delta)
         if is_given(delta.reasoning_details):
             try:
                 readable = self._details.add(delta.reasoning_details)
@@ -81,6 +83,16 @@ class Channels:
                 self._assembler.reasoning(fresh, channel, part)
         if not readable:
             self._think(delta.reasoning_content or delta.reasoning or "")
+
+    def _note_field(self, delta: Delta) -> None:
+        """Remember the field to give reasoning back in: the list, which may hold signatures, first."""
+        if is_given(delta.reasoning_details):
+            self.reasoning_field = "reasoning_details"
+        elif not self.reasoning_field:
+            if delta.reasoning_content:
+                self.reasoning_field = "reasoning_content"
+            elif delta.reasoning:
+                self.reasoning_field = "reasoning"
 
     def refusal(self, text: str) -> None:
         self.settle("refusal")

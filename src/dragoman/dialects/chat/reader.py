@@ -70,6 +70,11 @@ class ChatReader:
         self._citations = EMPTY  # a list of addresses for the whole answer
 
     @property
+    def reasoning_field(self) -> str:
+        """Which field carried reasoning, if any did."""
+        return self._channels.reasoning_field
+
+    @property
     def pending(self) -> bool:
         """Something was read that has led to no event yet."""
         return self._tail or bool(self._channels.halves) or self._calls.pending

@@ -65,7 +65,7 @@ class _Encoding:
         self._profile = target.profile
         self._report = Report(strict=target.strict)
         # The dialect's own tools, as the client declared them, go to an upstream that has them.
-        self._native = self._profile.supports_custom_tools
+        self._native = self._profile.supports_custom_tools or self._profile.vendor_tools
         self._extra: list[str] = []  # instructions that stand for what the upstream cannot enforce
         self._body: dict[str, object] = {"model": target.model or request.model}
 
@@ -114,7 +114,8 @@ class _Encoding:
             request.turns, self._report.losses, strict=target.strict, repair=target.repair_history
         )
         self._prefill(turns)
-        encoder = ItemEncoder(target, self._report, native=self._native)
+        relayed = request.dialect == "responses"
+        encoder = ItemEncoder(target, self._report, native=self._native, relayed=relayed)
         system = [part for part in request.system if part.text]
         system += [TextPart(text) for text in self._extra]
         marked = self._profile.cache_breakpoints and any(part.cache for part in system)
