@@ -374,7 +374,7 @@ class Pump:
         """Return who remembers what a client does not send back as it was."""
         job = self._job
         return self._runtime.memory.watchers(
-            job.request, job.owner, self._profile, arguments=self._rewrites(hop)
+            job.request, job.owner, hop.profile, arguments=self._rewrites(hop)
         )
 
     def _rewrites(self, hop: Hop) -> bool:
