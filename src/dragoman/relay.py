@@ -16,7 +16,7 @@ from dragoman.turn.merge import merged
 MENDED: Final = frozenset(
     {
         "args_as_object",
-        "args_not_object",
+        "args_missing",
         "args_repaired",
         "args_repeated",
         "args_trailing",
@@ -26,6 +26,7 @@ MENDED: Final = frozenset(
         "event_incomplete",
         "event_unnamed",
         "finish_reason_fixed",
+        "input_uncertain",
         "stream_not_sse",
         "surrogate_replaced",
     }

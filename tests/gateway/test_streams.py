@@ -32,6 +32,7 @@ from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, Gate, OddUpstream, Told, chat_stream, odd_upstream
 from tests.support.raw_http import RawClient
 from tests.support.simulator import WEATHER, question
+from tests.support.views import seen_body
 from tests.support.waiting import logged, until
 
 SHORT = "sim: say It rains."
@@ -452,7 +453,7 @@ def test_p_9_broken_answer_is_502_before_the_stream_and_an_error_in_it(
     gateway, dialect: str
 ) -> None:
     call = 'sim: call get_weather {"city": "Ulm"}'
-    whole = question(dialect, "chat/plain+bad-json-args", call, tools=[WEATHER], stream=False)
+    whole = question(dialect, "chat/plain+cut:10", call, tools=[WEATHER], stream=False)
     early = question(dialect, "chat/plain+cut:10", call, tools=[WEATHER])
     late = question(dialect, "chat/plain+half-call", call, tools=[WEATHER])
 
@@ -463,12 +464,30 @@ def test_p_9_broken_answer_is_502_before_the_stream_and_an_error_in_it(
     assert "unexpectedly inside a tool call" in got.text
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_p_9_arguments_that_are_no_json_are_passed_on_and_cannot_be_run(gateway, dialect) -> None:
+    call = 'sim: call get_weather {"city": "Ulm"}'
+    asked = question(dialect, "chat/plain+bad-json-args", call, tools=[WEATHER], stream=False)
+
+    got = post(gateway, dialect, asked)
+
+    assert 200 == got.status_code
+    assert "args_invalid" in got.headers["x-dragoman-warnings"].split(",")
+    seen = seen_body(dialect, got.content)
+    assert {"anthropic": 0}.get(dialect, 1) == len(seen.calls)
+    for *_, arguments in seen.calls:
+        with pytest.raises(json.JSONDecodeError):
+            json.loads(arguments)
+    assert "Ulm" in got.text
+
+
 @pytest.mark.parametrize("dialect", ["anthropic", "responses"])
 @pytest.mark.parametrize("native", [False, True])
 def test_p_9_arguments_that_can_be_mended_are_mended_and_announced(
     gateway, odd, dialect: str, native: bool
 ) -> None:
-    written = '{"city": "Ulm", "days": [1, 2,]'  # a comma too many, a bracket too few
+    # A comma too many, a bracket too few.
+    written = '{"city": "Ulm", "unit": "celsius", "days": [1, 2,]'
     function = {"name": WEATHER["name"], "arguments": written}
     call = {"id": "c1", "type": "function", "function": function}
     text = f"<|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{written}"
@@ -484,7 +503,7 @@ def test_p_9_arguments_that_can_be_mended_are_mended_and_announced(
     )
 
     assert 200 == got.status_code
-    assert {"city": "Ulm", "days": [1, 2]} == found
+    assert {"city": "Ulm", "unit": "celsius", "days": [1, 2]} == found
     assert "args_repaired" in got.headers["x-dragoman-warnings"].split(",")
 
 

@@ -97,8 +97,8 @@ class Witness:
                     self._note_state(event)
                 case BlockStart():
                     self._begin(event)
-                case BlockEnd(complete=complete):
-                    self._end(complete=complete)
+                case BlockEnd():
+                    self._end()
                 case _:
                     pass
         return events if isinstance(events, list) else list(events)
@@ -140,7 +140,7 @@ class Witness:
         elif start.kind is not BlockKind.REASONING:
             self._said = True
 
-    def _end(self, *, complete: bool) -> None:
+    def _end(self) -> None:
         if self._on_reasoning is None:
             return
         if self._kind is BlockKind.REASONING:
@@ -148,7 +148,8 @@ class Witness:
         elif self._kind in _CALLS:
             parts = (tuple(self._before), tuple(self._after), tuple(self._states))
             self._thought = self._thought or any(parts)
-            if complete and (self._thought or self._all_calls):
+            # A call that was cut comes back too, with an error as its result.
+            if self._thought or (complete and self._all_calls):
                 self._on_reasoning(self._call_id, "".join(self._arguments), parts)
             self._said = False
             self._before = []

@@ -84,9 +84,9 @@ class JsonScanner:
         return self.place is Place.STRING or self.place is Place.KEY_STRING
 
     @property
-    def only_closers_missing(self) -> bool:
-        """Every value begun is whole: only `]` and `}` are wanting."""
-        return self.place in (Place.AFTER, Place.FIRST_KEY, Place.FIRST_ELEMENT)
+    def only_closer_missing(self) -> bool:
+        """Every value inside the outermost container is complete: only its own bracket is missing."""
+        return self.place is Place.AFTER and len(self._stack) == 1
 
     def feed(self, text: str, /) -> int:
         """Read as far as `text` continues the value and return how far that was.

@@ -249,11 +249,8 @@ class MessagesWriter:
             return self._sign() + self._close()
         head = b"" if opening is None else self._open_call()
         tail = b""
-        if self._custom:
+        if self._custom and event.complete:
             tail = self._delta % encode(_CUSTOM_TAIL)
-        elif event.repair:
-            # Clients parse the input when its block stops.
-            tail = self._delta % encode(event.repair)
         self._custom = False
         return head + tail + self._close() + self._sign_call()
 

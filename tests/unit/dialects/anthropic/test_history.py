@@ -183,7 +183,7 @@ def test_d5_long_and_namespaced_names_are_legal() -> None:
     [
         (call(arguments='{"b": 1,\n"a":2}'), {"b": 1, "a": 2}),
         (call(arguments=""), {}),
-        (call(arguments='{"a":"half'), {"a": "half"}),
+        (call(arguments='{"a":"half'), {"_raw": '{"a":"half'}),
         (call(arguments="[1]"), {"_raw": "[1]"}),
         (call(arguments="free\ntext", flavor=Flavor.CUSTOM), {"input": "free\ntext"}),
         (call(arguments='{"commands":["ls"]}', flavor=Flavor.SHELL), {"commands": ["ls"]}),

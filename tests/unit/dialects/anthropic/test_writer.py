@@ -197,12 +197,15 @@ def test_d2_ids_are_legal_and_no_two_alike() -> None:
     ]
 
 
-def test_b10_cut_call_is_closed_by_its_repair() -> None:
-    cut = call(ArgsDelta(0, '{"t":"ab'), end=BlockEnd(0, complete=False, repair='"}'))
-    data = written([START, *cut, Finish(FinishReason.LENGTH)])
+@pytest.mark.parametrize(
+    ("reason", "word"), [(FinishReason.LENGTH, "max_tokens"), (FinishReason.TOOL_CALLS, "tool_use")]
+)
+def test_b10_cut_call_is_never_closed(reason: FinishReason, word: str) -> None:
+    cut = call(ArgsDelta(0, '{"t":"ab'), end=BlockEnd(0, complete=False))
+    data = written([START, *cut, Finish(reason)])
 
-    assert ['{"t":"ab', '"}'] == [delta["partial_json"] for delta in deltas(data)]
-    assert "max_tokens" == data[-2]["delta"]["stop_reason"]
+    assert ['{"t":"ab'] == [delta["partial_json"] for delta in deltas(data)]
+    assert word == data[-2]["delta"]["stop_reason"]
 
 
 @pytest.mark.parametrize(
