@@ -1,20 +1,21 @@
 """Responses that an upstream keeps itself: the gateway keeps no copy of them, and asks where they are.
 
 An upstream knows only the gateway's key, not whose request it was.  It is asked only where that cannot hand
-out what belongs to somebody else: the gateway has one client, or the client's own credential goes upstream.
+out what belongs to somebody else: the client was given the id, the gateway has one client, or the client's own
+credential goes upstream.
 """
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 from aiohttp import web
 from msgspec import structs
 
 from dragoman.dialects import dialect
-from dragoman.errors import TooLarge
-from dragoman.gateway.admission import admit
+from dragoman.errors import PeerError, TooLarge
+from dragoman.gateway.admission import admit, may_name, shares_credential
 from dragoman.gateway.answering import read_client
 from dragoman.gateway.call import Call
 from dragoman.gateway.config.settings import Route
@@ -25,10 +26,12 @@ from dragoman.gateway.replies import refused, upstream_fault
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.upstream import fault_of_transport
+from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
 from dragoman.requests import write_request
 from dragoman.translate import fault_of
 from dragoman.transport import Reply, TransportFailed
 from dragoman.turn.events import Fault, FaultKind
+from dragoman.wire.sse import SSEReader
 
 _OWN: Final = Route(to=())
 # Nothing but the id of a response leads to another path of the upstream.
@@ -40,7 +43,8 @@ async def ask_keepers(call: Call) -> web.StreamResponse | None:
     path = call.http.path_qs.removeprefix("/v1")
     if not _ABOUT_ONE.match(path):
         return None
-    for hop, route in _keepers(call):
+    known = await may_name(call, path.split("/")[2].partition("?")[0])
+    for hop, route in _keepers(call, known=known):
         answer = await _passed_on(call, hop, route, path, None)
         if answer is not None:
             return answer
@@ -50,7 +54,7 @@ async def ask_keepers(call: Call) -> web.StreamResponse | None:
 async def compact(call: Call) -> web.StreamResponse:
     """Have a conversation shortened by an upstream that can."""
     client, _ = await read_client(call)
-    admitted = admit(call, client)
+    admitted = await admit(call, client)
     if isinstance(admitted, Fault):
         return refused(call, admitted)
     choice = admitted.choice
@@ -65,8 +69,11 @@ async def compact(call: Call) -> web.StreamResponse:
     return refused(call, Fault(FaultKind.NOT_FOUND, said, code="unknown_url"))
 
 
-def _keepers(call: Call) -> Iterator[tuple[Hop, Route]]:
-    """Return the upstreams that may be asked, each with the route that says with whose credential."""
+def _keepers(call: Call, *, known: bool) -> Iterator[tuple[Hop, Route]]:
+    """Return the upstreams that may be asked, each with the route that says with whose credential.
+
+    `known`: the client was given the id that it asks for.
+    """
     settings = call.plan.settings
     for hop in call.plan.router.upstreams():
         if hop.upstream.dialect != "responses" or not hop.profile.supports_store:
@@ -74,7 +81,7 @@ def _keepers(call: Call) -> Iterator[tuple[Hop, Route]]:
         targets = f"{hop.upstream_name}/"
         ways = (one for one in settings.routes if any(to.startswith(targets) for to in one.to))
         route = next(ways, _OWN)
-        if len(settings.server.keys) < 2 or route.auth == "passthrough":
+        if known or not shares_credential(call, route):
             yield hop, route
 
 
@@ -119,13 +126,44 @@ async def _relayed(call: Call, hop: Hop, reply: Reply) -> web.StreamResponse:
         if body is None:
             return refused(call, fault_of(TooLarge("max_response_bytes", limit)))
         body = hide_in_json(body, call.plan.secrets)
+        if len(call.plan.settings.server.keys) > 1:
+            await call.runtime.note_given(call.owner, given_by_body(body))
         return web.Response(body=body, content_type="application/json", headers=headers)
     response = web.StreamResponse(headers=STREAM_HEADERS | headers)
     try:
         await response.prepare(call.http)
-        while data := await reply.read():
+        async for data in _whole_frames(call, reply):
             await response.write(data)
         await response.write_eof()
     except ConnectionError as error:
         raise ClientLeft from error
     return response
+
+
+async def _whole_frames(call: Call, reply: Reply) -> AsyncIterator[bytes]:
+    """Yield a stream in whole frames without known secrets; ids in it are remembered for the client.
+
+    A stream that passes its limits is cut, and not ended: it must not look complete.
+    """
+    several = len(call.plan.settings.server.keys) > 1
+    reader = SSEReader(limits=call.plan.settings.server.limits, keep_raw=True)
+    given: set[str] = set()
+    ended = False
+    while not ended:
+        data = await reply.read()
+        ended = not data
+        try:
+            frames = reader.feed(data) if data else reader.close()
+        except PeerError as error:
+            if call.http.transport is not None:
+                call.http.transport.abort()
+            raise ClientLeft from error
+        out = hide_in_json(b"".join(frame.raw for frame in frames), call.plan.secrets)
+        if several:
+            fresh = given_by_frames(out)
+            given |= fresh
+            call.runtime.given.add(call.owner, fresh)
+        if ended and given:
+            await call.runtime.note_given(call.owner, given)
+        if out:
+            yield out
