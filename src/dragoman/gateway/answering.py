@@ -6,6 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from dragoman.dialects import dialect
+from dragoman.dialects.decoding import check_size
 from dragoman.errors import Malformed
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
@@ -31,7 +32,7 @@ _THINKS: Final = frozenset({"auto", "budget", "effort"})
 async def answer(call: Call) -> web.StreamResponse:
     """Answer a client's request."""
     # The request itself is held by its job alone, which lets it go: this frame lasts as long as the answer.
-    accepted = _accept(call, *await read_client(call))
+    accepted = await _accept(call, *await read_client(call))
     if isinstance(accepted, Fault):
         return refused(call, accepted)
     job, admission = accepted
@@ -46,7 +47,7 @@ async def answer(call: Call) -> web.StreamResponse:
             _leave(call, admission)
 
 
-def _accept(
+async def _accept(
     call: Call, client: ClientRequest, previous: str
 ) -> tuple[Job, Admission | None] | Fault:
     """Return what is to be done for a request, and what its key is charged; or why it is refused."""
@@ -55,12 +56,14 @@ def _accept(
     fault = None if holder is None else holder.may_use(asked.model)
     if fault is not None:
         return fault
-    guess = estimate_tokens(asked)
+    heavy, size = call.runtime.heavy, len(client.body)
+    guess = await heavy.run(size, lambda: estimate_tokens(asked))
     estimate = call.runtime.calibration.corrected(asked.model, guess)
     choice = choose(call, asked, estimate)
     if isinstance(choice, Fault):
         return choice
-    request, warnings = _guarded(call, apply(choice.route.params, asked))
+    params = choice.route.params
+    request, warnings = await heavy.run(size, lambda: _guarded(call, apply(params, asked)))
     if isinstance(request, Fault):
         return request
     now = asyncio.get_running_loop().time()
@@ -89,11 +92,17 @@ async def read_client(call: Call) -> tuple[ClientRequest, str]:
     """Return a client's request, and the id of the kept response that it goes on from."""
     plan = call.plan
     limits = plan.settings.server.limits
+    heavy = call.runtime.heavy
     body = await read_body(call.http, limits.max_request_bytes)
     previous = ""
     if call.dialect == "responses":
+        received = body
+        await heavy.run(len(received), lambda: check_size(received, limits))
         body, previous = await _expanded(call, body)
-    client = read_request(body, source=call.dialect, sealer=plan.sealer, limits=limits)
+    client = await heavy.run(
+        len(body),
+        lambda: read_request(body, source=call.dialect, sealer=plan.sealer, limits=limits),
+    )
     call.model = client.request.model
     return client, previous
 

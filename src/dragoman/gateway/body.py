@@ -10,6 +10,7 @@ from dragoman.packing import ENCODINGS, Unpacker, unpacker
 
 _PLAIN: Final = frozenset({"", "identity"})
 _SECONDS: Final = 120.0  # a client that sends slower than this holds a place for nothing
+_UNPACKED_BYTES: Final = 1024 * 1024  # of a packed body that are made at once
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -55,11 +56,18 @@ async def _read(http: web.BaseRequest, limit: int, packing: Unpacker | None) -> 
     parts: list[bytes] = []
     size = 0
     while data := await http.content.readany():
-        piece = data if packing is None else packing.feed(data, limit - size + 1)
-        size += len(piece)
-        if size > limit:
-            raise TooLarge("max_request_bytes", limit)
-        parts.append(piece)
+        while True:
+            piece = data
+            if packing is not None:
+                piece = packing.feed(data, min(_UNPACKED_BYTES, limit - size + 1))
+            size += len(piece)
+            if size > limit:
+                raise TooLarge("max_request_bytes", limit)
+            parts.append(piece)
+            if packing is None or not packing.holds:
+                break
+            data = b""
+            await asyncio.sleep(0)  # a few bytes may hold very much: others have their turn
     if packing is not None:
         packing.close()
     return b"".join(parts)

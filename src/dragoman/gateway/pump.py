@@ -16,6 +16,7 @@ from dragoman.dialects import dialect
 from dragoman.dialects.anthropic.billing import strip_billing_body
 from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
 from dragoman.exchange import Rendering
+from dragoman.gateway.heavy import feed_fairly, is_light
 from dragoman.gateway.job import Job
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.rate_limits import rate_limits
@@ -115,7 +116,8 @@ class Pump:
     async def _ask(self, hop: Hop) -> web.StreamResponse | Failure:
         """Ask one upstream, again if its failure may pass."""
         try:
-            self._write_for(hop)
+            size = len(self._job.client.body)
+            await self._runtime.heavy.run(size, lambda: self._write_for(hop))
         except (Malformed, Untranslatable, TooLarge) as error:
             return Failure(fault_of_request(error), elsewhere=True)
         job, flight = self._job, self._flight
@@ -238,16 +240,20 @@ class Pump:
         if body is None:
             return fault_of(TooLarge("max_response_bytes", limits.max_response_bytes))
         await reply.settle()
-        translated = translate_body(
-            body,
-            source=hop.upstream.dialect,
-            target=job.dialect,
-            model=hop.model,
-            native_format=hop.native_format,
-            stop=self._stop,
-            request_id=job.request_id,
-            watchers=self._watchers(hop),
-            **self._options(hop, job.request),
+        watchers, options = self._watchers(hop), self._options(hop, job.request)
+        translated = await self._runtime.heavy.run(
+            len(body),
+            lambda: translate_body(
+                body,
+                source=hop.upstream.dialect,
+                target=job.dialect,
+                model=hop.model,
+                native_format=hop.native_format,
+                stop=self._stop,
+                request_id=job.request_id,
+                watchers=watchers,
+                **options,
+            ),
         )
         answer = translated.answer
         if answer.fault is not None:
@@ -327,7 +333,10 @@ class Pump:
                 await write(out)
             data = await read()
             heard()
-            out = feed(data) if data else translator.close()
+            if data and is_light(translator, data):
+                out = feed(data)
+            else:
+                out = await feed_fairly(self._runtime.heavy, translator, data)
         await self._finish(translator, out)
         await reply.settle()
         return True
@@ -338,7 +347,7 @@ class Pump:
         while not translator.begun and not translator.done:
             data = await reply.read()
             self._flight.heard()
-            held.append(translator.feed(data) if data else translator.close())
+            held.append(await feed_fairly(self._runtime.heavy, translator, data))
         return b"".join(held)
 
     async def _finish(self, translator: Translator, out: bytes) -> None:
@@ -349,7 +358,8 @@ class Pump:
         job.outcome = translator.outcome
         job.calls = translator.calls
         if self._keeps and isinstance(job.outcome, Finish):
-            await self._keep(complete_response_of(out))
+            kept = await self._runtime.heavy.run(len(out), lambda: complete_response_of(out))
+            await self._keep(kept)
         if out:
             await self._flight.write(out)
 

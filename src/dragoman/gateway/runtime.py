@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dragoman.gateway.catalogue import Catalogue
 from dragoman.gateway.counting import Calibration
 from dragoman.gateway.health import Health, in_order
+from dragoman.gateway.heavy import HeavyWork
 from dragoman.gateway.log import Logger
 from dragoman.gateway.memory import ReasoningMemory
 from dragoman.gateway.routing import Hop
@@ -30,6 +31,7 @@ class Runtime:
         self.catalogue = Catalogue(self.connector)
         self.watch = Watch()
         self.calibration = Calibration()
+        self.heavy = HeavyWork()
         self.logger = logger
         self.store = store
         self.memory = memory
@@ -55,6 +57,7 @@ class Runtime:
         return in_order(hops, self.health, asyncio.get_running_loop().time())
 
     async def close(self) -> None:
+        self.heavy.close()
         await self.connector.close()
         if self.store is not None:
             await self.store.close()

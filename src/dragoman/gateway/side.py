@@ -5,6 +5,7 @@ from typing import Final
 
 from aiohttp import web
 
+from dragoman.errors import NameTooLong
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
 from dragoman.gateway.models import find_model, model_list
@@ -27,6 +28,9 @@ async def models(call: Call) -> web.Response:
         listed = tuple(one for one in listed if holder.may_use(one.name) is None)
     _, _, name = call.http.path.rstrip("/").partition("/models/")
     if name:
+        most = call.plan.settings.server.limits.max_name_chars
+        if len(name) > most:
+            raise NameTooLong("max_name_chars", most, path="model")
         return _said(call, find_model(listed, name, created=_STARTED))
     return _said(call, model_list(listed, call.http.query, created=_STARTED))
 
@@ -61,6 +65,7 @@ async def _kept(
     call: Call, look: Callable[[ResponsesStore], Awaitable[bytes | Fault | None]]
 ) -> web.StreamResponse:
     """Answer from what is kept here, else from where an upstream keeps it."""
+    _id_in(call)  # a hostile one is refused before anybody is asked
     store = call.runtime.store
     found = None if store is None else await look(store)
     if found is not None:
@@ -72,7 +77,16 @@ async def _kept(
 
 
 def _id_in(call: Call) -> str:
-    return call.http.path.removeprefix("/v1").split("/")[2]
+    """Return the id of the response that a path names.
+
+    Raises:
+        NameTooLong: no response has such an id.
+    """
+    found = call.http.path.removeprefix("/v1").split("/")[2]
+    most = call.plan.settings.server.limits.max_name_chars
+    if len(found) > most:
+        raise NameTooLong("max_name_chars", most, path="response_id")
+    return found
 
 
 def _off(call: Call) -> web.Response:

@@ -26,7 +26,10 @@ _MAX_BYTES: Final = 64 * 1024 * 1024  # a tokenizer lists every token
 async def count_tokens(call: Call) -> web.Response:
     """Tell a client how many tokens its request has."""
     client, _ = await read_client(call)
-    estimate = call.runtime.calibration.estimate(call.model, client.request)
+    calibration = call.runtime.calibration
+    estimate = await call.runtime.heavy.run(
+        len(client.body), lambda: calibration.estimate(call.model, client.request)
+    )
     choice = choose(call, client.request, estimate)
     if isinstance(choice, Fault):
         return refused(call, choice)
@@ -51,8 +54,11 @@ async def _counted(
     """Return what the upstream counts; None if it does not tell, for whatever reason."""
     upstream = hop.upstream
     try:
-        written = write_request(
-            client, target=upstream.dialect, profile=hop.profile, model=hop.model
+        written = await call.runtime.heavy.run(
+            len(client.body),
+            lambda: write_request(
+                client, target=upstream.dialect, profile=hop.profile, model=hop.model
+            ),
         )
     except (Malformed, Untranslatable):
         return None
@@ -82,7 +88,8 @@ async def _tokenized(call: Call, choice: Choice, hop: Hop, body: bytes) -> int |
 async def _ask(
     call: Call, choice: Choice, hop: Hop, question: Question, *, root: bool = False
 ) -> int | None:
-    return counting.read_count(await _answer(call, choice, hop, question, root=root))
+    answer = await _answer(call, choice, hop, question, root=root)
+    return await call.runtime.heavy.run(len(answer), lambda: counting.read_count(answer))
 
 
 async def _answer(call: Call, choice: Choice, hop: Hop, question: Question, *, root: bool) -> bytes:

@@ -48,14 +48,18 @@ async def ask_keepers(call: Call) -> web.StreamResponse | None:
 async def compact(call: Call) -> web.StreamResponse:
     """Have a conversation shortened by an upstream that can."""
     client, _ = await read_client(call)
-    choice = choose(
-        call, client.request, call.runtime.calibration.estimate(call.model, client.request)
-    )
+    heavy, size = call.runtime.heavy, len(client.body)
+    calibration = call.runtime.calibration
+    estimate = await heavy.run(size, lambda: calibration.estimate(call.model, client.request))
+    choice = choose(call, client.request, estimate)
     if isinstance(choice, Fault):
         return refused(call, choice)
     hop = choice.hops[0]
     if hop.upstream.dialect == "responses":
-        written = write_request(client, target="responses", profile=hop.profile, model=hop.model)
+        written = await heavy.run(
+            size,
+            lambda: write_request(client, target="responses", profile=hop.profile, model=hop.model),
+        )
         body = extra_fields(hop, choice.route, written.body)
         answer = await _passed_on(call, hop, choice.route, "/responses/compact", body)
         if answer is not None:
