@@ -18,6 +18,7 @@ T = TypeVar("T")
 LIGHT_BYTES: Final = 128 * 1024
 # Bytes of a stream that are fed at once: the costliest events are of a few bytes and take tens of microseconds.
 SLICE_BYTES: Final = 16 * 1024
+_LONG_STREAM_BYTES: Final = 4 * 1024 * 1024
 # Threads share one interpreter: more of them would only make the event loop wait longer for its turn.
 _THREADS: Final = 2
 
@@ -38,16 +39,18 @@ class HeavyWork:
             return work()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dragoman-heavy")
-        future = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        begun = self._threads.submit(work)
+        future = asyncio.wrap_future(begun)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
-            future.cancel()  # if it has not begun
-            while not future.done():
+            # What has begun cannot be stopped; cancelling `future` instead would only end the wait for it.
+            begun.cancel()
+            while not begun.done():
                 await _wait_through(future)
             raise
         finally:
-            del future  # an error that it holds would hold this frame, and with it the work's bytes
+            del begun, future  # an error that they hold would hold this frame, and with it the work's bytes
 
     def close(self) -> None:
         """Let the threads end."""
@@ -55,26 +58,40 @@ class HeavyWork:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def is_light(translator: Translator, data: bytes) -> bool:
-    """Say whether what was read of a stream may be fed at once."""
-    size = len(data)
-    return size <= SLICE_BYTES and translator.held + size <= LIGHT_BYTES
-
-
-async def feed_fairly(heavy: HeavyWork, translator: Translator, data: bytes) -> bytes:
-    """Feed what was read of a stream, nothing at its end, and return what the client is to get.
+class Feeder:
+    """Feeds one stream to its translator without keeping others waiting.
 
     A long read is fed in slices, between which others have their turn.  What ends an event that is large
-    by itself is fed in a thread.
+    by itself is fed in a thread, and so is all of a stream that has become large: some dialects repeat the
+    whole answer at its end.
     """
-    if not data:
-        return await heavy.run(translator.held, translator.close)
-    out: list[bytes] = []
-    for start in range(0, len(data), SLICE_BYTES):
-        piece = data[start : start + SLICE_BYTES]
-        out.append(await heavy.run(translator.held + len(piece), partial(translator.feed, piece)))
-        await asyncio.sleep(0)
-    return b"".join(out)
+
+    def __init__(self, heavy: HeavyWork, translator: Translator) -> None:
+        self._heavy = heavy
+        self._translator = translator
+        self._received = 0
+
+    def is_light(self, data: bytes) -> bool:
+        """Count what was read, and say whether it may be fed at once."""
+        size = len(data)
+        self._received += size
+        if size > SLICE_BYTES or self._received > _LONG_STREAM_BYTES:
+            return False
+        return self._translator.held + size <= LIGHT_BYTES
+
+    async def feed(self, data: bytes) -> bytes:
+        """Feed what was read, nothing at the stream's end, and return what the client is to get."""
+        translator, run = self._translator, self._heavy.run
+        if not data:
+            return await run(max(translator.held, self._received), translator.close)
+        out: list[bytes] = []
+        for start in range(0, len(data), SLICE_BYTES):
+            piece = data[start : start + SLICE_BYTES]
+            long = self._received > _LONG_STREAM_BYTES
+            size = self._received if long else translator.held + len(piece)
+            out.append(await run(size, partial(translator.feed, piece)))
+            await asyncio.sleep(0)
+        return b"".join(out)
 
 
 async def _wait_through(future: asyncio.Future[T]) -> None:

@@ -16,7 +16,7 @@ from dragoman.dialects import dialect
 from dragoman.dialects.anthropic.billing import strip_billing_body
 from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
 from dragoman.exchange import Rendering
-from dragoman.gateway.heavy import feed_fairly, is_light
+from dragoman.gateway.heavy import Feeder
 from dragoman.gateway.job import Job
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.rate_limits import rate_limits
@@ -319,7 +319,8 @@ class Pump:
         """Send everything as it comes, one write for each read; say whether there was anything to send."""
         flight = self._flight
         self._job.translator = translator
-        out = await self._first(reply, translator)
+        feeder = Feeder(self._runtime.heavy, translator)
+        out = await self._first(reply, translator, feeder)
         if not translator.begun:
             return False
         flight.first_content = flight.last_read
@@ -333,21 +334,22 @@ class Pump:
                 await write(out)
             data = await read()
             heard()
-            if data and is_light(translator, data):
+            if data and feeder.is_light(data):
                 out = feed(data)
             else:
-                out = await feed_fairly(self._runtime.heavy, translator, data)
+                out = await feeder.feed(data)
         await self._finish(translator, out)
         await reply.settle()
         return True
 
-    async def _first(self, reply: Reply, translator: Translator) -> bytes:
+    async def _first(self, reply: Reply, translator: Translator, feeder: Feeder) -> bytes:
         """Read until the answer has something to say, or ended without; return what it says."""
         held: list[bytes] = []
         while not translator.begun and not translator.done:
             data = await reply.read()
             self._flight.heard()
-            held.append(await feed_fairly(self._runtime.heavy, translator, data))
+            light = data and feeder.is_light(data)
+            held.append(translator.feed(data) if light else await feeder.feed(data))
         return b"".join(held)
 
     async def _finish(self, translator: Translator, out: bytes) -> None:
