@@ -8,6 +8,7 @@
                 IllegalOrder       grammar fine, sequence not: carries state and event
                 Truncated          input ended inside something
                 TooLarge           a named limit was passed: carries the limit's name
+                    NameTooLong    by a name or an id: carries its JSON path too
             MisuseError            our caller broke our contract
         Untranslatable             the target dialect cannot say this: carries the path
         ConfigError                the operator's input is wrong
@@ -90,6 +91,17 @@ class TooLarge(PeerError):
         self.limit = limit
         self.allowed = allowed
         super().__init__(f"limit `{limit}` of {allowed} passed")
+
+
+class NameTooLong(TooLarge):
+    """A name or an id is longer than any real one."""
+
+    http_status = 400
+
+    def __init__(self, limit: str, allowed: int, *, path: str) -> None:
+        super().__init__(limit, allowed)
+        self.path = path
+        self.args = (f"{self} (at `{path}`)",)
 
 
 class MisuseError(ProtocolError):

@@ -16,8 +16,24 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
 
     # A coding agent's request with images is a few MiB; vendors stop at 32 MB.
     max_request_bytes: int = 64 * MIB
+    # Values of one JSON text, counted by the commas outside its strings.  A value costs a decoder a hundred
+    # times what a byte of text does, and nothing can interrupt a decoder.  The largest requests of coding
+    # agents hold some ten thousand.
+    max_json_items: int = 1_000_000
+    # Messages or items of a request; a vendor stops at the same number.
+    max_messages: int = 100_000
+    # Parts of all messages of a request: texts, pictures, calls, results.
+    max_parts: int = 200_000
+    # Tools of a request; vendors stop at 128, or at 10,000 where tools are searched for.
+    max_tools: int = 10_000
+    # A name in a request: of a model, a tool, a user.  Names are compared, logged and shown.
+    max_name_chars: int = 1024
+    # An id in a request; some gateways carry signed state in their ids.
+    max_id_chars: int = 64 * KIB
     # The whole of one answer, streamed or not.
     max_response_bytes: int = 256 * MIB
+    # A complete answer, which is decoded in one piece.
+    max_complete_bytes: int = 64 * MIB
     # One server-sent event; generated images arrive as one event of many MiB.
     max_sse_event_bytes: int = 32 * MIB
     # Bytes of a stream that wait for the end of their event: never more than a large event needs.
@@ -49,5 +65,10 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
     # An envelope of foreign reasoning state travels in every later request: keep it modest.
     max_envelope_bytes: int = 256 * KIB
 
+
+# Characters that are kept of an error's message, and of a word in it (a code, the name of a parameter).
+# Servers repeat whole requests in their errors; nobody reads that much.
+MAX_ERROR_CHARS: Final = 16 * KIB
+MAX_ERROR_WORD_CHARS: Final = 256
 
 DEFAULT_LIMITS: Final = Limits()

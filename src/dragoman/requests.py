@@ -13,10 +13,11 @@ from dragoman.dialects import dialect
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.narrowing import must_narrow, narrowed
+from dragoman.dialects.paths import path_of
 from dragoman.dialects.server_tools import check_needed
-from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
+from dragoman.errors import DragomanError, Malformed, NameTooLong, TooLarge, Untranslatable
 from dragoman.exchange import Target
-from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.limits import DEFAULT_LIMITS, MAX_ERROR_CHARS, MAX_ERROR_WORD_CHARS, Limits
 from dragoman.opaque import PREFIX, Sealer
 from dragoman.profiles import for_model
 from dragoman.profiles import profile as find_profile
@@ -54,6 +55,8 @@ class _Shape(Struct):
 
 _NULL: Final = Raw(b"null")
 _GENERIC: Final = find_profile("generic")
+# Fields of a request that hold a name.
+_NAMES: Final = ("model", "user_id", "tier", "cache_key", "verbosity")
 _LEADING: Final = frozenset({"system", "developer"})  # roles of instructions
 _SHAPES: Final = msgspec.json.Decoder(list[_Shape])
 _OUTLINE: Final = msgspec.json.Decoder(_Outline)
@@ -100,17 +103,57 @@ def read_request(
 
     Raises:
         Malformed: the request is not of its dialect; carries the path.
-        TooLarge: it passes `max_request_bytes`.
+        TooLarge: it passes a limit, which the error names.
     """
     from_dialect = dialect(source)
     try:
-        return ClientRequest(body, from_dialect.decode_request(body, sealer=sealer, limits=limits))
+        request = from_dialect.decode_request(body, sealer=sealer, limits=limits)
+        check_request(request, limits)
+        return ClientRequest(body, request)
     except Malformed as error:
         if error.code not in _VENDORS_OWN or _has_minted(body):
             raise
         outline = decode(_OUTLINE, body)
         request = Request(dialect=from_dialect.name, model=outline.model, stream=outline.stream)
+        check_request(request, limits)
         return ClientRequest(body, request, error)
+
+
+def check_request(request: Request, limits: Limits) -> None:
+    """Refuse a request with more parts or tools, or longer names, than any real one has.
+
+    Raises:
+        TooLarge: it passes `max_parts` or `max_tools`.
+        NameTooLong: a name or an id is too long; carries its path.
+    """
+    name_chars, id_chars = limits.max_name_chars, limits.max_id_chars
+    if len(request.tools) > limits.max_tools:
+        raise TooLarge("max_tools", limits.max_tools)
+    for field in _NAMES:
+        if len(getattr(request, field)) > name_chars:
+            raise NameTooLong("max_name_chars", name_chars, path=path_of(request, field))
+    if len(request.previous_id) > id_chars:
+        raise NameTooLong("max_id_chars", id_chars, path=path_of(request, "previous_id"))
+    for at, tool in enumerate(request.tools):
+        if len(tool.name) > name_chars:
+            raise NameTooLong("max_name_chars", name_chars, path=f"$.tools[{at}]")
+    parts = 0
+    for turn in request.turns:
+        parts += len(turn.parts)
+        if len(turn.name) > name_chars:
+            raise NameTooLong("max_name_chars", name_chars, path=turn.path)
+        for part in turn.parts:
+            if type(part) is ToolCallPart:
+                if len(part.name) > name_chars:
+                    raise NameTooLong("max_name_chars", name_chars, path=turn.path)
+                if len(part.id) > id_chars:
+                    raise NameTooLong("max_id_chars", id_chars, path=turn.path)
+            elif type(part) is ToolResultPart:
+                parts += len(part.parts)
+                if len(part.call_id) > id_chars:
+                    raise NameTooLong("max_id_chars", id_chars, path=turn.path)
+    if parts > limits.max_parts:
+        raise TooLarge("max_parts", limits.max_parts)
 
 
 def write_request(
@@ -351,14 +394,15 @@ def refuse(error: DragomanError, *, target: str, request_id: str = "") -> tuple[
 
 def fault_of_request(error: DragomanError) -> Fault:
     """Return the fault for a client's request that cannot be served as it is."""
-    path = getattr(error, "path", "")
+    path = getattr(error, "path", "")[:MAX_ERROR_WORD_CHARS]
     code = getattr(error, "code", "")
-    if isinstance(error, TooLarge):
-        return Fault(FaultKind.TOO_LARGE, str(error), status=413, code="request_too_large")
+    message = str(error)[:MAX_ERROR_CHARS]
+    if isinstance(error, TooLarge) and not isinstance(error, NameTooLong):
+        return Fault(FaultKind.TOO_LARGE, message, status=413, code="request_too_large")
     kind = FaultKind.BAD_REQUEST if error.http_status < 500 else FaultKind.GATEWAY
     # Vendors name a field without the sign of the root.
     param = path.removeprefix("$").removeprefix(".")
-    return Fault(kind, str(error), status=error.http_status, code=code, param=param)
+    return Fault(kind, message, status=error.http_status, code=code, param=param)
 
 
 def decode_tools(body: bytes) -> tuple[Tool, ...]:

@@ -14,6 +14,7 @@ from typing import Final, TypedDict, Unpack
 from msgspec import Struct, structs
 
 from dragoman.dialects import dialect
+from dragoman.dialects.decoding import check_complete
 from dragoman.dialects.runs import TextRun
 from dragoman.dialects.stream import FrameReader, RunUnit, StreamReader, Unit, read_answer
 from dragoman.errors import IllegalOrder, MisuseError, PeerError, TooLarge
@@ -174,6 +175,14 @@ class Translator:
         ended = self.outcome
         return not self._said and isinstance(ended, Finish) and ended.reason is FinishReason.STOP
 
+    @property
+    def held(self) -> int:
+        """How many bytes wait for the end of their event, or of a body that came instead of a stream.
+
+        The `feed` or `close` that ends them works on all of them: a shell may want to do that elsewhere.
+        """
+        return self._reader.held
+
     def feed(self, data: bytes, /) -> bytes:
         """Take bytes of the upstream and return bytes for the client."""
         if self._closed:
@@ -201,7 +210,11 @@ class Translator:
         if self.outcome is not None:
             return b""
         if self._relay is not None:
-            out = self._relay_units(self._relay, self._reader.close_units())
+            try:
+                units = self._reader.close_units()
+            except PeerError as error:
+                return self.fail(fault_of(error))
+            out = self._relay_units(self._relay, units)
             return out + self._missing_end(self._relay, out)
         try:
             events = self._reader.close()
@@ -399,6 +412,7 @@ def read_whole(body: bytes, frames: FrameReader, exchange: Exchange) -> list[Eve
         if len(body) > exchange.limits.max_response_bytes:
             raise TooLarge("max_response_bytes", exchange.limits.max_response_bytes)
         if body.lstrip()[:1] in (b"{", b"["):
+            check_complete(body, exchange.limits)
             read_answer(frames, body)
             return frames.assembler.take()
         reader = StreamReader(frames, exchange)

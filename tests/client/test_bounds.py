@@ -18,6 +18,8 @@ from tests.support.peers import CHAT, body, http, nothing_left, peer, sse
 
 JSON = "application/json"
 TOOLS = [Tool(name="f", description="does")]
+# Bounds on what a gateway's clients send: `tests/unit/test_request_limits.py`.
+OF_REQUESTS = {"max_messages", "max_parts", "max_tools", "max_name_chars", "max_id_chars"}
 # Bounds that are no error of theirs to pass: what is beyond them is not recognised, or not made.
 QUIET = {"resend_window_bytes", "max_envelope_bytes"}
 
@@ -76,6 +78,12 @@ def parallel(*arguments: str) -> bytes:
 CASES = {
     "the stream": Case("max_response_bytes", len(STREAM), http(STREAM)),
     "the body": Case("max_response_bytes", len(body()), http(body(), kind=JSON), stream=False),
+    "a complete body": Case(
+        "max_complete_bytes", len(body()), http(body(), kind=JSON), stream=False
+    ),
+    "values of a body": Case(
+        "max_json_items", body().count(b","), http(body(), kind=JSON), stream=False
+    ),
     "an event": Case("max_sse_event_bytes", LONGEST, http(STREAM)),
     "an event that waits for its end": Case(
         "max_sse_buffer_bytes", 100, http(sse(*CHAT, b"data: [DONE]\n\n" + b":" * 100, done=False))
@@ -224,7 +232,7 @@ def test_s_11_an_envelope_past_its_limit_by_one_is_not_made() -> None:
 def test_every_limit_is_passed_here() -> None:
     passed = {case.limit for case in CASES.values()} | {"max_request_bytes"}
 
-    assert set(Limits.__struct_fields__) == passed | QUIET
+    assert set(Limits.__struct_fields__) == passed | QUIET | OF_REQUESTS
 
 
 @pytest.mark.parametrize(

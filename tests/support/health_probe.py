@@ -2,9 +2,13 @@
 
 The slowest answer shows for how long something else kept the gateway's event loop busy.
 
-    with probing(served.url) as probe:
+    with probing(served.url, served.process.pid) as probe:
         ...                      # the hostile case
     probe.worst                  # seconds
+    probe.worst_busy             # of them, seconds for which the gateway itself used a processor
+
+On a machine that many programs share an answer is slow because others run; the time for which the gateway
+itself was running while the probe waited is what it would have taken on a machine of its own.
 
 The module runs as the probing process too, so it imports nothing but the standard library at its top.
 """
@@ -30,6 +34,7 @@ class Probe:
 
     def __init__(self) -> None:
         self.worst = 0.0  # seconds of the slowest answer
+        self.worst_busy = 0.0  # the most processor time of the gateway during one question
         self.asked = 0  # how many answers came
 
 
@@ -38,16 +43,18 @@ class Gap(NamedTuple):
 
     idle: float
     worst: float
+    busy: float  # see `Probe.worst_busy`
 
     def __str__(self) -> str:
-        return f"worst gap {self.worst * 1000:.0f} ms, idle {self.idle * 1000:.0f} ms"
+        worst, busy, idle = (round(one * 1000) for one in (self.worst, self.busy, self.idle))
+        return f"worst gap {worst} ms, {busy} ms of it the gateway's own work; idle {idle} ms"
 
 
 @contextmanager
-def probing(url: str) -> Iterator[Probe]:
-    """Ask the gateway at `url` for its health as long as the block runs."""
+def probing(url: str, process: int = 0) -> Iterator[Probe]:
+    """Ask the gateway at `url`, of that process id, for its health as long as the block runs."""
     process = subprocess.Popen(
-        [sys.executable, str(Path(__file__)), url],
+        [sys.executable, str(Path(__file__)), url, str(process)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -59,6 +66,7 @@ def probing(url: str) -> Iterator[Probe]:
         process.stdin.close()  # the probe waits for its last answer, then reports
         found = json.loads(process.stdout.readline())
         probe.worst, probe.asked = found["worst"], found["asked"]
+        probe.worst_busy = found["busy"]
     finally:
         process.stdin.close()
         process.stdout.close()
@@ -90,22 +98,36 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _main(url: str) -> None:
+def _busy(process: str) -> float:
+    """Return the seconds for which the threads of a process have run; those that ended do not count."""
+    ran = 0
+    for thread in Path(f"/proc/{process}/task").glob("*/schedstat"):
+        try:
+            ran += int(thread.read_text().split()[0])
+        except FileNotFoundError:
+            continue  # it has just ended
+    return ran / 1e9
+
+
+def _main(url: str, process: str) -> None:
     place = urlsplit(url)
     request = b"GET /health HTTP/1.1\r\nhost: %b\r\n\r\n" % place.netloc.encode()
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
-    worst, asked = 0.0, 0
+    worst, busiest, asked = 0.0, 0.0, 0
     with socket.create_connection((place.hostname, place.port), timeout=_LONGEST) as connection:
         _ask(connection, request)
         _say("ready")
         while not ended.wait(_EVERY):
-            began = time.monotonic()
+            began, ran = time.monotonic(), _busy(process)
             _ask(connection, request)
-            worst = max(worst, time.monotonic() - began)
+            gap = time.monotonic() - began
+            # Without the kernel's count the whole gap is taken for the gateway's.
+            busy = min(gap, _busy(process) - ran) if ran else gap
+            worst, busiest = max(worst, gap), max(busiest, busy)
             asked += 1
-    _say(json.dumps({"worst": worst, "asked": asked}))
+    _say(json.dumps({"worst": worst, "busy": busiest, "asked": asked}))
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    _main(*sys.argv[1:])

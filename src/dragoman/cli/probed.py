@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _COLOURS: Final = {"ok": "green", "quirk": "yellow", "fails": "bold red", "unknown": "dim"}
 _WIDTH: Final = 120  # where there is no terminal
-_HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\x20-\x7e]*)")
+_HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*+:\s*+([\x20-\x7e]*)")
+_UNFIT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
 # Flags of `serve` whose mistakes are told under the names that they have here.
 _LABELS: Final = {
     "--upstream": "URL",
@@ -309,5 +310,5 @@ def new_upstream(found: Chosen, report: Report) -> NewUpstream:
 
 def _host_name(url: str) -> str:
     host = urlsplit(url).hostname or "probed"
-    plain = re.sub(r"[^A-Za-z0-9-]+", "-", host).strip("-")
+    plain = _UNFIT_IN_NAME.sub("-", host).strip("-")
     return plain if plain and not plain[0].isdigit() else "probed"

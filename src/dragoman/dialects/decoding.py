@@ -10,6 +10,7 @@ from dragoman.errors import Malformed, NotJson, TooLarge
 from dragoman.limits import Limits
 from dragoman.turn.known import ToolLists
 from dragoman.turn.request import Tool
+from dragoman.wire.json_items import has_more_items
 
 T = TypeVar("T")
 
@@ -87,10 +88,42 @@ def check_size(body: bytes, limits: Limits) -> None:
     """Refuse a request that is too large to be read.
 
     Raises:
-        TooLarge: it passes `max_request_bytes`.
+        TooLarge: it passes `max_request_bytes` or `max_json_items`.
     """
     if len(body) > limits.max_request_bytes:
         raise TooLarge("max_request_bytes", limits.max_request_bytes)
+    check_items(body, limits)
+
+
+def check_items(body: bytes, limits: Limits) -> None:
+    """Refuse JSON that holds more values than any request or answer needs.
+
+    Raises:
+        TooLarge: it passes `max_json_items`.
+    """
+    if has_more_items(body, limits.max_json_items):
+        raise TooLarge("max_json_items", limits.max_json_items)
+
+
+def check_complete(body: bytes, limits: Limits) -> None:
+    """Refuse a complete answer that would take too long to decode in one piece.
+
+    Raises:
+        TooLarge: it passes `max_complete_bytes` or `max_json_items`.
+    """
+    if len(body) > limits.max_complete_bytes:
+        raise TooLarge("max_complete_bytes", limits.max_complete_bytes)
+    check_items(body, limits)
+
+
+def check_messages(count: int, limits: Limits) -> None:
+    """Refuse a conversation of too many messages or items.
+
+    Raises:
+        TooLarge: it passes `max_messages`.
+    """
+    if count > limits.max_messages:
+        raise TooLarge("max_messages", limits.max_messages)
 
 
 def _stand_in(escape: re.Match[bytes]) -> bytes:

@@ -7,11 +7,17 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.surrogates import mended
 
+_LONG_CHARS: Final = (
+    1024 * 1024
+)  # of a text that is encoded at once: other threads wait for its end
 _ENCODER: Final = msgspec.json.Encoder()
 
 
 def encode(value: object) -> bytes:
     """Return the JSON of a value; key order is the order of the fields."""
+    if type(value) is str and len(value) > _LONG_CHARS:
+        pieces = range(0, len(value), _LONG_CHARS)
+        return b'"%b"' % b"".join([encode(value[at : at + _LONG_CHARS])[1:-1] for at in pieces])
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:

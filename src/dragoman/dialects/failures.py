@@ -3,7 +3,10 @@
 import re
 from typing import Final
 
-from dragoman.turn.events import FaultKind
+from msgspec import structs
+
+from dragoman.limits import MAX_ERROR_CHARS, MAX_ERROR_WORD_CHARS
+from dragoman.turn.events import Fault, FaultKind
 
 # What an HTTP status says where it says more than who was at fault.
 KIND_OF_STATUS: Final[dict[int, FaultKind]] = {
@@ -64,6 +67,21 @@ def retry_after(message: str) -> float | None:
 def excerpt(body: bytes) -> str:
     """Return the beginning of an answer that cannot be read, on one line."""
     return " ".join(body[:_EXCERPT_BYTES].decode("utf-8", "replace").split())[:_EXCERPT_CHARS]
+
+
+def bounded_fault(fault: Fault) -> Fault:
+    """Return a peer's failure with no more of its words than anybody reads."""
+    if (
+        len(fault.message) <= MAX_ERROR_CHARS
+        and max(len(fault.code), len(fault.param)) <= MAX_ERROR_WORD_CHARS
+    ):
+        return fault
+    return structs.replace(
+        fault,
+        message=fault.message[:MAX_ERROR_CHARS],
+        code=fault.code[:MAX_ERROR_WORD_CHARS],
+        param=fault.param[:MAX_ERROR_WORD_CHARS],
+    )
 
 
 def unframed(body: bytes) -> bytes:

@@ -4,7 +4,6 @@ Compatible servers write errors in many shapes; all of them are read here, wheth
 of an error status or inside an answer that began well.
 """
 
-import re
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +12,7 @@ from msgspec import Struct
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.failures import (
+    bounded_fault,
     excerpt,
     is_context_length,
     kind_of_status,
@@ -22,6 +22,7 @@ from dragoman.dialects.failures import (
 )
 from dragoman.dialects.surrogates import mended
 from dragoman.errors import Malformed
+from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
 
 _ANY: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Any)
@@ -81,9 +82,6 @@ _WEAK_WORDS: Final[dict[str, FaultKind]] = {
     "internalservererror": FaultKind.SERVER,
     "server_error": FaultKind.SERVER,
 }
-# Codes about an image that the model was to look at; there are many.
-_IMAGE_CODE: Final = re.compile(r"\w*image\w*")
-
 # What may turn out to be about a prompt that does not fit, once the message is read.
 _VAGUE_KINDS: Final = frozenset(
     {FaultKind.BAD_REQUEST, FaultKind.TOO_LARGE, FaultKind.SERVER, FaultKind.UPSTREAM_BAD}
@@ -133,13 +131,13 @@ def _fault(value: Any, status: int, otherwise: str) -> Fault:
     told = outer.get("error") or outer.get("detail") or value
     error = _first(told)
     inner = error if isinstance(error, dict) else {}
-    message = _complaints(told) or _message(inner, outer, error) or otherwise
+    message = (_complaints(told) or _message(inner, outer, error) or otherwise)[:MAX_ERROR_CHARS]
     if status < 400:
         status = _status(inner) or _status(outer)
     code = _word(inner.get("code")) or _word(outer.get("code"))
     kind = _kind(status, (code, _word(inner.get("type")), _word(outer.get("type"))), message)
     param = _word(inner.get("param"))
-    return Fault(kind, message, status, code, param, retry_after(message))
+    return bounded_fault(Fault(kind, message, status, code, param, retry_after(message)))
 
 
 def _message(inner: dict[str, Any], outer: dict[str, Any], error: Any) -> str:
@@ -188,11 +186,16 @@ def _word(value: Any) -> str:
     return mended(value)
 
 
+def _is_image_code(word: str) -> bool:
+    """Say whether a code is about an image that the model was to look at; there are many."""
+    return "image" in word and word.replace("_", "a").isalnum()
+
+
 def _kind(status: int, words: tuple[str, ...], message: str) -> FaultKind:
     """Say what happened: by the words (a code first), by the status, by words that say little."""
     words = tuple(word.lower() for word in words)
     kind = next((_WORDS[word] for word in words if word in _WORDS), None)
-    if kind is None and _IMAGE_CODE.fullmatch(words[0]):
+    if kind is None and _is_image_code(words[0]):
         kind = FaultKind.BAD_REQUEST
     if kind is None and not status:
         kind = next((_WEAK_WORDS[word] for word in words if word in _WEAK_WORDS), None)

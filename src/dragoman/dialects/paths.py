@@ -7,6 +7,7 @@ from dragoman.turn.request import DialectName, Request
 
 # By what the field means; in the order Messages, Chat, Responses.  None: the dialect has no such field.
 _FIELDS: Final[dict[str, tuple[str | None, str | None, str | None]]] = {
+    "model": ("model", "model", "model"),
     "max_output": ("max_tokens", "max_completion_tokens", "max_output_tokens"),
     "temperature": ("temperature", "temperature", "temperature"),
     "top_p": ("top_p", "top_p", "top_p"),

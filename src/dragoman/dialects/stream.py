@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from dragoman.dialects.decoding import check_complete
 from dragoman.dialects.failures import excerpt
 from dragoman.dialects.runs import Echo, Shape, TextRun, shape_of
 from dragoman.errors import Malformed, MisuseError, NotJson, PeerError, TooLarge
@@ -121,6 +122,11 @@ class StreamReader:
         """The terminal event is out; what still comes is ignored."""
         return self._assembler.ended
 
+    @property
+    def held(self) -> int:
+        """How many bytes wait for the end of their event, or of the body."""
+        return self._sse.held + self._body_size
+
     def feed(self, data: bytes, /) -> list[Event]:
         """Return the events that `data` leads to."""
         return _flat(self.feed_pieces(data))
@@ -173,6 +179,14 @@ class StreamReader:
                     continue
                 raw = received[at].raw
                 at += 1
+                if not received[at - 1].data:
+                    # Frames without data lead to nothing: however many there are, they pass as one.
+                    end = at
+                    while end < len(received) and not received[end].data:
+                        end += 1
+                    if end > at:
+                        raw = b"".join([raw, *(frame.raw for frame in received[at:end])])
+                        at = end
                 if not assembler.ended and (frames.pending or assembler.holding):
                     self._raw.append(raw)
                 elif self._raw:
@@ -210,9 +224,11 @@ class StreamReader:
     def _close(self) -> None:
         self._end_echo()
         if self._body is not None:
-            self._raw.append(b"".join(self._body))
+            body = b"".join(self._body)
+            self._raw.append(body)
             self._assembler.loss("stream_not_sse")
-            if not read_answer(self._frames, b"".join(self._body)):
+            check_complete(body, self._exchange.limits)
+            if not read_answer(self._frames, body):
                 self.broken = "json"
             return
         frames = self._sse.close()

@@ -22,8 +22,6 @@ from dragoman.turn.request import Request
 
 _THINKS: Final = frozenset({"auto", "budget", "effort"})
 
-_LARGE_BYTES: Final = 256 * 1024  # a body that is searched beside the event loop
-
 
 class Admitted(Struct, frozen=True):
     """Who may answer an admitted request, and how large it is."""
@@ -39,7 +37,7 @@ async def admit(call: Call, client: ClientRequest) -> Admitted | Fault:
     fault = None if call.holder is None else call.holder.may_use(request.model)
     if fault is not None:
         return fault
-    guess = estimate_tokens(request)
+    guess = await call.runtime.heavy.run(len(client.body), lambda: estimate_tokens(request))
     estimate = call.runtime.calibration.corrected(request.model, guess)
     choice = _choose(call, request, estimate)
     if isinstance(choice, Fault):
@@ -74,8 +72,7 @@ async def _refuse_ids(call: Call, client: ClientRequest, choice: Choice) -> Faul
     if not same and (call.dialect == "anthropic" or dialects <= {"anthropic"}):
         return None  # no id of one vendor's means anything to the other
     search = partial(references, client.body, files_only=not same)
-    large = len(client.body) > _LARGE_BYTES
-    for one in await asyncio.to_thread(search) if large else search():
+    for one in await call.runtime.heavy.run(len(client.body), search):
         if not await may_name(call, one.id):
             return not_given(one)
     return None

@@ -5,6 +5,7 @@ from typing import Final
 from aiohttp import web
 
 from dragoman.dialects import dialect
+from dragoman.dialects.decoding import check_size
 from dragoman.errors import Malformed
 from dragoman.gateway.admission import admit, shares_credential
 from dragoman.gateway.body import read_body
@@ -46,7 +47,10 @@ async def _accept(call: Call, client: ClientRequest, previous: str) -> Job | Fau
     if isinstance(admitted, Fault):
         return admitted
     choice = admitted.choice
-    request, warnings = _guarded(call, apply(choice.route.params, client.request))
+    asked, params = client.request, choice.route.params
+    request, warnings = await call.runtime.heavy.run(
+        len(client.body), lambda: _guarded(call, apply(params, asked))
+    )
     if isinstance(request, Fault):
         call.leave(0)
         return request
@@ -73,11 +77,17 @@ async def read_client(call: Call) -> tuple[ClientRequest, str]:
     """Return a client's request, and the id of the kept response that it goes on from."""
     plan = call.plan
     limits = plan.settings.server.limits
+    heavy = call.runtime.heavy
     body = await read_body(call.http, limits.max_request_bytes, call.body.add)
     previous = ""
     if call.dialect == "responses":
+        received = body
+        await heavy.run(len(received), lambda: check_size(received, limits))
         body, previous = await _expanded(call, body)
-    client = read_request(body, source=call.dialect, sealer=plan.sealer(call.owner), limits=limits)
+    sealer = plan.sealer(call.owner)
+    client = await heavy.run(
+        len(body), lambda: read_request(body, source=call.dialect, sealer=sealer, limits=limits)
+    )
     call.model = client.request.model
     return client, previous
 

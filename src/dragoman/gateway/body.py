@@ -1,7 +1,7 @@
 """The body of a client's request: bounded in size and time, plain or packed."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -63,18 +63,17 @@ async def _read(
     parts: list[bytes] = []
     size = 0
     while data := await http.content.readany():
-        for piece in (data,) if packing is None else _unpacked(packing, data):
+        while True:
+            piece = data if packing is None else packing.feed(data, _UNPACKED_BYTES)
             size += len(piece)
             if size > limit:
                 raise TooLarge("max_request_bytes", limit)
             count(len(piece))
             parts.append(piece)
+            if packing is None or not packing.holds:
+                break
+            data = b""
+            await asyncio.sleep(0)  # a few bytes may hold very much: others have their turn
     if packing is not None:
         packing.close()
     return b"".join(parts)
-
-
-def _unpacked(packing: Unpacker, data: bytes) -> Iterator[bytes]:
-    yield packing.feed(data, _UNPACKED_BYTES)
-    while packing.holds:
-        yield packing.feed(b"", _UNPACKED_BYTES)

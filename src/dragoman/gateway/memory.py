@@ -16,6 +16,7 @@ the conversation began and what the call said.
 """
 
 import operator
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -123,6 +124,7 @@ class ReasoningMemory:
         self._clock = clock
         self._slots: OrderedDict[tuple[Place, str], _Slot] = OrderedDict()  # by last use
         self._chars = 0  # of all slots
+        self._lock = threading.Lock()  # large requests and answers are worked on in threads
         # Native ids, by owner and shortened id.
         self._ids: OrderedDict[tuple[str, str], str] = OrderedDict()
 
@@ -165,12 +167,17 @@ class ReasoningMemory:
         return (witness,)
 
     def _note_id(self, key: tuple[str, str], native: str) -> None:
-        self._ids[key] = native
-        self._ids.move_to_end(key)
-        while len(self._ids) > _MAX_IDS:
-            self._ids.popitem(last=False)
+        with self._lock:
+            self._ids[key] = native
+            self._ids.move_to_end(key)
+            while len(self._ids) > _MAX_IDS:
+                self._ids.popitem(last=False)
 
     def _remember(self, key: tuple[Place, str], one: Recollection) -> None:
+        with self._lock:
+            self._put(key, one)
+
+    def _put(self, key: tuple[Place, str], one: Recollection) -> None:
         known: tuple[Recollection, ...] = ()
         if (slot := self._slots.pop(key, None)) is not None:
             self._chars -= slot.size
@@ -194,7 +201,8 @@ class ReasoningMemory:
         if not self._ids:
             return {}
         shortened = (one for one in request.call_ids if one.startswith(_SHORTENED))
-        return {one: self._ids[owner, one] for one in shortened if (owner, one) in self._ids}
+        found = ((one, self._ids.get((owner, one))) for one in shortened)
+        return {one: native for one, native in found if native is not None}
 
     def restore(
         self,
@@ -211,7 +219,8 @@ class ReasoningMemory:
         upstream that takes no reasoning back but what it signed.  With `arguments`, those that the client
         wrote anew become what the upstream wrote, so that its prefix cache still fits.
         """
-        self._drop_expired()
+        with self._lock:
+            self._drop_expired()
         if not self._slots:
             return request
         place: Place | None = None
@@ -273,8 +282,10 @@ class ReasoningMemory:
             if one.written != written and meant is None:
                 meant = hash(_meaning(arguments))
             if one.written == written or one.meant == meant:
-                slot.expires = self._clock() + self._seconds
-                self._slots.move_to_end(key)
+                with self._lock:
+                    slot.expires = self._clock() + self._seconds
+                    if key in self._slots:
+                        self._slots.move_to_end(key)
                 return one
         return None
 

@@ -16,6 +16,7 @@ from dragoman.dialects import dialect
 from dragoman.dialects.anthropic.billing import strip_billing_body
 from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
 from dragoman.exchange import Rendering
+from dragoman.gateway.heavy import Feeder
 from dragoman.gateway.job import Job
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.rate_limits import rate_limits
@@ -121,7 +122,7 @@ class Pump:
 
     async def _ask(self, hop: Hop) -> web.StreamResponse | Failure:
         """Ask one upstream, again if its failure may pass."""
-        unwritten = self._write_for(hop)
+        unwritten = await self._write_for(hop)
         if unwritten is not None:
             return unwritten
         job, flight = self._job, self._flight
@@ -138,10 +139,10 @@ class Pump:
                 return answer
             if flight.stopped is not None:
                 return Failure(flight.stopped, elsewhere=False)
-            if not learned and self._runtime.reasoning_hosts.learn(hop, answer, self._body):
+            if not learned and await self._learn(hop, answer):
                 learned = True
                 job.retries += 1
-                unwritten = self._write_for(hop)
+                unwritten = await self._write_for(hop)
                 if unwritten is not None:
                     return unwritten
                 continue
@@ -186,10 +187,17 @@ class Pump:
             health.abandoned()  # the request was at fault: nothing is learned from that
         return answer
 
-    def _write_for(self, hop: Hop) -> Failure | None:
+    async def _learn(self, hop: Hop, fault: Fault) -> bool:
+        """Learn from a refusal what the upstream wants; say whether another attempt may succeed."""
+        body, hosts = self._body, self._runtime.reasoning_hosts
+        return await self._runtime.heavy.run(len(body), lambda: hosts.learn(hop, fault, body))
+
+    async def _write_for(self, hop: Hop) -> Failure | None:
         """Write the request for an upstream, or say why it cannot be written."""
+        self._profile = self._runtime.reasoning_hosts.profile_for(hop)
         try:
-            self._write(hop)
+            size = len(self._job.client.body)
+            await self._runtime.heavy.run(size, lambda: self._write(hop))
         except (Malformed, Untranslatable, TooLarge) as error:
             return Failure(fault_of_request(error), elsewhere=True)
         return None
@@ -198,7 +206,7 @@ class Pump:
         job = self._job
         route = job.choice.route
         memory = self._runtime.memory
-        self._profile = profile = self._runtime.reasoning_hosts.profile_for(hop)
+        profile = self._profile
         request = memory.restore(
             job.request,
             job.owner,
@@ -292,16 +300,20 @@ class Pump:
         if body is None:
             return fault_of(TooLarge("max_response_bytes", limits.max_response_bytes))
         await reply.settle()
-        translated = translate_body(
-            body,
-            source=hop.upstream.dialect,
-            target=job.dialect,
-            model=hop.model,
-            native_format=hop.native_format,
-            stop=self._stop,
-            request_id=job.request_id,
-            watchers=self._watchers(hop),
-            **self._options(hop, job.request),
+        watchers, options = self._watchers(hop), self._options(hop, job.request)
+        translated = await self._runtime.heavy.run(
+            len(body),
+            lambda: translate_body(
+                body,
+                source=hop.upstream.dialect,
+                target=job.dialect,
+                model=hop.model,
+                native_format=hop.native_format,
+                stop=self._stop,
+                request_id=job.request_id,
+                watchers=watchers,
+                **options,
+            ),
         )
         answer = translated.answer
         if answer.fault is not None:
@@ -388,7 +400,8 @@ class Pump:
         """Send everything as it comes, one write for each read; say whether there was anything to send."""
         flight = self._flight
         self._job.translator = translator
-        out = await self._first(reply, translator)
+        feeder = Feeder(self._runtime.heavy, translator)
+        out = await self._first(reply, translator, feeder)
         if not translator.begun or (translator.empty and self._may_repeat_empty):
             return False
         flight.first_content = flight.last_read
@@ -403,7 +416,10 @@ class Pump:
                 await write(out)
             data = await read()
             heard()
-            out = feed(data) if data else translator.close()
+            if data and feeder.is_light(data):
+                out = feed(data)
+            else:
+                out = await feeder.feed(data)
         await self._finish(translator, out)
         await reply.settle()
         return True
@@ -413,13 +429,14 @@ class Pump:
         """The upstream may be asked again if its response is empty."""
         return self._repeats_empty and self._job.should_retry is not False
 
-    async def _first(self, reply: Reply, translator: Translator) -> bytes:
+    async def _first(self, reply: Reply, translator: Translator, feeder: Feeder) -> bytes:
         """Read until the answer has something to say, or ended without; return what it says."""
         held: list[bytes] = []
         while not translator.begun and not translator.done:
             data = await reply.read()
             self._flight.heard()
-            held.append(translator.feed(data) if data else translator.close())
+            light = data and feeder.is_light(data)
+            held.append(translator.feed(data) if light else await feeder.feed(data))
         return b"".join(held)
 
     async def _finish(self, translator: Translator, out: bytes) -> None:
@@ -431,7 +448,8 @@ class Pump:
         job.outcome = translator.outcome
         job.calls = translator.calls
         if self._keeps and isinstance(job.outcome, Finish):
-            await self._keep(complete_response_of(out))
+            kept = await self._runtime.heavy.run(len(out), lambda: complete_response_of(out))
+            await self._keep(kept)
         if self._notes_ids:
             job.given |= given_by_frames(out)
             await self._runtime.note_given(job.owner, job.given)

@@ -9,6 +9,7 @@ Secrets: TypeAlias = tuple[str, ...]
 
 _BOTH: Final = (True, False)
 REDACTED: Final = "[redacted]"
+MAX_CHARS: Final = 8 * 1024  # of a text that is shown to anybody
 # A secret this short may be part of a word; only the whole word is taken out.
 _SHORT: Final = 8
 
@@ -20,8 +21,8 @@ _PATTERNS: Final = re.compile(
         [A-Za-z0-9_*.\-]{8,}
     | \bAIza[A-Za-z0-9_\-]{20,}
     | \bAKIA[A-Z0-9]{12,}
-      # a signed token
-    | \beyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-.]+
+      # a signed token, or the beginning of one
+    | \beyJ[A-Za-z0-9_\-.]{8,}
       # what follows a word that says it is secret
     | (?P<scheme>\b(?:bearer|basic)\s+)(?!auth)[A-Za-z0-9._~+/=\-]{6,}
     | (?P<name>
@@ -39,11 +40,18 @@ _KEPT_BEFORE: Final = ("scheme", "name", "before")
 
 
 def redact(text: str, secrets: Secrets = ()) -> str:
-    """Return a text without any of `secrets`, and without what looks like a credential."""
+    """Return a text without any of `secrets`, and without what looks like a credential.
+
+    A text of more than `MAX_CHARS` is cut.  The cut may halve a secret, which is then not recognised, so
+    as much as the longest secret has is left out before it.
+    """
+    cut = len(text) > MAX_CHARS
+    text = text[:MAX_CHARS]
     known = _known(secrets)
     if known is not None:
         text = known.sub(REDACTED, text)
-    return _PATTERNS.sub(_kept, text)
+    text = _PATTERNS.sub(_kept, text)
+    return text[: -max(map(len, secrets), default=1)] + "…" if cut else text
 
 
 def hide(text: str, secrets: Secrets) -> str:

@@ -9,6 +9,7 @@ from dragoman.gateway.catalogue import Catalogue
 from dragoman.gateway.counting import Calibration
 from dragoman.gateway.database import StoreFailed
 from dragoman.gateway.health import Health, in_order
+from dragoman.gateway.heavy import HeavyWork
 from dragoman.gateway.log import Logger
 from dragoman.gateway.memory import ReasoningMemory
 from dragoman.gateway.reasoning_hosts import ReasoningHosts
@@ -37,6 +38,7 @@ class Runtime:
         self.catalogue = Catalogue(self.connector)
         self.watch = Watch()
         self.calibration = Calibration()
+        self.heavy = HeavyWork()
         self.logger = logger
         self.store = store
         self.memory = memory
@@ -85,6 +87,7 @@ class Runtime:
             )
 
     async def close(self) -> None:
+        self.heavy.close()
         await self.connector.close()
         if self.store is not None:
             await self.store.close()

@@ -5,6 +5,7 @@ from typing import Final
 
 from aiohttp import web
 
+from dragoman.errors import NameTooLong
 from dragoman.gateway.admission import admit_call
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
@@ -31,6 +32,9 @@ async def models(call: Call) -> web.Response:
         listed = tuple(one for one in listed if holder.may_use(one.name) is None)
     _, _, name = call.http.path.rstrip("/").partition("/models/")
     if name:
+        most = call.plan.settings.server.limits.max_name_chars
+        if len(name) > most:
+            raise NameTooLong("max_name_chars", most, path="model")
         return _said(call, find_model(listed, name, created=_STARTED))
     return _said(call, model_list(listed, call.http.query, created=_STARTED))
 
@@ -65,6 +69,7 @@ async def _kept(
     call: Call, look: Callable[[ResponsesStore], Awaitable[bytes | Fault | None]]
 ) -> web.StreamResponse:
     """Answer from what is kept here, else from where an upstream keeps it."""
+    _id_in(call)  # a hostile one is refused before anybody is asked
     fault = admit_call(call)
     if fault is not None:
         return refused(call, fault)
@@ -79,7 +84,16 @@ async def _kept(
 
 
 def _id_in(call: Call) -> str:
-    return call.http.path.removeprefix("/v1").split("/")[2]
+    """Return the id of the response that a path names.
+
+    Raises:
+        NameTooLong: no response has such an id.
+    """
+    found = call.http.path.removeprefix("/v1").split("/")[2]
+    most = call.plan.settings.server.limits.max_name_chars
+    if len(found) > most:
+        raise NameTooLong("max_name_chars", most, path="response_id")
+    return found
 
 
 def _off(call: Call) -> web.Response:

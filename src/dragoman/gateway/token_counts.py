@@ -53,8 +53,11 @@ async def _counted(
     """Return what the upstream counts; None if it does not tell, for whatever reason."""
     upstream = hop.upstream
     try:
-        written = write_request(
-            client, target=upstream.dialect, profile=hop.profile, model=hop.model
+        written = await call.runtime.heavy.run(
+            len(client.body),
+            lambda: write_request(
+                client, target=upstream.dialect, profile=hop.profile, model=hop.model
+            ),
         )
     except (Malformed, Untranslatable):
         return None
@@ -84,7 +87,8 @@ async def _tokenized(call: Call, choice: Choice, hop: Hop, body: bytes) -> int |
 async def _ask(
     call: Call, choice: Choice, hop: Hop, question: Question, *, root: bool = False
 ) -> int | None:
-    return counting.read_count(await _answer(call, choice, hop, question, root=root))
+    answer = await _answer(call, choice, hop, question, root=root)
+    return await call.runtime.heavy.run(len(answer), lambda: counting.read_count(answer))
 
 
 async def _answer(call: Call, choice: Choice, hop: Hop, question: Question, *, root: bool) -> bytes:

@@ -60,9 +60,13 @@ async def compact(call: Call) -> web.StreamResponse:
     if isinstance(admitted, Fault):
         return refused(call, admitted)
     choice = admitted.choice
+    heavy, size = call.runtime.heavy, len(client.body)
     hop = choice.hops[0]
     if hop.upstream.dialect == "responses":
-        written = write_request(client, target="responses", profile=hop.profile, model=hop.model)
+        written = await heavy.run(
+            size,
+            lambda: write_request(client, target="responses", profile=hop.profile, model=hop.model),
+        )
         body = extra_fields(hop, choice.route, written.body)
         answer = await _passed_on(call, hop, choice.route, "/responses/compact", body)
         if answer is not None:

@@ -19,7 +19,7 @@ from dragoman.errors import Malformed
 from dragoman.simulator.conversation import Prompt
 from dragoman.simulator.play import Fields, Json
 
-_LINE: Final = re.compile(r"^[ \t]*sim:[ \t]*(\w+)[ \t]*(.*?)[ \t\r]*$", re.MULTILINE)
+_LINE: Final = re.compile(r"^[ \t]*sim:[ \t]*(\w+)[ \t]*+(.*)$", re.MULTILINE)
 _CALL: Final = re.compile(r"(\S+)[ \t]*(.*)", re.DOTALL)
 
 
@@ -61,7 +61,8 @@ def parse(text: str) -> list[Step]:
     if not lines:
         return []
     steps = [Step()]
-    for verb, rest in lines:
+    for verb, said in lines:
+        rest = said.rstrip(" \t\r")
         last = steps[-1]
         match verb:
             case "then":

@@ -31,9 +31,9 @@ _ALIASES: Final[Mapping[str, str]] = {
 _ALIAS_PREFIXES: Final = (("int", "integer"), ("uint", "integer"), ("float", "number"))
 _TYPES: Final = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
-_LOOSE_INTEGER: Final = re.compile(r"([+-]?)0*([0-9]+)")
+_LOOSE_INTEGER: Final = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_LOOSE_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_LOOSE_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BOOLEANS: Final[Mapping[str, str]] = {"true": "true", "1": "true", "false": "false", "0": "false"}
 # Text that stands in a JSON string as it is.
 PLAIN: Final = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*').fullmatch

@@ -19,6 +19,7 @@ _SETTLE_BYTES: Final = 64 * 1024
 _ERROR_BYTES: Final = 1024 * 1024  # of an error's body
 _UNPACKED_BYTES: Final = 256 * 1024  # that are given out at once
 _LONGEST_WAIT: Final = 30 * 86_400.0  # seconds; what asks for more is nonsense
+_LARGE_BYTES: Final = 64 * 1024  # of a piece behind which others have their turn
 _PLAIN: Final = frozenset({"", "identity"})
 
 
@@ -87,6 +88,8 @@ class Reply:
         """
         while (data := self.take()) is None:
             await self.wait()
+        if len(data) >= _LARGE_BYTES:
+            await asyncio.sleep(0)  # packed bytes may hold very much: others have their turn
         return data
 
     def _take_unpacked(self, packing: Unpacker) -> bytes | None:

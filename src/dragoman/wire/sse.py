@@ -17,8 +17,9 @@ _LF, _CR = b"\n\r"  # as numbers they are found several times as fast
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 # What nearly every Chat server sends, what the others send, and the bytes of each that are not data.
-_NAMED_FRAME: Final = re.compile(rb"event: ([^\n]*)\ndata: ([^\n]*)\n\n")
+_NAMED_FRAME: Final = re.compile(rb"^event: ([^\n]*)\ndata: ([^\n]*)\n\n", re.MULTILINE)
 _NAMED_FRAME_MARKUP: Final = len(b"event: \ndata: \n\n")
+_EMPTY_EVENTS: Final = re.compile(rb"(?:\n\n)++")
 _SMALL: Final = 4096  # bytes of a read that may be a single frame
 
 
@@ -43,7 +44,7 @@ class SSEReader:
         self._keep_raw = keep_raw
         self._small = min(_SMALL, limits.max_sse_event_bytes)
         self._parts: list[bytes] = []  # bytes since the last frame that hold no blank line yet
-        self._held = 0  # their length
+        self.held = 0  # their length
         self._total = 0  # all bytes seen
         self._count = 0  # all events seen, those without data among them
         self._at_start = True  # a byte-order mark may still come
@@ -79,9 +80,9 @@ class SSEReader:
             self._split_lines(data, frames)
         else:
             self._split_blocks(data, frames)
-        if self._held > limits.max_sse_event_bytes:
+        if self.held > limits.max_sse_event_bytes:
             raise TooLarge("max_sse_event_bytes", limits.max_sse_event_bytes)
-        if self._held > limits.max_sse_buffer_bytes:
+        if self.held > limits.max_sse_buffer_bytes:
             raise TooLarge("max_sse_buffer_bytes", limits.max_sse_buffer_bytes)
         self._count += len(frames)
         if self._count > limits.max_events:
@@ -136,11 +137,11 @@ class SSEReader:
         """Drop a byte-order mark, even one that arrives in pieces."""
         if self._parts:
             data = self._parts.pop() + data
-            self._held = 0
+            self.held = 0
         if len(data) < len(_BOM) and _BOM.startswith(data):
             if data:
                 self._parts.append(data)
-                self._held = len(data)
+                self.held = len(data)
             return b""
         self._at_start = False
         return data.removeprefix(_BOM)
@@ -153,7 +154,7 @@ class SSEReader:
         if parts:
             if b"\n\n" not in parts[-1][-1:] + data:
                 parts.append(data)
-                self._held += len(data)
+                self.held += len(data)
                 return
             parts.append(data)
             data = b"".join(parts)
@@ -166,7 +167,7 @@ class SSEReader:
         rest = data[end:]
         if rest:
             parts.append(rest)
-        self._held = len(rest)
+        self.held = len(rest)
 
     def _find_plain(self, data: bytes, end: int, frames: list[Frame]) -> bool:
         """Take the frames up to `end` at once, if each is one `data` line, all named or none."""
@@ -200,11 +201,27 @@ class SSEReader:
         limit = self._limits.max_sse_event_bytes
         start = 0
         while (end := data.find(b"\n\n", start)) >= 0:
+            if end == start:
+                start = self._skip_blank(data, start, frames)
+                continue
             if end - start > limit:
                 raise TooLarge("max_sse_event_bytes", limit)
             self._dispatch(data[start:end].split(b"\n"), data[start : end + 2], frames)
             start = end + 2
         return start
+
+    def _skip_blank(self, data: bytes, start: int, frames: list[Frame]) -> int:
+        """Take all empty events from `start` on as one, and return where they end.
+
+        A peer can pack a million of them into a few KiB.
+        """
+        run = _EMPTY_EVENTS.match(data, start)
+        end = start if run is None else run.end()
+        self._count += (end - start) // 2
+        if self._keep_raw:
+            self._count -= 1  # it is counted with the others
+            frames.append(Frame(b"", "", data[start:end]))
+        return end
 
     def _split_lines(self, data: bytes, frames: list[Frame]) -> None:
         """Find frames by any spelling of the blank line, for streams that use carriage returns.
@@ -217,7 +234,7 @@ class SSEReader:
         parts = self._parts
         tail = parts[-1][-1:] if parts else b""
         parts.append(data)
-        self._held += len(data)
+        self.held += len(data)
         if not _BLANK_LINE.search(tail + data):
             return
         block = b"".join(parts)
@@ -233,7 +250,7 @@ class SSEReader:
         rest = block[start:]
         if rest:
             self._parts = [rest]
-        self._held = len(rest)
+        self.held = len(rest)
 
     def _dispatch(
         self, lines: list[bytes], raw: bytes, frames: list[Frame], *, whole: bool = True

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.gateway.redaction import REDACTED, redact
+from dragoman.gateway.redaction import MAX_CHARS, REDACTED, redact
 
 
 @pytest.mark.parametrize(
@@ -77,3 +77,22 @@ def test_hostile_text_takes_linear_time(piece: str) -> None:
     redact(text)
 
     assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("shift", range(0, 40, 3))
+def test_a_long_text_is_cut_and_no_half_of_a_secret_stays(shift: int) -> None:
+    secret = "not-like-any-vendor's-key-but-secret"
+    text = "x" * (MAX_CHARS - shift) + secret + "y" * MAX_CHARS
+
+    shown = redact(text, (secret, "short"))
+
+    assert len(shown) <= MAX_CHARS + len(REDACTED)
+    assert shown.endswith("…")
+    assert "not-" not in shown
+
+
+def test_beginnings_of_tokens_are_taken_out_at_once() -> None:
+    began = time.process_time()
+
+    assert "eyJ" not in redact("-eyJ" * 1_000_000)
+    assert time.process_time() - began < 10

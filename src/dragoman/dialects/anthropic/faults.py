@@ -7,12 +7,14 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.failures import (
+    bounded_fault,
     is_context_length,
     kind_of_status,
     retry_after,
     text_of,
     unframed,
 )
+from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
 
 # What is told to a client: HTTP status and error type, by kind.
@@ -105,12 +107,13 @@ def _fault(status: int, error: _Error | str) -> Fault:
     if kind is None:
         kind = kind_of_status(status) if status >= 400 else FaultKind.SERVER
     message = error.message or error.type or "upstream reported an error without a message"
+    message = message[:MAX_ERROR_CHARS]
     if kind in _VAGUE and is_context_length(f"{error.code} {message}"):
         kind = FaultKind.CONTEXT_LENGTH
     code = error.code if isinstance(error.code, str) else ""
     if not code and error.details is not None:
         code = error.details.error_code or ""
-    return Fault(kind, message, status, code, retry_after=retry_after(message))
+    return bounded_fault(Fault(kind, message, status, code, retry_after=retry_after(message)))
 
 
 class _WireDetails(Struct, frozen=True):

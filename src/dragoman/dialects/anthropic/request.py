@@ -15,7 +15,7 @@ from dragoman.dialects.anthropic.marks import mark_of, marks_of
 from dragoman.dialects.anthropic.thinking import Plan, decode_thinking, encode_thinking
 from dragoman.dialects.anthropic.toolbox import Toolbox
 from dragoman.dialects.anthropic.tools import TOOL_LISTS, decode_choice, without_deferred
-from dragoman.dialects.decoding import check_size, decode
+from dragoman.dialects.decoding import check_messages, check_size, decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.strictness import refuse_losses
@@ -59,11 +59,12 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
 
     Raises:
         Malformed: it is not of the dialect; carries the path.
-        TooLarge: it passes `max_request_bytes`.
+        TooLarge: it passes a limit, which the error names.
     """
     check_size(body, limits)
     losses: list[Loss] = []
     wire, messages, declared = _decode_body(body)  # tools only if they are known
+    check_messages(len(messages), limits)
     turns, found = decode_messages(messages, sealer, losses)
     if declared is None:
         declared = TOOL_LISTS.read(wire.tools, body) if wire.tools else ()

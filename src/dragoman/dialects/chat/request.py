@@ -16,7 +16,7 @@ from dragoman.dialects.chat.schema import EMPTY, is_given
 from dragoman.dialects.chat.straight import plain_messages
 from dragoman.dialects.chat.toolbox import OutChoice, encode_tools
 from dragoman.dialects.chat.tools import TOOL_LISTS, decode_choice, decode_tools
-from dragoman.dialects.decoding import check_size, decode, decode_at, decode_fields
+from dragoman.dialects.decoding import check_messages, check_size, decode, decode_at, decode_fields
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.strictness import refuse_losses
@@ -58,7 +58,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
 
     Raises:
         Malformed: it is not of the dialect; carries the path.
-        TooLarge: it passes `max_request_bytes`.
+        TooLarge: it passes a limit, which the error names.
     """
     check_size(body, limits)
     fields, listed = decode_fields(body, TOOL_LISTS)
@@ -66,6 +66,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     losses: list[Loss] = []
     history = History(sealer, losses)
     messages = decode_at(MESSAGES, fields["messages"], "$.messages")
+    check_messages(len(messages), limits)
     history.read(messages)
     if listed is None:
         listed = TOOL_LISTS.read(fields["tools"], body) if "tools" in fields else ()

@@ -10,7 +10,7 @@ from typing import Final, assert_never
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.dialects.decoding import decode_at
+from dragoman.dialects.decoding import check_messages, decode_at
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.responses.content import (
     content_parts,
@@ -48,6 +48,7 @@ from dragoman.dialects.responses.shells import arguments_of
 from dragoman.dialects.responses.tools import decode_tools
 from dragoman.dialects.sealing import unseal
 from dragoman.errors import Malformed
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.opaque import Sealer
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.turn.loss import Loss
@@ -109,28 +110,31 @@ class History:
             ]
         )
 
-    def read(self, raw: Raw) -> None:
+    def read(self, raw: Raw, limits: Limits = DEFAULT_LIMITS) -> None:
         """Read `input`: a string or a list of items.
 
         Raises:
             Malformed: an item is not valid; carries its path.
+            TooLarge: there are more than `max_messages`.
         """
         if raw == NULL:
             return
         try:
             items = INPUT_ITEMS.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self._read_one_by_one(raw)
+            self._read_one_by_one(raw, limits)
             return
+        check_messages(len(items), limits)
         for path, item in zip(entry_paths("input", len(items)), items, strict=False):
             self._read_item(item, path)
 
-    def _read_one_by_one(self, raw: Raw) -> None:
+    def _read_one_by_one(self, raw: Raw, limits: Limits) -> None:
         """Read an input that is no list of items as declared."""
         given = decode_at(ITEM_LIST, raw, "$.input")
         if isinstance(given, str):
             self._begin(USER, "$.input").parts.append(TextPart(given))
             return
+        check_messages(len(given), limits)
         for index, one in enumerate(given):
             path = f"$.input[{index}]"
             item: InputItem | None

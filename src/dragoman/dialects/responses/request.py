@@ -49,7 +49,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
 
     Raises:
         Malformed: it is not of the dialect, or needs state that is not kept here; carries the path.
-        TooLarge: it passes `max_request_bytes`.
+        TooLarge: it passes a limit, which the error names.
     """
     check_size(body, limits)
     settings, tools = decode_fields(body, TOOL_LISTS)
@@ -59,7 +59,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     _refuse_state(given)
     losses: list[Loss] = []
     history = History(sealer, losses)
-    history.read(items)
+    history.read(items, limits)
     if tools is None:
         tools = TOOL_LISTS.read(settings.get("tools", NULL), body)
     if history.tools:

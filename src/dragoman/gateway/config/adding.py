@@ -9,7 +9,7 @@ import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -21,6 +21,12 @@ from dragoman.gateway.config.surroundings import Surroundings
 from dragoman.turn.request import DialectName
 
 Fact: TypeAlias = bool | int | float | str
+
+_UPSTREAM_HEADER: Final = re.compile(
+    r"""\s*+\[\s*+upstreams\s*+\.\s*+(?:([A-Za-z0-9._-]++)|"([^"]*)"|'([^']*)')\s*+\]"""
+)
+_PROFILE_LINE: Final = re.compile(r"\s*+profile\s*+=")
+_COMMENT: Final = re.compile(r"\s#")
 
 
 class NewProfile(Struct, frozen=True, kw_only=True):
@@ -120,21 +126,31 @@ def _parsed(text: str) -> dict[str, object]:
         raise ConfigError(f"the file is no TOML: {error}") from error
 
 
+def _upstream_in(line: str) -> str | None:
+    """Return the name of the upstream whose table a line begins."""
+    found = _UPSTREAM_HEADER.match(line)
+    return None if found is None else next(name for name in found.groups() if name is not None)
+
+
+def _comment_of(line: str) -> str:
+    """Return the comment at the end of a line, with the blanks before it; quotes end no comment here."""
+    tail = line[max(line.rfind('"'), line.rfind("'")) + 1 :]
+    found = _COMMENT.search(tail)
+    return "" if found is None else tail[len(tail[: found.start()].rstrip()) :].rstrip("\n")
+
+
 def _named(text: str, upstream: str, profile: str) -> str | None:
     """Let an upstream's table name a profile; None if the table is not found as it is usually written."""
     lines = text.splitlines(keepends=True)
-    quoted = re.escape(upstream)
-    header = re.compile(rf"\s*\[\s*upstreams\s*\.\s*(?:{quoted}|\"{quoted}\"|'{quoted}')\s*\]")
-    start = next((at for at, line in enumerate(lines) if header.match(line)), None)
+    start = next((at for at, line in enumerate(lines) if _upstream_in(line) == upstream), None)
     if start is None:
         return None
     line = f"profile = {toml_value(profile)}\n"
     for at in range(start + 1, len(lines)):
         if lines[at].lstrip().startswith("["):
             break
-        if re.match(r"\s*profile\s*=", lines[at]):
-            comment = re.search(r"\s+#[^\"']*$", lines[at])
-            kept = comment[0].rstrip("\n") if comment else ""
+        if _PROFILE_LINE.match(lines[at]):
+            kept = _comment_of(lines[at])
             return "".join([*lines[:at], line.rstrip("\n") + kept + "\n", *lines[at + 1 :]])
     if not lines[start].endswith("\n"):
         lines[start] += "\n"

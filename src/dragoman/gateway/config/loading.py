@@ -1,6 +1,5 @@
 """From a file, the environment and flags to settings that can be used, or all that is wrong with them."""
 
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -126,8 +125,9 @@ def parse(path: Path, cwd: Path) -> Document:
 
 
 def _not_toml(said: str) -> Mistake:
-    parts = re.fullmatch(r"(.*) \(at (.*)\)", said, re.DOTALL)
-    reason, place = (parts[1], parts[2]) if parts else (said, "")
+    reason, at, place = said.removesuffix(")").rpartition(" (at ")
+    if not at or not said.endswith(")"):
+        reason, place = said, ""
     return Mistake(place, f"not TOML: {reason[:1].lower()}{reason[1:]}")
 
 

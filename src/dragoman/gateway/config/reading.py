@@ -27,6 +27,7 @@ from dragoman.gateway.config.wording import (
 # What a document may hold; values of free tables (`body`, `params`) become JSON.
 Value: TypeAlias = object
 
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _MAX_DEPTH: Final = 32  # of values that are passed on
 
 # Parts of a header's name that say that its value is a credential.
@@ -184,7 +185,7 @@ class Reading:
             return self._wrong(path, Problem(f"expected a text, got {told(value)}"))
         if is_reference(value):
             return self._secret(value, path)
-        if _SECRET_PARTS & set(re.split(r"[-_]", name.lower())):
+        if _SECRET_PARTS & set(name.lower().replace("_", "-").split("-")):
             return self._secret(value, path)  # which says how to write it
         if any(not (" " <= character <= "~" or character == "\t") for character in value):
             return self._wrong(path, Problem("a header has plain characters only, on one line"))
@@ -226,7 +227,7 @@ class Reading:
 
 def _under(path: str, name: str) -> str:
     """Return the path of a key, as TOML would write it."""
-    plain = re.fullmatch(r"[A-Za-z0-9_-]+", name)
+    plain = _BARE_KEY.fullmatch(name)
     shown = name if plain else f'"{shortened(name)}"'
     return f"{path}.{shown}" if path else shown
 

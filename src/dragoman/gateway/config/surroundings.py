@@ -20,6 +20,8 @@ _SHELL_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?|([A-Z][A-
 _DOTENV_LINE: Final = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 # A value in quotes, and what may follow it.
 _QUOTED: Final = re.compile(r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")\s*(?:#.*)?""")
+_COMMENT: Final = re.compile(r"(?:^|\s)#")
+_ESCAPE: Final = re.compile(r"\\(.)")
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -145,10 +147,10 @@ def parse_dotenv(text: str) -> tuple[dict[str, str], list[Mistake]]:
 def _dotenv_value(text: str) -> str | None:
     """Return the value behind the `=`, or None if its quotes do not close on this line."""
     if not text.startswith(("'", '"')):
-        return re.split(r"(?:^|\s)#", text, maxsplit=1)[0].strip()
+        return _COMMENT.split(text, maxsplit=1)[0].strip()
     quoted = _QUOTED.fullmatch(text)
     if quoted is None:
         return None
     if quoted[1] is not None:
         return quoted[1]
-    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted[2])
+    return _ESCAPE.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), quoted[2])

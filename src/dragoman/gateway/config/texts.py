@@ -84,7 +84,7 @@ def _address(text: str) -> str | Problem:
 def _without_scheme(text: str, parts: SplitResult) -> Problem:
     if "://" in text:
         return Problem(f"`{parts.scheme}` is not spoken", "write `http://…` or `https://…`")
-    host = re.split(r"[:/]", text, maxsplit=1)[0]
+    host = text.replace("/", ":").partition(":")[0]
     scheme = "http" if is_loopback(host) else "https"
     return Problem(
         "the address begins with no `http://` or `https://`", f"write `{scheme}://{text}`"

@@ -12,6 +12,7 @@ from dragoman.gateway.config.mistakes import Problem, did_you_mean, one_line
 from dragoman.gateway.config.settings import Secret, Settings
 
 MAX_NUMBER: Final = 2**53  # larger whole numbers do not survive every JSON reader
+_LEADING_NUMBER: Final = re.compile(r"\s*(\d+(?:\.\d+)?)")
 _SHOWN: Final = 40  # characters of a wrong value that are told
 
 # Names that people know from elsewhere; each counts only where the table has what it means.
@@ -91,7 +92,7 @@ def _rewritten(kind: inspect.Type, value: object) -> str:
     """Say how the value should be written, where that shows."""
     match kind, value:
         case inspect.IntType() | inspect.FloatType(), str():
-            number = re.match(r"\s*(\d+(?:\.\d+)?)", value)
+            number = _LEADING_NUMBER.match(value)
             return f"write the number alone, without quotes: {number[1]}" if number else ""
         case inspect.IntType(), float() if math.isfinite(value):
             return f"write {round(value)}"

@@ -1,0 +1,105 @@
+"""Work that would keep the event loop from other requests, done in threads beside it.
+
+The core is synchronous, and its time is linear in what it is given; a large request or answer takes it
+seconds.  Python lets another thread run every few milliseconds, so the event loop goes on serving.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
+
+from dragoman.translate import Translator
+
+T = TypeVar("T")
+
+# Bytes whose work is done where it arises: at a microsecond for the costliest byte it takes a tenth of a second.
+LIGHT_BYTES: Final = 128 * 1024
+# Bytes of a stream that are fed at once: the costliest events are of a few bytes and take tens of microseconds.
+SLICE_BYTES: Final = 16 * 1024
+_LONG_STREAM_BYTES: Final = 4 * 1024 * 1024
+# Threads share one interpreter: more of them would only make the event loop wait longer for its turn.
+_THREADS: Final = 2
+
+
+class HeavyWork:
+    """Runs what is large in a thread, and what is small at once."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None  # made when first needed
+
+    async def run(self, size: int, work: Callable[[], T]) -> T:
+        """Return what `work` returns, which is to look at `size` bytes.
+
+        A task that is cancelled meanwhile waits until the thread is done: what the work changes must not
+        change behind the back of whoever handles the cancellation.
+        """
+        if size <= LIGHT_BYTES:
+            return work()
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dragoman-heavy")
+        begun = self._threads.submit(work)
+        future = asyncio.wrap_future(begun)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            # What has begun cannot be stopped; cancelling `future` instead would only end the wait for it.
+            begun.cancel()
+            while not begun.done():
+                await _wait_through(future)
+            raise
+        finally:
+            del (
+                begun,
+                future,
+            )  # an error that they hold would hold this frame, and with it the work's bytes
+
+    def close(self) -> None:
+        """Let the threads end."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Feeder:
+    """Feeds one stream to its translator without keeping others waiting.
+
+    A long read is fed in slices, between which others have their turn.  What ends an event that is large
+    by itself is fed in a thread, and so is all of a stream that has become large: some dialects repeat the
+    whole answer at its end.
+    """
+
+    def __init__(self, heavy: HeavyWork, translator: Translator) -> None:
+        self._heavy = heavy
+        self._translator = translator
+        self._received = 0
+
+    def is_light(self, data: bytes) -> bool:
+        """Count what was read, and say whether it may be fed at once."""
+        size = len(data)
+        self._received += size
+        if size > SLICE_BYTES or self._received > _LONG_STREAM_BYTES:
+            return False
+        return self._translator.held + size <= LIGHT_BYTES
+
+    async def feed(self, data: bytes) -> bytes:
+        """Feed what was read, nothing at the stream's end, and return what the client is to get."""
+        translator, run = self._translator, self._heavy.run
+        if not data:
+            return await run(max(translator.held, self._received), translator.close)
+        out: list[bytes] = []
+        for start in range(0, len(data), SLICE_BYTES):
+            piece = data[start : start + SLICE_BYTES]
+            long = self._received > _LONG_STREAM_BYTES
+            size = self._received if long else translator.held + len(piece)
+            out.append(await run(size, partial(translator.feed, piece)))
+            await asyncio.sleep(0)
+        return b"".join(out)
+
+
+async def _wait_through(future: asyncio.Future[T]) -> None:
+    """Wait for a thread, however often the waiting task is cancelled."""
+    try:
+        await asyncio.wait((future,))
+    except asyncio.CancelledError:
+        return

@@ -1,0 +1,314 @@
+"""No request and no answer within its limits keeps the gateway from its other clients.
+
+Each case runs against a gateway process while a probe asks for `/health` every 10 ms.  The slowest answer
+is printed at the end of the run, and how much of it was the gateway's own work.  On a machine that other
+programs keep busy only that part is judged: the rest is theirs.
+"""
+
+import gzip
+import http.client
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.support.gateway import DIALECTS, PATHS
+from tests.support.health_probe import Gap, idle_gap, probing
+from tests.support.odd_upstream import SSE, OddUpstream, Told, chat_stream, odd_upstream
+from tests.support.serving import Served, serving
+
+LONGEST_GAP = 0.250  # seconds; what one request may keep the event loop from the others
+ATTEMPTS = 3  # other programs share the machine: the best of so many counts
+MANY = 1_000_000
+MIB = 1024 * 1024
+JSON = {"content-type": "application/json"}
+
+
+class Stand(NamedTuple):
+    served: Served
+    odd: OddUpstream
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    folder: Path = tmp_path_factory.mktemp("hostile")
+    with odd_upstream() as odd:
+        lines: list[str] = ["[server]", "hold_headers = 0"]  # failures keep their status
+        for name in DIALECTS:
+            lines += [f"[upstreams.{name}]", f'base_url = "{odd.url}/v1"', f'dialect = "{name}"']
+            lines += ["retries = 0"]
+        (folder / "dragoman.toml").write_text("\n".join(lines) + "\n")
+        with serving(folder) as served:
+            yield Stand(served, odd)
+
+
+class Case(NamedTuple):
+    """One hostile exchange: what the client sends, and what the upstream answers."""
+
+    client: str  # dialect
+    upstream: str  # dialect
+    body: Callable[[], bytes] = bytes
+    told: Callable[[], Told] | None = None  # without one the upstream gives a short answer
+    status: int = 200  # what the client must be told
+    says: str = ""  # a word of the client's answer
+    path: str = ""  # if it is another than the dialect's own
+    method: str = "POST"
+    headers: dict[str, str] = {}
+
+
+def ask(stand: Stand, case: Case) -> tuple[int, bytes]:
+    """Send a case's request and return the status and body of its answer."""
+    stand.odd.answer = lambda _asked: short_answer(case.upstream)
+    if case.told is not None:
+        told = case.told()
+        stand.odd.answer = lambda _asked: told
+    place = stand.served.url.removeprefix("http://")
+    connection = http.client.HTTPConnection(place, timeout=110)
+    try:
+        headers = {"content-type": "application/json", **case.headers}
+        path = case.path or PATHS[case.client]
+        connection.request(case.method, path, case.body(), headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+def gap_of(stand: Stand, case: Case) -> Gap:
+    """Return the smallest worst gap of some attempts; the answer must be right in each."""
+    idle = idle_gap(stand.served.url)
+    gaps: list[Gap] = []
+    while len(gaps) < ATTEMPTS and not any(one.busy < LONGEST_GAP for one in gaps):
+        with probing(stand.served.url, stand.served.process.pid) as probe:
+            status, body = ask(stand, case)
+        assert case.status == status, body[:2000]
+        assert case.says.encode() in body, body[:2000]
+        gaps.append(Gap(idle, probe.worst, probe.worst_busy))
+    return min(gaps, key=lambda one: one.busy)
+
+
+def is_shared() -> bool:
+    """Say whether more programs want to run than the machine has processors."""
+    return os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)
+
+
+def short_answer(dialect: str) -> Told:
+    return Told(200, complete(dialect, "Hello."))
+
+
+def complete(dialect: str, text: str = "", arguments: str = "") -> bytes:
+    """Return a complete answer that says a text, or makes one call with these arguments."""
+    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    body: dict[str, Any] = {"id": "a", "model": "m", "created": 1, "created_at": 1}
+    match dialect:
+        case "chat":
+            message: dict[str, Any] = {"role": "assistant", "content": text}
+            if arguments:
+                function = {"name": "f", "arguments": arguments}
+                message["tool_calls"] = [{"id": "c1", "type": "function", "function": function}]
+            reason = "tool_calls" if arguments else "stop"
+            choice = {"index": 0, "message": message, "finish_reason": reason}
+            return dump(body | {"object": "chat.completion", "choices": [choice]})
+        case "anthropic":
+            block: dict[str, Any] = {"type": "text", "text": text}
+            if arguments:
+                call = {"type": "tool_use", "id": "c1", "name": "f"}
+                block = {**call, "input": json.loads(arguments)}
+            reason = "tool_use" if arguments else "end_turn"
+            said = {"type": "message", "role": "assistant", "content": [block]}
+            return dump(body | said | {"stop_reason": reason, "usage": usage})
+        case _:
+            part = {"type": "output_text", "text": text, "annotations": []}
+            item: dict[str, Any] = {"type": "message", "role": "assistant", "content": [part]}
+            if arguments:
+                call = {"type": "function_call", "call_id": "c1", "name": "f"}
+                item = {**call, "arguments": arguments}
+            item |= {"id": "i1", "status": "completed"}
+            said = {"object": "response", "status": "completed", "output": [item]}
+            return dump(body | said | {"usage": usage})
+
+
+def dump(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def request(dialect: str, upstream: str, **fields: Any) -> bytes:
+    """Return a request; `fields` are put in, bytes among them as the JSON that they are."""
+    body: dict[str, Any] = {"model": f"{upstream}/m", "max_tokens": 100, "stream": False}
+    if dialect == "responses":
+        del body["max_tokens"]
+    body["input" if dialect == "responses" else "messages"] = [{"role": "user", "content": "Hi"}]
+    body |= fields
+    parts = [
+        b"%b:%b" % (dump(name), one if isinstance(one, bytes) else dump(one))
+        for name, one in body.items()
+    ]
+    return b"{" + b",".join(parts) + b"}"
+
+
+def many(one: bytes, count: int = MANY) -> bytes:
+    return b"[" + b",".join([one] * count) + b"]"
+
+
+HISTORY = {"chat": "messages", "anthropic": "messages", "responses": "input"}
+MESSAGE = b'{"role":"user","content":"a"}'
+KEYS = "-eyJ" * MIB  # what a careless search for keys begins anew at every fourth character
+PACKED = {"content-encoding": "gzip"}
+
+
+def ids(dialect: str) -> bytes:
+    """Return a megabyte of calls and results whose ids all stand for the same native id."""
+    turns: list[Any] = []
+    for k in range(4_000):
+        call_id = f"gx{k}-a"
+        match dialect:
+            case "chat":
+                function = {"name": "f", "arguments": "{}"}
+                calls = [{"id": call_id, "type": "function", "function": function}]
+                turns.append({"role": "assistant", "content": None, "tool_calls": calls})
+                turns.append({"role": "tool", "tool_call_id": call_id, "content": "r" * 50})
+            case "anthropic":
+                call = {"type": "tool_use", "id": call_id, "name": "f", "input": {}}
+                result = {"type": "tool_result", "tool_use_id": call_id, "content": "r" * 50}
+                turns.append({"role": "assistant", "content": [call]})
+                turns.append({"role": "user", "content": [result]})
+            case _:
+                call = {"call_id": call_id, "name": "f", "arguments": "{}"}
+                turns.append({"type": "function_call", **call})
+                output = {"call_id": call_id, "output": "r" * 100}
+                turns.append({"type": "function_call_output", **output})
+    return dump(turns)
+
+
+def from_clients() -> dict[str, Case]:
+    """Return what a hostile client may send."""
+    found: dict[str, Case] = {}
+    for client in DIALECTS:
+        other = "anthropic" if client == "chat" else "chat"
+        name = HISTORY[client]
+        plain = Case(client, other)
+        sends = partial(request, client, other)
+        tool = dump({"type": "function", "name": "f", "function": {"name": "f"}})
+        if client == "anthropic":
+            tool = b'{"name":"f","input_schema":{"type":"object"}}'
+        found |= {
+            f"{client}: a million messages": plain._replace(
+                body=lambda sends=sends, name=name: sends(**{name: many(MESSAGE)}),
+                status=413,
+                says="max_json_items",
+            ),
+            f"{client}: 400,000 messages": plain._replace(
+                body=lambda sends=sends, name=name: sends(**{name: many(MESSAGE, 400_000)}),
+                status=413,
+                says="max_messages",
+            ),
+            f"{client}: 90,000 messages": plain._replace(
+                body=lambda sends=sends, name=name: sends(**{name: many(MESSAGE, 90_000)}),
+            ),
+            f"{client}: 300,000 tools": plain._replace(
+                body=lambda sends=sends, tool=tool: sends(tools=many(tool, 200_000)),
+                status=413,
+                says="limit",
+            ),
+            f"{client}: a million fields": plain._replace(
+                body=lambda sends=sends: sends()[:-1] + b',"":1' * 4 * MANY + b"}",
+                status=413,
+                says="max_json_items",
+            ),
+            f"{client}: a model's name of beginnings of keys": plain._replace(
+                body=lambda client=client, other=other: request(
+                    client, other, model=f"{other}/{KEYS}"
+                ),
+                status=400,
+                says="max_name_chars",
+            ),
+            f"{client}: call ids that are all the same": plain._replace(
+                body=lambda sends=sends, client=client, name=name: sends(**{name: ids(client)}),
+            ),
+            f"{client}: 48 MB of escaped text": plain._replace(
+                body=lambda sends=sends, name=name: sends(
+                    **{name: [{"role": "user", "content": '"' * (24 * MIB)}]}
+                ),
+            ),
+            f"{client}: a packed body of 64 MB of blanks": plain._replace(
+                body=lambda: gzip.compress(b" " * (65 * MIB)),
+                headers=PACKED,
+                status=413,
+                says="max_request_bytes",
+            ),
+        }
+    found["count_tokens: 90,000 messages"] = Case(
+        "anthropic",
+        "chat",
+        lambda: request("anthropic", "chat", messages=many(MESSAGE, 90_000)),
+        path="/v1/messages/count_tokens",
+    )
+    path = f"/v1/{'-eyJ' * 1900}"
+    found["a path of beginnings of keys"] = Case("chat", "chat", path=path, status=404)
+    for place, says in (("models", "max_name_chars"), ("responses", "max_name_chars")):
+        path = f"/v1/{place}/{'-eyJ' * 1900}"
+        found[f"{place}: a path of beginnings of keys"] = Case(
+            "chat", "chat", path=path, method="GET", status=400, says=says
+        )
+    return found
+
+
+def from_upstreams() -> dict[str, Case]:
+    """Return what a hostile upstream may answer."""
+    found: dict[str, Case] = {}
+    for upstream, client in itertools.product(DIALECTS, DIALECTS):
+        way = f"{upstream} to {client}"
+        plain = Case(client, upstream, partial(request, client, upstream))
+        stream = plain._replace(body=partial(request, client, upstream, stream=True))
+        arguments = partial(complete, upstream, arguments=json.dumps({"a": '"' * (4 * MIB)}))
+        found[f"{way}: 16 MB of escaped arguments"] = plain._replace(
+            told=lambda arguments=arguments: Told(200, arguments())
+        )
+        found[f"{way}: a packed stream of a million empty events"] = stream._replace(
+            told=lambda: Told(200, gzip.compress(b"\n\n" * MANY), {**SSE, **PACKED}),
+            status=502,
+        )
+        found[f"{way}: a packed stream of events that are no JSON"] = stream._replace(
+            told=lambda: Told(200, gzip.compress(b"data: 1\n\n" * 50_000), {**SSE, **PACKED}),
+            status=502,
+        )
+        if client != "chat":
+            continue
+        found[f"{way}: an error of beginnings of keys"] = plain._replace(
+            told=lambda: Told(400, dump({"error": {"message": KEYS[:MIB], "code": KEYS[:1000]}})),
+            status=400,
+            says="[redacted]",
+        )
+        found[f"{way}: a packed complete answer of 65 MB"] = plain._replace(
+            told=lambda: Told(200, gzip.compress(b"{" + b" " * (65 * MIB)), {**JSON, **PACKED}),
+            status=502,
+            says="max_complete_bytes",
+        )
+    frame = {"choices": [{"index": 0, "delta": {"content": '"' * (15 * MIB)}}]}
+    for client in DIALECTS:
+        found[f"chat to {client}: one event of 30 MB"] = Case(
+            client,
+            "chat",
+            partial(request, client, "chat", stream=True),
+            lambda: Told(200, [b"data: %b\n\n" % dump(frame), *chat_stream("Hello.")], SSE),
+        )
+    return found
+
+
+CASES = {**from_clients(), **from_upstreams()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_others_are_served_while_a_hostile_case_runs(
+    stand: Stand, name: str, record_property: Callable[[str, object], None]
+) -> None:
+    gap = gap_of(stand, CASES[name])
+    record_property("health_gap", f"{name}: {gap}")
+
+    assert gap.busy < LONGEST_GAP, gap
+    assert gap.worst < LONGEST_GAP or is_shared(), gap
