@@ -69,6 +69,10 @@ CHAT = {
     "ignores:max_tokens": Found(
         {"output-limit": "quirk"}, {"max_tokens_field": "max_completion_tokens"}
     ),
+    "needs-reasoning": Found(
+        {"reasoning": "ok", "reasoning-replay": "quirk"},
+        {"replay_reasoning": "tool_turns", "reasoning_filler": " "},
+    ),
     # --- what it says ---
     "think": Found({"reasoning": "ok"}),
     "think-tags": Found({"reasoning": "quirk"}),

@@ -10,7 +10,7 @@ from dragoman.check import check
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.simulator.names import family_of, parse_model
 from dragoman.simulator.quirks import QUIRKS
-from tests.support.simulator import CLOCK, WEATHER, ask, question
+from tests.support.simulator import CLOCK, WEATHER, answered, ask, question
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
 TOOLS = [WEATHER, CLOCK]
@@ -321,3 +321,45 @@ def test_thoughts_between_tags() -> None:
     body = ask("chat", question("chat", "plain+think-tags", "sim: say hi", stream=False)).json
 
     assert body["choices"][0]["message"]["content"].endswith("</think>\n\nhi")
+
+
+PLACES = {"chat": "reasoning_content", "anthropic": "thinking", "responses": "reasoning"}
+
+
+@each_dialect
+def test_a_turn_with_calls_must_bring_its_reasoning_back(dialect: str) -> None:
+    """The error names the field, block or item where the answer's own reasoning was."""
+    body = question(dialect, "plain+needs-reasoning", tools=[WEATHER])
+
+    assert PLACES[dialect].encode() in ask(dialect, body).body
+    refused = ask(dialect, answered(dialect, body))
+    assert 400 == refused.status
+    assert f"`{PLACES[dialect]}` is missing" in refused.body.decode()
+    assert 200 == ask(dialect, reasoned(dialect, answered(dialect, body))).status
+
+
+def test_reasoning_in_another_field_does_not_count() -> None:
+    body = question("chat", "plain+needs-reasoning+reasoning-field:reasoning", tools=[WEATHER])
+
+    refused = ask("chat", reasoned("chat", answered("chat", body)))
+
+    assert 400 == refused.status
+    assert "`reasoning` is missing" in refused.body.decode()
+
+
+def reasoned(dialect: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the same request, with reasoning before its call."""
+    if dialect == "responses":
+        thought = {
+            "type": "reasoning",
+            "summary": [],
+            "content": [{"type": "reasoning_text", "text": "It rains."}],
+        }
+        return body | {"input": [body["input"][0], thought, *body["input"][1:]]}
+    first, call, result = body["messages"]
+    if dialect == "chat":
+        call |= {"reasoning_content": "It rains."}
+    else:
+        thought = {"type": "thinking", "thinking": "It rains.", "signature": "c2ln"}
+        call |= {"content": [thought, *call["content"]]}
+    return body | {"messages": [first, call, result]}

@@ -10,6 +10,7 @@ from dragoman.errors import Malformed
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.play import Fields, Json, Play
 from dragoman.simulator.quirks.quirk import Quirk
+from dragoman.simulator.quirks.saying import think
 from dragoman.turn.request import (
     ASSISTANT,
     ImagePart,
@@ -158,6 +159,38 @@ def _ignores(play: Play, value: str) -> Play:
     return structs.replace(play, asked=changed, reply=compose(changed) if own else play.reply)
 
 
+def _needs_reasoning(play: Play, value: str) -> Play:
+    """Think, and refuse a turn with calls that does not give the reasoning back.
+
+    The server looks in the field where its own answers carry reasoning, and its error names it.
+    """
+    field = _reasoning_place(play)
+    if play.asked.request.dialect == "chat":
+        complete = all(
+            one.get(field) for one in _messages(play.asked.fields) if "tool_calls" in one
+        )
+    else:
+        complete = all(map(_reasons, _turns_with_calls(play.asked.request)))
+    if not complete:
+        raise Malformed(
+            f"thinking is enabled but `{field}` is missing in an assistant message with tool calls; "
+            f"the `{field}` of every such message must be passed back",
+            code="invalid_request_error",
+        )
+    return think(play, value)
+
+
+def _reasoning_place(play: Play) -> str:
+    """Return the name of the field, block or item that carries reasoning in this dialect."""
+    match play.asked.request.dialect:
+        case "chat":
+            return play.style.reasoning_fields[0]
+        case "anthropic":
+            return "thinking"
+        case "responses":
+            return "reasoning"
+
+
 ROWS: Final = (
     Quirk(
         "refuses",
@@ -172,5 +205,13 @@ ROWS: Final = (
         f"passes it over: {', '.join(_IGNORED)}",
         _ignores,
         words=tuple(_IGNORED),
+    ),
+    Quirk(
+        "needs-reasoning",
+        "",
+        "it thinks, asked or not; a 400 that names the field if a turn with calls comes back "
+        "without its reasoning",
+        _needs_reasoning,
+        "written",  # after `reasoning-field` has chosen the field
     ),
 )

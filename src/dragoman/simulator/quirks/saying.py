@@ -28,7 +28,8 @@ def _said(play: Play, reply: Reply) -> Play:
     return structs.replace(play, reply=reply)
 
 
-def _think(play: Play, _value: str) -> Play:
+def think(play: Play, _value: str) -> Play:
+    """Let the model reason before it answers, whether or not the request asked for it."""
     return _said(play, structs.replace(play.reply, reasoning=play.reply.reasoning or _THOUGHT))
 
 
@@ -190,7 +191,7 @@ ROWS: Final = (
         "the same, in Chat's `reasoning` and `reasoning_content` at once",
         _leak_both,
     ),
-    Quirk("think", "", "it thinks, asked or not", _think),
+    Quirk("think", "", "it thinks, asked or not", think),
     Quirk(
         "think-tags",
         "",
