@@ -9,8 +9,12 @@ import pytest
 
 from dragoman.agents import AGENTS
 from dragoman.agents.agent import KEY_VARIABLE, NO_KEY, Session
+from tests.agents import hard_results
 from tests.agents.cells import CELLS
+from tests.agents.hard import COLUMNS, SITUATIONS, Outcome
+from tests.agents.impatient import AGENTS as IMPATIENT
 from tests.agents.pages import MODEL, PAGE, URL, block
+from tools import hard_table
 
 DIALECTS = ("chat", "anthropic", "responses")
 SESSION = Session(url=URL, model=MODEL, small=MODEL)
@@ -32,6 +36,26 @@ def test_every_cell_of_the_table_is_a_run() -> None:
     drawn = rest.partition("\n\n")[0]
 
     assert table() == drawn
+
+
+def test_table_of_hard_situations_is_drawn_from_the_recorded_results() -> None:
+    text = PAGE.read_text("utf-8")
+
+    assert hard_table.drawn_page(text, hard_results.load()) == text
+    assert all(f"| {one} |" in text for one in Outcome)
+
+
+def test_every_hard_situation_is_recorded_for_every_agent() -> None:
+    results = hard_results.load()
+
+    assert list(IMPATIENT) == list(results)
+    for situations in results.values():
+        assert list(SITUATIONS) == list(situations)
+        assert {COLUMNS} == {tuple(columns) for columns in situations.values()}
+
+
+def test_no_agent_is_worse_off_behind_the_gateway_than_without_it() -> None:
+    assert [] == hard_table.worse(hard_results.load())
 
 
 def test_lines_for_claude_code_are_a_part_of_what_run_sets() -> None:

@@ -101,7 +101,7 @@ ROWS: Final = (
         "what it refuses gets the status 500 and a line of text",
         _fail,
     ),
-    Quirk("pace", "MS", "milliseconds between two writes", _pace, bounds=_MS),
+    Quirk("pace", "MS", "milliseconds between two writes, and before a reset", _pace, bounds=_MS),
     Quirk("slow", "MS", "milliseconds before the first byte", _slow, bounds=_MS),
     Quirk(
         "json-instead", "", "a JSON body, although a stream was asked for", _streamed(stream=False)
