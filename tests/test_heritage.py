@@ -23,7 +23,16 @@ from dragoman.exchange import Exchange
 from dragoman.profiles import profile
 from dragoman.toolcalls.detection import detect
 from dragoman.toolcalls.parser import parse
-from dragoman.turn.events import BlockKind, BlockStart, Event, Fault, FaultKind, TextDelta
+from dragoman.turn.events import (
+    BlockKind,
+    BlockStart,
+    Event,
+    Fault,
+    FaultKind,
+    Finish,
+    FinishReason,
+    TextDelta,
+)
 from dragoman.turn.state import TURN, TurnState
 from tests.support.chat import DONE, META, USAGE, call, chunk, payloads, types
 
@@ -530,7 +539,7 @@ def test_p_9_arguments_that_can_be_mended_are_mended_and_announced() -> None:
     assert "args_repaired" in [loss.code for loss in translated.losses]
 
 
-def test_p_9_arguments_beyond_mending_are_an_error_after_the_stream_began() -> None:
+def test_p_9_arguments_beyond_mending_leave_as_they_came_and_cannot_be_run() -> None:
     stream = [
         ROLE,
         chunk(call(0, '{"command": ls -la}', id="c", name="bash")),
@@ -541,16 +550,17 @@ def test_p_9_arguments_beyond_mending_are_an_error_after_the_stream_began() -> N
 
     out = run(translator, stream)
 
-    assert "error" == types(out)[-1]
-    assert "content_block_stop" not in types(out)
-    assert isinstance(translator.outcome, Fault)
-    assert "invalid_arguments" == translator.outcome.code
+    assert "message_stop" == types(out)[-1]
+    deltas = [one["delta"] for one in payloads(out) if one["type"] == "content_block_delta"]
+    assert '{"command": ls -la}' == "".join(one["partial_json"] for one in deltas)
+    assert Finish(FinishReason.TOOL_CALLS) == translator.outcome
+    assert "args_invalid" in [loss.code for loss in translator.losses]
 
 
 @pytest.mark.parametrize(
     ("tail", "ending"),
     [
-        ("none", ["content_block_delta", "content_block_stop", "error"]),
+        ("close", ["content_block_delta", "content_block_stop", "error"]),
         ("message_stop", ["content_block_delta", "content_block_stop", "error", "message_stop"]),
         ("open", ["content_block_delta", "error"]),
     ],

@@ -14,11 +14,11 @@ from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request
 from dragoman.turn.tools import NO_TOOLS, ToolTable
 
-# How an interrupted Messages stream ends.  Always with `error`, and half a call is never closed;
-#   none          an open text or thinking block is closed before it
+# How an interrupted Messages stream ends.  Always with `error`, and a cut call is never closed.
+#   open          the open block stays open: Claude Code retries only while no block has ended
+#   close         an open text or thinking block is closed before `error`
 #   message_stop  the same, and `message_stop` follows, for clients that wait for it
-#   open          the block stays open, for clients that ask again only if no block was finished
-ErrorTail: TypeAlias = Literal["none", "message_stop", "open"]
+ErrorTail: TypeAlias = Literal["open", "close", "message_stop"]
 
 
 class Rendering(Struct, frozen=True, kw_only=True, gc=False):
@@ -32,7 +32,7 @@ class Rendering(Struct, frozen=True, kw_only=True, gc=False):
     # "always" writes reasoning state even for a client that did not ask for it, as an answer that is
     # kept here must have it.
     responses_encrypted: Literal["asked", "always"] = "asked"
-    stream_error_tail: ErrorTail = "none"
+    stream_error_tail: ErrorTail = "open"
 
 
 class Exchange(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ Ids of an upstream (`functions.bash:15`) are kept verbatim in the turn.  A clien
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 MAX_CLIENT_ID: Final = 40  # what the strictest client dialect takes
@@ -18,6 +18,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _RESERVED: Final = re.compile(r"g[xh][0-9]*-")
 _ESCAPED: Final = re.compile(r"gx[0-9]*-(.*)", re.DOTALL)
 _HEX_PAIR: Final = re.compile(r"-([0-9a-f]{2})")
+_HEX_PAIR_BYTES: Final = re.compile(rb"-([0-9a-f]{2})")
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _PAIRS: Final = [low + high for high in _BASE62 for low in _BASE62]  # halves the divisions
 _LENGTHS: Final[Mapping[str, int]] = {"openai40": 40, "responses64": 64, "anthropic64": 64}
@@ -78,9 +79,7 @@ def decode_id(client_id: str, known: Mapping[str, str] | None = None) -> str:
     if "-" in _HEX_PAIR.sub("", body):
         return client_id
     try:
-        raw = re.sub(
-            rb"-([0-9a-f]{2})", lambda pair: bytes.fromhex(pair.group(1).decode()), body.encode()
-        )
+        raw = _HEX_PAIR_BYTES.sub(lambda pair: bytes.fromhex(pair.group(1).decode()), body.encode())
         return raw.decode("utf-8", "surrogatepass")
     except UnicodeError:
         return client_id
@@ -90,14 +89,18 @@ class ClientIds:
     """Ids for the calls of one answer: no two alike, and none that the history used."""
 
     def __init__(self, used: Iterable[str] = ()) -> None:
-        self._used = frozenset(used)  # not copied: most answers make no call
+        self._used = frozenset(used)  # a frozen set is not copied: most answers make no call
+        self._own: set[str] = set()  # ids given out here
+        # By native id: the first `k` that was not tried.  Each used id is met once at most, not once a call.
+        self._next: dict[str, int] = {}
 
     def render(self, native: str) -> str:
         """Return the client's id for the next call, whose native id this is."""
-        k = 0
-        while (client_id := encode_id(native, k)) in self._used:
+        k = self._next.get(native, 0)
+        while (client_id := encode_id(native, k)) in self._used or client_id in self._own:
             k += 1
-        self._used |= {client_id}
+        self._own.add(client_id)
+        self._next[native] = k + 1
         return client_id
 
 
@@ -105,21 +108,13 @@ class UpstreamIds:
     """Ids of one request's history in the upstream's style; the same call always gets the same."""
 
     def __init__(self, style: IdStyle, known: Mapping[str, str] | None = None) -> None:
-        self._render: Callable[[str, str], str]
-        match style:
-            case "any":
-                self._render = self._same
-            case "mistral9":
-                self._render = self._mistral
-            case "kimi":
-                self._render = self._kimi
-            case _:
-                self._render = self._short
+        self._style = style
         self._any = style == "any"
         self._length = _LENGTHS.get(style, 0)
         self._known = known
         self._ids: dict[str, str] = {}  # by the client's id
         self._taken: set[str] = set()
+        self._next: dict[str, int] = {}  # by native id: the first suffix that was not tried
 
     def of(self, client_id: str, name: str = "") -> str:
         """Return the upstream's id for a call of the tool `name`, or for its result."""
@@ -128,28 +123,35 @@ class UpstreamIds:
             return rendered
         native = decode_id(client_id, self._known) if client_id[:1] == "g" else client_id
         rendered = base = native if self._any else self._render(native, name)
-        k = 1
+        k = self._next.get(native, 1)
         while rendered in self._taken:
             rendered = self._render(f"{native}_{k}", name)
             if rendered == base:
                 rendered = f"{base}_{k}"
             k += 1
+        self._next[native] = k
         self._taken.add(rendered)
         self._ids[client_id] = rendered
         return rendered
 
-    def _same(self, native: str, _name: str) -> str:
-        return native
+    def _render(self, native: str, name: str) -> str:
+        match self._style:
+            case "any":
+                return native
+            case "mistral9":
+                return _mistral(native)
+            case "kimi":
+                return f"functions.{name}:{len(self._ids)}"
+            case _:
+                return self._short(native)
 
-    def _short(self, native: str, _name: str) -> str:
+    def _short(self, native: str) -> str:
         if len(native) <= self._length and _WORD.fullmatch(native):
             return native
         return f"gh-{hashlib.sha256(native.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
-    def _mistral(self, native: str, _name: str) -> str:
-        if len(native) == 9 and native.isalnum() and native.isascii():
-            return native
-        return _digest(native, 9)
 
-    def _kimi(self, _native: str, name: str) -> str:
-        return f"functions.{name}:{len(self._ids)}"
+def _mistral(native: str) -> str:
+    if len(native) == 9 and native.isalnum() and native.isascii():
+        return native
+    return _digest(native, 9)

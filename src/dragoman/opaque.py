@@ -2,6 +2,8 @@
 
 A client hands back what it was given, in a field meant for its own vendor's state.  The envelope says
 whose state it is, so that it returns to its origin and to nobody else.  It is authenticated, not secret.
+Where several clients share a gateway, each has a key derived from the gateway's, so that no client can use
+what another one was given.
 
     dgm1.<base64url of zlib of JSON>.<base64url of HMAC-SHA256, first 12 bytes>
 """
@@ -67,9 +69,15 @@ class Sealer:
 
     def __init__(self, key: bytes, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._key = key
+        self._limits = limits
         self._limit = limits.max_envelope_bytes
         self._encoder = msgspec.json.Encoder()
         self._decoder = msgspec.json.Decoder(Envelope)
+
+    def bound_to(self, owner: str) -> "Sealer":
+        """Return a sealer whose envelopes open for one owner alone, derived from this one's key."""
+        key = hmac.new(self._key, f"owner {owner}".encode(), hashlib.sha256).digest()
+        return Sealer(key, limits=self._limits)
 
     def seal(self, envelope: Envelope) -> str | None:
         """Return the envelope as printable ASCII, or None if it would pass `max_envelope_bytes`.

@@ -42,10 +42,11 @@ class _Zlib:
         self._bits = bits  # None: it shows in the first byte
         self._inner = None if bits is None else zlib.decompressobj(bits)
         self._left = b""
+        self._full = False  # as much as was allowed came out: there may be more inside
 
     @property
     def holds(self) -> bool:
-        return bool(self._left)
+        return bool(self._left) or self._full
 
     def feed(self, data: bytes, most: int, /) -> bytes:
         if self._left:
@@ -58,6 +59,7 @@ class _Zlib:
         except zlib.error as error:
             raise _wrong(error) from error
         self._left = self._inner.unconsumed_tail
+        self._full = len(out) >= most and not self._inner.eof
         if self._inner.unused_data:
             raise _wrong("there is something behind its end")
         return out

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from dragoman.ids import encode_id
-from dragoman.turn.events import BlockKind, BlockStart, Event, Fault, Finish
+from dragoman.turn.events import BlockKind, BlockStart, Event, Fault, Finish, Flavor
 from dragoman.turn.loss import Loss
 from dragoman.turn.merge import merged
 
@@ -16,7 +16,7 @@ from dragoman.turn.merge import merged
 MENDED: Final = frozenset(
     {
         "args_as_object",
-        "args_not_object",
+        "args_missing",
         "args_repaired",
         "args_repeated",
         "args_trailing",
@@ -26,6 +26,7 @@ MENDED: Final = frozenset(
         "event_incomplete",
         "event_unnamed",
         "finish_reason_fixed",
+        "input_uncertain",
         "stream_not_sse",
         "surrogate_replaced",
     }
@@ -44,15 +45,24 @@ _OURS: Final = frozenset(
 _CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
+def _compact(frame: bytes) -> bytes:
+    return frame.replace(b" ", b"").strip()
+
+
 class Relay:
     """Choose, for each unit of a stream, between its own bytes and the writer's."""
 
-    def __init__(self, *, resumes: bool, used_ids: Collection[str] = ()) -> None:
+    def __init__(
+        self, *, resumes: bool, used_ids: Collection[str] = (), functions_only: bool = False
+    ) -> None:
         self._resumes = resumes  # frames stand alone: after a mended one, others may pass again
         self._used_ids = used_ids  # by the history
+        # The upstream was told every tool as a function: calls of other kinds are written again.
+        self._functions_only = functions_only
         self._own_ids: set[str] = set()  # of calls of this answer
         self._mended = False  # something was written anew
         self.passed = False  # what was chosen last are the peer's own bytes
+        self._done = False  # the last word behind a failure has passed
         self._spoiled = False  # the failure to be told is not the peer's
         self._in_call = False  # the open block is a call
         self._raw: list[bytes] = []  # what waits for a decision
@@ -108,9 +118,12 @@ class Relay:
         """Expect a failure found here next: the peer's bytes do not tell it."""
         self._spoiled = True
 
-    def after_end(self, raw: bytes) -> bytes:
-        """Return what to send of bytes that follow the end of the answer."""
-        return b"" if self._mended else raw
+    def after_failure(self, raw: bytes, last_word: bytes) -> bytes:
+        """Return what to send of bytes behind a failure: the last word, once, if the peer told all itself."""
+        if self._mended or self._done or _compact(raw) != _compact(last_word):
+            return b""
+        self._done = True
+        return raw
 
     def stands(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
         """Say whether a complete body can pass as it came."""
@@ -140,8 +153,10 @@ class Relay:
                 return True
             if isinstance(event, Fault) and event.code in _OURS:
                 return True
-            if isinstance(event, BlockStart) and event.kind in _CALLS and self._renamed(event):
-                return True
+            if isinstance(event, BlockStart) and event.kind in _CALLS:
+                kept = event.flavor is Flavor.FUNCTION and not event.namespace
+                if self._renamed(event) or (self._functions_only and not kept):
+                    return True
         if len(self._before) == len(self._after) and all(
             one is other for one, other in zip(self._before, self._after, strict=True)
         ):

@@ -13,12 +13,15 @@ from dragoman.dialects import dialect
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.narrowing import must_narrow, narrowed
+from dragoman.dialects.server_tools import check_needed
 from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
 from dragoman.exchange import Target
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.opaque import PREFIX, Sealer
+from dragoman.profiles import for_model
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.detection import bare_name, known_family
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import (
@@ -49,6 +52,7 @@ class _Shape(Struct):
     type: str | None = "message"
 
 
+_NULL: Final = Raw(b"null")
 _GENERIC: Final = find_profile("generic")
 _LEADING: Final = frozenset({"system", "developer"})  # roles of instructions
 _SHAPES: Final = msgspec.json.Decoder(list[_Shape])
@@ -126,15 +130,18 @@ def write_request(
     if client.vendors_own is not None and request.dialect != target:
         raise client.vendors_own
     profile = options.get("profile", _GENERIC)
+    model = options.get("model", "") or request.model
+    found = find_profile(profile) if isinstance(profile, str) else profile
     to = Target(
-        profile=find_profile(profile) if isinstance(profile, str) else profile,
-        model=options.get("model", "") or request.model,
+        profile=for_model(found, bare_name(model), known_family(model), target),
+        model=model,
         strict=options.get("strict", False),
         repair_history=options.get("repair_history", False),
         prefill="continue" if options.get("prefill") == "continue" else "reject",
         known_ids=dict(options.get("known_ids") or {}),
         limits=options.get("limits", DEFAULT_LIMITS),
     )
+    check_needed(request, target, to.profile)
     if request.dialect == target:
         return _forward(client, request, dialect(target), to)
     encoded = dialect(target).encode_request(request, to)
@@ -192,7 +199,11 @@ def _forward(
     profile = target.profile
     _refuse_kept(request, to, profile)
     rewritten: set[str] = set()
-    adapted = profile.id_style in ("kimi", "mistral9") or profile.reasoning_filler != ""
+    adapted = (
+        profile.id_style in ("kimi", "mistral9")
+        or profile.reasoning_filler != ""
+        or (profile.refuses_reasoning and request.has_reasoning)
+    )
     if adapted or _holds_minted(client):
         rewritten.update(to.history_fields)
     if profile.schema_dialect != "any":
@@ -204,6 +215,7 @@ def _forward(
     ):
         return TranslatedRequest(client.body, request, losses)
     fields = decode(_FIELDS, client.body)
+    declared = "tools" in fields
     if rewritten or changed:
         if (
             not adapted
@@ -225,9 +237,17 @@ def _forward(
             else:
                 fields.pop(name, None)
     if _must_fit(request, to, profile):
-        fitted, mends = _fitted(fields, request, to, profile)
-        fields |= fitted
-        losses += mends
+        for fit in (_fit_tools, _fitted):
+            fitted, mends = fit(fields, request, to, target)
+            for name, raw in fitted.items():
+                if raw == _NULL:
+                    fields.pop(name, None)
+                else:
+                    fields[name] = raw
+            losses += mends
+    if declared and "tool_choice" in fields and "tools" not in fields:
+        del fields["tool_choice"]
+        losses += (Loss("tool_choice_dropped", "$.tool_choice"),)
     fields["model"] = Raw(msgspec.json.encode(target.model))
     return TranslatedRequest(msgspec.json.encode(fields), request, losses)
 
@@ -243,7 +263,11 @@ def _refuse_kept(request: Request, to: Dialect, profile: Profile) -> None:
 
 def _must_fit(request: Request, to: Dialect, profile: Profile) -> bool:
     """Say whether a request holds what the upstream would refuse or misread."""
-    return must_narrow(request, profile) or _is_instructed(request, to, profile)
+    return (
+        must_narrow(request, profile)
+        or _is_instructed(request, to, profile)
+        or to.misfits(request, profile)
+    )
 
 
 def _is_instructed(request: Request, to: Dialect, profile: Profile) -> bool:
@@ -252,10 +276,20 @@ def _is_instructed(request: Request, to: Dialect, profile: Profile) -> bool:
     return not takes and any(turn.role is SYSTEM for turn in request.turns)
 
 
+def _fit_tools(
+    fields: Mapping[str, Raw], request: Request, to: Dialect, target: Target
+) -> tuple[dict[str, Raw], tuple[Loss, ...]]:
+    """Return the fields that hold tools which the upstream does not take, as it takes them."""
+    return (
+        to.fit_tools(fields, request, target) if to.misfits(request, target.profile) else ({}, ())
+    )
+
+
 def _fitted(
-    fields: Mapping[str, Raw], request: Request, to: Dialect, profile: Profile
+    fields: Mapping[str, Raw], request: Request, to: Dialect, target: Target
 ) -> tuple[dict[str, Raw], tuple[Loss, ...]]:
     """Return the fields that the upstream would refuse or misread, as it takes them."""
+    profile = target.profile
     fitted: dict[str, Raw] = {}
     losses: tuple[Loss, ...] = ()
     if profile.schema_dialect == "any" and must_narrow(request, profile):

@@ -14,9 +14,8 @@ from typing import Final, TypedDict, Unpack
 from msgspec import Struct, structs
 
 from dragoman.dialects import dialect
-from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.runs import TextRun
-from dragoman.dialects.stream import RunUnit, StreamReader, Unit, read_answer
+from dragoman.dialects.stream import FrameReader, RunUnit, StreamReader, Unit, read_answer
 from dragoman.errors import IllegalOrder, MisuseError, PeerError, TooLarge
 from dragoman.exchange import Exchange, Rendering
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -35,6 +34,7 @@ from dragoman.turn.events import (
     Fault,
     FaultKind,
     Finish,
+    FinishReason,
     Ping,
     ReasoningDelta,
     Start,
@@ -53,6 +53,7 @@ CALL_KINDS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 # What may come before an answer has said anything, and of a failed one instead of it.
 PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
+_WORDLESS: Final = PRELUDE | {Finish}
 
 
 class TranslatedBody(Struct, frozen=True):
@@ -62,6 +63,7 @@ class TranslatedBody(Struct, frozen=True):
     answer: Answer
     status: int = 200  # of an error, if the answer is one
     losses: tuple[Loss, ...] = ()
+    reasoning_field: str = ""  # Chat: where the upstream put its reasoning, if it gave any
 
 
 class ExchangeOptions(TypedDict, total=False):
@@ -133,6 +135,7 @@ class Translator:
         self.begun = (
             False  # content was written, or a proper end: another attempt is out of the question
         )
+        self._said = False  # content was written
         self.calls: list[str] = []  # names of the tools that were called so far
         self.losses: list[Loss] = []  # what was not carried, or mended, so far
         self.outcome: Finish | Fault | None = None  # how the answer ended
@@ -141,10 +144,13 @@ class Translator:
         self._last_word = to_dialect.last_word
         if source == target:
             used = frozenset() if request is None else request.call_ids
-            self._relay = Relay(resumes=from_dialect.frames_stand_alone, used_ids=used)
-        self._reader = StreamReader(
-            from_dialect.frame_reader(exchange), exchange, keep_raw=self._relay is not None
-        )
+            self._relay = Relay(
+                resumes=from_dialect.frames_stand_alone,
+                used_ids=used,
+                functions_only=_functions_only(exchange.profile),
+            )
+        self._frames = from_dialect.frame_reader(exchange)
+        self._reader = StreamReader(self._frames, exchange, keep_raw=self._relay is not None)
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
         self._stages += watchers
         self._writer = to_dialect.writer(exchange)
@@ -153,9 +159,20 @@ class Translator:
         self._closed = False
 
     @property
+    def reasoning_field(self) -> str:
+        """Chat: the field in which the upstream gave its reasoning, if it gave any."""
+        return self._frames.reasoning_field
+
+    @property
     def done(self) -> bool:
         """The answer has ended: what still comes from the upstream is of no use."""
         return self.outcome is not None
+
+    @property
+    def empty(self) -> bool:
+        """The answer came to its normal end without any content."""
+        ended = self.outcome
+        return not self._said and isinstance(ended, Finish) and ended.reason is FinishReason.STOP
 
     def feed(self, data: bytes, /) -> bytes:
         """Take bytes of the upstream and return bytes for the client."""
@@ -255,8 +272,10 @@ class Translator:
     def _pass(self, relay: Relay, raw: bytes, events: list[Event]) -> bytes:
         """Relay one unit of a same-dialect stream."""
         if self.outcome is not None:
-            # `[DONE]` and whatever else follows the end passes; a mended stream has its own.
-            return relay.after_end(raw)
+            # An answer ends with its last frame.  Only `[DONE]` may follow a failure.
+            if isinstance(self.outcome, Finish):
+                return b""
+            return relay.after_failure(raw, self._last_word)
         announces = relay.follows and self._writer.expect(raw, resume=not relay.waits)
         after = self._through_stages(events)
         written = self._render(after)
@@ -294,6 +313,7 @@ class Translator:
         out: list[bytes] = []
         if not self.begun:
             self.begun = any(type(event) not in PRELUDE for event in events)
+            self._said = any(type(event) not in _WORDLESS for event in events)
         try:
             for event in events:
                 if type(event) in _NOTED:
@@ -346,7 +366,8 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     exchange = make_exchange(keep_identity=source == target, **options)
     tools = options.get("tools", ())
     to = dialect(target)
-    before = read_whole(body, dialect(source), exchange)
+    frames = dialect(source).frame_reader(exchange)
+    before = read_whole(body, frames, exchange)
     events = before
     for stage in (*answer_stages(exchange, tools, stop, model, native_format), *watchers):
         events = stage.feed(events)
@@ -359,14 +380,21 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         return TranslatedBody(fault_body, answer, status, answer.losses)
     if source == target and body[:1] == b"{":
         used = frozenset() if exchange.request is None else exchange.request.call_ids
-        if Relay(resumes=False, used_ids=used).stands(before, events):
-            return TranslatedBody(body, answer, losses=answer.losses)
-    return TranslatedBody(to.encode_body(answer, exchange), answer, losses=answer.losses)
+        functions_only = _functions_only(exchange.profile)
+        relay = Relay(resumes=False, used_ids=used, functions_only=functions_only)
+        if relay.stands(before, events):
+            return TranslatedBody(body, answer, 200, answer.losses, frames.reasoning_field)
+    encoded = to.encode_body(answer, exchange)
+    return TranslatedBody(encoded, answer, 200, answer.losses, frames.reasoning_field)
 
 
-def read_whole(body: bytes, source: Dialect, exchange: Exchange) -> list[Event]:
+def _functions_only(profile: Profile) -> bool:
+    """Say whether the upstream is told every tool as a function."""
+    return not (profile.supports_custom_tools or profile.vendor_tools)
+
+
+def read_whole(body: bytes, frames: FrameReader, exchange: Exchange) -> list[Event]:
     """Return the events of a complete answer; one that cannot be read ends with a fault."""
-    frames = source.frame_reader(exchange)
     try:
         if len(body) > exchange.limits.max_response_bytes:
             raise TooLarge("max_response_bytes", exchange.limits.max_response_bytes)

@@ -88,6 +88,19 @@ class TestClaudeCode(Scenarios):
         assert (stage.work / "looked.txt").exists()
         assert 2 == len(done.asked)
 
+    @pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+    @pytest.mark.parametrize("fault", ["error-in", "cut"])
+    def test_a_stream_that_breaks_in_its_first_block_is_asked_for_again(
+        self, stage: Stage, dialect: str, fault: str
+    ) -> None:
+        call = self.program.shell("echo ran >> ran.txt")
+        broken = Says("I will do it. " * 40, calls=(call,), quirks=("fail:1", fault))
+
+        done = talk(self.program, stage, (dialect, "plain"), [broken, Says(DONE)])
+
+        assert_done(done)
+        assert "ran\n" == (stage.work / "ran.txt").read_text("utf-8")
+
     @pytest.mark.parametrize("fault", ["error-in", "cut"], ids=str)
     def test_a_stream_that_breaks_behind_a_finished_block_is_told(
         self, stage: Stage, fault: str

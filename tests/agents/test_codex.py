@@ -10,7 +10,7 @@ from dragoman.simulator.script import ScriptCall
 from tests.agents.programs import Codex
 from tests.agents.scenarios import Scenarios, assert_done, parametrize
 from tests.agents.stage import Stage
-from tests.agents.talk import DONE, PROMPT, Says, Talk, scripted, told
+from tests.agents.talk import DONE, PROMPT, Says, Talk, scripted, talk, told
 from tests.support.gateway import settings_for, stand
 
 pytest_generate_tests = parametrize
@@ -66,6 +66,42 @@ class TestCodex(Scenarios):
         assert "ran\n" == (stage.work / "ran.txt").read_text("utf-8")
         assert 2 == len(done.asked)
         assert b"Script completed" in done.asked[1].body
+
+    @pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+    def test_a_stream_that_breaks_behind_a_finished_message_is_asked_for_again(
+        self, stage: Stage, dialect: str
+    ) -> None:
+        call = self.program.shell("echo ran >> ran.txt; true " + "x" * 2000)
+
+        done = talk(
+            self.program,
+            stage,
+            (dialect, "plain"),
+            # The second request repeats the message that was finished, and ends with it.
+            [Says("I will.", calls=(call,), quirks=("cut",)), Says(DONE)],
+        )
+
+        assert_done(done)
+        assert not (stage.work / "ran.txt").exists()
+        assert 2 == len(done.asked)
+        assert b"I will." in done.asked[1].body
+
+    @pytest.mark.parametrize("dialect", ["chat", "anthropic"])
+    @pytest.mark.parametrize(
+        ("fault", "requests"),
+        # It repeats a request once after any status 5xx, and only then looks at the code.
+        [(("fail:1", "error-in:529"), 2), (("fail:2", "error:529"), 3)],
+        ids=["in a stream", "as a status"],
+    )
+    def test_an_overloaded_upstream_is_asked_again(
+        self, stage: Stage, dialect: str, fault: tuple[str, ...], requests: int
+    ) -> None:
+        says = [Says(f"I have looked into it. {DONE}", quirks=fault)]
+
+        done = talk(self.program, stage, (dialect, "plain"), says)
+
+        assert_done(done)
+        assert requests == done.log.count('"path":"/v1/responses"')
 
     def talk_as(self, stage: Stage, name: str, meant: str, call: ScriptCall) -> Talk:
         """Let it ask for a name that it knows, which means another model here."""

@@ -132,6 +132,9 @@ CASES = {
 }
 
 
+HALF = "a call that is not complete"
+
+
 def ask_it(case: Case, size: int) -> str:
     limits = Limits(**{case.limit: size})
     request = ask(user("hello"), model=case.model, tools=TOOLS)
@@ -150,7 +153,8 @@ def ask_it(case: Case, size: int) -> str:
                         pass
                 answer = turn.message()
             assert answer.finish is not None
-            return answer.finish.reason
+            whole = all(call.complete for call in answer.calls)
+            return answer.finish.reason if whole else HALF
 
     return asyncio.run(run())
 
@@ -198,13 +202,8 @@ def test_s_11_arguments_that_come_twice_are_known_within_their_window(
 ) -> None:
     answer = http(sse(call(0, '{"a":1 '), more(0, '{"a":1}'), END))
     case = Case("resend_window_bytes", size, answer)
-    if known:
-        assert "tool_calls" == ask_it(case, size)
-        return
-    with pytest.raises(ClientError) as caught:
-        ask_it(case, size)
 
-    assert "invalid_arguments" == caught.value.code
+    assert ("tool_calls" if known else HALF) == ask_it(case, size)
 
 
 def test_s_11_an_envelope_past_its_limit_by_one_is_not_made() -> None:

@@ -101,7 +101,6 @@ def test_a_server_s_wish_to_wait_is_told_with_a_redirect_too() -> None:
         ("stall:700", "timeout", "idle_timeout"),
         ("slow:5000", "timeout", "first_byte_timeout"),
         ("garbage", "json", "upstream_malformed"),
-        ("bad-json-args", "json", "invalid_arguments"),
     ],
 )
 def test_each_failure_has_its_stage_in_every_dialect(

@@ -1,14 +1,17 @@
 """Reasoning for clients that do not send it back, and what happens where it cannot be had."""
 
+import json
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from dragoman.gateway.config.settings import Settings, Store
+from dragoman.gateway.config.settings import Settings, Store, Upstream
+from tests.support.asking import post
 from tests.support.gateway import Stand, settings_for, stand
+from tests.support.odd_upstream import odd_upstream
 from tests.support.received import received
-from tests.support.simulator import WEATHER
+from tests.support.simulator import WEATHER, question
 from tests.support.talks import ForgetfulChatTalk, Sdks
 
 PROFILES = {"chat": "deepseek", "anthropic": "anthropic", "responses": "openai"}
@@ -81,3 +84,38 @@ def test_without_memory_a_signed_turn_goes_without_thinking_and_says_so(stream: 
     assert ((), ()) == (seen.reasoning, seen.state)
     assert "enabled" not in str(body.get("thinking"))
     assert "thinking_disabled_missing_blocks" in log
+
+
+# --- arguments --------------------------------------------------------------------------------------
+
+
+@ways
+def test_arguments_that_a_messages_client_wrote_anew_return_as_the_upstream_wrote_them(
+    stream: bool,
+) -> None:
+    written = '{ "city": "K\\u00f6ln",  "days": 2.0 }'
+    function = {"name": "weather", "arguments": written}
+    call = {"index": 0, "id": "call_1", "type": "function", "function": function}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choice = {"index": 0, "delta" if stream else "message": message, "finish_reason": "tool_calls"}
+    chunk = {"id": "c", "created": 1, "model": "m", "choices": [choice]}
+    with odd_upstream() as odd:
+        if stream:
+            odd.streams(chunk, b"[DONE]")
+        else:
+            odd.tells(200, chunk)
+        upstream = Upstream(base_url=f"{odd.url}/v1", dialect="chat")
+        with stand(lambda url: settings_for(url, upstreams={"odd": upstream}, routes=())) as found:
+            body = question("anthropic", "m", "rain?", tools=[WEATHER], stream=stream)
+            post(found, "anthropic", body)
+            use = {"type": "tool_use", "id": "call_1", "name": "weather"}
+            use["input"] = {"days": 2, "city": "Köln"}
+            result = {"type": "tool_result", "tool_use_id": "call_1", "content": "sun"}
+            body["messages"] += [
+                {"role": "assistant", "content": [use]},
+                {"role": "user", "content": [result]},
+            ]
+            post(found, "anthropic", body)
+
+    sent = json.loads(odd.asked[1].body)["messages"][-2]["tool_calls"][0]
+    assert written == sent["function"]["arguments"]

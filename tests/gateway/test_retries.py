@@ -1,8 +1,11 @@
 """Another attempt, another upstream: only before the first content has left, and as the upstream asks."""
 
 import itertools
+import json
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from msgspec import structs
@@ -11,7 +14,7 @@ from dragoman.check import check
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, Upstream
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
-from tests.support.odd_upstream import odd_upstream
+from tests.support.odd_upstream import SSE, OddUpstream, Told, odd_upstream
 from tests.support.simulator import question
 from tests.support.waiting import logged
 
@@ -90,6 +93,127 @@ def test_g9_every_failure_without_content_may_pass(gateway, fault: str) -> None:
     assert 200 == tried.got.status_code
     assert 2 == len(tried.asked)
     assert "message_stop" in tried.body
+
+
+def response_of(dialect: str, text: str, *, stream: bool, reason: str = "stop") -> Told:
+    """Return an upstream's response that says a text, or nothing."""
+    if dialect == "chat":
+        shape = "delta" if stream else "message"
+        choice = {
+            "index": 0,
+            shape: {"role": "assistant", "content": text},
+            "finish_reason": reason,
+        }
+        body = {"id": "c", "created": 1, "model": "m", "choices": [choice]}
+        frames = [b"data: %b\n\n" % json.dumps(body).encode(), b"data: [DONE]\n\n"]
+        return Told(200, b"".join(frames), SSE) if stream else Told(200, json.dumps(body).encode())
+    if dialect == "anthropic":
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        block = {"type": "text", "text": text}
+        ended = {"stop_reason": "end_turn", "stop_sequence": None}
+        message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": usage}
+        if not stream:
+            whole = {**message, **ended, "content": [block] if text else []}
+            return Told(200, json.dumps(whole).encode())
+        said = [
+            {"type": "content_block_start", "index": 0, "content_block": {**block, "text": ""}},
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": text},
+            },
+            {"type": "content_block_stop", "index": 0},
+        ]
+        events = [
+            {"type": "message_start", "message": {**message, "content": []}},
+            *(said if text else []),
+            {"type": "message_delta", "delta": ended, "usage": usage},
+            {"type": "message_stop"},
+        ]
+    else:
+        content = [{"type": "output_text", "text": text, "annotations": []}]
+        item = {
+            "type": "message",
+            "id": "i",
+            "role": "assistant",
+            "status": "completed",
+            "content": content,
+        }
+        response = {"id": "r", "object": "response", "created_at": 1, "model": "m"}
+        done = {**response, "status": "completed", "output": [item] if text else []}
+        if not stream:
+            return Told(200, json.dumps(done).encode())
+        events = [
+            {
+                "type": "response.created",
+                "response": {**response, "status": "in_progress", "output": []},
+            },
+            *(
+                [{"type": "response.output_item.done", "output_index": 0, "item": item}]
+                if text
+                else []
+            ),
+            {"type": "response.completed", "response": done},
+        ]
+    frames = [f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events]
+    return Told(200, b"".join(frames), SSE)
+
+
+@contextmanager
+def answering(*told: Told, dialect: str, retries: int = 2) -> Iterator[tuple[Stand, OddUpstream]]:
+    """Run a gateway whose upstream gives these responses in turn, and the last one for ever."""
+    with odd_upstream() as odd:
+        rest = list(told)
+        odd.answer = lambda _asked: rest.pop(0) if len(rest) > 1 else rest[0]
+        upstream = Upstream(base_url=f"{odd.url}/v1", dialect=dialect, retries=retries)
+        with stand(lambda url: settings_for(url, upstreams={"odd": upstream}, routes=())) as found:
+            yield found, odd
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_g9_empty_response_is_asked_for_again_once(
+    dialect: str, client: str, *, stream: bool
+) -> None:
+    empty, full = (response_of(dialect, text, stream=stream) for text in ("", "It rains."))
+    with answering(empty, full, dialect=dialect) as (found, odd):
+        got = post(found, client, question(client, "m", stream=stream))
+        line = logged(found, got.headers["request-id"])
+        notices = list(map(json.loads, found.log.getvalue().splitlines()))
+
+    assert (200, 2, 1) == (got.status_code, len(odd.asked), line["retries"])
+    assert "It rains." in got.text
+    assert ["empty response, asking again"] == [
+        one["event"] for one in notices if one["event"].startswith("empty")
+    ]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_g9_second_empty_response_is_passed_on(stream: bool) -> None:
+    empty = response_of("chat", "", stream=stream)
+    with answering(empty, dialect="chat") as (found, odd):
+        got = post(found, "anthropic", question("anthropic", "m", stream=stream))
+        line = logged(found, got.headers["request-id"])
+
+    assert (200, 2, "stop") == (got.status_code, len(odd.asked), line["ended"])
+    assert "end_turn" in got.text
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("retries", "reason", "more"),
+    [(0, "stop", {}), (2, "length", {}), (2, "content_filter", {}), (2, "stop", {"stop": ["."]})],
+    ids=["no retries", "length", "filter", "stop sequence"],
+)
+def test_g9_empty_response_with_a_reason_is_not_asked_for_again(
+    retries: int, reason: str, more: dict[str, object], *, stream: bool
+) -> None:
+    empty = response_of("chat", "", stream=stream, reason=reason)
+    with answering(empty, dialect="chat", retries=retries) as (found, odd):
+        got = post(found, "chat", question("chat", "m", stream=stream) | more)
+
+    assert (200, 1) == (got.status_code, len(odd.asked))
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413])

@@ -6,6 +6,7 @@ import socket
 import pytest
 from msgspec import structs
 
+from dragoman.gateway.app import ENDPOINTS, PROBES
 from dragoman.gateway.config.settings import Key, Secret, Server, Settings
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
@@ -19,7 +20,8 @@ UPSTREAM_KEY = "upstream-key-9876543210"
 @pytest.fixture(scope="module")
 def gateway() -> Stand:
     def make(url: str) -> Settings:
-        server = Server(port=0, keys=(Key(key=Secret("env:CLIENT", CLIENT_KEY), name="one"),))
+        keys = (Key(key=Secret("env:CLIENT", CLIENT_KEY), name="one"),)
+        server = Server(port=0, keys=keys, allowed_origins=("https://app.example",))
         plain = settings_for(url, server=server)
         upstreams = {
             name: structs.replace(one, key=Secret("env:UP", UPSTREAM_KEY))
@@ -89,6 +91,16 @@ def test_side_calls_of_agents_are_answered_here(gateway) -> None:
     assert before == len(gateway.simulator.exchanges)
 
 
+@pytest.mark.parametrize("path", PROBES)
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:8484"])
+def test_probes_answer_no_page_of_another_host(gateway, path: str, host: str) -> None:
+    got = get(gateway, path, headers={"host": host})
+
+    assert (403, "permission_error") == (got.status_code, got.json()["error"]["type"])
+    assert "dragoman" == got.headers["server"]
+    assert "version" not in got.text
+
+
 def test_probes_need_no_key(gateway) -> None:
     statuses = [get(gateway, path).status_code for path in ("/", "/health", "/ready")]
 
@@ -138,8 +150,27 @@ def test_broken_http_is_refused_without_noise(gateway, capfd, sent: bytes) -> No
     answer = raw(gateway, sent)
 
     assert b" 400 " in answer.partition(b"\r\n")[0]
+    head, _, body = answer.partition(b"\r\n\r\n")
     assert b"sk-hidden" not in answer
+    assert "the request is not valid HTTP" == json.loads(body)["error"]["message"]
+    assert b"server: dragoman" in head.lower()
+    for shown in (b"aiohttp", b"python", b"llhttp"):
+        assert shown not in answer.lower()
     assert ("", "") == capfd.readouterr()
     assert "sk-hidden" not in gateway.log.getvalue()
     assert "Traceback" not in gateway.log.getvalue()
     until(lambda: get(gateway, "/health").status_code == 200)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "HEAD", "DELETE", "PUT"])
+def test_no_answer_names_the_programs_behind_it(gateway, method: str) -> None:
+    paths = {one.path.replace("{id}", "a").replace("{rest}", "") for one in ENDPOINTS}
+    for path in (*paths, *PROBES, "/nowhere"):
+        for origin in (b"", b"origin: https://app.example\r\n"):
+            answer = raw(
+                gateway,
+                b"%b %b HTTP/1.1\r\nhost: localhost\r\nx-api-key: %b\r\n%bcontent-length: 0\r\n\r\n"
+                % (method.encode(), path.encode(), CLIENT_KEY.encode(), origin),
+            )
+
+            assert b"\r\nserver: dragoman\r\n" in answer.lower(), answer

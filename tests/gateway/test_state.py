@@ -1,5 +1,6 @@
 """Responses that are kept: `previous_response_id`, `item_reference`, retrieve, delete, and a restart."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +19,12 @@ from dragoman.gateway.config.settings import (
     Server,
     Settings,
     Store,
+    Timeouts,
     Upstream,
 )
 from tests.support.asking import get, post
 from tests.support.gateway import Stand, settings_for, stand
-from tests.support.odd_upstream import Asked, Told, odd_upstream
+from tests.support.odd_upstream import SSE, Asked, Gate, Told, odd_upstream
 from tests.support.raw_http import RawClient
 from tests.support.received import received
 from tests.support.simulator import WEATHER, declared
@@ -196,9 +198,9 @@ def test_response_that_ended_cannot_be_cancelled(sdks: Sdks) -> None:
         sdks.openai.responses.cancel("resp_nobody")
 
 
-def with_file(path: Path, keys: tuple[str, ...] = (), store: str = "sqlite"):
+def with_file(path: Path, keys: tuple[str, ...] = (), store: str = "sqlite", *, named: bool = True):
     def make(url: str) -> Settings:
-        given = tuple(Key(key=Secret("env:K", key), name=key) for key in keys)
+        given = tuple(Key(key=Secret("env:K", key), name=key if named else "") for key in keys)
         return structs.replace(
             settings_for(url),
             server=Server(port=0, keys=given, seal_key=Secret("env:S", "0123456789abcdef")),
@@ -238,6 +240,69 @@ def test_responses_of_one_key_do_not_exist_for_another(tmp_path: Path) -> None:
             ask(bob.openai, model="chat/plain", input="What?", previous_response_id=said.id)
 
     assert "previous_response_not_found" == caught.value.code
+
+
+def test_withdrawn_key_hands_its_responses_to_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "responses.sqlite"
+    with stand(with_file(path, ("ann", "bob"), named=False)) as found:
+        with Sdks(found.url, "ann") as ann, Sdks(found.url, "bob") as bob:
+            hers = ask(ann.openai, model="chat/plain", input="A secret")
+            his = ask(bob.openai, model="chat/plain", input="Mine")
+        found.running.reload(with_file(path, ("bob",), named=False)(found.simulator.url))
+        with Sdks(found.url, "bob") as bob, pytest.raises(openai.NotFoundError):
+            bob.openai.responses.retrieve(hers.id)
+    with (
+        stand(with_file(path, ("bob",), named=False)) as found,
+        Sdks(found.url, "bob") as bob,
+    ):
+        with pytest.raises(openai.NotFoundError):
+            bob.openai.responses.retrieve(hers.id)
+        with pytest.raises(openai.BadRequestError):
+            ask(bob.openai, model="chat/plain", input="What?", previous_response_id=hers.id)
+        assert his.id == bob.openai.responses.retrieve(his.id).id
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "responses"])
+def test_envelope_opens_for_the_key_it_was_made_for_and_for_no_other(
+    tmp_path: Path, dialect: str
+) -> None:
+    make = with_file(tmp_path / "responses.sqlite", ("ann", "bob"), store="off")
+    other = {"anthropic": "responses", "responses": "anthropic"}[dialect]
+    model = f"{other}/plain+think"
+    with stand(make) as found:
+
+        def say(key: str, history: list[Any]):
+            body: dict[str, Any] = {"model": model, "tools": [declared(dialect, WEATHER)]}
+            if dialect == "responses":
+                body |= {"input": history, "include": ["reasoning.encrypted_content"]}
+            else:
+                thinking = {"type": "enabled", "budget_tokens": 2000}
+                body |= {"messages": history, "max_tokens": 4000, "thinking": thinking}
+            return post(found, dialect, body, headers={"x-api-key": key})
+
+        asked = {"role": "user", "content": "How is it in Ulm?"}
+        first = say("ann", [asked]).json()
+        if dialect == "responses":
+            said = first["output"]
+            (call,) = (item for item in said if item["type"] == "function_call")
+            result = {"type": "function_call_output", "call_id": call["call_id"], "output": "fine"}
+            history = [asked, *said, result]
+        else:
+            (call,) = (block for block in first["content"] if block["type"] == "tool_use")
+            result = {"type": "tool_result", "tool_use_id": call["id"], "content": "fine"}
+            said = {"role": "assistant", "content": first["content"]}
+            history = [asked, said, {"role": "user", "content": [result]}]
+        found.running.gateway.runtime.memory._slots.clear()
+        outcomes = {}
+        for key in ("ann", "bob"):
+            answer = say(key, history)
+            assert 200 == answer.status_code, answer.text
+            state = received(found.simulator.exchanges[-1]).state
+            warned = "opaque_invalid" in answer.headers.get("x-dragoman-warnings", "")
+            outcomes[key] = (len(state), warned)
+
+    assert "dgm1." in json.dumps(first)
+    assert {"ann": (1, False), "bob": (0, True)} == outcomes
 
 
 def test_store_that_is_off_says_so(tmp_path: Path) -> None:
@@ -363,3 +428,78 @@ def test_conversation_is_compacted_by_an_upstream_of_this_dialect_alone() -> Non
     assert (404, "unknown_url") == (other.status_code, other.json()["error"]["code"])
     assert (429, "7") == (busy.status_code, busy.headers["retry-after"])
     assert "vendor: slowly" == busy.json()["error"]["message"]
+
+
+# --- upstreams that keep responses, and stop in the middle -------------------------------------------
+
+
+@contextmanager
+def silent_keeper(body: list[bytes], headers: dict[str, str]) -> Iterator[tuple[Stand, Gate]]:
+    """Run a gateway whose vendor sends headers and some bytes, then nothing until the gate opens."""
+    gate = Gate()
+    with odd_upstream() as odd:
+        odd.answer = lambda _asked: Told(200, itertools.chain(body, gate.each([b""])), headers)
+        vendor = Upstream(
+            base_url=f"{odd.url}/v1",
+            dialect="responses",
+            profile="openai",
+            timeouts=Timeouts(idle=0.5),
+        )
+
+        def make(url: str) -> Settings:
+            plain = settings_for(url, store=Store(responses="off"))
+            route = Route(match=Match(model="gpt-*"), to=("vendor/*",))
+            return structs.replace(plain, upstreams={"vendor": vendor}, routes=(route,))
+
+        with stand(make) as found:
+            try:
+                yield found, gate
+            finally:
+                gate.open(10)
+
+
+JSON = {"content-type": "application/json"}
+COMPACT = {"model": "gpt-x", "input": [{"role": "user", "content": "hi"}]}
+
+
+@pytest.mark.parametrize("body", [[], [b'{"id": ']], ids=["headers-alone", "half-a-body"])
+def test_vendor_that_is_silent_after_its_headers_is_given_up(body: list[bytes]) -> None:
+    with silent_keeper(body, JSON) as (found, _gate):
+        answers = [
+            get(found, "/v1/responses/resp_7"),
+            post(found, "responses", COMPACT, path="/v1/responses/compact"),
+        ]
+
+    for got in answers:
+        assert 504 == got.status_code
+        assert "silent for 0.5 s" in got.json()["error"]["message"]
+
+
+def test_vendor_error_that_never_ends_is_given_up() -> None:
+    with silent_keeper([b'{"error": '], JSON) as (found, gate):
+        pieces = itertools.chain([b'{"error": '], gate.each([b""]))
+        with odd_upstream() as odd:
+            odd.answer = lambda _asked: Told(500, pieces, JSON)
+            plan = found.running.gateway.plan.settings
+            moved = structs.replace(plan.upstreams["vendor"], base_url=f"{odd.url}/v1")
+            changed = structs.replace(plan, upstreams={"vendor": moved})
+            found.do(reloaded(found, changed))
+            got = get(found, "/v1/responses/resp_7")
+            gate.open()
+
+    assert 504 == got.status_code
+
+
+async def reloaded(found: Stand, settings: Settings) -> None:
+    found.running.reload(settings)
+
+
+def test_relayed_stream_that_falls_silent_ends_with_an_error_event() -> None:
+    first = b'event: response.output_text.delta\ndata: {"type":"x","sequence_number":41}\n\n'
+    with silent_keeper([first], SSE) as (found, _gate):
+        got = get(found, "/v1/responses/resp_7?stream=true")
+
+    *_, last = [one for one in got.text.split("\n\n") if one]
+    event = json.loads(last.partition("data: ")[2])
+    assert (200, True) == (got.status_code, got.text.startswith(first.decode()))
+    assert ("error", "idle_timeout", 42) == (event["type"], event["code"], event["sequence_number"])

@@ -32,6 +32,7 @@ from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, Gate, OddUpstream, Told, chat_stream, odd_upstream
 from tests.support.raw_http import RawClient
 from tests.support.simulator import WEATHER, question
+from tests.support.views import seen_body
 from tests.support.waiting import logged, until
 
 SHORT = "sim: say It rains."
@@ -320,6 +321,34 @@ def test_g7_client_that_leaves_ends_its_upstream(gateway, dialect: str, moment: 
     assert {499} == {line["status"] for line in lines}
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_g7_client_that_leaves_after_the_last_event_is_logged_as_served(
+    gateway, odd: OddUpstream, dialect: str
+) -> None:
+    gate = Gate()
+    last = {"chat": b"[DONE]", "anthropic": b"message_stop", "responses": b"response.completed"}
+
+    def lingering() -> Iterator[bytes]:
+        yield b"".join(chat_stream("It", " rains."))
+        gate.wait()  # the connection stays open behind the end of the stream
+
+    odd.answer = lambda _asked: Told(200, lingering(), SSE)
+    model = f"odd/left-{dialect}"
+    with RawClient(gateway.url, PATHS[dialect], question(dialect, model)) as client:
+        client.head()
+        client.body_with(last[dialect])
+    line = until(
+        lambda: [
+            line
+            for line in map(json.loads, gateway.log.getvalue().splitlines())
+            if line.get("model") == model
+        ]
+    )[0]
+    gate.open()
+
+    assert (200, "stop") == (line["status"], line["ended"])
+
+
 def test_g7_client_that_leaves_between_attempts_is_forgotten() -> None:
     def patient(url: str) -> Settings:
         plain = settings_for(url)
@@ -380,24 +409,35 @@ def test_p_10_error_may_be_followed_by_a_last_word(gateway) -> None:
     assert "message_delta" not in kinds
 
 
-def open_ended(url: str) -> Settings:
-    plain = settings_for(url, server=Server(port=0, stream_error_tail="open"))
-    shut = Route(match=Match(model="shut/*"), to=("chat/*",), stream_error_tail="none")
-    return structs.replace(plain, routes=(shut, *plain.routes))
+def closing(url: str) -> Settings:
+    plain = settings_for(url, server=Server(port=0, stream_error_tail="close"))
+    ajar = Route(match=Match(model="ajar/*"), to=("chat/*",), stream_error_tail="open")
+    return structs.replace(plain, routes=(ajar, *plain.routes))
+
+
+@pytest.mark.parametrize("upstream", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize("fault", ["cut", "reset", "error-in"])
+def test_p_10_block_in_which_a_stream_breaks_stays_open(gateway, upstream: str, fault: str) -> None:
+    asked = question("anthropic", f"{upstream}/plain+{fault}")
+
+    kinds = re.findall("event: (.*)", post(gateway, "anthropic", asked).text)
+
+    assert ["content_block_delta", "error"] == kinds[-2:]
+    assert "content_block_stop" not in kinds
 
 
 def test_p_10_how_streams_break_is_the_servers_to_say_and_a_routes_to_change() -> None:
-    with stand(open_ended) as other:
+    with stand(closing) as other:
         kinds = {
             name: re.findall(
                 "event: (.*)", post(other, "anthropic", question("anthropic", name)).text
             )
-            for name in ("chat/plain+cut", "anthropic/plain+cut", "shut/plain+cut")
+            for name in ("chat/plain+cut", "anthropic/plain+cut", "ajar/plain+cut")
         }
 
-    assert ["content_block_delta", "error"] == kinds["chat/plain+cut"][-2:]
-    assert ["content_block_delta", "error"] == kinds["anthropic/plain+cut"][-2:]
-    assert ["content_block_stop", "error"] == kinds["shut/plain+cut"][-2:]
+    assert ["content_block_stop", "error"] == kinds["chat/plain+cut"][-2:]
+    assert ["content_block_stop", "error"] == kinds["anthropic/plain+cut"][-2:]
+    assert ["content_block_delta", "error"] == kinds["ajar/plain+cut"][-2:]
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "responses"])
@@ -413,7 +453,7 @@ def test_p_9_broken_answer_is_502_before_the_stream_and_an_error_in_it(
     gateway, dialect: str
 ) -> None:
     call = 'sim: call get_weather {"city": "Ulm"}'
-    whole = question(dialect, "chat/plain+bad-json-args", call, tools=[WEATHER], stream=False)
+    whole = question(dialect, "chat/plain+cut:10", call, tools=[WEATHER], stream=False)
     early = question(dialect, "chat/plain+cut:10", call, tools=[WEATHER])
     late = question(dialect, "chat/plain+half-call", call, tools=[WEATHER])
 
@@ -424,12 +464,30 @@ def test_p_9_broken_answer_is_502_before_the_stream_and_an_error_in_it(
     assert "unexpectedly inside a tool call" in got.text
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_p_9_arguments_that_are_no_json_are_passed_on_and_cannot_be_run(gateway, dialect) -> None:
+    call = 'sim: call get_weather {"city": "Ulm"}'
+    asked = question(dialect, "chat/plain+bad-json-args", call, tools=[WEATHER], stream=False)
+
+    got = post(gateway, dialect, asked)
+
+    assert 200 == got.status_code
+    assert "args_invalid" in got.headers["x-dragoman-warnings"].split(",")
+    seen = seen_body(dialect, got.content)
+    assert {"anthropic": 0}.get(dialect, 1) == len(seen.calls)
+    for *_, arguments in seen.calls:
+        with pytest.raises(json.JSONDecodeError):
+            json.loads(arguments)
+    assert "Ulm" in got.text
+
+
 @pytest.mark.parametrize("dialect", ["anthropic", "responses"])
 @pytest.mark.parametrize("native", [False, True])
 def test_p_9_arguments_that_can_be_mended_are_mended_and_announced(
     gateway, odd, dialect: str, native: bool
 ) -> None:
-    written = '{"city": "Ulm", "days": [1, 2,]'  # a comma too many, a bracket too few
+    # A comma too many, a bracket too few.
+    written = '{"city": "Ulm", "unit": "celsius", "days": [1, 2,]'
     function = {"name": WEATHER["name"], "arguments": written}
     call = {"id": "c1", "type": "function", "function": function}
     text = f"<|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>{written}"
@@ -445,7 +503,7 @@ def test_p_9_arguments_that_can_be_mended_are_mended_and_announced(
     )
 
     assert 200 == got.status_code
-    assert {"city": "Ulm", "days": [1, 2]} == found
+    assert {"city": "Ulm", "unit": "celsius", "days": [1, 2]} == found
     assert "args_repaired" in got.headers["x-dragoman-warnings"].split(",")
 
 

@@ -71,8 +71,7 @@ def _call(draw: st.DrawFn, index: int, call_id: str, *, cut: bool) -> list[Event
     text = msgspec.json.encode(draw(objects)).decode()
     end = BlockEnd(index)
     if cut:
-        # Cut inside the object, where only closing brackets and nothing else would be missing or more.
-        text, end = '{"path":"half', BlockEnd(index, complete=False, repair='"}')
+        text, end = '{"path":"half', BlockEnd(index, complete=False)
     return [
         BlockStart(index, BlockKind.TOOL_CALL, call_id, draw(names)),
         *(ArgsDelta(index, piece) for piece in draw(pieces(text))),

@@ -50,7 +50,7 @@ def call(index: int, call_id: str = "", arguments: str = "{}") -> list[Event]:
 
 
 def cut(index: int) -> list[Event]:
-    end = BlockEnd(index, complete=False, repair='"}')
+    end = BlockEnd(index, complete=False)
     half = ArgsDelta(index, '{"a":"b')
     return block(index, "tool_call", half, call_id=f"cut{index}", name="f", end=end)
 

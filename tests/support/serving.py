@@ -73,10 +73,11 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, **more: str) -> Iterator[Served]:
-    """Run the gateway in a folder; `more` goes into its environment."""
+def serving(folder: Path, *options: str, descriptors: int = 0, **more: str) -> Iterator[Served]:
+    """Run the gateway in a folder, with so many descriptors at most; `more` goes into its environment."""
+    limited = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh"] if descriptors else []
     process = subprocess.Popen(
-        command("--port", "0", *options),
+        [*limited, *command("--port", "0", *options)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -106,10 +106,15 @@ STREAMS: Mapping[str, Callable[[list[Any]], Seen]] = {
 }
 
 
-def seen(dialect: str, stream: bytes) -> Seen:
-    """Read a stream as a client does; it must be a legal one."""
+# What the judge says of a call whose arguments were cut or are invalid, although the peer claimed otherwise.
+HALF_CALL = frozenset({"arguments-whole", "partial-json-prefix"})
+
+
+def seen(dialect: str, stream: bytes, *, half_call: bool = False) -> Seen:
+    """Read a stream as a client does; it must be a legal one, but for a call that is not complete."""
     verdict = check(dialect, stream)
-    assert not verdict.violations, verdict.violations
+    excused = HALF_CALL if half_call else frozenset()
+    assert not [one for one in verdict.violations if one.rule not in excused], verdict.violations
     return STREAMS[dialect](payloads(stream))
 
 

@@ -1,6 +1,7 @@
 """Connections: when one is used again, when not, and what a server may do to one."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from dragoman.transport import Connector, Reply, TransportFailed
+from dragoman.transport import NO_DESCRIPTORS, Connector, Reply, TransportFailed
 from dragoman.transport.connector import request_head
+from dragoman.transport.failures import unreachable
 from tests.support.event_loops import OnLoop
 from tests.support.peers import Peer, Script, Talk, http, nothing_left, peer
 
@@ -372,3 +374,42 @@ def test_a_listener_is_called_by_the_event_loop_and_never_inside_a_task(on_loop:
     on_loop(run())
 
     assert [None] * len(called) == called
+
+
+# --- descriptors ----------------------------------------------------------------------------------
+
+
+def test_connections_kept_for_later_give_their_descriptors_to_a_request_now(monkeypatch) -> None:
+    async def run() -> None:
+        answer = repeating(http(b"good", keep=True))
+        async with asking(answer) as (server, connector), peer(answer) as other:
+            await exchanged(connector, server)
+            connect, failures = connector._connect, 0
+
+            async def short_of(*args: Any) -> Any:
+                nonlocal failures
+                if connector._idle:
+                    failures += 1
+                    raise unreachable("it", OSError(errno.EMFILE, "no"), secure=False)
+                return await connect(*args)
+
+            monkeypatch.setattr(connector, "_connect", short_of)
+            assert b"good" == await exchanged(connector, other)
+            assert 1 == failures
+
+    asyncio.run(run())
+
+
+def test_want_of_descriptors_is_a_failure_of_its_own(monkeypatch) -> None:
+    async def run() -> None:
+        async with asking(http(b"good")) as (server, connector):
+
+            async def none_left(*_args: object, **_more: object) -> None:
+                raise OSError(errno.EMFILE, "no")
+
+            monkeypatch.setattr("dragoman.transport.connector.start_connection", none_left)
+            with pytest.raises(TransportFailed) as caught:
+                await opened(connector, server)
+            assert NO_DESCRIPTORS == caught.value.code
+
+    asyncio.run(run())

@@ -12,11 +12,12 @@ from dragoman.errors import ConfigError, MisuseError, TooLarge
 from dragoman.exchange import Exchange, Rendering
 from dragoman.limits import Limits
 from dragoman.profiles import profile
-from dragoman.turn.events import Fault
+from dragoman.turn.events import BlockEnd, Fault
 from dragoman.turn.state import Legality
 from tests.properties.strategies import chat_streams, streams
 from tests.support.corpus import SEALER, Case, corpus, drive, splits
 from tests.support.odd_turns import TURNS
+from tests.support.views import HALF_CALL
 from tests.unit.dialects.anthropic import test_grammar as anthropic
 from tests.unit.dialects.chat import test_grammar as chat
 from tests.unit.dialects.responses import test_grammar as responses
@@ -346,9 +347,9 @@ CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_corpus_case_is_written_as_a_legal_stream(case: Case, target: str):
-    out = written(target, drive(case.reader(), [case.stream]), case.exchange())
+    events = drive(case.reader(), [case.stream])
 
-    assert check(target, out).violations == ()
+    assert faults(target, written(target, events, case.exchange()), events) == []
 
 
 RENDERINGS = [
@@ -357,7 +358,7 @@ RENDERINGS = [
     Rendering(responses_reasoning="content"),
     Rendering(responses_refusal="text"),
     Rendering(stream_error_tail="message_stop"),
-    Rendering(stream_error_tail="open"),
+    Rendering(stream_error_tail="close"),
 ]
 
 
@@ -372,13 +373,20 @@ def written(target, events, of=None):
     return b"".join(writer.send(event) for event in events)
 
 
+def faults(target, out, events):
+    """Return what is wrong with a stream; a call that is not complete leaves as its peer wrote it."""
+    half = any(isinstance(event, BlockEnd) and not event.complete for event in events)
+    excused = HALF_CALL if half else frozenset()
+    return [one for one in check(target, out).violations if one.rule not in excused]
+
+
 @pytest.mark.parametrize("source", DIALECT_NAMES)
 @pytest.mark.parametrize("target", DIALECT_NAMES)
 @given(data=st.data())
 def test_any_turn_is_written_as_a_legal_stream(source, target, data):
     events = data.draw(streams(source))
 
-    assert check(target, written(target, events)).violations == ()
+    assert faults(target, written(target, events), events) == []
 
 
 @pytest.mark.parametrize("target", DIALECT_NAMES)
@@ -387,7 +395,8 @@ def test_any_chat_deltas_are_written_as_a_legal_stream(target, stream):
     of = exchange()
     reader = StreamReader(dialect("chat").frame_reader(of), of)
 
-    assert check(target, written(target, drive(reader, [stream]), of)).violations == ()
+    events = drive(reader, [stream])
+    assert faults(target, written(target, events, of), events) == []
 
 
 @pytest.mark.parametrize("target", DIALECT_NAMES)
@@ -400,6 +409,6 @@ def test_odd_turn_is_written_as_a_legal_stream_however_it_is_rendered(target, tu
 
     for sealer in (None, SEALER):
         for rendering in RENDERINGS:
-            verdict = check(target, written(target, TURNS[turn], exchange(sealer, rendering)))
-            assert verdict.violations == ()
-            assert (Ending.FAILURE if failed else Ending.FINISH) == verdict.ended
+            out = written(target, TURNS[turn], exchange(sealer, rendering))
+            assert faults(target, out, TURNS[turn]) == []
+            assert (Ending.FAILURE if failed else Ending.FINISH) == check(target, out).ended

@@ -1,6 +1,7 @@
 """Tool-call ids: legal everywhere, one for one, and back again without memory."""
 
 import re
+import time
 
 import pytest
 from hypothesis import assume, example, given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from dragoman.ids import (
     MAX_CLIENT_ID,
     ClientIds,
+    IdStyle,
     UpstreamIds,
     decode_id,
     derived_id,
@@ -221,3 +223,27 @@ def test_h2_a_derived_id_depends_on_nothing_but_its_arguments() -> None:
     assert len({derived_id("", seed, what) for seed in "ab" for what in "xy"}) == 4
     assert derived_id("", "a", "bc") != derived_id("", "ab", "c")
     assert len(derived_id("x", "a", "b", 9)) == 10
+
+
+MANY = 100_000  # ids of a history; a search that begins anew for each takes minutes
+LONGEST = 10.0  # seconds of the processor; linear work takes tenths of one
+
+
+@pytest.mark.parametrize("style", ["any", "openai40", "responses64", "anthropic64", "mistral9"])
+def test_many_ids_of_one_native_id_are_told_apart_in_linear_time(style: IdStyle) -> None:
+    ids = UpstreamIds(style)
+    began = time.process_time()
+    rendered = [ids.of(f"gx{k}-a") for k in range(1, MANY)]
+
+    assert time.process_time() - began < LONGEST
+    assert len(set(rendered)) == len(rendered)
+
+
+def test_calls_of_an_answer_avoid_many_used_ids_in_linear_time() -> None:
+    used = frozenset({"a", *(f"gx{k}-a" for k in range(1, MANY))})
+    ids = ClientIds(used)
+    began = time.process_time()
+    rendered = [ids.render("a") for _ in range(1000)]
+
+    assert time.process_time() - began < LONGEST
+    assert [f"gx{MANY + k}-a" for k in range(1000)] == rendered

@@ -32,6 +32,17 @@ def test_what_is_sealed_opens_again(envelope: Envelope) -> None:
     assert envelope == SEALER.open(sealed)
 
 
+def test_envelope_opens_for_the_owner_it_was_sealed_for_alone() -> None:
+    owners = {name: SEALER.bound_to(name) for name in ("", "a", "b", "ab")}
+    for name, sealer in owners.items():
+        sealed = sealer.seal(ENVELOPE)
+
+        assert sealed is not None
+        assert SEALER.open(sealed) is None
+        assert SEALER.bound_to(name).open(sealed) == ENVELOPE
+        assert [name] == [other for other, one in owners.items() if one.open(sealed)]
+
+
 def test_e5_an_envelope_is_recognisable_and_printable() -> None:
     sealed = SEALER.seal(ENVELOPE)
 

@@ -216,3 +216,79 @@ def test_s1_role_that_no_chunk_names_is_put_before_the_first_word() -> None:
     other = Translator(source="chat", target="anthropic", seed="s")
     other.feed(text)
     assert "event_incomplete" not in {loss.code for loss in other.losses}
+
+
+# --- after the end ----------------------------------------------------------------------------------
+
+ENDED = {
+    "chat": (
+        (
+            b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":'
+            b'[{"index":0,"delta":{"role":"assistant","content":"So"},"finish_reason":null}]}\n\n'
+            b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":'
+            b'[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+            b"data: [DONE]\n\n"
+        ),
+        (
+            b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":'
+            b'[{"index":0,"delta":{"content":"EVIL"},"finish_reason":null}]}\n\n'
+        ),
+    ),
+    "anthropic": (
+        (
+            b'data: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant",'
+            b'"content":[],"model":"m","stop_reason":null,"usage":{"input_tokens":1}}}\n\n'
+            b'event: content_block_start\ndata: {"type":"content_block_start","index":0,'
+            b'"content_block":{"type":"text","text":""}}\n\n'
+            b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
+            b'"delta":{"type":"text_delta","text":"So"}}\n\n'
+            b'event: content_block_stop\ndata: {"type":"content_block_stop","index":0}\n\n'
+            b'event: message_delta\ndata: {"type":"message_delta","delta":{"stop_reason":"end_turn"},'
+            b'"usage":{"output_tokens":2}}\n\n'
+            b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+        ),
+        (
+            b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
+            b'"delta":{"type":"text_delta","text":"EVIL"}}\n\n'
+        ),
+    ),
+    "responses": (
+        (
+            b'data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_1",'
+            b'"object":"response","status":"in_progress","output":[]}}\n\n'
+            b'data: {"type":"response.completed","sequence_number":1,"response":{"id":"resp_1",'
+            b'"object":"response","status":"completed","output":[{"id":"msg_1","type":"message",'
+            b'"role":"assistant","status":"completed","content":[{"type":"output_text","text":"So",'
+            b'"annotations":[]}]}]}}\n\n'
+        ),
+        (
+            b'data: {"type":"response.output_text.delta","sequence_number":2,"item_id":"msg_1",'
+            b'"output_index":0,"content_index":0,"delta":"EVIL"}\n\n'
+        ),
+    ),
+}
+BEHIND = (b"EVIL\n\n", b": EVIL\n\n", b"data: EVIL\n\n", b"data: [DONE]\n\n", b"EVIL")
+
+
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+@pytest.mark.parametrize("name", ENDED)
+def test_nothing_is_relayed_behind_the_end_of_an_answer(name: str, size: int) -> None:
+    answer, more = ENDED[name]
+    alone = relayed(name, answer, size)
+    for behind in (more, *BEHIND, more + answer):
+        assert alone == relayed(name, answer + behind, size)
+    assert b"So" in alone
+
+
+def relayed(name: str, stream: bytes, size: int) -> bytes:
+    translator = Translator(source=name, target=name)
+    parts = [translator.feed(stream[at : at + size]) for at in range(0, len(stream), size)]
+    return b"".join(parts) + translator.close()
+
+
+def test_last_word_behind_a_failure_that_the_peer_told_is_relayed_once() -> None:
+    begun = ENDED["chat"][0].partition(b"\n\n")[0] + b"\n\n"
+    failed = begun + b'data: {"error":{"message":"no"}}\n\n'
+    done = b"data: [DONE]\n\n"
+
+    assert failed + done == relayed("chat", failed + done + done + ENDED["chat"][1], 100_000)

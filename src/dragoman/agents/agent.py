@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.exchange import ErrorTail
 from dragoman.turn.request import DialectName
 
 NO_KEY: Final = "dragoman"  # shown where no key is asked, for agents do not start without one
@@ -52,8 +51,6 @@ class Agent(Struct, frozen=True, kw_only=True):
     package: str  # of npm, which brings the program
     dialect: DialectName  # which it speaks
     dress: Dress
-    # How a gateway of its own tells it of interrupted streams, unless the settings say otherwise.
-    stream_error_tail: ErrorTail = "none"
     # Models that it asks for by itself, the best first; the last is for small matters.
     usual: tuple[str, ...] = ()
 

@@ -81,6 +81,5 @@ CLAUDE: Final = Agent(
     package="@anthropic-ai/claude-code",
     dialect="anthropic",
     dress=dress,
-    stream_error_tail="open",  # it asks again only if no block of the answer was finished
     usual=("claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5"),
 )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TextIO
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from dragoman.agents.agent import NO_KEY, Agent, Session, Window
 from dragoman.agents.beside import GatewayBeside
@@ -70,15 +70,6 @@ def running_place(url: str, key: Secret | None) -> Place:
     shown = key or Secret("", NO_KEY)
     listed = list_models(clean, shown.value)
     return Place(url=clean, serve_url=clean, key=shown, listed=listed)
-
-
-def fitted(settings: Settings, agent: Agent) -> Settings:
-    """Return the settings of a gateway that serves one agent alone."""
-    server = settings.server
-    if server.stream_error_tail != "none":
-        return settings
-    server = structs.replace(server, stream_error_tail=agent.stream_error_tail)
-    return structs.replace(settings, server=server)
 
 
 @contextmanager

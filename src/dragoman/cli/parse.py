@@ -150,7 +150,7 @@ def _render(found: Parsed, line_id: Raw | None = None) -> bytes:
     problems = [
         {"code": one.code, "where": one.path, "detail": one.detail} for one in found.problems
     ] + [
-        {"code": "call_cut", "where": f"call {one.id}", "detail": one.repair}
+        {"code": "call_cut", "where": f"call {one.id}", "detail": one.name}
         for one in found.calls
         if not one.complete and not any(p.code == "call_cut" for p in found.problems)
     ]

@@ -110,7 +110,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     if gateway is not None and (path or log or flags != Flags()):
         raise ConfigError("--gateway: that gateway has its own settings; leave out the others")
     wishes = Wishes(model=model, small=small_model, window=Window(context=context, output=output))
-    with _place(agent, gateway, path=path, flags=flags, key=key, log=log) as place:
+    with _place(gateway, path=path, flags=flags, key=key, log=log) as place:
         session = place.session(agent, wishes)
         if shown:
             session = structs.replace(session, url=place.serve_url)
@@ -131,8 +131,7 @@ def _find(agent: "Agent") -> str:
 
 
 @contextmanager
-def _place(  # noqa: PLR0913 -- whose place, and all that says where it is
-    agent: "Agent",
+def _place(
     gateway: str | None,
     *,
     path: Path | None,
@@ -141,7 +140,7 @@ def _place(  # noqa: PLR0913 -- whose place, and all that says where it is
     log: Path | None,
 ) -> "Iterator[Place]":
     """Return the gateway that is named, or run one for as long as it is needed."""
-    from dragoman.agents.place import fitted, log_path, open_log, own_place, running_place
+    from dragoman.agents.place import log_path, open_log, own_place, running_place
     from dragoman.cli.serve import simulated
     from dragoman.gateway.config.loading import load
 
@@ -155,11 +154,10 @@ def _place(  # noqa: PLR0913 -- whose place, and all that says where it is
     if companion is not None:
         said = "no upstream is set: the built-in simulator answers, which is no real model"
         click.echo(f"dragoman: {said}", err=True)
-    settings = fitted(loaded.settings, agent)
     log = log or log_path(os.environ)
     with (
         open_log(log) as lines,
-        own_place(settings, key=key, log=lines, companion=companion) as place,
+        own_place(loaded.settings, key=key, log=lines, companion=companion) as place,
     ):
         click.echo(f"dragoman: the gateway's log is {log}", err=True)
         yield place

@@ -1,15 +1,14 @@
 """Calls that are not what the model meant: cut by a limit, or with arguments that are no JSON.
 
-They stand in the history, closed, so that the model can be told about them; they are never run.
+They stay in the history as they came, so that the model can be told about them; they are never run.
 """
 
 from msgspec import structs
 
-from dragoman.client.calls import CUT
+from dragoman.client.calls import CUT, INVALID
 from dragoman.client.errors import ClientError
-from dragoman.turn.events import CUT_REASONS, BlockKind
+from dragoman.turn.events import CUT_REASONS
 from dragoman.turn.fold import Answer, Block
-from dragoman.wire.json_stream import JsonScanner
 
 
 def with_broken_call(error: ClientError) -> Answer:
@@ -26,21 +25,16 @@ def with_broken_call(error: ClientError) -> Answer:
     return answer
 
 
-def closed(answer: Answer) -> Answer:
-    """Return an answer whose cut and broken calls are valid JSON, so that it can stand in the history."""
+def for_history(answer: Answer) -> Answer:
+    """Return an answer that may stand in the history with its cut and broken calls.
+
+    Arguments that are no object are wrapped when a request is written (`object_arguments`).
+    """
     blocks = tuple(
-        block if block.complete else structs.replace(block, text=_closed_text(block), complete=True)
+        block if block.complete else structs.replace(block, complete=True)
         for block in answer.blocks
     )
     return structs.replace(answer, blocks=blocks, fault=None)
-
-
-def _closed_text(block: Block) -> str:
-    if block.kind is not BlockKind.TOOL_CALL:
-        return block.text  # free text is as good as it is
-    scanner = JsonScanner()
-    scanner.feed(block.text)
-    return block.text + (block.repair or scanner.closing()) if block.text else "{}"
 
 
 def why_broken(call: Block, answer: Answer) -> str:
@@ -52,4 +46,6 @@ def why_broken(call: Block, answer: Answer) -> str:
     if answer.fault is not None and last:
         return answer.fault.message
     ended_early = answer.finish is not None and answer.finish.reason in CUT_REASONS
+    if not call.complete and not ended_early:
+        return INVALID
     return CUT if not call.complete or (ended_early and last) else ""

@@ -12,13 +12,16 @@ from dragoman.turn.request import Tool, ToolCallPart
 
 CUT: Final = "the call was cut before its end: it was not run; make it again, in smaller pieces"
 
+INVALID: Final = "the arguments are cut off or not valid JSON: the call was not run; make it again with valid JSON"
+
 
 class Call(Struct, frozen=True):
     """One call of a tool."""
 
     id: str  # unique in the conversation
     name: str
-    # As the model wrote them: JSON, or the free text of a custom tool.  Closed, if it was cut or broke.
+    # As the model wrote them: JSON, or the free text of a custom tool.  If they were cut or are invalid,
+    # `problem` says so, and they are here as far as they came.
     arguments: str
     problem: str = ""  # why it should not be run; empty: nothing speaks against it
     namespace: str = ""

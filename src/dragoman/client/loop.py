@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Literal, NoReturn, Self, TypeAlias, TypedDic
 
 from msgspec import Struct, structs
 
-from dragoman.client.broken import closed, why_broken, with_broken_call
+from dragoman.client.broken import for_history, why_broken, with_broken_call
 from dragoman.client.calls import judged
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
@@ -277,7 +277,7 @@ class ToolLoop:
         self._answer = answer
         state = self._state
         ids = ClientIds(state.request.call_ids)
-        turn = answer_turn(closed(answer))
+        turn = answer_turn(for_history(answer))
         parts = tuple(
             structs.replace(part, id=ids.render(part.id))
             if isinstance(part, ToolCallPart)

@@ -7,9 +7,12 @@ from msgspec import Struct, structs
 from dragoman.client.described import check_described
 from dragoman.client.errors import ClientError
 from dragoman.client.settings import Settings
+from dragoman.dialects.server_tools import check_needed
 from dragoman.errors import MisuseError, TooLarge
 from dragoman.exchange import Target
+from dragoman.profiles import for_model
 from dragoman.reading import AnswerReader, read_body
+from dragoman.toolcalls.detection import bare_name, known_family
 from dragoman.turn.events import FaultKind
 from dragoman.turn.fold import Answer
 from dragoman.turn.loss import Loss
@@ -82,8 +85,14 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
     name = request.dialect if request.extensions else settings.dialect.name
     request = structs.replace(request, dialect=name, model=model, stream=stream)
     target = Target(
-        profile=settings.profile, model=model, strict=settings.strict, limits=settings.limits
+        profile=for_model(
+            settings.profile, bare_name(model), known_family(model), settings.dialect.name
+        ),
+        model=model,
+        strict=settings.strict,
+        limits=settings.limits,
     )
+    check_needed(request, settings.dialect.name, target.profile)
     encoded = settings.dialect.encode_request(request, target)
     most = settings.limits.max_request_bytes
     if len(encoded.body) > most:

@@ -128,3 +128,16 @@ def malformed(error: msgspec.ValidationError) -> Malformed:
 
 def _lower_first(text: str) -> str:
     return text[:1].lower() + text[1:]
+
+
+_ENTRIES: Final[msgspec.json.Decoder[list[Raw] | None]] = msgspec.json.Decoder(list[Raw] | None)
+
+
+def entries_of(raw: Raw) -> list[Raw]:
+    """Return the entries of a JSON list, each as it is written; none for `null`.
+
+    Raises:
+        Malformed: it is no list.
+    """
+    found = decode(_ENTRIES, raw)
+    return [] if found is None else found

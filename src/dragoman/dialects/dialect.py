@@ -4,7 +4,7 @@ A dialect is one folder with `schema`, `request`, `reader`, `writer` and `faults
 `dialects/__init__.py`.  Dialects do not know each other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from dragoman.dialects.stream import FrameReader
 from dragoman.exchange import EncodedRequest, Exchange, Target
 from dragoman.limits import Limits
 from dragoman.opaque import Sealer
+from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Event, Fault
 from dragoman.turn.fold import Answer
 from dragoman.turn.loss import Loss
@@ -75,6 +76,12 @@ class Dialect:
     decode_fault: Callable[[int, bytes], Fault]
     encode_fault: Callable[[Fault, str], tuple[int, bytes]]  # with the request's id
     any_tool: bytes  # how it says that some tool must be called, whichever
+    # A request that passes in its own dialect: whether it holds tools (or settings) that the upstream does
+    # not take, and the fields as it takes them; `null` means that a field is removed.
+    misfits: Callable[[Request, Profile], bool]
+    fit_tools: Callable[
+        [Mapping[str, Raw], Request, Target], tuple[dict[str, Raw], tuple[Loss, ...]]
+    ]
     # Makes instructions between messages text of the user's, where not every server knows a role for them.
     without_instructions: Callable[[Raw], tuple[Raw, tuple[Loss, ...]]] | None = None
     # Fields that hold the conversation on the vendor's own servers: others would lose it unseen.

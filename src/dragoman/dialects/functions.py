@@ -37,8 +37,16 @@ def description_with_grammar(tool: Tool) -> str:
     return f"{tool.description}\n\n{rule}" if tool.description else rule
 
 
+def wrapped_text(text: str) -> str:
+    """Return an object that holds arguments which are none."""
+    return encode({"_raw": text}).decode()
+
+
 def object_arguments(part: ToolCallPart, limits: Limits, losses: list[Loss], path: str) -> str:
-    """Return a call's arguments: as they are if they are an object, else mended into one."""
+    """Return a call's arguments as an object, for an upstream that takes nothing else.
+
+    What cannot be repaired without inventing an end is wrapped as `{"_raw": …}`.
+    """
     if part.flavor is _CUSTOM:
         return encode({"input": part.arguments}).decode()
     try:
@@ -49,5 +57,7 @@ def object_arguments(part: ToolCallPart, limits: Limits, losses: list[Loss], pat
         ending = arguments.end()
         if part.arguments.strip():
             losses.append(Loss("args_repaired", path, f"call {part.id}"))
-        return text + ending.text + ending.repair
+        if not ending.whole:
+            return wrapped_text(part.arguments)
+        return text + ending.text
     return part.arguments

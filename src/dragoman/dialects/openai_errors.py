@@ -252,14 +252,19 @@ class _Body(Struct, frozen=True):
     error: _Error
 
 
-def encode_fault(fault: Fault, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 -- goes into a header
-    """Return the HTTP status and body that tell a client of a failure."""
-    return _ANSWERS[fault.kind].status, encode_error(fault)
+def encode_fault(
+    fault: Fault,
+    request_id: str,  # noqa: ARG001 -- goes into a header
+    *,
+    code: str = "",
+) -> tuple[int, bytes]:
+    """Return the HTTP status and body that tell a client of a failure; `code` replaces the usual one."""
+    return _ANSWERS[fault.kind].status, encode_error(fault, code=code)
 
 
-def encode_error(fault: Fault) -> bytes:
+def encode_error(fault: Fault, *, code: str = "") -> bytes:
     """Return the error body, which also stands in streams of Chat Completions."""
     answer = _ANSWERS[fault.kind]
     own = answer.own_code or fault.code in _NO_MODELS
-    code = (fault.code if own else "") or answer.code
-    return encode(_Body(_Error(fault.message, answer.type, fault.param or None, code)))
+    code = code or (fault.code if own else "") or answer.code or ""
+    return encode(_Body(_Error(fault.message, answer.type, fault.param or None, code or None)))

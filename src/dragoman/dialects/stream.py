@@ -28,6 +28,11 @@ class FrameReader(Protocol):
     assembler: Assembler
 
     @property
+    def reasoning_field(self) -> str:
+        """Which field carried reasoning, in a dialect where servers use several; else empty."""
+        ...
+
+    @property
     def pending(self) -> bool:
         """Something was read that has led to no event yet (a name in pieces, a finish reason)."""
         ...

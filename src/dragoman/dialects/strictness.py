@@ -19,6 +19,7 @@ _HARMLESS: Final = frozenset(
         "tool_choice_narrowed",
         "tool_renamed",
         "turn_added",
+        "user_turn_appended",
     }
 )
 

@@ -1,31 +1,26 @@
 """The three endpoints that answer: from the client's bytes to the pump, and what is learned at the end."""
 
-import asyncio
 from typing import Final
 
 from aiohttp import web
 
 from dragoman.dialects import dialect
 from dragoman.errors import Malformed
+from dragoman.gateway.admission import admit
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
 from dragoman.gateway.flight import Flight
 from dragoman.gateway.guards import loop_fault, with_note
 from dragoman.gateway.job import Job
-from dragoman.gateway.keys import Admission
 from dragoman.gateway.overrides import apply
 from dragoman.gateway.pump import Pump
 from dragoman.gateway.replies import refused
-from dragoman.gateway.routing import Choice, Question
 from dragoman.requests import ClientRequest, read_request
 from dragoman.translate import Translator
-from dragoman.turn.estimate import estimate_tokens
-from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.events import Fault
 from dragoman.turn.loops import find_loop
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request
-
-_THINKS: Final = frozenset({"auto", "budget", "effort"})
 
 
 async def answer(call: Call) -> web.StreamResponse:
@@ -34,40 +29,28 @@ async def answer(call: Call) -> web.StreamResponse:
     accepted = _accept(call, *await read_client(call))
     if isinstance(accepted, Fault):
         return refused(call, accepted)
-    job, admission = accepted
-    call.job = job
+    job = call.job = accepted
     watch = call.runtime.watch
     watch.add(job.flight)
     try:
         return await Pump(job, call.runtime).run()
     finally:
         watch.remove(job.flight)
-        if admission is not None:
-            _leave(call, admission)
+        job.flight.close()
+        _count_usage(call, job)
 
 
-def _accept(
-    call: Call, client: ClientRequest, previous: str
-) -> tuple[Job, Admission | None] | Fault:
-    """Return what is to be done for a request, and what its key is charged; or why it is refused."""
-    asked = client.request
-    holder = call.holder
-    fault = None if holder is None else holder.may_use(asked.model)
-    if fault is not None:
-        return fault
-    guess = estimate_tokens(asked)
-    estimate = call.runtime.calibration.corrected(asked.model, guess)
-    choice = choose(call, asked, estimate)
-    if isinstance(choice, Fault):
-        return choice
-    request, warnings = _guarded(call, apply(choice.route.params, asked))
+def _accept(call: Call, client: ClientRequest, previous: str) -> Job | Fault:
+    """Return what is to be done for a request, or why it is refused."""
+    admitted = admit(call, client)
+    if isinstance(admitted, Fault):
+        return admitted
+    choice = admitted.choice
+    request, warnings = _guarded(call, apply(choice.route.params, client.request))
     if isinstance(request, Fault):
+        call.leave(0)
         return request
-    now = asyncio.get_running_loop().time()
-    admission = None if holder is None else holder.enter(now, estimate)
-    if isinstance(admission, Fault):
-        return admission
-    job = Job(
+    return Job(
         plan=call.plan,
         request_id=call.id,
         owner=call.owner,
@@ -76,24 +59,24 @@ def _accept(
         previous=previous,
         headers=call.http.headers,
         choice=choice,
-        guess=guess,
-        estimate=estimate,
+        guess=admitted.guess,
+        estimate=admitted.estimate,
         warnings=warnings,
         cors=call.cors,
+        held=call.body,
         flight=Flight(call.http, call.plan.settings.server, dialect(call.dialect).keep_alive),
     )
-    return job, admission
 
 
 async def read_client(call: Call) -> tuple[ClientRequest, str]:
     """Return a client's request, and the id of the kept response that it goes on from."""
     plan = call.plan
     limits = plan.settings.server.limits
-    body = await read_body(call.http, limits.max_request_bytes)
+    body = await read_body(call.http, limits.max_request_bytes, call.body.add)
     previous = ""
     if call.dialect == "responses":
         body, previous = await _expanded(call, body)
-    client = read_request(body, source=call.dialect, sealer=plan.sealer, limits=limits)
+    client = read_request(body, source=call.dialect, sealer=plan.sealer(call.owner), limits=limits)
     call.model = client.request.model
     return client, previous
 
@@ -109,30 +92,11 @@ async def _expanded(call: Call, body: bytes) -> tuple[bytes, str]:
         if error.code not in _NOT_KEPT:
             raise
         return body, ""  # an upstream of this dialect may know it; another refuses it as unknown
+    call.body.add(max(0, len(found.body) - len(body)))
     return found.body, found.previous_id
 
 
 _NOT_KEPT: Final = frozenset({"previous_response_not_found", "item_not_found"})
-
-
-def choose(call: Call, request: Request, estimate: int) -> Choice | Fault:
-    """Return who may answer a request, or why nobody does."""
-    question = Question(
-        model=request.model,
-        dialect=call.dialect,
-        thinking=request.reasoning.mode in _THINKS,
-        tokens=estimate,
-        images=request.has_images,
-        headers=call.http.headers,
-    )
-    choice = call.choice = call.plan.router.choose(question)
-    if choice is not None:
-        return choice
-    named = ", ".join(f"`{one.name}`" for one in call.plan.router.models()[:10])
-    said = f"no route for the model `{request.model[:200]}`; see `routes` of the gateway's settings"
-    return Fault(
-        FaultKind.NOT_FOUND, f"{said} (there are {named})" if named else said, param="model"
-    )
 
 
 def _guarded(call: Call, request: Request) -> tuple[Request | Fault, tuple[Loss, ...]]:
@@ -149,14 +113,12 @@ def _guarded(call: Call, request: Request) -> tuple[Request | Fault, tuple[Loss,
     return (with_note(request, loop) if guards.loops == "note" else request), losses
 
 
-def _leave(call: Call, admission: Admission) -> None:
-    """Count what a request has used, and learn from it."""
-    job = call.job
-    usage = None if job is None else job.usage
-    if job is None or usage is None or usage.estimated:
-        admission.leave()
+def _count_usage(call: Call, job: Job) -> None:
+    """Charge the key for what a request has used, and learn from it."""
+    usage = job.usage
+    if usage is None or usage.estimated:
         return
-    admission.leave(usage.prompt + usage.output)
+    call.leave(usage.prompt + usage.output)
     call.runtime.calibration.learn(job.request.model, job.guess, usage.prompt)
 
 
@@ -166,5 +128,5 @@ async def break_off(job: Job, fault: Fault) -> web.StreamResponse:
     translator = job.translator
     if translator is None or not translator.begun:
         translator = Translator(source="chat", target=job.dialect, request=job.request)
-    await job.flight.write(translator.fail(fault))
+    await job.flight.write_last(translator.fail(fault))
     return await job.flight.end()

@@ -11,10 +11,12 @@ from dragoman._version import __version__
 from dragoman.errors import DragomanError
 from dragoman.gateway import answering, side
 from dragoman.gateway.call import Call
+from dragoman.gateway.capacity import Overloaded, overloaded
+from dragoman.gateway.connections import OWN_NAME, connections_allowed
 from dragoman.gateway.flight import ClientLeft
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
-from dragoman.gateway.replies import refused
+from dragoman.gateway.replies import fault_response, refused
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.token_counts import count_tokens
 from dragoman.gateway.vendor_state import compact
@@ -25,24 +27,31 @@ from dragoman.turn.request import DialectName
 Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
 
 SHUTTING_DOWN: Final = "shutting_down"
-_OURS: Final = {"server": "dragoman"}  # no version of anything
 CLIENT_LEFT: Final = 499  # what is written down for a client that did not wait; nobody is told it
 
 
 class Endpoint(NamedTuple):
+    """One path and what answers it.
+
+    An endpoint that asks an upstream calls `admission` before it does, so that a key's models and limits
+    hold everywhere; one that declares `asks=False` must not.
+    """
+
+    methods: tuple[str, ...]
+    path: str  # also known behind `/v1`; `{id}` is one segment, `{rest}` at the end any text
     handle: Handler
     dialect: DialectName | None = None  # None: as the client's headers show
+    asks: bool = True
 
-
-# What agents ask for on the side, and can do without: answered cheaply, never passed on.
-_SIDE_CALLS: Final = (
-    "/api/event_logging/",
-    "/api/claude_code/",
-    "/api/hello",
-    "/api/oauth/",
-    "/v1/traces",
-    "/otlp/",
-)
+    def matches(self, path: str) -> bool:
+        """Return whether a path, without `/v1`, is this endpoint's."""
+        if self.path.endswith("{rest}"):
+            return f"{path}/".startswith(self.path.removesuffix("{rest}"))
+        own, given = self.path.split("/"), path.split("/")
+        return len(own) == len(given) and all(
+            given_part == part or (part == "{id}" and given_part)
+            for part, given_part in zip(own, given, strict=True)
+        )
 
 
 class Gateway:
@@ -86,7 +95,7 @@ class Gateway:
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer any request, whatever happens."""
-        if http.path in ("/health", "/ready", "/"):
+        if http.path in PROBES:
             return self._state(http)
         endpoint = _endpoint(http)
         shown: DialectName = "anthropic" if "anthropic-version" in http.headers else "chat"
@@ -104,21 +113,29 @@ class Gateway:
         else:
             return response
         finally:
+            call.leave()
             self._calls.discard(call)
+            call.body.release()
             if not self._calls:
                 self._idle.set()
+            if left and call.delivered:
+                status, left = 200, False  # closed after the last event, as Claude Code does
             self.runtime.logger.request(call.record(status, left=left))
 
     async def _answer(self, call: Call, endpoint: Endpoint | None) -> web.StreamResponse:
         try:
             if call.http.method == "OPTIONS" and call.cors:
-                return web.Response(status=204, headers=call.cors)  # asked without any key
+                return web.Response(
+                    status=204, headers={**OWN_NAME, **call.cors}
+                )  # asked without any key
             fault = self._unwelcome(call)
             if fault is not None:
-                return refused(call, fault, 503 if fault.code == SHUTTING_DOWN else 0)
+                return refused(call, fault, 503 if fault.kind is FaultKind.OVERLOADED else 0)
             if endpoint is None:
                 return _unknown(call)
             return await endpoint.handle(call)
+        except Overloaded as error:
+            return refused(call, error.fault, error.http_status)
         except DragomanError as error:
             status = _STATUS.get(error.http_status, 0)
             return await _told(call, fault_of_request(error), status)
@@ -159,18 +176,36 @@ class Gateway:
             return Fault(
                 FaultKind.OVERLOADED, said, status=503, code=SHUTTING_DOWN, retry_after=1.0
             )
+        return self._too_many(call)
+
+    def _too_many(self, call: Call) -> Fault | None:
+        """Return why a request is more than the process takes on at once."""
+        server = call.plan.settings.server
+        if allowed := connections_allowed(call.http):
+            return overloaded("max_connections", allowed)
+        if len(self._calls) > server.max_requests:
+            return overloaded("max_requests", server.max_requests)
         return None
 
     def _state(self, http: web.BaseRequest) -> web.Response:
         """Say that the gateway lives (`/health`), and that it takes requests (`/ready`)."""
+        fault = refuse_page(
+            host=http.headers.get("host", ""),
+            origin="",
+            fetch_site="",
+            method="GET",  # nothing is changed, whatever page asks: the host alone counts
+            server=self.plan.settings.server,
+        )
+        if fault is not None:
+            return fault_response(fault, dialect="chat", headers=OWN_NAME)
         if http.method not in ("GET", "HEAD"):
-            return web.Response(status=405, headers={**_OURS, "allow": "GET, HEAD"})
+            return web.Response(status=405, headers={**OWN_NAME, "allow": "GET, HEAD"})
         good = http.path != "/ready" or not self.draining
         status = "ok" if good else "draining"
         return web.json_response(
             {"status": status, "name": "dragoman", "version": __version__},
             status=200 if good else 503,
-            headers=_OURS,
+            headers=OWN_NAME,
         )
 
 
@@ -184,36 +219,48 @@ async def _told(call: Call, fault: Fault, status: int = 0) -> web.StreamResponse
 _STATUS: Final = {415: 415}  # statuses that no kind of failure has
 
 
-_POSTS: Final = {
-    "/messages": Endpoint(answering.answer, "anthropic"),
-    "/messages/count_tokens": Endpoint(count_tokens, "anthropic"),
-    "/chat/completions": Endpoint(answering.answer, "chat"),
-    "/responses": Endpoint(answering.answer, "responses"),
-    "/responses/input_tokens": Endpoint(count_tokens, "responses"),
+PROBES: Final = ("/", "/health", "/ready")  # answered without a key, and without an upstream
+ENDPOINTS: Final = (
+    Endpoint(("POST",), "/messages", answering.answer, "anthropic"),
+    Endpoint(("POST",), "/messages/count_tokens", count_tokens, "anthropic"),
+    Endpoint(("POST",), "/chat/completions", answering.answer, "chat"),
+    Endpoint(("POST",), "/responses", answering.answer, "responses"),
+    Endpoint(("POST",), "/responses/input_tokens", count_tokens, "responses"),
+    Endpoint(("POST",), "/responses/compact", compact, "responses"),
+    Endpoint(("GET",), "/responses/{id}", side.get_response, "responses"),
+    Endpoint(("DELETE",), "/responses/{id}", side.delete_response, "responses"),
+    Endpoint(("GET",), "/responses/{id}/input_items", side.input_items, "responses"),
+    Endpoint(("POST",), "/responses/{id}/cancel", side.cancel_response, "responses"),
+    Endpoint(("GET", "HEAD"), "/models", side.models),
+    Endpoint(("GET", "HEAD"), "/models/{rest}", side.models),
+    # What agents ask for on the side, and can do without: answered cheaply, never forwarded.
+    *(
+        Endpoint(("POST", "GET", "HEAD", "PUT", "PATCH", "DELETE"), path, side.nothing, asks=False)
+        for path in (
+            "/api/event_logging/{rest}",
+            "/api/claude_code/{rest}",
+            "/api/hello{rest}",
+            "/api/oauth/{rest}",
+            "/traces{rest}",
+            "/otlp/{rest}",
+        )
+    ),
+)
+_EXACT: Final = {
+    (method, one.path): one for one in ENDPOINTS if "{" not in one.path for method in one.methods
 }
+_PATTERNS: Final = tuple(one for one in ENDPOINTS if "{" in one.path)
 
 
 def _endpoint(http: web.BaseRequest) -> Endpoint | None:
     """Return what a path means; each is known with and without `/v1`."""
     path = http.path.rstrip("/").removeprefix("/v1")
-    if http.method == "POST" and (found := _POSTS.get(path)) is not None:
-        return found
-    match (http.method, path.split("/")[1:]):
-        case ("GET" | "HEAD", ["models", *_]):
-            return Endpoint(side.models)
-        case ("GET", ["responses", _]):
-            return Endpoint(side.get_response, "responses")
-        case ("DELETE", ["responses", _]):
-            return Endpoint(side.delete_response, "responses")
-        case ("GET", ["responses", _, "input_items"]):
-            return Endpoint(side.input_items, "responses")
-        case ("POST", ["responses", "compact"]):
-            return Endpoint(compact, "responses")
-        case ("POST", ["responses", _, "cancel"]):
-            return Endpoint(side.cancel_response, "responses")
-    if http.path.startswith(_SIDE_CALLS):
-        return Endpoint(side.nothing)
-    return None
+    exact = _EXACT.get((http.method, path))
+    if exact is not None:
+        return exact
+    return next(
+        (one for one in _PATTERNS if http.method in one.methods and one.matches(path)), None
+    )
 
 
 def _unknown(call: Call) -> web.Response:

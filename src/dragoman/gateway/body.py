@@ -1,6 +1,7 @@
 """The body of a client's request: bounded in size and time, plain or packed."""
 
 import asyncio
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from aiohttp import web
@@ -10,6 +11,7 @@ from dragoman.packing import ENCODINGS, Unpacker, unpacker
 
 _PLAIN: Final = frozenset({"", "identity"})
 _SECONDS: Final = 120.0  # a client that sends slower than this holds a place for nothing
+_UNPACKED_BYTES: Final = 1024 * 1024  # at once: a small packet may hold a thousand times its size
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -19,8 +21,8 @@ class UnknownEncoding(Malformed):
     http_status = 415
 
 
-async def read_body(http: web.BaseRequest, limit: int) -> bytes:
-    """Return the whole body of a request.
+async def read_body(http: web.BaseRequest, limit: int, count: Callable[[int], object]) -> bytes:
+    """Return the whole body of a request; `count` is called with the size of each unpacked piece.
 
     Raises:
         UnknownEncoding: it is packed in a way that is not known.
@@ -38,28 +40,41 @@ async def read_body(http: web.BaseRequest, limit: int) -> bytes:
         body = http.content.read_nowait()
         if len(body) > limit:
             raise TooLarge("max_request_bytes", limit)
+        count(len(body))
         return body
     try:
         async with asyncio.timeout(_SECONDS):
             if http.headers.get("expect", "").lower() == "100-continue":
                 await http.writer.write(_CONTINUE)
                 http.writer.output_size = 0  # nothing of the answer has left
-            return await _read(http, limit, packing)
+            return await _read(http, limit, packing, count)
     except TimeoutError as error:
         raise Malformed(f"the body did not arrive within {_SECONDS:g} s") from error
     except web.RequestPayloadError as error:
         raise Malformed(f"the body cannot be read: {error}") from error
 
 
-async def _read(http: web.BaseRequest, limit: int, packing: Unpacker | None) -> bytes:
+async def _read(
+    http: web.BaseRequest,
+    limit: int,
+    packing: Unpacker | None,
+    count: Callable[[int], object],
+) -> bytes:
     parts: list[bytes] = []
     size = 0
     while data := await http.content.readany():
-        piece = data if packing is None else packing.feed(data, limit - size + 1)
-        size += len(piece)
-        if size > limit:
-            raise TooLarge("max_request_bytes", limit)
-        parts.append(piece)
+        for piece in (data,) if packing is None else _unpacked(packing, data):
+            size += len(piece)
+            if size > limit:
+                raise TooLarge("max_request_bytes", limit)
+            count(len(piece))
+            parts.append(piece)
     if packing is not None:
         packing.close()
     return b"".join(parts)
+
+
+def _unpacked(packing: Unpacker, data: bytes) -> Iterator[bytes]:
+    yield packing.feed(data, _UNPACKED_BYTES)
+    while packing.holds:
+        yield packing.feed(b"", _UNPACKED_BYTES)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from msgspec import structs
 
-from dragoman.gateway.keys import Holder
+from dragoman.gateway.capacity import HeldBytes
+from dragoman.gateway.keys import Admission, Holder
 from dragoman.gateway.log import RequestRecord
 from dragoman.gateway.origins import cors_headers
 from dragoman.gateway.plan import Plan
@@ -37,6 +38,8 @@ class Call:
         self.time = time.time()
         self.began = time.perf_counter()
         self.holder: Holder | None = None
+        self.admission: Admission | None = None  # if an upstream may be asked
+        self.body = HeldBytes(runtime.inflight, plan.settings.server.max_inflight_bytes)
         self.model = ""  # as the client asks for it
         self.choice: Choice | None = None  # who may answer
         self.job: Job | None = None  # if an upstream was to answer
@@ -44,8 +47,18 @@ class Call:
 
     @property
     def owner(self) -> str:
-        """Whose request it is."""
-        return "" if self.holder is None else self.holder.name
+        """To whom what is kept of this request belongs."""
+        return "" if self.holder is None else self.holder.owner
+
+    def leave(self, tokens_used: int | None = None) -> None:
+        """End the admission, if there is one; see `Admission.leave`."""
+        if self.admission is not None:
+            self.admission.leave(tokens_used)
+
+    @property
+    def delivered(self) -> bool:
+        """The client has been sent all events of a stream."""
+        return self.job is not None and self.job.flight.delivered
 
     def record(self, status: int, *, left: bool) -> RequestRecord:
         """Return what is written down of this request."""
@@ -65,7 +78,7 @@ class Call:
             id=self.id,
             path=self.http.path,
             dialect=self.dialect,
-            key=self.owner,
+            key="" if self.holder is None else self.holder.name,
             route="" if self.choice is None else self.choice.route_name,
             model=self.model,
             status=status,

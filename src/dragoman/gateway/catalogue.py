@@ -1,6 +1,7 @@
 """Which models the upstreams say they have; asked when a client wants the list, and kept for a while."""
 
 import asyncio
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,6 +16,7 @@ from dragoman.transport import Connector, TransportFailed
 from dragoman.turn.events import Fault, FaultKind
 
 _KEPT_SECONDS: Final = 300.0
+_FAILED_SECONDS: Final = 5.0  # until an upstream that did not answer is asked again
 _ASK_SECONDS: Final = 5.0
 _MAX_BYTES: Final = 8 * 1024 * 1024
 _MAX_MODELS: Final = 2000  # of one upstream
@@ -29,6 +31,7 @@ class _Listing(Struct):
     data: list[_Named]
 
 
+_NEVER: Final[tuple[float, list[str]]] = (-math.inf, [])
 _DECODER: Final = msgspec.json.Decoder(_Listing)
 
 
@@ -68,7 +71,7 @@ class Catalogue:
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self._told: dict[str, tuple[float, list[str]]] = {}
+        self._told: dict[str, tuple[float, list[str]]] = {}  # until when, and which models
 
     def forget(self) -> None:
         """Ask again: the upstreams may be others."""
@@ -80,10 +83,13 @@ class Catalogue:
         missing = [
             hop
             for hop in plan.router.upstreams()
-            if not hop.upstream.models
-            and now - self._told.get(hop.upstream_name, (-_KEPT_SECONDS, []))[0] >= _KEPT_SECONDS
+            if not hop.upstream.models and now >= self._told.get(hop.upstream_name, _NEVER)[0]
         ]
         asked = (ask_models(self._connector, plan, hop) for hop in missing)
         for hop, answer in zip(missing, await asyncio.gather(*asked), strict=True):
-            self._told[hop.upstream_name] = (now, [] if isinstance(answer, Fault) else answer)
+            name = hop.upstream_name
+            if isinstance(answer, Fault):  # what was known before is better than nothing
+                self._told[name] = (now + _FAILED_SECONDS, self._told.get(name, _NEVER)[1])
+            else:
+                self._told[name] = (now + _KEPT_SECONDS, answer)
         return {name: models for name, (_, models) in self._told.items()}

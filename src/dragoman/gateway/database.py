@@ -3,6 +3,9 @@
 An item that stands in many requests is kept once: a conversation of n turns, of which each request
 repeats all before it, takes room for n turns.  Such a piece counts the answers that need it and goes
 with the last of them.  What is old goes first, when something new comes.
+
+Each owner has an equal share of the room, so that none can push out what another one keeps.  What an owner
+has is counted by triggers.
 """
 
 import hashlib
@@ -20,8 +23,10 @@ from dragoman.gateway.responses_state import Exchanged, Item
 
 MEMORY: Final = ":memory:"
 _OURS: Final = 0x6472676D  # marks a file as made here
-_VERSION: Final = 1
-_BUSY_SECONDS: Final = 10.0  # other processes write for milliseconds
+_VERSION: Final = 2
+_ROW_BYTES: Final = 256  # what a row takes beside its content, indexes included
+_OPEN_SECONDS: Final = 10.0  # several workers make the file at once
+_BUSY_SECONDS: Final = 0.5  # other processes write for milliseconds; all tasks wait in one thread
 _AGAIN_SECONDS: Final = 0.01
 _WAL_BYTES: Final = 16 * 1024 * 1024  # what the log may keep of its largest size
 _DAY: Final = 86_400.0
@@ -32,7 +37,8 @@ _TABLES: Final = (
         owner TEXT NOT NULL,
         digest TEXT NOT NULL,
         needed INTEGER NOT NULL,      -- by how many answers
-        item TEXT NOT NULL)           -- the item's own id; empty: it has none
+        item TEXT NOT NULL,           -- the item's own id; empty: it has none
+        size INTEGER NOT NULL)        -- bytes that its owner is charged
     """,
     # Apart, because a piece is counted with every answer: that should not write its bytes again.
     "CREATE TABLE body (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL)",
@@ -50,10 +56,49 @@ _TABLES: Final = (
         kept REAL NOT NULL,           -- Unix seconds
         head BLOB NOT NULL,
         inputs INTEGER NOT NULL,      -- how many of the pieces are input
-        pieces TEXT NOT NULL)         -- ids as a JSON list: what is shared, input, output
+        pieces TEXT NOT NULL,         -- ids as a JSON list: what is shared, input, output
+        size INTEGER NOT NULL)        -- bytes that its owner is charged, its pieces aside
     """,
     "CREATE UNIQUE INDEX response_by_name ON response (owner, name)",
     "CREATE INDEX response_by_age ON response (kept)",
+)
+_SECOND: Final = (  # what the second version added
+    "CREATE INDEX response_by_owner ON response (owner)",
+    "CREATE TABLE owner (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID",
+    """CREATE TRIGGER piece_charged AFTER INSERT ON piece BEGIN
+        INSERT INTO owner VALUES (new.owner, new.size)
+        ON CONFLICT (name) DO UPDATE SET bytes = bytes + new.size; END""",
+    """CREATE TRIGGER piece_freed AFTER DELETE ON piece BEGIN
+        UPDATE owner SET bytes = bytes - old.size WHERE name = old.owner; END""",
+    """CREATE TRIGGER response_charged AFTER INSERT ON response BEGIN
+        INSERT INTO owner VALUES (new.owner, new.size)
+        ON CONFLICT (name) DO UPDATE SET bytes = bytes + new.size; END""",
+    """CREATE TRIGGER response_freed AFTER DELETE ON response BEGIN
+        UPDATE owner SET bytes = bytes - old.size WHERE name = old.owner; END""",
+    # Ids of state that an upstream keeps, by the owner it was given to.
+    """CREATE TABLE given (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        owner TEXT NOT NULL,
+        name TEXT NOT NULL,
+        noted REAL NOT NULL)          -- Unix seconds
+    """,
+    "CREATE UNIQUE INDEX given_by_name ON given (owner, name)",
+)
+# The first version knew a key without a name by its place in the list (`key-2`), which says nothing of
+# whose it is now: what belongs to a place is deleted.  Names get the mark that they have now.
+_FROM_FIRST: Final = (
+    "DELETE FROM response WHERE owner GLOB 'key-[0-9]*' AND NOT owner GLOB 'key-*[^0-9]*'",
+    "DELETE FROM piece WHERE owner GLOB 'key-[0-9]*' AND NOT owner GLOB 'key-*[^0-9]*'",
+    "UPDATE response SET owner = 'name:' || owner WHERE owner <> 'anonymous'",
+    "UPDATE piece SET owner = 'name:' || owner WHERE owner <> 'anonymous'",
+    "ALTER TABLE piece ADD COLUMN size INTEGER NOT NULL DEFAULT 256",
+    "ALTER TABLE response ADD COLUMN size INTEGER NOT NULL DEFAULT 256",
+    "UPDATE response SET size = size + length(head) + length(pieces)",
+    """UPDATE piece SET size = size + length(item)
+        + coalesce((SELECT length(bytes) FROM body WHERE body.id = piece.id), 0)""",
+    *_SECOND,
+    """INSERT INTO owner SELECT owner, sum(size) FROM (
+        SELECT owner, size FROM piece UNION ALL SELECT owner, size FROM response) GROUP BY owner""",
 )
 _ALL_OF: Final = "SELECT value FROM json_each(?)"
 _IDS: Final[msgspec.json.Decoder[list[int]]] = msgspec.json.Decoder(list[int])
@@ -86,12 +131,14 @@ class Database:
         self._max_bytes = max_bytes
         self._max_age = max_age_days * _DAY
         self._clock = clock
+        self.owners: tuple[str, ...] = ()  # who may keep answers; empty: nobody says
         if path != MEMORY:
             _make_private(path)
         try:
-            self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._connection = sqlite3.connect(path, timeout=_OPEN_SECONDS, isolation_level=None)
             try:
                 self._prepare(path)
+                self._connection.execute(f"PRAGMA busy_timeout = {_BUSY_SECONDS * 1000:.0f}")
             except BaseException:
                 self._connection.close()
                 raise
@@ -99,7 +146,6 @@ class Database:
             reason = f"the store of responses `{path}` cannot be opened: {error}"
             raise ConfigError(f"{reason}; name another `store.path`, or remove the file") from error
         self._execute = self._connection.execute
-        self._page_bytes = self._number("page_size")
 
     def close(self) -> None:
         self._connection.close()
@@ -140,7 +186,7 @@ class Database:
 
     def keep(self, owner: str, exchanged: Exchanged) -> bool:
         """Keep an answer, in place of one of the same id; false if there is no room for it."""
-        if self._max_bytes and exchanged.size > self._max_bytes:
+        if self._max_bytes and exchanged.size > self._share:
             return False
         with self._connection:  # ends the transaction
             self._execute("BEGIN IMMEDIATE")
@@ -149,18 +195,19 @@ class Database:
             pieces = self._pieces(owner, items)
             self._need(pieces, 1)
             self._execute(
-                "INSERT INTO response (owner, name, kept, head, inputs, pieces)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO response (owner, name, kept, head, inputs, pieces, size)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
                     owner,
                     exchanged.id,
                     self._clock(),
                     exchanged.head,
                     len(exchanged.input),
-                    _json(pieces),
+                    listed := _json(pieces),
+                    _ROW_BYTES + len(exchanged.head) + len(listed),
                 ),
             )
-            self._prune()
+            self._prune(owner)
         return True
 
     def delete(self, owner: str, name: str) -> bool:
@@ -183,8 +230,8 @@ class Database:
         for digest, item in zip(digests, items, strict=True):
             if digest not in known:
                 added = self._execute(
-                    "INSERT INTO piece (owner, digest, needed, item) VALUES (?, ?, 0, ?)",
-                    (owner, digest, item.id),
+                    "INSERT INTO piece (owner, digest, needed, item, size) VALUES (?, ?, 0, ?, ?)",
+                    (owner, digest, item.id, _ROW_BYTES + len(item.id) + len(item.body)),
                 )
                 assert added.lastrowid is not None  # noqa: S101 -- a row was put in
                 known[digest] = added.lastrowid
@@ -211,19 +258,45 @@ class Database:
             self._execute("DELETE FROM piece WHERE needed = 0")
         return len(rows)
 
-    def _prune(self) -> None:
-        """Delete what is too old, then the oldest until the rest has room."""
+    def _prune(self, owner: str) -> None:
+        """Delete what is too old, then the oldest answers until the rest has room.
+
+        An owner that keeps something new makes room in its own share.
+        """
         self._forget("kept < ?", (self._oldest_allowed(),))
-        while self._max_bytes and self._used_bytes() > self._max_bytes:
-            if not self._forget("id = (SELECT min(id) FROM response)", ()):
-                break
+        if not self._max_bytes:
+            return
+        while self._bytes_of(owner) > self._share and self._forget_oldest(owner):
+            pass
+        while self._bytes_of() > self._max_bytes and self._forget_oldest(self._who_yields()):
+            pass
+
+    @property
+    def _share(self) -> int:
+        """How many bytes each owner may keep."""
+        return self._max_bytes // max(1, len(self.owners))
+
+    def _forget_oldest(self, owner: str) -> int:
+        return self._forget("id = (SELECT min(id) FROM response WHERE owner = ?)", (owner,))
+
+    def _who_yields(self) -> str:
+        """Return whose answers make room for others': of keys that were withdrawn, then the largest."""
+        row = self._execute(
+            "SELECT name FROM owner WHERE bytes > 0"  # noqa: S608 -- a constant
+            f" ORDER BY name IN ({_ALL_OF}), bytes DESC LIMIT 1",
+            (_json(self.owners),),
+        ).fetchone()
+        return row[0] if row else ""
+
+    def _bytes_of(self, owner: str | None = None) -> int:
+        """Return the room that one owner takes, or all of them."""
+        row = self._execute(
+            "SELECT total(bytes) FROM owner WHERE ? IS NULL OR name = ?", (owner, owner)
+        ).fetchone()
+        return int(row[0])
 
     def _oldest_allowed(self) -> float:
         return self._clock() - self._max_age if self._max_age else 0.0
-
-    def _used_bytes(self) -> int:
-        """Return the room that is taken; pages that became free are used again."""
-        return (self._number("page_count") - self._number("freelist_count")) * self._page_bytes
 
     # --- the file -------------------------------------------------------------------------------
 
@@ -235,12 +308,17 @@ class Database:
         with self._connection:
             execute("BEGIN IMMEDIATE")  # another process may be making the same file
             if not execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-                for statement in _TABLES:
+                for statement in (*_TABLES, *_SECOND):
                     execute(statement)
                 execute(f"PRAGMA application_id = {_OURS}")
                 execute(f"PRAGMA user_version = {_VERSION}")
             found = execute("PRAGMA application_id").fetchone()[0]
             version = execute("PRAGMA user_version").fetchone()[0]
+            if (found, version) == (_OURS, 1):
+                for statement in _FROM_FIRST:
+                    execute(statement)
+                execute(f"PRAGMA user_version = {_VERSION}")
+                version = _VERSION
         if found != _OURS:
             raise ConfigError(f"`{path}` is a database of another program: name another file")
         if version != _VERSION:
@@ -252,7 +330,7 @@ class Database:
 
         SQLite waits for no other process that changes this at the same time, as workers do when they begin.
         """
-        end = time.monotonic() + _BUSY_SECONDS
+        end = time.monotonic() + _OPEN_SECONDS
         while True:
             try:
                 self._connection.execute("PRAGMA journal_mode = WAL")
@@ -262,9 +340,6 @@ class Database:
                 time.sleep(_AGAIN_SECONDS)
             else:
                 return
-
-    def _number(self, pragma: str) -> int:
-        return int(self._connection.execute(f"PRAGMA {pragma}").fetchone()[0])
 
 
 def default_path(environ: Mapping[str, str]) -> str:

@@ -48,6 +48,7 @@ class Flight:
         self.last_read = 0.0  # from the upstream, in this attempt; 0: nothing yet
         self.last_write = self.began
         self.first_content = 0.0
+        self.delivered = False  # the client has been sent its last event
 
     # --- deadlines -----------------------------------------------------------------------------
 
@@ -166,6 +167,12 @@ class Flight:
         # While the client did not read, nobody listened: that was not the upstream's silence.
         self.last_read = self.last_write
 
+    async def write_last(self, data: bytes) -> None:
+        """Send the last piece of the stream, which may be empty; a client may leave after it."""
+        if data:
+            await self.write(data)
+        self.delivered = True
+
     async def _send(self, response: web.StreamResponse, data: bytes) -> None:
         self._writing = True
         try:
@@ -175,6 +182,10 @@ class Flight:
         finally:
             self._writing = False
         self.last_write = self._loop.time()
+
+    def close(self) -> None:
+        """Release the pump, which also refers to this flight: a cycle would keep the request in memory."""
+        self.head = dict
 
     async def end(self) -> web.StreamResponse:
         """End the stream."""

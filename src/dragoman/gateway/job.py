@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from dragoman.gateway.capacity import HeldBytes
 from dragoman.gateway.flight import Flight
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.routing import Choice, Hop
@@ -30,6 +31,7 @@ class Job:
         estimate: int,
         warnings: tuple[Loss, ...],
         cors: Mapping[str, str],
+        held: HeldBytes,
         flight: Flight,
     ) -> None:
         self.plan = plan
@@ -44,6 +46,7 @@ class Job:
         self.choice = choice
         self.guess = guess  # tokens of the request, before reports about its model correct it
         self.estimate = estimate  # after
+        self.held = held  # the bytes of its body, as they are counted
         self.flight = flight
         self.dialect = client.request.dialect
         # What became of it.
@@ -71,3 +74,5 @@ class Job:
         """
         self.request = outline
         self.client = ClientRequest(b"" if body else self.client.body, outline)
+        if body:
+            self.held.release()

@@ -77,10 +77,11 @@ class Admission:
 class Holder:
     """A client that showed a key, or one that was not asked for it."""
 
-    __slots__ = ("_globs", "_key", "meter", "name")
+    __slots__ = ("_globs", "_key", "meter", "name", "owner")
 
     def __init__(self, name: str, key: Key | None) -> None:
-        self.name = name
+        self.name = name  # for logs
+        self.owner = _owner(key)
         self.meter = Meter()
         self._key = key
         self._globs = () if key is None else tuple(Glob(text) for text in key.models)
@@ -118,7 +119,7 @@ def _over_limit(key: Key, meter: Meter, now: float, estimate: int) -> Fault | No
     if limit and (seconds := meter.requests.wait(1, per_minute=limit, now=now)):
         return _limited(f"{limit} requests per minute", seconds)
     limit = key.tokens_per_minute
-    if limit and (seconds := meter.tokens.wait(estimate, per_minute=limit, now=now)):
+    if limit and estimate and (seconds := meter.tokens.wait(estimate, per_minute=limit, now=now)):
         return _limited(f"{limit} tokens per minute", seconds)
     return None
 
@@ -140,6 +141,12 @@ class Keyring:
                 holder = Holder(key.name or f"key-{number}", key)
                 self._holders.setdefault(_digest(key.key.value), holder)
         self._anonymous = None if keys else Holder(ANONYMOUS, None)
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """To whom kept data may belong."""
+        holders = (*self._holders.values(), *filter(None, (self._anonymous,)))
+        return tuple(holder.owner for holder in holders)
 
     def identify(self, headers: Mapping[str, str]) -> Holder | Fault:
         """Return whose credential a request carries; header names are lower case, or their case is ignored.
@@ -187,6 +194,20 @@ def given_credential(headers: Mapping[str, str]) -> str | Fault:
             " in both (Claude Code sends both if ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN are set)"
         )
     return plain or token
+
+
+def _owner(key: Key | None) -> str:
+    """Return to whom kept data belongs: a key's configured name, else its digest.
+
+    Never the place in the list: a key that is withdrawn would hand its data to the next one.
+    """
+    if key is None:
+        return ANONYMOUS
+    if key.name:
+        return f"name:{key.name}"
+    value = key.key.value.encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(value, digest_size=16, person=b"dragoman owner").hexdigest()
+    return f"key:{digest}"
 
 
 def _digest(value: str) -> bytes:

@@ -1,8 +1,11 @@
-"""Reasoning that stood before tool calls, for clients that do not send it back.
+"""What an upstream wrote and clients do not send back as it was: reasoning before calls, and arguments.
 
 Some upstreams demand their reasoning on every later request of a tool loop, and many clients drop it.
 What was said before a call is remembered under the call's id as the client saw it, and put back when
-the client sends that call.  In this process alone, for a while, and never more than the bounds allow.
+the client sends that call.  Messages clients serialise the arguments of a call again, with other blanks,
+escapes or key order, which spoils the upstream's prefix cache: if they still mean the same, they are
+replaced by the text that the upstream wrote, or that was made of a call in its text.  In this process
+alone, for a while, and never more than the bounds allow.
 
     memory = ReasoningMemory(entries=…, seconds=…)
     changed = memory.restore(request, owner, profile.origin)  # for `write_request(changed=…)`
@@ -12,18 +15,21 @@ Upstreams that number their calls use the same ids in every conversation.  So a 
 the conversation began and what the call said.
 """
 
+import operator
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from math import isfinite
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.gateway.witness import MAX_ARGUMENTS, Parts, Witness
+from dragoman.gateway.witness import MAX_ARGUMENTS, VITAL, Parts, Witness
 from dragoman.profiles.profile import Profile
 from dragoman.toolcalls.stage import Stage
+from dragoman.turn.events import Flavor
 from dragoman.turn.request import (
     ASSISTANT,
     USER,
@@ -43,7 +49,22 @@ _MAX_IDS: Final = 10_000  # shortened ids
 # Conversations that begin alike and have calls of the same id and different arguments.
 _MAX_ALIKE: Final = 4
 _SHORTENED: Final = "gh-"
+_MAX_EXACT: Final = 2.0**53  # up to here every integer is a float of its own
+
+
+def _number(text: str) -> float:
+    """Read a number with a fraction or an exponent; `1.0` is `1`, as JavaScript writes it.
+
+    msgspec itself takes 70 µs for each number such as `1e308`.
+    """
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)  # would be written as null
+    return int(number) if number.is_integer() and abs(number) < _MAX_EXACT else number
+
+
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
+_DECODER: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(float_hook=_number)
 
 Place: TypeAlias = tuple[str, str, int]  # owner, origin, and how the conversation began
 
@@ -56,18 +77,25 @@ class Recollection(Struct, frozen=True):
     signature: tuple[OpaqueState, ...]  # state of the call itself
     written: int  # hash of the arguments as they were written
     meant: int  # and of what they mean, for clients that write them anew
+    arguments: str = ""  # as the upstream wrote them; empty if they are too long to keep
 
     @property
     def signed(self) -> bool:
         """There is reasoning that its upstream signed."""
         return any(part.opaque for part in (*self.before, *self.after))
 
+    def only_signed(self) -> "Recollection":
+        """Return the same without reasoning that its upstream did not sign."""
+        before, after = map(_signed_parts, (self.before, self.after))
+        return replace(self, before=before, after=after)
+
     @property
     def size(self) -> int:
         parts = (*self.before, *self.after)
         states = [state for part in parts for state in part.opaque] + [*self.signature]
         texts = sum(len(one.text) for part in parts for one in part.segments)
-        return _ENTRY_CHARS + texts + sum(len(state.data) for state in states)
+        kept = texts + len(self.arguments) + sum(len(state.data) for state in states)
+        return _ENTRY_CHARS + kept
 
 
 _NOTHING: Final = Recollection((), (), (), 0, 0)
@@ -105,10 +133,13 @@ class ReasoningMemory:
 
     # --- collecting -----------------------------------------------------------------------------
 
-    def watchers(self, request: Request, owner: str, profile: Profile) -> tuple[Stage, ...]:
+    def watchers(
+        self, request: Request, owner: str, profile: Profile, *, arguments: bool = False
+    ) -> tuple[Stage, ...]:
         """Return who is to see the events of the answer to a request; nobody, if there can be no calls.
 
-        `request` is what was asked of the upstream, with ids as the client knows them.
+        `request` is what was asked of the upstream, with ids as the client knows them.  With `arguments`
+        those of every call are remembered as the upstream wrote them.
         """
         if not request.tools and not request.has_calls:
             return ()
@@ -118,16 +149,18 @@ class ReasoningMemory:
             if call_id.startswith(_SHORTENED):
                 self._note_id((owner, call_id), native)
 
-        def note(call_id: str, arguments: str, parts: Parts) -> None:
+        def note(call_id: str, text: str, parts: Parts) -> None:
             before, after, signature = parts
-            written, meant = hash(arguments), hash(_meaning(arguments))
-            self._remember((place, call_id), Recollection(before, after, signature, written, meant))
+            hashes = hash(text), hash(_meaning(text))
+            kept = text if arguments and len(text) < MAX_ARGUMENTS else ""
+            self._remember((place, call_id), Recollection(before, after, signature, *hashes, kept))
 
         witness = Witness(
             request.call_ids,
             note_call,
             note if self._max_entries else None,
             replays=profile.replay_reasoning != "never",
+            arguments=arguments,
         )
         return (witness,)
 
@@ -163,10 +196,20 @@ class ReasoningMemory:
         shortened = (one for one in request.call_ids if one.startswith(_SHORTENED))
         return {one: self._ids[owner, one] for one in shortened if (owner, one) in self._ids}
 
-    def restore(self, request: Request, owner: str, origin: str) -> Request:
+    def restore(
+        self,
+        request: Request,
+        owner: str,
+        origin: str,
+        *,
+        arguments: bool = False,
+        signed_only: bool = False,
+    ) -> Request:
         """Return the request with the reasoning that its client left out, the same one if there is none.
 
-        A turn gets the same reasoning, at the same place, on every request.
+        A turn gets the same reasoning, at the same place, on every request.  `signed_only` is for an
+        upstream that takes no reasoning back but what it signed.  With `arguments`, those that the client
+        wrote anew become what the upstream wrote, so that its prefix cache still fits.
         """
         self._drop_expired()
         if not self._slots:
@@ -178,18 +221,37 @@ class ReasoningMemory:
                 continue
             if place is None:
                 place = (owner, origin, _beginning(request))
-            parts = self._restored(turn.parts, place)
+            parts = self._as_written(turn.parts, place) if arguments else turn.parts
+            parts = self._restored(parts, place, signed_only=signed_only)
             if parts is not turn.parts:
                 turns = turns if turns is not None else list(request.turns)
                 turns[at] = replace(turn, parts=parts)
         return request if turns is None else replace(request, turns=tuple(turns))
 
-    def _restored(self, parts: tuple[Part, ...], place: Place) -> tuple[Part, ...]:
+    def _as_written(self, parts: tuple[Part, ...], place: Place) -> tuple[Part, ...]:
+        """Return the parts of a turn with its calls' arguments as the upstream wrote them, or the same."""
+        out = [self._call_as_written(part, place) for part in parts]
+        return parts if all(map(operator.is_, out, parts)) else tuple(out)
+
+    def _call_as_written(self, part: Part, place: Place) -> Part:
+        if not isinstance(part, ToolCallPart) or part.flavor is not Flavor.FUNCTION:
+            return part
+        text = part.arguments
+        known = None if len(text) >= MAX_ARGUMENTS else self._find(part, place)
+        if known is None or not known.arguments or known.arguments == text:
+            return part
+        # `_find` compares hashes alone; both texts are bounded, and decoding is linear.
+        same = _meaning(known.arguments) == _meaning(text)
+        return replace(part, arguments=known.arguments) if same else part
+
+    def _restored(
+        self, parts: tuple[Part, ...], place: Place, *, signed_only: bool
+    ) -> tuple[Part, ...]:
         """Return the parts of a turn with what is remembered of its calls, or the same."""
         known = [self._find(part, place) for part in parts if isinstance(part, ToolCallPart)]
         while known and known[0] is None:
             known.pop(0)  # calls that were made before any reasoning
-        found = [one for one in known if one is not None]
+        found = [one.only_signed() if signed_only else one for one in known if one is not None]
         if not found or len(found) < len(known):
             return parts  # a part of the whole would be another thought
         thoughts = [part for part in parts if isinstance(part, ReasoningPart)]
@@ -205,12 +267,20 @@ class ReasoningMemory:
         if slot is None:
             return None
         arguments = call.arguments[:MAX_ARGUMENTS]
+        written = hash(arguments)
+        meant: int | None = None  # decoding costs more than all the rest: once, if it must be
         for one in reversed(slot.known):
-            if one.written == hash(arguments) or one.meant == hash(_meaning(arguments)):
+            if one.written != written and meant is None:
+                meant = hash(_meaning(arguments))
+            if one.written == written or one.meant == meant:
                 slot.expires = self._clock() + self._seconds
                 self._slots.move_to_end(key)
                 return one
         return None
+
+
+def _signed_parts(parts: Iterable[ReasoningPart]) -> tuple[ReasoningPart, ...]:
+    return tuple(part for part in parts if any(state.kind in VITAL for state in part.opaque))
 
 
 def _filled(
@@ -263,6 +333,6 @@ def _beginning(request: Request) -> int:
 def _meaning(arguments: str) -> bytes | str:
     """Return the same for arguments that are written differently and mean the same."""
     try:
-        return _ENCODER.encode(msgspec.json.decode(arguments))
+        return _ENCODER.encode(_DECODER.decode(arguments))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return arguments

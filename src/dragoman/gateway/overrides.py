@@ -30,12 +30,11 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
+from dragoman.dialects.budgets import effort_of
 from dragoman.turn.request import ReasoningWish, Request, ToolChoice
 
 DROP: Final = "drop"
 _FORMS: Final = ("default", "min", "max")
-# A budget as an effort: the first row that it reaches.
-_REACHES: Final = ((32_768, "xhigh"), (16_384, "high"), (4096, "medium"), (0, "low"))
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _MODES: Final[dict[str, Literal["auto", "required", "none"]]] = {
     "auto": "auto",
@@ -263,7 +262,7 @@ def _get_effort(request: Request) -> object:
         return None  # bounds do not wake what is off
     if wish.effort or wish.budget is None:
         return wish.effort or None
-    return next((effort for least, effort in _REACHES if wish.budget >= least), "low")
+    return effort_of(wish.budget)
 
 
 def _put_effort(request: Request, value: object) -> Request:

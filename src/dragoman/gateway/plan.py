@@ -12,9 +12,10 @@ from msgspec import Raw
 from yarl import URL
 
 from dragoman.dialects import dialect
+from dragoman.errors import Malformed
 from dragoman.gateway.config.settings import Route, Secret, Settings, Upstream
-from dragoman.gateway.keys import Keyring
-from dragoman.gateway.log import Secrets
+from dragoman.gateway.keys import ANONYMOUS, Keyring
+from dragoman.gateway.redaction import Secrets, hide, redact
 from dragoman.gateway.routing import Hop, Router
 from dragoman.gateway.upstream import tls_context
 from dragoman.opaque import Sealer
@@ -37,7 +38,13 @@ class Plan:
         self.settings = settings
         self.keyring = keyring
         self.router = Router(settings)
-        self.sealer = Sealer(seal_key, limits=settings.server.limits)
+        self.secrets = secrets_of(settings)
+        sealer = Sealer(seal_key, limits=settings.server.limits)
+        # What a gateway without keys has sealed must stay readable: its only client is bound to nothing.
+        self._sealers = {
+            owner: sealer if owner == ANONYMOUS else sealer.bound_to(owner)
+            for owner in keyring.owners
+        }
         self._tls: dict[str, ssl.SSLContext | bool] = {
             name: tls_context(upstream.tls, name) for name, upstream in settings.upstreams.items()
         }
@@ -56,6 +63,18 @@ class Plan:
         warm({family.key for family in families if family is not None})
         for name in get_args(DialectName):
             dialect(name)
+
+    def sealer(self, owner: str) -> Sealer:
+        """Return what seals and opens the envelopes of one owner."""
+        return self._sealers[owner]
+
+    def redact(self, text: str) -> str:
+        """Return a text of an upstream's failure as a client may see it."""
+        return redact(text, self.secrets)
+
+    def hide(self, text: str) -> str:
+        """Return a text of an upstream's good answer without the secrets of the settings."""
+        return hide(text, self.secrets)
 
     def tls(self, upstream: str) -> ssl.SSLContext | bool:
         return self._tls[upstream]
@@ -79,15 +98,19 @@ def extra_fields(hop: Hop, route: Route, body: bytes) -> bytes:
 def upstream_headers(
     hop: Hop, route: Route, client: Mapping[str, str], *, same_dialect: bool
 ) -> dict[str, str]:
-    """Return what a request carries upstream; of the client's headers only what is meant for it."""
+    """Return what a request carries upstream; of the client's headers only what is meant for it.
+
+    Raises:
+        Malformed: such a header of the client's is not UTF-8.
+    """
     upstream = hop.upstream
     headers = {"content-type": "application/json"}
     if upstream.dialect == "anthropic":
         headers["anthropic-version"] = _ANTHROPIC_VERSION
         if same_dialect:
             for name in ("anthropic-version", "anthropic-beta"):
-                if name in client:
-                    headers[name] = client[name]
+                if name in client and (name == "anthropic-version" or hop.profile.betas):
+                    headers[name] = _text(client, name)
     if route.auth == "passthrough":
         headers |= _passed_on(upstream, client, same_dialect=same_dialect)
     elif upstream.key is not None:
@@ -115,11 +138,22 @@ def _passed_on(
     upstream: Upstream, client: Mapping[str, str], *, same_dialect: bool
 ) -> dict[str, str]:
     """Return the client's own credential, for a route that says so."""
-    shown = {name: client[name] for name in ("authorization", "x-api-key") if name in client}
+    names = ("authorization", "x-api-key")
+    shown = {name: _text(client, name) for name in names if name in client}
     if upstream.auth == "auto" and same_dialect:
         return shown
     key = shown.get("x-api-key") or shown.get("authorization", "").removeprefix("Bearer ").strip()
     return _credential(upstream, key) if key else {}
+
+
+def _text(client: Mapping[str, str], name: str) -> str:
+    """Return a client's header that is forwarded; its bytes came as UTF-8, others as half characters."""
+    value = client[name]
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Malformed(f"the header `{name}` is not UTF-8", path=name) from None
+    return value
 
 
 def secrets_of(settings: Settings) -> Secrets:

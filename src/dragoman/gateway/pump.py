@@ -6,7 +6,7 @@ The pump reads, feeds and writes.  What a dialect looks like, the core knows.
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -19,7 +19,7 @@ from dragoman.exchange import Rendering
 from dragoman.gateway.job import Job
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.rate_limits import rate_limits
-from dragoman.gateway.replies import fault_response, upstream_fault
+from dragoman.gateway.replies import JsonResponse, fault_response, upstream_fault
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.responses_state import complete_response_of
 from dragoman.gateway.routing import Hop
@@ -35,8 +35,8 @@ from dragoman.translate import (
     fault_of,
     translate_body,
 )
-from dragoman.transport import Reply, TransportFailed
-from dragoman.turn.events import Fault, FaultKind, Finish
+from dragoman.transport import NO_DESCRIPTORS, Reply, TransportFailed
+from dragoman.turn.events import Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request
 
 # Failures that another attempt at the same upstream may not meet.
@@ -57,6 +57,10 @@ _LOCAL: Final = _PASSING | {
 _ILL: Final = _PASSING | {FaultKind.TIMEOUT}
 _SETTLED: Final = frozenset({"upstream_tls", "upstream_address"})  # no attempt will change these
 _ESTIMATED: Final = {"x-dragoman-usage": "estimated"}  # nobody counted the tokens that are told
+# A response that ended normally and has no content.
+_EMPTY: Final = Fault(
+    FaultKind.UPSTREAM_BAD, "upstream sent a response without content", code="upstream_empty"
+)
 _FIRST_DELAY: Final = 0.5  # seconds, doubled with each attempt
 _LONGEST_DELAY: Final = 8.0
 
@@ -77,7 +81,9 @@ class Pump:
         self._flight = job.flight
         # What the present upstream is sent: kept here alone, to be let go once it answers.
         self._body = b""
+        self._profile = job.hop.profile  # of the present upstream, with what it has shown
         self._stop: tuple[str, ...] = ()  # sequences that it cannot match itself
+        self._repeats_empty = False  # an empty response is asked for again
 
     async def run(self) -> web.StreamResponse:
         """Ask each upstream in turn until one answers; tell the client why if none does."""
@@ -107,32 +113,54 @@ class Pump:
             return fault_response(fault, dialect=job.dialect, headers=headers)
         translator = Translator(source="chat", target=job.dialect, request=job.request)
         await self._flight.open()
-        await self._flight.write(translator.fail(fault))
+        await self._flight.write_last(translator.fail(fault))
         return await self._flight.end()
 
     # --- one upstream ------------------------------------------------------------------------------
 
     async def _ask(self, hop: Hop) -> web.StreamResponse | Failure:
         """Ask one upstream, again if its failure may pass."""
-        try:
-            self._write_for(hop)
-        except (Malformed, Untranslatable, TooLarge) as error:
-            return Failure(fault_of_request(error), elsewhere=True)
+        unwritten = self._write_for(hop)
+        if unwritten is not None:
+            return unwritten
         job, flight = self._job, self._flight
         flight.head = self._head
         attempt = 0
+        # Once per upstream.  A stop sequence may have cut the content away.
+        self._repeats_empty = hop.upstream.retries > 0 and not job.request.stop
+        learned = False  # the refusal of an earlier attempt showed what the upstream wants
         while True:
             answer = await self._observed(hop)
+            if answer is _EMPTY:
+                self._note_empty(hop)
             if not isinstance(answer, Fault):
                 return answer
             if flight.stopped is not None:
                 return Failure(flight.stopped, elsewhere=False)
+            if not learned and self._runtime.reasoning_hosts.learn(hop, answer, self._body):
+                learned = True
+                job.retries += 1
+                unwritten = self._write_for(hop)
+                if unwritten is not None:
+                    return unwritten
+                continue
             delay = _delay(hop, answer, attempt, said=job.should_retry)
             if delay is None:
-                return Failure(self._told(answer, hop), elsewhere=answer.kind in _LOCAL)
+                return Failure(self._teller(hop)(answer), elsewhere=answer.kind in _LOCAL)
             attempt += 1
             job.retries += 1
+            self._repeats_empty = self._repeats_empty and attempt < hop.upstream.retries
             await flight.pause(delay)
+
+    def _note_empty(self, hop: Hop) -> None:
+        self._repeats_empty = False
+        self._runtime.logger.notice(
+            "empty response, asking again",
+            level="warning",
+            id=self._job.request_id,
+            upstream=hop.upstream_name,
+            model=hop.model,
+        )
 
     async def _observed(self, hop: Hop) -> web.StreamResponse | Fault:
         """Make one attempt, and note how the upstream fares."""
@@ -145,8 +173,11 @@ class Pump:
             raise
         finally:
             self._flight.rest()
+        if answer is _EMPTY:
+            health.succeeded()
+            return answer
         failed = answer if isinstance(answer, Fault) else self._job.outcome
-        if isinstance(failed, Fault) and failed.kind in _ILL:
+        if isinstance(failed, Fault) and failed.kind in _ILL and failed.code != NO_DESCRIPTORS:
             health.failed(asyncio.get_running_loop().time(), failed.retry_after)
         elif not isinstance(failed, Fault):
             health.succeeded()
@@ -154,16 +185,31 @@ class Pump:
             health.abandoned()  # the request was at fault: nothing is learned from that
         return answer
 
-    def _write_for(self, hop: Hop) -> None:
+    def _write_for(self, hop: Hop) -> Failure | None:
+        """Write the request for an upstream, or say why it cannot be written."""
+        try:
+            self._write(hop)
+        except (Malformed, Untranslatable, TooLarge) as error:
+            return Failure(fault_of_request(error), elsewhere=True)
+        return None
+
+    def _write(self, hop: Hop) -> None:
         job = self._job
         route = job.choice.route
         memory = self._runtime.memory
-        request = memory.restore(job.request, job.owner, hop.profile.origin)
+        self._profile = profile = self._runtime.reasoning_hosts.profile_for(hop)
+        request = memory.restore(
+            job.request,
+            job.owner,
+            profile.origin,
+            arguments=self._rewrites(hop),
+            signed_only=profile.replay_reasoning == "never",
+        )
         written = write_request(
             self._client_for(hop),
             target=hop.upstream.dialect,
             changed=None if request is job.client.request else request,
-            profile=hop.profile,
+            profile=profile,
             model=hop.model,
             strict=route.strict,
             repair_history=route.repair_history,
@@ -193,11 +239,7 @@ class Pump:
                 flight.expect(scope, hop.timeouts, streams=job.request.stream)
                 job.should_retry, job.rate_limits = None, {}
                 async with await self._open(hop) as reply:
-                    job.upstream_id = reply.request_id
-                    job.should_retry = reply.should_retry
-                    job.rate_limits = rate_limits(
-                        reply.headers, upstream=hop.upstream.dialect, client=job.dialect
-                    )
+                    self._note_headers(reply, hop)
                     if not 200 <= reply.status < 300:
                         return await _refusal(reply, hop)
                     if not job.request.stream:
@@ -206,6 +248,8 @@ class Pump:
                     translator = self._translator(hop, outline)
                     if await self._stream(reply, translator, outline):
                         return await flight.end()
+                    if translator.empty:
+                        return _EMPTY
         except TimeoutError:
             fault = flight.deadline
         except TransportFailed as failed:
@@ -216,6 +260,15 @@ class Pump:
             return translator.outcome if isinstance(translator.outcome, Fault) else fault
         await self._finish(translator, translator.fail(fault))
         return await flight.end()
+
+    def _note_headers(self, reply: Reply, hop: Hop) -> None:
+        """Keep what an upstream's headers say that its client should hear."""
+        job = self._job
+        hide = job.plan.hide
+        job.upstream_id = hide(reply.request_id)
+        job.should_retry = reply.should_retry
+        limits = rate_limits(reply.headers, upstream=hop.upstream.dialect, client=job.dialect)
+        job.rate_limits = {name: hide(value) for name, value in limits.items()}
 
     async def _open(self, hop: Hop) -> Reply:
         job = self._job
@@ -252,6 +305,10 @@ class Pump:
         answer = translated.answer
         if answer.fault is not None:
             return answer.fault
+        ended = answer.finish is not None and answer.finish.reason is FinishReason.STOP
+        if ended and not answer.blocks and self._may_repeat_empty:
+            return _EMPTY
+        self._runtime.reasoning_hosts.note_field(hop, translated.reasoning_field)
         job.answer_losses = translated.losses
         job.usage = answer.usage
         job.outcome = answer.finish
@@ -262,7 +319,7 @@ class Pump:
         # A relayed answer tells no tokens where its upstream told none.
         if answer.usage is not None and answer.usage.estimated and translated.body is not body:
             headers |= _ESTIMATED
-        return web.Response(body=translated.body, content_type="application/json", headers=headers)
+        return JsonResponse(translated.body, headers=headers)
 
     # --- a stream ------------------------------------------------------------------------------------
 
@@ -270,12 +327,12 @@ class Pump:
         job = self._job
         route, server = job.choice.route, job.plan.settings.server
         return ExchangeOptions(
-            profile=hop.profile,
+            profile=self._profile,
             request=request,
             previous_id=job.previous,
             seed=job.request_id,
             created=int(time.time()),
-            sealer=job.plan.sealer,
+            sealer=job.plan.sealer(job.owner),
             input_estimate=job.estimate,
             strict=hop.upstream.strict,
             rendering=Rendering(
@@ -294,27 +351,42 @@ class Pump:
             model=hop.model,
             native_format=hop.native_format,
             stop=self._stop,
-            watchers=(*self._watchers(hop), Telling(lambda fault: self._told(fault, hop))),
+            watchers=(*self._watchers(hop), Telling(self._teller(hop))),
             **self._options(hop, outline),
         )
 
-    def _told(self, fault: Fault, hop: Hop) -> Fault:
-        """Return a failure as it may be told; one of the gateway's own is told as it is."""
-        if fault == self._flight.stopped:
-            return fault
-        return upstream_fault(fault, hop, self._job.choice.route, self._runtime.logger.redact)
+    def _teller(self, hop: Hop) -> Callable[[Fault], Fault]:
+        """Return what makes a failure fit for the client; one of the gateway's own stays as it is.
+
+        It does not refer to the pump: the job refers to it by its translator, and the pump to the job.
+        """
+        flight, route, plan = self._flight, self._job.choice.route, self._job.plan
+        logger = self._runtime.logger
+
+        def told(fault: Fault) -> Fault:
+            if fault == flight.stopped:
+                return fault
+            return upstream_fault(fault, hop, route, plan, logger)
+
+        return told
 
     def _watchers(self, hop: Hop) -> Sequence[Stage]:
-        """Return who remembers reasoning for a client that does not send it back."""
+        """Return who remembers what a client does not send back as it was."""
         job = self._job
-        return self._runtime.memory.watchers(job.request, job.owner, hop.profile)
+        return self._runtime.memory.watchers(
+            job.request, job.owner, hop.profile, arguments=self._rewrites(hop)
+        )
+
+    def _rewrites(self, hop: Hop) -> bool:
+        """Say whether requests are translated; within one dialect the client's bytes pass."""
+        return hop.upstream.dialect != self._job.dialect
 
     async def _stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
         """Send everything as it comes, one write for each read; say whether there was anything to send."""
         flight = self._flight
         self._job.translator = translator
         out = await self._first(reply, translator)
-        if not translator.begun:
+        if not translator.begun or (translator.empty and self._may_repeat_empty):
             return False
         flight.first_content = flight.last_read
         self._job.answer_losses = translator.losses
@@ -332,6 +404,11 @@ class Pump:
         await reply.settle()
         return True
 
+    @property
+    def _may_repeat_empty(self) -> bool:
+        """The upstream may be asked again if its response is empty."""
+        return self._repeats_empty and self._job.should_retry is not False
+
     async def _first(self, reply: Reply, translator: Translator) -> bytes:
         """Read until the answer has something to say, or ended without; return what it says."""
         held: list[bytes] = []
@@ -344,14 +421,14 @@ class Pump:
     async def _finish(self, translator: Translator, out: bytes) -> None:
         """Send the last of a stream, and note how it ended."""
         job = self._job
+        self._runtime.reasoning_hosts.note_field(job.hop, translator.reasoning_field)
         job.answer_losses = translator.losses
         job.usage = translator.usage
         job.outcome = translator.outcome
         job.calls = translator.calls
         if self._keeps and isinstance(job.outcome, Finish):
             await self._keep(complete_response_of(out))
-        if out:
-            await self._flight.write(out)
+        await self._flight.write_last(out)
 
     @property
     def _keeps(self) -> bool:

@@ -1,11 +1,13 @@
 """What must never be told: secrets that are known, and text that looks like one."""
 
 import functools
+import json
 import re
 from typing import Final, TypeAlias
 
 Secrets: TypeAlias = tuple[str, ...]
 
+_BOTH: Final = (True, False)
 REDACTED: Final = "[redacted]"
 # A secret this short may be part of a word; only the whole word is taken out.
 _SHORT: Final = 8
@@ -42,6 +44,23 @@ def redact(text: str, secrets: Secrets = ()) -> str:
     if known is not None:
         text = known.sub(REDACTED, text)
     return _PATTERNS.sub(_kept, text)
+
+
+def hide(text: str, secrets: Secrets) -> str:
+    """Return a text without any of `secrets`; what merely looks like a credential stays."""
+    known = _known(secrets)
+    return text if known is None else known.sub(REDACTED, text)
+
+
+def hide_in_json(data: bytes, secrets: Secrets) -> bytes:
+    """Return JSON, or a stream of it, without any of `secrets`, however its strings are escaped."""
+    escaped = tuple(json.dumps(one, ensure_ascii=way)[1:-1] for one in secrets for way in _BOTH)
+    known = _known((*secrets, *escaped))
+    if known is None:
+        return data
+    text = data.decode("utf-8", "surrogateescape")
+    hidden = known.sub(REDACTED, text)
+    return data if hidden == text else hidden.encode("utf-8", "surrogateescape")
 
 
 def _kept(match: re.Match[str]) -> str:

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 
+from dragoman.gateway.capacity import InflightBytes
 from dragoman.gateway.catalogue import Catalogue
 from dragoman.gateway.counting import Calibration
 from dragoman.gateway.health import Health, in_order
 from dragoman.gateway.log import Logger
 from dragoman.gateway.memory import ReasoningMemory
+from dragoman.gateway.reasoning_hosts import ReasoningHosts
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.store import ResponsesStore
 from dragoman.gateway.watch import Watch
@@ -33,6 +35,8 @@ class Runtime:
         self.logger = logger
         self.store = store
         self.memory = memory
+        self.inflight = InflightBytes()
+        self.reasoning_hosts = ReasoningHosts()
         self._health: dict[str, Health] = {}
 
     def health(self, hop: Hop) -> Health:
@@ -46,6 +50,7 @@ class Runtime:
     def forget(self) -> None:
         """Give every upstream another chance: its settings may be new."""
         self._health.clear()
+        self.reasoning_hosts.forget()
         self.catalogue.forget()
 
     def in_order(self, hops: Sequence[Hop]) -> tuple[Hop, ...]:

@@ -1,11 +1,13 @@
 """The life of the server: start, signals, reload, drain."""
 
 import asyncio
+import ctypes
 import errno
 import gc
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from types import TracebackType
@@ -16,7 +18,9 @@ from msgspec import structs
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.gateway.app import Gateway
+from dragoman.gateway.capacity import Descriptors, share_out
 from dragoman.gateway.config.settings import Route, Settings, Upstream
+from dragoman.gateway.connections import ClientServer
 from dragoman.gateway.keys import Keyring
 from dragoman.gateway.log import Logger, http_logger
 from dragoman.gateway.memory import ReasoningMemory
@@ -25,6 +29,9 @@ from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store import open_store
 from dragoman.gateway.workers import Workers, let_signals_in
 
+if sys.platform != "win32":
+    import resource
+
 # Something that must run beside the gateway and may change its settings, such as an upstream of its own.
 Companion: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[Settings]]
 
@@ -32,6 +39,12 @@ _GARBAGE: Final = (
     20_000  # new objects before circles are looked for; requests make few, and many objects
 )
 _BACKLOG: Final = 1024
+_LARGE_BLOCK: Final = (
+    1024 * 1024
+)  # bytes that are asked from the system, and given back, by themselves
+_M_TRIM_THRESHOLD: Final = -1  # of `malloc.h`
+_M_MMAP_THRESHOLD: Final = -3
+_MANY_DESCRIPTORS: Final = 65536  # where the system names no bound
 _LAST_WORDS_SECONDS: Final = 2.0  # for the ends of streams that did not end in time
 _CLOSE_SECONDS: Final = 1.0  # for handlers that are left after that
 
@@ -58,9 +71,10 @@ class Running:
 
     async def __aenter__(self) -> Self:
         settings = self._settings
-        plan = self._plan(settings, Keyring(settings.server.keys))
+        keyring = Keyring(settings.server.keys)
+        plan = self._plan(settings, keyring)
         async with AsyncExitStack() as stack:
-            store = await open_store(settings.store, environ=os.environ)
+            store = await open_store(settings.store, environ=os.environ, owners=keyring.owners)
             memory = ReasoningMemory(
                 entries=settings.store.reasoning_entries, seconds=settings.store.reasoning_seconds
             )
@@ -69,9 +83,12 @@ class Running:
             stack.push_async_callback(runtime.close)
             self.gateway = Gateway(plan, runtime)
             plan.warm()
-            server = web.Server(
+            room = _room()
+            server = ClientServer(
                 self.gateway.handle,
-                handler_cancellation=True,
+                settings=lambda: self.gateway.plan.settings.server,
+                room=room,
+                notices=self._logger,
                 access_log=None,
                 auto_decompress=False,  # bodies are unpacked where their size is watched
                 logger=http_logger(self._logger),
@@ -81,7 +98,8 @@ class Running:
             stack.push_async_callback(runner.cleanup)
             bound = self._socket or bind(settings.server.host, settings.server.port)
             self.port = bound.getsockname()[1]
-            await web.SockSite(runner, bound, backlog=_BACKLOG).start()
+            backlog = _BACKLOG if room is None else room.backlog
+            await web.SockSite(runner, bound, backlog=backlog).start()
             self._stack = stack.pop_all()
         return self
 
@@ -114,6 +132,8 @@ class Running:
         plan.warm()
         gateway.plan = plan
         gateway.runtime.forget()
+        if gateway.runtime.store is not None:
+            gateway.runtime.store.set_owners(keyring.owners)
         gateway.runtime.logger.secrets = secrets_of(settings)
         self._settings = settings
 
@@ -130,6 +150,40 @@ class Running:
 
     def _plan(self, settings: Settings, keyring: Keyring) -> Plan:
         return Plan(settings, seal_key=_seal_key(settings) or self._seal_key, keyring=keyring)
+
+
+def _room() -> Descriptors | None:
+    """Return how many connections this process has descriptors for; None: nobody counts them."""
+    if sys.platform == "win32":
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else share_out(soft)
+
+
+def _raise_descriptor_limit() -> None:
+    """Allow this process as many file descriptors as it may have: an answer needs two of them."""
+    if sys.platform == "win32":
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MANY_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    with suppress(ValueError, OSError):  # the system allows less than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _return_large_blocks() -> None:
+    """Have the memory of large bodies given back to the system as soon as it is free.
+
+    The GNU allocator takes large blocks from the system one by one, but after the first free one of up to
+    32 MiB it keeps blocks of that size for itself, in each thread's arena.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return  # another allocator
+    mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
+    mallopt(_M_TRIM_THRESHOLD, 8 * _LARGE_BLOCK)
 
 
 def _seal_key(settings: Settings) -> bytes:
@@ -189,6 +243,8 @@ class Service:
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; return the exit code."""
+        _raise_descriptor_limit()
+        _return_large_blocks()
         server = self._settings.server
         seal_key = os.urandom(32)
         if server.workers == 1:

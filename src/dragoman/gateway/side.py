@@ -5,10 +5,11 @@ from typing import Final
 
 from aiohttp import web
 
+from dragoman.gateway.admission import admit_call
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
 from dragoman.gateway.models import find_model, model_list
-from dragoman.gateway.replies import refused
+from dragoman.gateway.replies import JsonResponse, refused
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.responses_state import not_found, page_of
 from dragoman.gateway.store import ResponsesStore
@@ -20,6 +21,9 @@ _STARTED: Final = 1767225600  # the age that every model is given: nobody knows 
 
 async def models(call: Call) -> web.Response:
     """List the models that clients may ask for, or tell of one."""
+    fault = admit_call(call)
+    if fault is not None:
+        return refused(call, fault)
     told = await call.runtime.catalogue.told(call.plan)
     listed = call.plan.router.models(told)
     holder = call.holder
@@ -33,7 +37,7 @@ async def models(call: Call) -> web.Response:
 
 async def nothing(call: Call) -> web.Response:
     """Answer what an agent asks on the side and has no need of."""
-    await read_body(call.http, call.plan.settings.server.limits.max_request_bytes)
+    await read_body(call.http, call.plan.settings.server.limits.max_request_bytes, call.body.add)
     return _said(call, b"{}")
 
 
@@ -61,6 +65,9 @@ async def _kept(
     call: Call, look: Callable[[ResponsesStore], Awaitable[bytes | Fault | None]]
 ) -> web.StreamResponse:
     """Answer from what is kept here, else from where an upstream keeps it."""
+    fault = admit_call(call)
+    if fault is not None:
+        return refused(call, fault)
     store = call.runtime.store
     found = None if store is None else await look(store)
     if found is not None:
@@ -83,6 +90,4 @@ def _off(call: Call) -> web.Response:
 def _said(call: Call, body: bytes | Fault) -> web.Response:
     if isinstance(body, Fault):
         return refused(call, body)
-    return web.Response(
-        body=body, content_type="application/json", headers=answer_headers(call.id, extra=call.cors)
-    )
+    return JsonResponse(body, headers=answer_headers(call.id, extra=call.cors))

@@ -11,7 +11,7 @@ many tasks waiting, waits.  What belongs to one owner does not exist for another
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,10 @@ from dragoman.turn.events import Fault
 T = TypeVar("T")
 
 _MAX_WAITING: Final = 64  # tasks; each holds a request or an answer
+_SECONDS: Final = 10.0  # for a task and those before it
+_KEEP_SECONDS: Final = 1.0  # the same, where the end of a stream waits for it
+_FAILURES: Final = 3  # in a row, after which nothing is kept
+_SKIP_SECONDS: Final = 30.0
 
 
 class ResponsesStore:
@@ -48,6 +52,8 @@ class ResponsesStore:
         self._thread = thread  # the one that made `database`
         self._places = asyncio.Semaphore(_MAX_WAITING)
         self._closed = False
+        self._failures = 0  # to keep a response, in a row
+        self._skip_until = 0.0  # none is kept before
 
     @classmethod
     async def open(
@@ -56,9 +62,10 @@ class ResponsesStore:
         *,
         max_bytes: int = 0,
         max_age_days: float = 0.0,
+        owners: Sequence[str] = (),
         clock: Callable[[], float] = time.time,
     ) -> Self:
-        """Open or make the file at `path`, or `:memory:`.
+        """Open or make the file at `path`, or `:memory:`; see `set_owners`.
 
         Raises:
             ConfigError: it cannot be used.
@@ -70,7 +77,16 @@ class ResponsesStore:
         except BaseException:
             thread.shutdown(wait=False)
             raise
-        return cls(database, thread)
+        store = cls(database, thread)
+        store.set_owners(owners)
+        return store
+
+    def set_owners(self, owners: Sequence[str]) -> None:
+        """Name those who may keep answers: each has an equal share of the room.
+
+        What belongs to anybody else goes first when room is needed.
+        """
+        self._database.owners = tuple(owners)
 
     async def close(self) -> None:
         """Do what is waiting, and close.  Closing twice is harmless."""
@@ -111,16 +127,32 @@ class ResponsesStore:
     async def keep(self, owner: str, request_body: bytes, response: bytes) -> bool:
         """Keep the answer to an expanded request, unless it says `"store": false`; say whether it is kept.
 
+        The end of a stream waits for this: it takes a second at most.  After several failures in a row
+        nothing is kept for a while, and nothing is tried.
+
         Raises:
             Malformed: one of them is not what it should be.
             StoreFailed: the store cannot be written.
         """
+        now = asyncio.get_running_loop().time()
+        if now < self._skip_until:
+            return False
 
         def work() -> bool:
             kept = exchanged(request_body, response)
             return kept is not None and self._database.keep(owner, kept)
 
-        return await self._run(work)
+        try:
+            kept = await self._run(work, _KEEP_SECONDS)
+        except StoreFailed as failed:
+            self._failures += 1
+            if self._failures < _FAILURES:
+                raise
+            self._skip_until = asyncio.get_running_loop().time() + _SKIP_SECONDS
+            said = f"{failed}; no response is kept for {_SKIP_SECONDS:g} s"
+            raise StoreFailed(said) from failed
+        self._failures = 0
+        return kept
 
     async def get(self, response_id: str, owner: str) -> bytes | None:
         """Return an answer; None if there is none (see `responses_state.not_found`)."""
@@ -156,18 +188,25 @@ class ResponsesStore:
         found = await self._run(partial(self._database.find, owner, response_id))
         return None if found is None else not_cancellable()
 
-    async def _run(self, work: Callable[[], T]) -> T:
-        async with self._places:
-            if self._closed:
-                raise StoreFailed("the store of responses is closed")
-            try:
+    async def _run(self, work: Callable[[], T], seconds: float = _SECONDS) -> T:
+        try:
+            async with asyncio.timeout(seconds), self._places:
+                if self._closed:
+                    raise StoreFailed("the store of responses is closed")
                 return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-            except sqlite3.Error as error:
-                raise StoreFailed(f"the store of responses failed: {error}") from error
+        except TimeoutError as error:
+            said = f"the store of responses took longer than {seconds:g} s"
+            raise StoreFailed(said) from error
+        except sqlite3.Error as error:
+            raise StoreFailed(f"the store of responses failed: {error}") from error
 
 
 async def open_store(
-    settings: Store, *, environ: Mapping[str, str], clock: Callable[[], float] = time.time
+    settings: Store,
+    *,
+    environ: Mapping[str, str],
+    owners: Sequence[str] = (),
+    clock: Callable[[], float] = time.time,
 ) -> ResponsesStore | None:
     """Open the store that the settings ask for; None if they ask for none.
 
@@ -180,6 +219,7 @@ async def open_store(
         _path(settings, environ),
         max_bytes=settings.max_bytes,
         max_age_days=settings.max_age_days,
+        owners=owners,
         clock=clock,
     )
 

@@ -8,11 +8,12 @@ from yarl import URL
 
 from dragoman.errors import Malformed, Untranslatable
 from dragoman.gateway import counting
-from dragoman.gateway.answering import choose, read_client
+from dragoman.gateway.admission import admit
+from dragoman.gateway.answering import read_client
 from dragoman.gateway.call import Call
 from dragoman.gateway.counting import Question
 from dragoman.gateway.plan import extra_fields, upstream_headers
-from dragoman.gateway.replies import refused
+from dragoman.gateway.replies import JsonResponse, refused
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.routing import Choice, Hop
 from dragoman.requests import ClientRequest, write_request
@@ -26,23 +27,24 @@ _MAX_BYTES: Final = 64 * 1024 * 1024  # a tokenizer lists every token
 async def count_tokens(call: Call) -> web.Response:
     """Tell a client how many tokens its request has."""
     client, _ = await read_client(call)
-    estimate = call.runtime.calibration.estimate(call.model, client.request)
-    choice = choose(call, client.request, estimate)
-    if isinstance(choice, Fault):
-        return refused(call, choice)
+    admitted = admit(call, client)
+    if isinstance(admitted, Fault):
+        return refused(call, admitted)
+    choice = admitted.choice
     hop = choice.hops[0]
     way = counting.way_of(hop.upstream, hop.profile.name)
     if way == "off":
         said = "tokens are not counted here; the client may estimate them itself"
         return refused(call, Fault(FaultKind.NOT_FOUND, said, status=404))
     counted = None if way == "estimate" else await _counted(call, client, choice, hop, way)
+    call.leave(0)  # a count is a request, and generates no tokens
     headers = answer_headers(
         call.id, route=choice.route_name, upstream_model=hop.model, extra=call.cors
     )
     if counted is None:
         headers |= counting.ESTIMATED
-    body = counting.count_body(call.dialect, counted or estimate)
-    return web.Response(body=body, content_type="application/json", headers=headers)
+    body = counting.count_body(call.dialect, counted or admitted.estimate)
+    return JsonResponse(body, headers=headers)
 
 
 async def _counted(

@@ -5,7 +5,7 @@ from typing import Final
 
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import Tls
-from dragoman.transport import TLS, TransportFailed
+from dragoman.transport import NO_DESCRIPTORS, TLS, TransportFailed
 from dragoman.turn.events import Fault, FaultKind
 
 _KINDS: Final = {
@@ -18,6 +18,10 @@ _HINTS: Final = {"upstream_tls": "; see `tls` of the upstream"}
 
 def fault_of_transport(failed: TransportFailed) -> Fault:
     """Return a broken or missing answer as a fault of the upstream's, or of its settings."""
+    if failed.code == NO_DESCRIPTORS:  # the gateway's own want, not the upstream's failure
+        return Fault(
+            FaultKind.OVERLOADED, failed.reason, status=503, code=failed.code, retry_after=1.0
+        )
     kind = _KINDS.get(failed.code, FaultKind.UPSTREAM_BAD)
     return Fault(kind, failed.reason + _HINTS.get(failed.code, ""), code=failed.code)
 

@@ -9,17 +9,20 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
 from aiohttp import web
 from msgspec import structs
 
 from dragoman.dialects import dialect
 from dragoman.errors import TooLarge
-from dragoman.gateway.answering import choose, read_client
+from dragoman.gateway.admission import admit
+from dragoman.gateway.answering import read_client
 from dragoman.gateway.call import Call
-from dragoman.gateway.config.settings import Route
+from dragoman.gateway.config.settings import Route, Timeouts
 from dragoman.gateway.flight import STREAM_HEADERS, ClientLeft
 from dragoman.gateway.plan import extra_fields, upstream_headers
-from dragoman.gateway.replies import refused, upstream_fault
+from dragoman.gateway.redaction import hide_in_json
+from dragoman.gateway.replies import JsonResponse, refused, upstream_fault
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.upstream import fault_of_transport
@@ -28,6 +31,7 @@ from dragoman.translate import fault_of
 from dragoman.transport import Reply, TransportFailed
 from dragoman.turn.events import Fault, FaultKind
 
+_NUMBER: Final = re.compile(rb'"sequence_number": ?(\d{1,9})')
 _OWN: Final = Route(to=())
 # Nothing but the id of a response leads to another path of the upstream.
 _ABOUT_ONE: Final = re.compile(r"/responses/[A-Za-z0-9_-]+(/(input_items|cancel))?/?(\?|\Z)")
@@ -48,11 +52,10 @@ async def ask_keepers(call: Call) -> web.StreamResponse | None:
 async def compact(call: Call) -> web.StreamResponse:
     """Have a conversation shortened by an upstream that can."""
     client, _ = await read_client(call)
-    choice = choose(
-        call, client.request, call.runtime.calibration.estimate(call.model, client.request)
-    )
-    if isinstance(choice, Fault):
-        return refused(call, choice)
+    admitted = admit(call, client)
+    if isinstance(admitted, Fault):
+        return refused(call, admitted)
+    choice = admitted.choice
     hop = choice.hops[0]
     if hop.upstream.dialect == "responses":
         written = write_request(client, target="responses", profile=hop.profile, model=hop.model)
@@ -81,8 +84,9 @@ async def _passed_on(
     call: Call, hop: Hop, route: Route, path: str, body: bytes | None
 ) -> web.StreamResponse | None:
     """Return what an upstream answers; None if it has not heard of what is asked for."""
+    clock = _Clock(hop.timeouts)
     try:
-        async with asyncio.timeout(hop.timeouts.first_byte or None):
+        async with clock.first():
             reply = await call.runtime.connector.open(
                 call.http.method,
                 call.plan.url(hop.upstream_name, path),
@@ -95,32 +99,98 @@ async def _passed_on(
             if reply.status in (404, 405):
                 return None
             if 200 <= reply.status < 300:
-                return await _relayed(call, hop, reply)
-            fault = dialect("responses").decode_fault(reply.status, await reply.read_error())
+                return await _relayed(call, hop, reply, clock)
+            async with clock.next():
+                said = await reply.read_error()
+            fault = dialect("responses").decode_fault(reply.status, said)
             fault = structs.replace(fault, retry_after=reply.retry_after or fault.retry_after)
     except TimeoutError:
-        fault = Fault(FaultKind.TIMEOUT, f"no answer within {hop.timeouts.first_byte:g} s")
+        fault = Fault(FaultKind.TIMEOUT, clock.reason)
     except TransportFailed as failed:
         fault = fault_of_transport(failed)
-    return refused(call, upstream_fault(fault, hop, route, call.runtime.logger.redact))
+    return refused(call, upstream_fault(fault, hop, route, call.plan, call.runtime.logger))
 
 
-async def _relayed(call: Call, hop: Hop, reply: Reply) -> web.StreamResponse:
+class _Clock:
+    """How long an upstream may be silent: before its headers, and after them."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._times = timeouts
+        self._began = asyncio.get_running_loop().time()
+        self.reason = f"upstream timed out: no answer within {timeouts.first_byte:g} s"
+
+    def first(self) -> asyncio.Timeout:
+        """Bound the wait for the headers."""
+        return asyncio.timeout_at(self._due(self._times.first_byte))
+
+    def next(self) -> asyncio.Timeout:
+        """Bound the wait for the next bytes."""
+        self.reason = (
+            f"upstream timed out: it was silent for {self._times.idle:g} s, or took too long"
+        )
+        return asyncio.timeout_at(self.due)
+
+    @property
+    def due(self) -> float | None:
+        """When the next bytes must have come; None: at any time."""
+        return self._due(self._times.idle)
+
+    def _due(self, seconds: float) -> float | None:
+        ends = [asyncio.get_running_loop().time() + seconds] if seconds else []
+        if self._times.total:
+            ends.append(self._began + self._times.total)
+        return min(ends, default=None)
+
+
+async def _relayed(call: Call, hop: Hop, reply: Reply, clock: _Clock) -> web.StreamResponse:
     headers = answer_headers(
-        call.id, upstream_model=hop.model, upstream_id=reply.request_id, extra=call.cors
+        call.id,
+        upstream_model=hop.model,
+        upstream_id=call.plan.hide(reply.request_id),
+        extra=call.cors,
     )
     if not reply.headers.get("content-type", "").startswith("text/event-stream"):
         limit = call.plan.settings.server.limits.max_response_bytes
-        body = await reply.read_all(limit, lambda: None)
+        async with clock.next() as scope:
+            body = await reply.read_all(limit, lambda: scope.reschedule(clock.due))
         if body is None:
             return refused(call, fault_of(TooLarge("max_response_bytes", limit)))
-        return web.Response(body=body, content_type="application/json", headers=headers)
+        body = hide_in_json(body, call.plan.secrets)
+        return JsonResponse(body, headers=headers)
     response = web.StreamResponse(headers=STREAM_HEADERS | headers)
     try:
         await response.prepare(call.http)
-        while data := await reply.read():
-            await response.write(data)
+        await _pass_on_stream(call, reply, response, clock)
         await response.write_eof()
     except ConnectionError as error:
         raise ClientLeft from error
     return response
+
+
+async def _pass_on_stream(
+    call: Call, reply: Reply, response: web.StreamResponse, clock: _Clock
+) -> None:
+    """Send a stream as it comes; if it breaks off, its last event says so: the status has left."""
+    data = last = b""
+    try:
+        while True:
+            async with clock.next():
+                data = await reply.read()
+            if not data:
+                return
+            await response.write(data)
+            last = data
+    except TimeoutError:
+        fault = Fault(FaultKind.TIMEOUT, clock.reason, code="idle_timeout")
+    except TransportFailed as failed:
+        fault = fault_of_transport(failed)
+    call.fault = fault
+    seen = _NUMBER.findall(last)
+    event = {
+        "type": "error",
+        "code": fault.code,
+        "message": fault.message,
+        "param": None,
+        "sequence_number": int(seen[-1]) + 1 if seen else 0,
+    }
+    await response.write(b"\n\nevent: error\ndata: %b\n\n" % msgspec.json.encode(event))

@@ -27,7 +27,7 @@ _MAX_CHARS: Final = (
 )  # of reasoning and its state in one answer; longer ones are forgotten
 MAX_ARGUMENTS: Final = 64 * 1024  # characters of a call that are told; the rest is left out
 # State without which an upstream refuses or forgets its own reasoning, whatever else it takes back.
-_VITAL: Final = frozenset({OpaqueKind.SIGNATURE, OpaqueKind.REDACTED, OpaqueKind.ENCRYPTED})
+VITAL: Final = frozenset({OpaqueKind.SIGNATURE, OpaqueKind.REDACTED, OpaqueKind.ENCRYPTED})
 _CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 # Reasoning before the text that led to a call, between that text and the call, and the call's own state.
@@ -46,11 +46,12 @@ class Witness:
         on_reasoning: Callable[[str, str, Parts], None] | None,
         *,
         replays: bool,
+        arguments: bool = False,
     ) -> None:
         """Tell of calls as they begin, and as they end of what stood before them.
 
         `used_ids` are those of the request's history; `replays` says that the upstream takes back
-        reasoning that it did not sign.
+        reasoning that it did not sign; `arguments` asks for calls without reasoning, too.
         """
         self._ids = ClientIds(used_ids)  # as every writer makes them, in the same order
         self._on_call = on_call  # client's id, native id
@@ -58,6 +59,7 @@ class Witness:
             on_reasoning  # client's id, arguments, what stood before; None: nobody asks
         )
         self._replays = replays
+        self._all_calls = arguments
         self._room = _MAX_CHARS
         self._kind: BlockKind | None = None  # of the open block
         self._segments: list[tuple[tuple[Channel, int], list[str]]] = []  # of open reasoning
@@ -95,8 +97,8 @@ class Witness:
                     self._note_state(event)
                 case BlockStart():
                     self._begin(event)
-                case BlockEnd(complete=complete):
-                    self._end(complete=complete)
+                case BlockEnd():
+                    self._end()
                 case _:
                     pass
         return events if isinstance(events, list) else list(events)
@@ -138,7 +140,7 @@ class Witness:
         elif start.kind is not BlockKind.REASONING:
             self._said = True
 
-    def _end(self, *, complete: bool) -> None:
+    def _end(self) -> None:
         if self._on_reasoning is None:
             return
         if self._kind is BlockKind.REASONING:
@@ -146,7 +148,8 @@ class Witness:
         elif self._kind in _CALLS:
             parts = (tuple(self._before), tuple(self._after), tuple(self._states))
             self._thought = self._thought or any(parts)
-            if self._thought and complete:
+            # A call that was cut comes back too, with an error as its result.
+            if self._thought or (complete and self._all_calls):
                 self._on_reasoning(self._call_id, "".join(self._arguments), parts)
             self._said = False
             self._before = []
@@ -157,6 +160,6 @@ class Witness:
             ReasoningSegment("".join(texts), channel) for (channel, _), texts in self._segments
         )
         part = ReasoningPart(segments, tuple(self._states))
-        vital = any(state.kind in _VITAL for state in part.opaque)
+        vital = any(state.kind in VITAL for state in part.opaque)
         if vital or (self._replays and (segments or part.opaque)):
             (self._after if self._said else self._before).append(part)

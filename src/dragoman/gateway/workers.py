@@ -4,13 +4,19 @@ import os
 import signal
 import socket
 import sys
+import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 from dragoman.errors import DragomanError
 
-_RESTARTS: Final = 5  # of one worker, before something is wrong with all of them
+_RESTARTS: Final = 5  # of one worker within the window, before something is wrong with all of them
+_WINDOW_SECONDS: Final = 120.0
+_FIRST_DELAY: Final = 0.25  # seconds before the second restart within the window, doubled with each
+_LONGEST_DELAY: Final = 5.0
+_STEP_SECONDS: Final = 0.05  # in which a signal to stop is noticed
 _PASSED_ON: Final = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
 )
@@ -19,6 +25,25 @@ _PASSED_ON: Final = tuple(
 def let_signals_in() -> None:
     """Take signals from now on; a worker is made with them held back, lest one end it before it can listen."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+
+
+class Deaths:
+    """How many workers ended of late.  One that ends now and then, over weeks, is no reason to give up."""
+
+    def __init__(self, allowed: int) -> None:
+        self._allowed = allowed
+        self._times: deque[float] = deque()
+
+    def note(self, now: float) -> float | None:
+        """Return how long to wait before another takes the place of one that ended; None: too many did."""
+        times = self._times
+        times.append(now)
+        while times[0] <= now - _WINDOW_SECONDS:
+            times.popleft()
+        if len(times) > self._allowed:
+            return None
+        doubled = _FIRST_DELAY * 2.0 ** min(len(times) - 2, 10)
+        return 0.0 if len(times) == 1 else min(_LONGEST_DELAY, doubled)
 
 
 class Workers:
@@ -40,7 +65,7 @@ class Workers:
                 signal.signal(name, self._pass_on)
             for number in range(self._count):
                 self._fork(first=number == 0)
-            restarts = 0
+            deaths = Deaths(_RESTARTS * self._count)
             worst = 0
             while self._children:
                 child, status = os.wait()
@@ -49,16 +74,23 @@ class Workers:
                 if self._stopping:
                     worst = max(worst, abs(code))
                     continue
-                restarts += 1
-                if restarts > _RESTARTS * self._count:
+                delay = deaths.note(time.monotonic())
+                if delay is None:
                     self._pass_on(signal.SIGTERM)
                     worst = 1
                     continue
                 sys.stderr.write(
                     f"dragoman: worker {child} ended with {code}; another takes its place\n"
                 )
+                self._pause(delay)
                 self._fork()
         return worst
+
+    def _pause(self, seconds: float) -> None:
+        """Wait, unless told to stop: a signal's handler does not end a sleep."""
+        end = time.monotonic() + seconds
+        while not self._stopping and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _STEP_SECONDS))
 
     def _pass_on(self, number: int, frame: object = None) -> None:
         for child in self._children:

@@ -1,9 +1,12 @@
 """Profiles of upstreams, by name."""
 
 from difflib import get_close_matches
+from functools import lru_cache
+
+from msgspec import structs
 
 from dragoman.errors import ConfigError
-from dragoman.profiles.catalogue import ALIASES, PROFILES
+from dragoman.profiles.catalogue import ALIASES, FAMILIES_WANTING_REASONING, PROFILES, VENDOR_MODELS
 from dragoman.profiles.profile import Profile
 
 
@@ -20,3 +23,18 @@ def profile(name: str) -> Profile:
         hint = f"did you mean {' or '.join(f'`{one}`' for one in near)}; " if near else ""
         raise ConfigError(f"no profile `{name}`; {hint}there are {', '.join(sorted(PROFILES))}")
     return found
+
+
+@lru_cache(maxsize=256)
+def for_model(profile: Profile, name: str, family: str | None, dialect: str) -> Profile:
+    """Return the profile with what it leaves to the model, for the upstream's API of `dialect`.
+
+    `name` is the model's bare name, and `family` the key of its family.
+    """
+    if profile.replay_reasoning == "auto":
+        replay = FAMILIES_WANTING_REASONING.get(family or "", "never")
+        profile = structs.replace(profile, replay_reasoning=replay)
+    own = VENDOR_MODELS.get(dialect)
+    if profile.vendor_models and own is not None and own.match(name):
+        profile = structs.replace(profile, vendor_tools=True)
+    return profile

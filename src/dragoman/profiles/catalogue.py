@@ -4,7 +4,8 @@ A profile describes a server, not one model behind it; where the models of a ser
 is the one that no model refuses.  What a profile does not name is as `Profile` says.
 """
 
-from typing import Final
+import re
+from typing import Final, Literal
 
 from msgspec import structs
 
@@ -26,6 +27,7 @@ _OPENAI: Final = Profile(
     supports_strict=True,
     supports_custom_tools=True,
     server_tools=("web_search",),
+    vendor_tools=True,
     supports_verbosity=True,
     supports_cache_key=True,
     cache_breakpoints=True,
@@ -47,6 +49,7 @@ _ANTHROPIC: Final = Profile(
     tool_images="native",
     supports_strict=True,
     server_tools=("web_search", "web_fetch", "code_execution"),
+    vendor_tools=True,
     drop_sampling=True,  # recent models answer 400
     max_temperature=1.0,
     vendor_sampling=True,
@@ -56,6 +59,7 @@ _ANTHROPIC: Final = Profile(
     supported_efforts=("low", "medium", "high", "xhigh", "max"),
     forced_tool_choice_with_thinking=False,
     replay_reasoning="always",  # signed blocks; without them a tool turn is refused
+    signed_reasoning=True,
 )
 
 _VLLM: Final = Profile(
@@ -78,6 +82,8 @@ _ALL: Final = (
         says="any server that calls itself OpenAI-compatible",
         signs_calls=True,  # Gemini may stand behind it
         midturn_system=False,  # refused by the templates of many open models
+        replay_reasoning="auto",  # any model may run there
+        vendor_models=True,  # Anthropic or OpenAI may stand behind it
     ),
     _OPENAI,
     structs.replace(
@@ -118,6 +124,7 @@ _ALL: Final = (
         # Signatures and encrypted reasoning come in the details and must return unchanged.
         replay_reasoning="always",
         reasoning_field="reasoning_details",
+        signed_reasoning=True,  # Claude may stand behind it
     ),
     Profile(
         name="deepseek",
@@ -128,6 +135,7 @@ _ALL: Final = (
         tool_images="placeholder",  # a screenshot in a tool result must not end the session
         prefill="prefix",
         supports_parallel_flag=False,
+        server_tools_beside_chat=("web_search",),
         json_schema="json_object",
         reasoning_control="thinking_type",
         supported_efforts=("low", "high", "max"),  # `medium` is read as `high`
@@ -176,6 +184,7 @@ _ALL: Final = (
         documents=False,
         prefill="partial",
         tool_choice="auto_only",  # `required` is refused, and any forcing while thinking
+        server_tools_beside_chat=("web_search",),
         json_schema="json_object",  # schemas only with a few models
         vendor_sampling=True,
         reasoning_control="enable_thinking",
@@ -241,6 +250,7 @@ _ALL: Final = (
         supports_logprobs=False,
         supported_efforts=("none", "high"),
         replay_reasoning="never",  # `reasoning_content` in the history is a 422
+        refuses_reasoning=True,
     ),
     Profile(
         name="gemini",
@@ -342,10 +352,36 @@ _ALL: Final = (
         cache_control=True,
         supported_efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
         replay_reasoning="tool_turns",
+        signed_reasoning=True,  # Claude may stand behind it
+        vendor_models=True,  # Anthropic or OpenAI may stand behind it
     ),
 )
 
 PROFILES: Final[dict[str, Profile]] = {profile.name: profile for profile in _ALL}
+
+# How the names of models begin that a dialect's own vendor makes.
+VENDOR_MODELS: Final[dict[str, re.Pattern[str]]] = {
+    "anthropic": re.compile(r"claude"),
+    "responses": re.compile(r"gpt-(?!oss)|chatgpt|codex|o[134](?:-|\Z)|computer-use"),
+}
+
+# Families of models that lose their thread, or are refused, without the reasoning of earlier turns:
+# which turns it goes back with, as on the vendor's own servers.
+FAMILIES_WANTING_REASONING: Final[dict[str, Literal["tool_turns", "always"]]] = {
+    "kimi_k2": "tool_turns",
+    "kimi_k3": "tool_turns",
+    "deepseek_v31": "tool_turns",
+    "deepseek_v32": "tool_turns",
+    "deepseek_v4": "tool_turns",
+    "hermes": "tool_turns",  # Qwen 3
+    "qwen3_coder": "tool_turns",  # Qwen 3.5 and later, MiMo, Nemotron 3, Step 3.5
+    "gpt_oss": "tool_turns",
+    "glm45": "always",
+    "glm47": "always",
+    "minimax_m1": "always",
+    "minimax_m2": "always",
+    "minimax_m3": "always",
+}
 
 # Other names that people use for the same upstream.
 ALIASES: Final[dict[str, str]] = {

@@ -69,6 +69,12 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     supports_custom_tools: bool = False
     schema_dialect: Literal["any", "moonshot", "gemini", "plain"] = "any"  # see `profiles.schema`
     server_tools: tuple[str, ...] = ()  # kinds of vendor-run tools it has, such as `web_search`
+    server_tools_beside_chat: tuple[
+        str, ...
+    ] = ()  # more of them, at its Messages and Responses API
+    vendor_tools: bool = False  # has every tool of its dialect's vendor
+    vendor_models: bool = False  # a model of its dialect's vendor brings the vendor's tools along
+    betas: bool = True  # takes the `anthropic-beta` header of a Messages client
 
     # --- requests: output and sampling ---
     json_schema: Literal["native", "json_object", "instruction"] = "native"
@@ -98,12 +104,22 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     forced_tool_choice_policy: Literal["error", "disable_thinking", "downgrade"] = (
         "disable_thinking"
     )
-    replay_reasoning: Literal["never", "tool_turns", "current_turn", "always"] = "never"
+    # Which assistant turns get their reasoning back; "auto": as the model's family wants it.
+    replay_reasoning: Literal["never", "tool_turns", "current_turn", "always", "auto"] = "never"
     reasoning_field: Literal["reasoning_content", "reasoning", "reasoning_details"] = (
         "reasoning_content"
     )
     reasoning_filler: str = ""  # put where the peer demands reasoning and there is none
     carry_reasoning: bool = False  # later calls of a tool chain repeat its last reasoning
+    signed_reasoning: bool = False  # Messages, Responses: takes back only what it signed itself
+    # Answers 400 to reasoning in the history: what a client of its own dialect sends is removed.
+    refuses_reasoning: bool = False
+
+    def runs(self, kind: str, dialect: str) -> bool:
+        """Say whether it runs tools of this kind itself, in its API of this dialect."""
+        if kind in self.server_tools:
+            return True
+        return dialect != "chat" and kind in self.server_tools_beside_chat
 
     @property
     def origin(self) -> str:

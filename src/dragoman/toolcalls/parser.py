@@ -40,7 +40,6 @@ class ParsedCall(Struct, frozen=True, gc=False):
     name: str
     arguments: str  # as streamed; free text for custom tools
     complete: bool = True
-    repair: str = ""  # what would make a cut call's arguments valid
 
 
 class Parsed(Struct, frozen=True):
@@ -137,10 +136,8 @@ def parsed(events: Iterable[Event]) -> Parsed:
                 arguments = []
             case ArgsDelta(json=text) | InputDelta(text=text):
                 arguments.append(text)
-            case BlockEnd(complete=complete, repair=repair) if start.call_id:
-                calls.append(
-                    ParsedCall(start.call_id, start.name, "".join(arguments), complete, repair)
-                )
+            case BlockEnd(complete=complete) if start.call_id:
+                calls.append(ParsedCall(start.call_id, start.name, "".join(arguments), complete))
             case _:
                 pass
     return Parsed("".join(content), "".join(reasoning), tuple(calls), tuple(problems))

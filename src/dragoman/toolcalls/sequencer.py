@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import (
+    NO_ARGUMENTS_YET,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -38,21 +39,10 @@ _MAX_DELTA_CHARS: Final = 4096
 
 
 class Broken(Struct, frozen=True, gc=False):
-    """A call whose arguments are not what they should be, although its model was not stopped."""
+    """A call whose arguments have passed a limit: the answer fails, half a call cannot be recalled."""
 
-    name: str
-    why: str
+    fault: Fault
     at: int  # what stands from here on in `out` is not to be told
-
-    @property
-    def fault(self) -> Fault:
-        """The failure of the answer: half a call cannot be taken back."""
-        limit = _LIMIT.match(self.why)
-        if limit is None:
-            said = f"the arguments of tool call `{self.name}` are not JSON and cannot be mended"
-            return Fault(FaultKind.UPSTREAM_BAD, said, code="invalid_arguments")
-        said = f"upstream answer refused: {self.why} by tool call `{self.name}`"
-        return Fault(FaultKind.UPSTREAM_BAD, said, code=limit[1])
 
 
 _LIMIT: Final = re.compile(r"limit `(\w+)`")
@@ -78,8 +68,7 @@ class Sequencer:
         )
         self.sealed = False  # the open block carries opaque state
         self.calls = 0  # calls begun
-        self.whole_calls = 0
-        self.cut_calls = 0
+        self.half_input = ""  # the name of a free-form tool whose input was truncated
         self.overfull = False  # the open call's arguments have passed their limit
         self.broken: Broken | None = None  # a call whose arguments nobody can use
         self.seed = seed
@@ -91,7 +80,7 @@ class Sequencer:
         self._size = 0  # of the open call's arguments
         self._turn_size = 0  # of the arguments of those before it
         self._name = ""  # of the last call
-        self._wrong = ""  # what is wrong with its arguments
+        self._limit = ""  # the limit that its arguments have passed
         self._told: set[str] = set()
         self._last: TextDelta | ReasoningDelta | None = None  # made here: more may be added to it
 
@@ -132,7 +121,7 @@ class Sequencer:
         self._size = 0
         self.overfull = False
         self._name = tool.name
-        self._wrong = ""
+        self._limit = ""
         custom = tool.flavor is Flavor.CUSTOM
         kind = BlockKind.CUSTOM_CALL if custom else BlockKind.TOOL_CALL
         self._custom = CustomInput(limits=self._limits) if custom else None
@@ -161,21 +150,26 @@ class Sequencer:
     def _overflow(self, limit: str) -> None:
         self.overfull = True
         self.problem("native_call_invalid", f"limit `{limit}` passed")
-        self.broken = Broken(self._name, self._wrong, len(self.out))
+        self._break()
 
-    def end(self, *, complete: bool, repair: str = "") -> None:
+    def _break(self) -> None:
+        said = f"upstream answer refused: limit `{self._limit}` passed by tool call `{self._name}`"
+        fault = Fault(FaultKind.UPSTREAM_BAD, said, code=self._limit)
+        self.broken = Broken(fault, len(self.out))
+
+    def end(self, *, complete: bool) -> None:
+        complete = complete and not self.overfull
         if self._custom is not None:
             self._input(self._custom.end().text)
             self._custom = None
-            repair = ""
-        complete = complete and not self.overfull
-        if complete:
-            self.whole_calls += 1
-        else:
-            self.cut_calls += 1
-            if self._wrong and self.broken is None:
-                self.broken = Broken(self._name, self._wrong, len(self.out))
-        self.out.append(BlockEnd(self.index, complete, repair))
+            if not complete:
+                self.half_input = self._name
+        elif not complete and not self._size:
+            self.args(NO_ARGUMENTS_YET)
+            self.problem("args_missing", self._name)
+        if self._limit and self.broken is None:
+            self._break()
+        self.out.append(BlockEnd(self.index, complete))
         self.kind = None
 
     def problem(self, code: str, detail: str = "") -> None:
@@ -184,7 +178,8 @@ class Sequencer:
                 return
             self._told.add(code)
         elif code == "native_call_invalid":
-            self._wrong = detail or code
+            limit = _LIMIT.match(detail)
+            self._limit = self._limit or (limit[1] if limit else "")
         self.out.append(Loss(code, detail=detail))
 
     # --- blocks ------------------------------------------------------------------------------------

@@ -24,8 +24,8 @@ class Sink(Protocol):
         """Count what has come of the open call's arguments and must wait: the same limit holds."""
         ...
 
-    def end(self, *, complete: bool, repair: str = "") -> None:
-        """End the call that is open; `repair` would make cut arguments valid."""
+    def end(self, *, complete: bool) -> None:
+        """End the call that is open; one that was cut or is invalid is not complete."""
         ...
 
     def problem(self, code: str, detail: str = "") -> None:

@@ -25,6 +25,7 @@ from dragoman.toolcalls.grammar import Grammar, grammar
 from dragoman.toolcalls.machine import Machine
 from dragoman.toolcalls.names import Declared
 from dragoman.toolcalls.sequencer import Broken, Sequencer
+from dragoman.turn.assembly import half_input
 from dragoman.turn.events import (
     CUT_REASONS,
     ArgsDelta,
@@ -148,7 +149,7 @@ class Splitter:
         return self._sequencer.take()
 
     def _fail(self, broken: Broken) -> list[Event]:
-        """End the answer at a call that is of no use; its end is not told, for it must not look whole."""
+        """End the answer at a call that passes a limit; its end is not told, for it must not look whole."""
         self._failed = True
         out = self._sequencer.take()
         return [*out[: broken.at], broken.fault]
@@ -326,11 +327,11 @@ class Splitter:
         sequencer = self._sequencer
         sequencer.end_block()
         reason = event.reason
-        if reason in _PLAIN_ENDS:
-            if sequencer.cut_calls:
-                reason = FinishReason.LENGTH
-            elif sequencer.whole_calls:
-                reason = FinishReason.TOOL_CALLS
+        if sequencer.half_input and reason not in CUT_REASONS:
+            sequencer.out.append(half_input(sequencer.half_input))
+            return
+        if reason in _PLAIN_ENDS and sequencer.calls:
+            reason = FinishReason.TOOL_CALLS
         if reason is not event.reason:
             sequencer.out.append(
                 Loss("finish_reason_fixed", detail=f"{event.reason} although calls were made")

@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         transport.writelines((head, body)) if body else transport.write(head)
         while not self.answered:
             if self._failure is not None:
-                raise self._failure
+                raise self._failure.again()
             await self.wait()
 
     def take(self) -> bytes | None:
@@ -127,7 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         parts = self._parts
         if not parts:
             if self._failure is not None:
-                raise self._failure
+                raise self._failure.again()
             return b"" if self.ended else None
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         parts.clear()

@@ -26,7 +26,7 @@ _KEEP_CONNECTIONS: Final = 100  # to one server
 _ROOM: Final = 256 * 1024  # bytes that are received at once
 _DNS_SECONDS: Final = 30.0
 _NEXT_ADDRESS: Final = 0.25  # seconds for one address of a host, before the next is tried as well
-_UNFIT: Final = re.compile(r"[\r\n\0]")
+_UNFIT: Final = re.compile(r"[\r\n\0\ud800-\udfff]")  # nor what has no bytes
 # As `getaddrinfo` returns it.
 _Address: TypeAlias = tuple[
     int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
@@ -78,7 +78,7 @@ class Connector:
         """
         server = self._server(url, tls=tls)
         head = request_head(method, url, headers, body)
-        connection = self._kept(server) or await self._connect(server, connect_seconds)
+        connection = self._kept(server) or await self._make(server, connect_seconds)
         try:
             await connection.ask(head, body)
             return Reply(connection, lambda one: self._keep(server, one))
@@ -109,6 +109,16 @@ class Connector:
         return Server(host, port, self._usual_tls)
 
     # --- connections -----------------------------------------------------------------------------------
+
+    async def _make(self, server: Server, seconds: float) -> Connection:
+        try:
+            return await self._connect(server, seconds)
+        except TransportFailed as failed:
+            if failed.code != failures.NO_DESCRIPTORS or not self._idle:
+                raise
+        self._close_idle()
+        await asyncio.sleep(0)  # the event loop closes them
+        return await self._connect(server, seconds)
 
     async def _connect(self, server: Server, seconds: float) -> Connection:
         secure = server.tls is not None
@@ -177,6 +187,13 @@ class Connector:
                 del self._idle[server]
         if self._idle:
             self._sweeping = self._loop.call_later(self._keep_seconds, self._sweep)
+
+    def _close_idle(self) -> None:
+        """Close what is kept for later requests: its descriptors are needed now."""
+        for kept in self._idle.values():
+            for connection in kept:
+                connection.abort()
+        self._idle.clear()
 
     def _lost(self, connection: Connection) -> None:
         self._connections.discard(connection)

@@ -1,14 +1,19 @@
 """What can go wrong between us and a server, in words for people and for programs."""
 
+import errno
 import os
 import socket
 import ssl
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from dragoman.errors import TooLarge
 
 # How far an exchange had come: no connection, no trust, no proper answer, or one that broke off.
 Stage: TypeAlias = Literal["connect", "tls", "http"]
+
+
+NO_DESCRIPTORS: Final = "no_descriptors"
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class TransportFailed(Exception):
@@ -19,6 +24,14 @@ class TransportFailed(Exception):
         self.code = code  # a word for programs
         self.reason = reason
         super().__init__(reason)
+
+    def again(self) -> "TransportFailed":
+        """Return an equal failure to raise.
+
+        The one that a connection keeps is never raised: its traceback would refer to the reader's frames,
+        and these to the connection, for as long as no collector runs.
+        """
+        return TransportFailed(self.stage, self.code, self.reason)
 
 
 def unreachable(where: str, error: OSError, *, secure: bool) -> TransportFailed:
@@ -32,6 +45,9 @@ def unreachable(where: str, error: OSError, *, secure: bool) -> TransportFailed:
         case ConnectionResetError() | ConnectionAbortedError() if secure:
             return untrusted(where, "the server closed the connection in the middle of it")
     number = error.errno
+    if number in _EXHAUSTED:
+        said = f"no file descriptor is free for a connection to {where}"
+        return TransportFailed("connect", NO_DESCRIPTORS, said)
     named = number is not None and number > 0 and not isinstance(error, socket.gaierror)
     why = os.strerror(number) if named and number else error.strerror or str(error)
     return TransportFailed("connect", "upstream_unreachable", f"cannot connect to {where}: {why}")

@@ -18,6 +18,7 @@ _SETTLE_SECONDS: Final = 0.25  # for the end of an answer that is already comple
 _SETTLE_BYTES: Final = 64 * 1024
 _ERROR_BYTES: Final = 1024 * 1024  # of an error's body
 _UNPACKED_BYTES: Final = 256 * 1024  # that are given out at once
+_LONGEST_WAIT: Final = 30 * 86_400.0  # seconds; what asks for more is nonsense
 _PLAIN: Final = frozenset({"", "identity"})
 
 
@@ -69,7 +70,7 @@ class Reply:
         """Seconds that the server asks to wait; nonsense counts as nothing said."""
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
             value = _number(self.headers.get(name, "")) * unit
-            if 0 <= value < float("inf"):
+            if 0 <= value <= _LONGEST_WAIT:
                 return value
         return _seconds_until(self.headers.get("retry-after", ""))
 
@@ -178,8 +179,9 @@ def _seconds_until(date: str) -> float | None:
     """Return how far off a date of HTTP is, 0 if it has passed; None if it is none."""
     try:
         moment = parsedate_to_datetime(date)
-    except ValueError:
+        if moment.tzinfo is None:
+            return None
+        wait = (moment - datetime.now(UTC)).total_seconds()
+    except (ValueError, OverflowError):  # a year, or a zone, that no calendar has
         return None
-    if moment.tzinfo is None:
-        return None
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return max(0.0, wait) if wait <= _LONGEST_WAIT else None

@@ -1,9 +1,10 @@
-"""A tool call's arguments while they stream: always a valid prefix, at the end a JSON object.
+"""A tool call's arguments while they stream: a valid prefix, and at the end a JSON object.
 
-What leaves `feed` can be parsed by any client at any time.  Fragments are forwarded as they come; only
-a comma waits for what follows it, and arguments that do not begin with `{` wait for the end.  What a
-peer gets wrong is mended where that loses nothing, and said; where it would lose something, the
-ending is not `mended` and the caller must not let the call pass as a good one.
+Fragments are forwarded as they come; only a comma waits for what follows it, and arguments that do not
+begin with `{` wait for the end.  What a peer gets wrong is repaired where that loses nothing, and
+reported.  Arguments that are truncated or cannot be repaired leave as they came: a client that cannot
+parse them does not run the call and reports the error to the model.  A string, key or number is never
+closed, because half a command would then look like a whole one.
 """
 
 import ast
@@ -11,7 +12,7 @@ import re
 from typing import Final, Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from dragoman.errors import TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -40,9 +41,8 @@ class Ending(Struct, frozen=True, gc=False):
 
     text: str = ""  # what is still to be forwarded
     whole: bool = True  # the arguments are complete
-    repair: str = ""  # if not: what would close them
     losses: tuple[str, ...] = ()  # codes of what was mended
-    broken: bool = False  # not JSON, and beyond mending
+    broken: bool = False  # not a JSON object, and beyond mending: `text` is the rest as it came
     open_ended: bool = (
         False  # nothing shows where they end: whole only if their peer was not cut off
     )
@@ -55,6 +55,7 @@ class ArgumentStream(Protocol):
     @property
     def whole(self) -> bool: ...
     def end(self) -> Ending: ...
+    def may_close(self, required: frozenset[str], /) -> bool: ...
 
 
 class JsonArguments:
@@ -111,7 +112,7 @@ class JsonArguments:
             self._losses.append("args_trailing")
         if self.whole:
             return Ending(losses=tuple(self._losses))
-        return Ending(whole=False, repair=self._closing(), losses=tuple(self._losses))
+        return Ending(self._comma, whole=False, losses=tuple(self._losses))
 
     @property
     def in_string(self) -> bool:
@@ -153,11 +154,16 @@ class JsonArguments:
         """Something was received and not forwarded, or was mended, which is told at the end."""
         return self._held is not None or bool(self._comma or self._trailing or self._losses)
 
-    @property
-    def only_closers_missing(self) -> bool:
-        """Every value is there; only brackets are wanting, and adding them invents nothing."""
+    def may_close(self, required: frozenset[str], /) -> bool:
+        """Say whether the arguments lack nothing but their last bracket.
+
+        Every value is complete, no comma or inner bracket announces more, and each of the `required`
+        parameters is there.  Arguments too long to be looked at again lack one, as far as is known.
+        """
         readable = self._held is None or self._mended
-        return readable and (self._scanner.only_closers_missing or bool(self._comma))
+        if self._comma or not readable or not self._scanner.only_closer_missing:
+            return False
+        return not required or required <= self._keys()
 
     def _forward(self, fragment: str) -> str:
         scanner = self._scanner
@@ -221,10 +227,15 @@ class JsonArguments:
             if self._sent_size > self._limits.resend_window_bytes:
                 self._sent = None
 
-    def _closing(self) -> str:
-        if self._comma:
-            return self._scanner.closing().removeprefix("null").removeprefix('"":null')
-        return self._scanner.closing()
+    def _keys(self) -> frozenset[str]:
+        """Return the keys of the object that was forwarded without its last bracket."""
+        if self._sent is None:
+            return frozenset()
+        text = without_surrogates("".join(self._sent))
+        try:
+            return frozenset(msgspec.json.decode(text + "}", type=dict[str, Raw]))
+        except (msgspec.DecodeError, RecursionError):
+            return frozenset()
 
     def _note(self, code: str) -> None:
         if code not in self._losses:
@@ -232,10 +243,10 @@ class JsonArguments:
 
     def _end_held(self, rest: str) -> Ending:
         """Make sense of arguments that are no JSON object as they came."""
-        closing, comma, losses = self._closing(), self._comma, tuple(self._losses)
+        comma, losses = self._comma, tuple(self._losses)
         sent = None if self._sent is None else "".join(self._sent)
         if sent == "":
-            return self._wrap(rest)
+            return self._unwrap(rest)
         again = None if sent is None else _rest_of_resend(sent, rest)
         if again is not None:
             return Ending(again, losses=(*losses, "args_repeated"))
@@ -243,12 +254,11 @@ class JsonArguments:
         if mended is not None:
             self._mended = True
             self._note("args_repaired")
-            repair = "" if self.whole else self._closing()
-            return Ending(mended, self.whole, repair, tuple(self._losses))
+            return Ending(mended + self._comma, self.whole, tuple(self._losses))
         literal = None if sent is None else _literal(sent, comma + rest)
         if literal is not None:
             return Ending(literal, losses=(*losses, "args_repaired"))
-        return Ending(whole=False, repair=closing, losses=losses, broken=True)
+        return _as_it_came(comma + rest, losses)
 
     def _mend(self, rest: str) -> str | None:
         """Go on where forwarding stopped, mending; None if nobody can tell what was meant."""
@@ -282,29 +292,32 @@ class JsonArguments:
         self._comma = ""
         return self._release("".join(out))
 
-    def _wrap(self, text: str) -> Ending:
-        """Arguments of which nothing was forwarded: unwrap a string, or wrap what is no object."""
-        text = without_surrogates(text)
-        open_ended = False
+    def _unwrap(self, text: str) -> Ending:
+        """Arguments of which nothing was forwarded: an object in a string is unwrapped."""
+        losses = tuple(self._losses)
+        if not text.strip(_SPACE):
+            return Ending("{}", losses=losses)
         try:
-            value = msgspec.json.decode(text)
+            value = msgspec.json.decode(without_surrogates(text))
         except (msgspec.DecodeError, RecursionError):
-            value = text
-            open_ended = True
+            return _as_it_came(text, losses)
         if value is None or value == "":
-            return Ending("{}", losses=tuple(self._losses))
+            return Ending("{}", losses=losses)
         if isinstance(value, str):
             inner = JsonArguments(limits=self._limits)
             out = inner.feed(value)
             if inner.whole:
-                return Ending(out, losses=(*self._losses, "args_repaired"))
-        wrapped = msgspec.json.encode({"_raw": text}).decode()
-        losses = (*self._losses, "args_not_object")
-        return Ending(wrapped, losses=losses, open_ended=open_ended)
+                return Ending(out, losses=(*losses, "args_repaired"))
+        return _as_it_came(text, losses, "args_not_object")
 
 
 _AFTER_COMMA: Final = frozenset({Place.KEY, Place.ELEMENT})
 _BEFORE_VALUE: Final = frozenset({Place.VALUE, Place.ELEMENT, Place.FIRST_ELEMENT})
+
+
+def _as_it_came(rest: str, losses: tuple[str, ...], code: str = "args_invalid") -> Ending:
+    """Return the ending of arguments that cannot be repaired."""
+    return Ending(without_surrogates(rest), whole=False, losses=(*losses, code), broken=True)
 
 
 def byte_size(text: str) -> int:

@@ -17,7 +17,6 @@ from msgspec import Raw, structs
 from dragoman.errors import TooLarge
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.turn.arguments import Ending
 from dragoman.turn.call import Call
 from dragoman.turn.events import (
     CUT_REASONS,
@@ -46,14 +45,11 @@ from dragoman.turn.freeform import RawInput
 from dragoman.turn.loss import Loss
 from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 
-# Reasons that contradict a call that was cut.
-_UNCUT_REASONS: Final = frozenset(
-    {FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS}
-)
 _TEXT: Final = BlockKind.TEXT  # to look up a member costs as much as the rest of a delta
 _REASONING: Final = BlockKind.REASONING
 _CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
-_Action: TypeAlias = Callable[[], None]
+# What waits is called with its assembler: one that held it would be a reference cycle around its text.
+_Action: TypeAlias = Callable[["Assembler"], None]
 
 
 class Assembler:
@@ -87,8 +83,8 @@ class Assembler:
         self._args_size = 0  # of all calls
         self._waiting: deque[Call | _Action] = deque()
         self._waiting_size = 0
-        self._whole_calls = 0
-        self._cut_calls = 0
+        self._made_calls = 0  # calls whose block has ended
+        self._half_input = ""  # the name of a free-form tool whose input was truncated
         self._usage: Usage | None = None
         self._chars = 0  # of output, for an estimate
 
@@ -106,8 +102,11 @@ class Assembler:
 
     @property
     def holding(self) -> bool:
-        """The open call has arguments that were not forwarded yet."""
-        return self._call is not None and self._call.arguments.holding
+        """The open call has arguments that were not forwarded yet, or what comes next decides its end."""
+        call = self._call
+        if call is None:
+            return False
+        return call.arguments.holding or (call.ended and not call.arguments.whole)
 
     @property
     def has_calls(self) -> bool:
@@ -135,7 +134,7 @@ class Assembler:
 
     def text(self, text: str, logprobs: Raw | None = None) -> None:
         if self._kind is not _TEXT and not self._ready(
-            _TEXT, lambda: self.text(text, logprobs), len(text)
+            _TEXT, lambda to: to.text(text, logprobs), len(text)
         ):
             return
         self._chars += len(text)
@@ -143,7 +142,7 @@ class Assembler:
 
     def reasoning(self, text: str, channel: Channel = Channel.FULL, part: int = 0) -> None:
         if self._kind is not _REASONING and not self._ready(
-            _REASONING, lambda: self.reasoning(text, channel, part), len(text)
+            _REASONING, lambda to: to.reasoning(text, channel, part), len(text)
         ):
             return
         self._chars += len(text)
@@ -151,7 +150,7 @@ class Assembler:
 
     def refusal(self, text: str) -> None:
         if self._kind is not BlockKind.REFUSAL and not self._ready(
-            BlockKind.REFUSAL, lambda: self.refusal(text), len(text)
+            BlockKind.REFUSAL, lambda to: to.refusal(text), len(text)
         ):
             return
         self.out.append(RefusalDelta(self._index, text))
@@ -159,7 +158,7 @@ class Assembler:
     def citation(self, citation: Citation) -> None:
         """Cite a source for the text block; `index` is filled in."""
         if self._kind is not BlockKind.TEXT and not self._ready(
-            BlockKind.TEXT, lambda: self.citation(citation), len(citation.raw)
+            BlockKind.TEXT, lambda to: to.citation(citation), len(citation.raw)
         ):
             return
         self.out.append(structs.replace(citation, index=self._index))
@@ -167,7 +166,7 @@ class Assembler:
     def opaque(self, kind: OpaqueKind, data: str, item_id: str = "") -> None:
         """Attach a vendor's state to the reasoning block, opening one if none is open."""
         if self._kind is not BlockKind.REASONING and not self._ready(
-            BlockKind.REASONING, lambda: self.opaque(kind, data, item_id), len(data)
+            BlockKind.REASONING, lambda to: to.opaque(kind, data, item_id), len(data)
         ):
             return
         self._sealed = True
@@ -178,12 +177,12 @@ class Assembler:
         if self._call is None:
             self._end_block()
         elif self._waiting:
-            self._waiting.append(self.split)
+            self._waiting.append(Assembler.split)
 
     def whole_block(self, kind: BlockKind, vendor: str, raw: Raw) -> None:
         """Put in a block that comes in one piece."""
         if self._blocked():
-            self._wait(lambda: self.whole_block(kind, vendor, raw), len(raw))
+            self._wait(lambda to: to.whole_block(kind, vendor, raw), len(raw))
             return
         self._end_block()
         self._begin(BlockStart(self._index + 1, kind, vendor=vendor, raw=raw))
@@ -286,10 +285,11 @@ class Assembler:
         cut = reason in CUT_REASONS
         while self._call is not None:
             self._close_call(cut=cut)
-            if self.ended:
-                return
             self._drain()
         self._end_block()
+        if self._half_input and not cut:
+            self.fault(half_input(self._half_input))
+            return
         settled = self._settle(reason)
         self._report_usage()
         self.out.append(Finish(settled, stop_sequence, category, explanation, raw))
@@ -341,7 +341,7 @@ class Assembler:
                 return True
             self._close_call(cut=False)
             self._drain()
-        return self.ended  # a call that could not be mended has ended the turn
+        return False
 
     def _wait(self, action: _Action, size: int) -> None:
         self._waiting.append(action)
@@ -385,40 +385,39 @@ class Assembler:
         call.closed = True
         cut = cut or call.cut
         ending = call.arguments.end()
-        # Free text looks whole wherever it stops, and so does nothing at all: only its peer knows, or
-        # whatever came after it.
-        if ending.open_ended and cut and (call.cut or not (call.ended or self._waiting)):
+        if ending.open_ended and self._may_be_half(call, cut=cut):
             ending = call.halved(ending)
         if ending.text:
             self._delta(call, ending.text)
         for code in ending.losses:
-            self.loss(code, f"call {call.call_id}")
-        if ending.whole:
-            self._whole_calls += 1
-            self.out.append(BlockEnd(self._index))
-        elif ending.broken and not cut:
-            self._break(call)
-        else:
-            self._end_short(call, ending, cut=cut)
+            if not (cut and code == "args_invalid"):  # that it was cut explains it
+                self.loss(code, f"call {call.call_id}")
+        whole = ending.whole
+        if not whole and not cut and call.arguments.may_close(self._tools.required(call.tool)):
+            whole = True
+            if call.kind is BlockKind.TOOL_CALL:
+                self._delta(call, "}")
+            self.loss("args_repaired", f"call {call.call_id}", "the closing bracket was missing")
+        elif not whole:
+            if cut or not ending.broken:
+                self.loss("call_cut", f"call {call.call_id}")
+            if call.kind is BlockKind.CUSTOM_CALL:
+                self._half_input = call.tool.name
+        self._made_calls += 1
+        self.out.append(BlockEnd(self._index, whole))
         self._kind = None
 
-    def _end_short(self, call: Call, ending: Ending, *, cut: bool) -> None:
-        """End a call whose arguments are not complete."""
-        if not cut and call.arguments.only_closers_missing:
-            if ending.repair and call.kind is BlockKind.TOOL_CALL:
-                self._delta(call, ending.repair)
-            self.loss("args_repaired", f"call {call.call_id}", "closing brackets were missing")
-            self._whole_calls += 1
-            self.out.append(BlockEnd(self._index))
-        else:
-            self._cut_calls += 1
-            self.loss("call_cut", f"call {call.call_id}")
-            self.out.append(BlockEnd(self._index, complete=False, repair=ending.repair))
+    def _may_be_half(self, call: Call, *, cut: bool) -> bool:
+        """Say whether a call may lack its end although nothing of it shows that.
 
-    def _break(self, call: Call) -> None:
-        name = call.tool.name
-        message = f"the arguments of tool call `{name}` are not JSON and cannot be mended"
-        self.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="invalid_arguments"))
+        Free text looks whole wherever it stops, and so does a call without arguments: only the peer
+        knows, or what came after it.
+        """
+        if call.cut:
+            return True
+        if call.kind is BlockKind.CUSTOM_CALL:
+            return cut and not (call.ended or self._waiting)
+        return (cut and not self._waiting) or bool(self._tools.required(call.tool))
 
     def _is_settled(self, call: Call) -> bool:
         """Say whether nothing more can come for a call: its peer ended it, or went on after it."""
@@ -431,7 +430,7 @@ class Assembler:
         while self._waiting and self._call is None and not self.ended:
             piece = self._waiting.popleft()
             if not isinstance(piece, Call):
-                piece()
+                piece(self)
                 continue
             self._open(piece)
             if self._is_settled(piece):
@@ -445,14 +444,11 @@ class Assembler:
         """Make the reason agree with what was said; cuts and filters are never masked."""
         if reason in CUT_REASONS:
             return reason
-        if self._cut_calls and (reason is None or reason in _UNCUT_REASONS):
-            self.loss("finish_reason_fixed", detail=f"{reason or 'none'} although a call was cut")
-            return FinishReason.LENGTH
-        if self._whole_calls and reason in (None, FinishReason.STOP, FinishReason.STOP_SEQUENCE):
+        if self._made_calls and reason in (None, FinishReason.STOP, FinishReason.STOP_SEQUENCE):
             if reason is not None:
                 self.loss("finish_reason_fixed", detail=f"{reason} although calls were made")
             return FinishReason.TOOL_CALLS
-        if reason is FinishReason.TOOL_CALLS and not self._whole_calls:
+        if reason is FinishReason.TOOL_CALLS and not self._made_calls:
             self.loss("finish_reason_fixed", detail="tool_calls without calls")
             return FinishReason.STOP
         return reason or FinishReason.STOP
@@ -464,3 +460,12 @@ class Assembler:
             output = -(-self._chars // _CHARS_PER_TOKEN)
             usage = Usage(self._input_estimate, output, estimated=True)
         self.out.append(structs.replace(usage, final=True))
+
+
+def half_input(name: str) -> Fault:
+    """Return the failure of an answer that ends inside free-form input, for no reason that says so.
+
+    Free text looks complete wherever it stops, so the client must not see its end.
+    """
+    message = f"the input of tool call `{name}` is incomplete"
+    return Fault(FaultKind.UPSTREAM_BAD, message, code="invalid_arguments")

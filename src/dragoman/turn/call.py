@@ -2,7 +2,7 @@
 
 from dragoman.limits import Limits
 from dragoman.turn.arguments import Ending, JsonArguments
-from dragoman.turn.events import BlockKind, Flavor, OpaqueKind
+from dragoman.turn.events import NO_ARGUMENTS_YET, BlockKind, Flavor, OpaqueKind
 from dragoman.turn.freeform import CustomInput, RawInput
 from dragoman.turn.tools import ToolName
 
@@ -38,7 +38,11 @@ class Call:
         return self._probe.whole
 
     def halved(self, ending: Ending) -> Ending:
-        """Return its ending if nobody can say that it is whole."""
+        """Return its ending if nobody can say that it is whole.
+
+        Clients take a call without any arguments for one that needs none and run it, so a call that
+        was truncated before its first argument gets an opening bracket.
+        """
         if self.kind is BlockKind.CUSTOM_CALL:
             return Ending(ending.text, whole=False, losses=ending.losses)
-        return Ending(whole=False, repair=ending.text, losses=ending.losses)
+        return Ending(NO_ARGUMENTS_YET, whole=False, losses=(*ending.losses, "args_missing"))

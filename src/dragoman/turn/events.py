@@ -67,6 +67,10 @@ CUT_REASONS = frozenset(
 )
 
 
+# The arguments of a call that was truncated before any came.
+NO_ARGUMENTS_YET = "{"
+
+
 class FaultKind(StrEnum):
     BAD_REQUEST = "bad_request"
     CONTEXT_LENGTH = "context_length"
@@ -122,7 +126,8 @@ class ReasoningDelta(Struct, frozen=True, gc=False, tag="reasoning", tag_field="
 class ArgsDelta(Struct, frozen=True, gc=False, tag="args", tag_field="event"):
     """A fragment of a tool call's arguments.
 
-    All fragments so far are a valid prefix of a JSON object; at `BlockEnd(complete)` they are one.
+    All fragments so far are a valid prefix of a JSON object; at `BlockEnd(complete)` they are one.  Only
+    the last fragment of a call that ends incomplete may be anything else.
     """
 
     index: int
@@ -168,8 +173,7 @@ class BlockEnd(Struct, frozen=True, gc=False, tag="block_end", tag_field="event"
     """The open block ends."""
 
     index: int
-    complete: bool = True  # false: a call that was cut; it must not be run
-    repair: str = ""  # what would make a cut call's arguments valid JSON
+    complete: bool = True  # false: a call whose arguments were cut or are invalid; never to be run
 
 
 class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):

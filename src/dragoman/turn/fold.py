@@ -48,7 +48,6 @@ class Block(Struct, frozen=True):
     namespace: str = ""
     flavor: Flavor = Flavor.FUNCTION
     complete: bool = True
-    repair: str = ""
     vendor: str = ""
     raw: Raw = Raw(b"null")
 
@@ -137,7 +136,6 @@ class _OpenBlock:
             namespace=start.namespace,
             flavor=start.flavor,
             complete=end.complete,
-            repair=end.repair,
             vendor=start.vendor,
             raw=start.raw,
         )
@@ -273,7 +271,7 @@ def unfold(answer: Answer) -> list[Event]:
         events.extend(block.citations)
         if not is_call:
             events.extend(block.opaque)
-        events.append(BlockEnd(index, block.complete, block.repair))
+        events.append(BlockEnd(index, block.complete))
     if answer.usage is not None:
         events.append(answer.usage)
     if answer.finish is not None:

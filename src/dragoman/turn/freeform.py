@@ -13,6 +13,7 @@ _INPUT_HEAD: Final = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _INPUT_HEAD_PREFIX: Final = re.compile(
     r'\s*(?:\{\s*(?:"(?:i(?:n(?:p(?:u(?:t(?:"\s*(?::\s*)?)?)?)?)?)?)?)?)?'
 )
+_NO_OBJECT: Final = frozenset({"args_invalid", "args_not_object"})
 # As much of a string's inside as can be read: whole escapes, and halves of surrogate pairs only with
 # their other half, or when it is certain that none comes.
 _STRING_BODY: Final = re.compile(
@@ -53,9 +54,9 @@ class CustomInput:
         """The object around the input is complete."""
         return self._json.whole
 
-    @property
-    def only_closers_missing(self) -> bool:
-        return self._json.only_closers_missing
+    def may_close(self, required: frozenset[str], /) -> bool:
+        """Say whether the object around the input lacks nothing but its bracket."""
+        return self._json.may_close(required)
 
     @property
     def holding(self) -> bool:
@@ -88,23 +89,23 @@ class CustomInput:
         ending = self._json.end()
         if self._streaming:
             tail = self._unescape(ending.text) if ending.text else ""
-            return Ending(tail, ending.whole, "", ending.losses, ending.broken)
+            return Ending(tail, ending.whole, ending.losses, ending.broken)
         if self._told:
             # The input is there; what came after it is of no interest.
-            losses = (*ending.losses, "args_trailing") if ending.broken else ending.losses
-            return Ending("", ending.whole or ending.broken, "", losses)
+            losses = (*_repaired(ending), "args_trailing") if ending.broken else ending.losses
+            return Ending("", ending.whole or ending.broken, losses)
         return self._from_whole("".join(self._came), ending)
 
     def _from_whole(self, came: str, ending: Ending) -> Ending:
         """Read an object of another shape, or take everything as the input."""
         value = _decoded("".join(self._read) + ending.text)
-        text = value.get("input", value.get("_raw")) if value else None
+        text = value.get("input") if value else None
         if isinstance(text, str):
-            return Ending(text, ending.whole, "", ending.losses, False, ending.open_ended)
+            return Ending(text, ending.whole, ending.losses, False, ending.open_ended)
         if not came.strip() or value == {}:
-            return Ending("", ending.whole, "", ending.losses, False, ending.open_ended)
-        losses = tuple(dict.fromkeys((*ending.losses, "args_repaired")))
-        return Ending(came, ending.whole or ending.broken, "", losses, False, ending.broken)
+            return Ending("", ending.whole, ending.losses, False, ending.open_ended)
+        losses = tuple(dict.fromkeys((*_repaired(ending), "args_repaired")))
+        return Ending(came, ending.whole or ending.broken, losses, False, ending.broken)
 
     def _unescape(self, text: str) -> str:
         text = self._escape + text
@@ -125,7 +126,6 @@ class RawInput:
     """The free-form input of a custom tool that the upstream knows as such: passed as it comes."""
 
     whole: Final = False
-    only_closers_missing: Final = False
     holding: Final = False
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -143,11 +143,20 @@ class RawInput:
         """Free text is whole wherever it ends."""
         return Ending(open_ended=True)
 
+    def may_close(self, required: frozenset[str], /) -> bool:
+        """Free text has no brackets."""
+        return False
+
 
 def _unescaped(body: str) -> str:
     """Read the inside of a string that holds halves of surrogate pairs: each becomes U+FFFD."""
     mended = _ESCAPE.sub(lambda found: "�" if found["half"] else found.group(), body)
     return msgspec.json.decode(f'"{without_surrogates(mended)}"', type=str)
+
+
+def _repaired(ending: Ending) -> tuple[str, ...]:
+    """Return what was repaired in JSON that is not what the input stands in."""
+    return tuple(code for code in ending.losses if code not in _NO_OBJECT)
 
 
 def _decoded(text: str) -> dict[str, object] | None:

@@ -280,6 +280,11 @@ class Request(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def has_reasoning(self) -> bool:
+        """The history holds reasoning."""
+        return any(type(part) is ReasoningPart for turn in self.turns for part in turn.parts)
+
+    @property
     def has_images(self) -> bool:
         """The history holds pictures, perhaps in results of tools."""
         for turn in self.turns:

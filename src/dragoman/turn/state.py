@@ -102,8 +102,7 @@ class Legality:
         self.state = TurnState.IDLE
         self.index = -1  # of the block that is open, or of the last one
         self.kind: BlockKind | None = None  # of the block that is open
-        self.calls = 0  # complete calls so far
-        self.cut_calls = 0  # calls that were cut
+        self.calls = 0  # calls so far, incomplete ones too
         self.allowed: frozenset[type] = frozenset()  # deltas that fit the open block
         self._final_usage = False
         self._broken = False
@@ -146,8 +145,7 @@ class Legality:
         if event.index != self.index:
             self._refuse("BlockEnd", f"block {event.index} is not open")
         if self.kind in _CALLS:
-            self.calls += event.complete
-            self.cut_calls += not event.complete
+            self.calls += 1
         elif not event.complete:
             self._refuse("BlockEnd", "only a call can be cut")
         self.kind = None
@@ -155,13 +153,9 @@ class Legality:
 
     def _finish(self, event: Finish) -> None:
         if event.reason is FinishReason.TOOL_CALLS and not self.calls:
-            self._refuse("Finish", "reason tool_calls without a complete call")
+            self._refuse("Finish", "reason tool_calls without a call")
         if event.reason in _PLAIN_STOPS and self.calls:
             self._refuse("Finish", f"reason {event.reason} although calls were made")
-        if self.cut_calls and (
-            event.reason in _PLAIN_STOPS or event.reason is FinishReason.TOOL_CALLS
-        ):
-            self._refuse("Finish", f"reason {event.reason} although a call was cut")
 
     def _refuse_delta(self, event: Event) -> None:
         index = event.index  # type: ignore[union-attr]

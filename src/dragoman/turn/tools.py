@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
 from dragoman.errors import Untranslatable
 from dragoman.turn.events import Flavor
@@ -21,6 +22,13 @@ _ILLEGAL_CHAR: Final = re.compile(r"[^A-Za-z0-9_-]")
 _KEPT_CHARS: Final = 55  # of a name that must be shortened: leaves room for `_` and eight digits
 # Prefixes that models put before a declared name.
 _PREFIXES: Final = ("functions.", "functions:", "default_api.", "default_api:", "tools.")
+
+
+class _Schema(Struct, gc=False):
+    required: list[str] = []
+
+
+_REQUIRED: Final = msgspec.json.Decoder(_Schema)
 
 
 class ToolName(Struct, frozen=True, gc=False):
@@ -53,12 +61,14 @@ class ToolTable:
         self._by_wire = by_wire = dict[str, ToolName]()
         # Tools of a namespace by the name that they have in it; None if there are several.
         self._by_bare: dict[str, ToolName | None] = {}
+        self._schemas: dict[ToolName, Raw | None] = {}
         for tool in tools:
             if tool.server:
                 continue
             known = ToolName(tool.name, tool.namespace, tool.flavor)
             wire = wire_name(tool.name, tool.namespace)
             other = by_wire.setdefault(wire, known)
+            self._schemas[known] = tool.schema
             if other is not known and other != known:
                 reason = f"two tools are called `{wire}` once namespaces are flattened"
                 raise Untranslatable(reason, path=tool.path, code="tool_name_collision")
@@ -86,6 +96,16 @@ class ToolTable:
         return wire in self._by_wire and not any(
             other != wire and other.startswith(wire) for other in self._by_wire
         )
+
+    def required(self, tool: ToolName) -> frozenset[str]:
+        """Return the parameters that a function must be given; none if it is not declared."""
+        schema = self._schemas.get(tool)
+        if schema is None or tool.flavor is not Flavor.FUNCTION:
+            return frozenset()
+        try:
+            return frozenset(_REQUIRED.decode(schema).required)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return frozenset()
 
     def resolve(self, wire: str) -> ToolName:
         """Return the tool that the upstream calls `wire`; an unknown name is kept as it is.

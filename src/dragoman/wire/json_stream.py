@@ -31,7 +31,12 @@ class Place(IntEnum):
     DONE = 13  # the value has ended
 
 
-_PLAIN: Final = re.compile(r'[^"\\\x00-\x1f]*')
+# What may stand in a string, with the escapes that are whole.
+_PLAIN: Final = re.compile(
+    r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
+)
+_NUMBER_DIGITS: Final = re.compile(r"[0-9]*")
+_LONGEST_STEP: Final = 64 * 1024  # characters for one match: other threads wait for its end
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _DIGITS: Final = frozenset("0123456789")
@@ -51,6 +56,7 @@ _NUMBER: Final[dict[str, dict[str, str]]] = {
     "power": dict.fromkeys("0123456789", "power"),
 }
 _NUMBER_ENDS: Final = frozenset({"zero", "int", "frac", "power"})
+_DIGIT_RUNS: Final = frozenset({"int", "frac", "power"})  # states in which digits change nothing
 
 _VALUE_PLACES: Final = frozenset({Place.VALUE, Place.ELEMENT, Place.FIRST_ELEMENT})
 
@@ -78,9 +84,9 @@ class JsonScanner:
         return self.place is Place.STRING or self.place is Place.KEY_STRING
 
     @property
-    def only_closers_missing(self) -> bool:
-        """Every value begun is whole: only `]` and `}` are wanting."""
-        return self.place in (Place.AFTER, Place.FIRST_KEY, Place.FIRST_ELEMENT)
+    def only_closer_missing(self) -> bool:
+        """Every value inside the outermost container is complete: only its own bracket is missing."""
+        return self.place is Place.AFTER and len(self._stack) == 1
 
     def feed(self, text: str, /) -> int:
         """Read as far as `text` continues the value and return how far that was.
@@ -95,7 +101,10 @@ class JsonScanner:
         while at < end:
             place = self.place
             if place is Place.STRING or place is Place.KEY_STRING:
-                at = _PLAIN.match(text, at).end()  # type: ignore[union-attr]  # matches always
+                stop = at + _LONGEST_STEP
+                at = _PLAIN.match(text, at, stop).end()  # type: ignore[union-attr]  # matches always
+                if at == stop:
+                    continue
                 if at < end and not self._leave_string(text[at]):
                     return at
                 at += 1
@@ -109,6 +118,8 @@ class JsonScanner:
                 if state is not None:
                     self._number = state
                     at += 1
+                    if state in _DIGIT_RUNS:
+                        at = _NUMBER_DIGITS.match(text, at, at + _LONGEST_STEP).end()  # type: ignore[union-attr]  # matches always
                 elif self._number in _NUMBER_ENDS:
                     self._end_value()
                 else:

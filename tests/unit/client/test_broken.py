@@ -1,11 +1,9 @@
 """Calls that are not what the model meant."""
 
-import json
-
 import pytest
 
-from dragoman.client.broken import closed, why_broken, with_broken_call
-from dragoman.client.calls import CUT
+from dragoman.client.broken import for_history, why_broken, with_broken_call
+from dragoman.client.calls import CUT, INVALID
 from dragoman.client.errors import ClientError
 from dragoman.turn.events import BlockKind, Fault, FaultKind, Finish, FinishReason, Start
 from dragoman.turn.fold import Answer, Block
@@ -46,19 +44,18 @@ def test_another_failure_is_none(error: ClientError) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a', '{"a":', '{"a": [1, "b', '{"a": tru', '{"a":"\\'])
-def test_a_call_is_closed_to_valid_json(text: str) -> None:
+def test_a_half_call_stays_in_the_history_as_it_came(text: str) -> None:
     half = Block(BlockKind.TOOL_CALL, text, complete=False)
-    found = closed(Answer(Start(), (TEXT, half), fault=FAULT))
+    found = for_history(Answer(Start(), (TEXT, half), fault=FAULT))
 
-    assert isinstance(json.loads(found.blocks[1].text), dict)
-    assert found.blocks[1].text.startswith(text)
+    assert text == found.blocks[1].text
     assert found.blocks[1].complete
     assert None is found.fault
 
 
 def test_free_text_and_whole_blocks_stay_as_they_are() -> None:
     free = Block(BlockKind.CUSTOM_CALL, "*** Beg", complete=False)
-    found = closed(Answer(Start(), (TEXT, GOOD, free), finish=Finish(FinishReason.LENGTH)))
+    found = for_history(Answer(Start(), (TEXT, GOOD, free), finish=Finish(FinishReason.LENGTH)))
 
     assert (TEXT, GOOD) == found.blocks[:2]
     assert "*** Beg" == found.blocks[2].text
@@ -69,6 +66,8 @@ def test_free_text_and_whole_blocks_stay_as_they_are() -> None:
     [
         ((GOOD,), Finish(FinishReason.TOOL_CALLS), [""]),
         ((GOOD, HALF), Finish(FinishReason.LENGTH), ["", CUT]),
+        ((GOOD, HALF), Finish(FinishReason.TOOL_CALLS), ["", INVALID]),
+        ((HALF, GOOD), Finish(FinishReason.TOOL_CALLS), [INVALID, ""]),
         ((GOOD,), Finish(FinishReason.LENGTH), [CUT]),
         ((GOOD,), Finish(FinishReason.CONTENT_FILTER), [CUT]),
         ((GOOD, TEXT), Finish(FinishReason.LENGTH), [""]),

@@ -1,5 +1,7 @@
 """What every upstream is told of functions and free-form tools."""
 
+import pytest
+
 from dragoman.dialects.functions import description_with_grammar, object_arguments
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.turn.events import Flavor
@@ -25,11 +27,17 @@ def test_arguments_that_are_an_object_keep_every_character() -> None:
     assert [] == losses
 
 
-def test_arguments_that_are_cut_are_mended_and_it_is_told() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [('{"a": 1,}', '{"a": 1}'), ('{"a": "b', '{"_raw":"{\\"a\\": \\"b"}'), ("ls", '{"_raw":"ls"}')],
+)
+def test_arguments_that_are_no_object_are_mended_or_wrapped_and_it_is_told(
+    arguments: str, expected: str
+) -> None:
     losses: list[Loss] = []
-    call = ToolCallPart("c", "t", '{"a": 1')
+    call = ToolCallPart("c", "t", arguments)
 
-    assert '{"a": 1}' == object_arguments(call, DEFAULT_LIMITS, losses, "$.x")
+    assert expected == object_arguments(call, DEFAULT_LIMITS, losses, "$.x")
     assert [Loss("args_repaired", "$.x", "call c")] == losses
 
 

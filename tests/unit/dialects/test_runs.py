@@ -200,7 +200,8 @@ def test_reads_that_repeat_one_another_end_at_the_same_limit(source: str, limits
 OPEN = "<|tool_calls_section_begin|>"
 CALL = "<|tool_call_begin|>functions.f:%d<|tool_call_argument_begin|>%s<|tool_call_end|>"
 CLOSE = "<|tool_calls_section_end|>"
-BROKEN = (OPEN, CALL % (0, "{]"), CLOSE)
+LARGE = (OPEN, CALL % (0, '{"a":"0123456789"}'), CLOSE)
+SMALL_LIMIT = Limits(max_tool_args_bytes=8)
 
 
 @pytest.mark.parametrize("target", DIALECT_NAMES)
@@ -225,28 +226,35 @@ def test_text_that_comes_with_one_call_too_many_is_not_told(target: str) -> None
 
 
 @pytest.mark.parametrize("target", DIALECT_NAMES)
-def test_text_that_comes_with_a_broken_call_is_not_told(target: str) -> None:
+def test_text_that_comes_with_a_call_too_large_is_not_told(target: str) -> None:
     translator = Translator(
-        source="chat", target=target, model="kimi-k2", seed="s", tools=[Tool(name="f")]
+        source="chat",
+        target=target,
+        model="kimi-k2",
+        seed="s",
+        tools=[Tool(name="f")],
+        limits=SMALL_LIMIT,
     )
 
     out = translator.feed(
-        chat_stream("I", "will", "now", *BROKEN) + chat_stream("or", "not", "so", "much", created=2)
+        chat_stream("I", "will", "now", *LARGE) + chat_stream("or", "not", "so", "much", created=2)
     )
 
     assert isinstance(translator.outcome, Fault)
-    assert "invalid_arguments" == translator.outcome.code
+    assert "max_tool_args_bytes" == translator.outcome.code
     assert b"much" not in out
 
 
-def test_events_end_with_a_broken_call() -> None:
-    reader = AnswerReader(source="chat", model="kimi-k2", tools=[Tool(name="f")])
-
-    events = reader.feed(
-        chat_stream("I", "will", "now", *BROKEN) + chat_stream("or", "not", "so", "much", created=2)
+def test_a_call_too_large_is_refused_although_text_came_with_it() -> None:
+    reader = AnswerReader(
+        source="chat", model="kimi-k2", tools=[Tool(name="f")], limits=SMALL_LIMIT
     )
 
-    assert isinstance(events[-1], Fault)
+    with pytest.raises(TooLarge, match="max_tool_args_bytes"):
+        reader.feed(
+            chat_stream("I", "will", "now", *LARGE)
+            + chat_stream("or", "not", "so", "much", created=2)
+        )
 
 
 def test_texts_that_are_no_strings_are_not_looked_at_over_and_over() -> None:

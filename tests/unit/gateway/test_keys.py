@@ -105,6 +105,22 @@ def test_keys_without_a_name_are_numbered() -> None:
     assert "key-2" == found.name
 
 
+def test_owner_is_the_name_of_a_key_or_its_digest_and_never_its_place() -> None:
+    def owners(*given: Key) -> list[str]:
+        return list(Keyring(given).owners)
+
+    first, second, named = key("one"), key("two"), key("three", name="team")
+
+    assert owners(first, second)[1:] == owners(second)
+    assert owners(named, second) == [*owners(named), *owners(second)]
+    assert owners(named) == owners(key("rotated", name="team"))
+    # A name cannot be made to look like another key, or like a client without one.
+    digest = owners(second)[0]
+    for name in (digest, digest.partition(":")[2], "anonymous"):
+        assert not {*owners(key("four", name=name))} & {digest, *owners()}
+    assert "two" not in digest
+
+
 @pytest.mark.parametrize("credential", ["one", "three", "none of them"])
 def test_every_key_is_compared_whichever_fits(
     credential: str, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,7 @@
 """Reasoning comes back to the upstream that had it, though the client left it out."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -41,7 +42,9 @@ class Session:
         """Return what the upstream is asked."""
         client = read_request(json.dumps(body).encode(), source=self.client)
         self.request = client.request
-        changed = self.memory.restore(client.request, owner, self.profile.origin)
+        changed = self.memory.restore(
+            client.request, owner, self.profile.origin, arguments=self.client != self.upstream
+        )
         return write_request(
             client,
             target=self.upstream,
@@ -58,7 +61,9 @@ class Session:
             profile=self.profile,
             request=self.request,
             seed="s",
-            watchers=self.memory.watchers(self.request, owner, self.profile),
+            watchers=self.memory.watchers(
+                self.request, owner, self.profile, arguments=self.client != self.upstream
+            ),
         )
         return translator.feed(stream) + translator.close()
 
@@ -589,3 +594,145 @@ def test_native_id_behind_a_shortened_one_is_known() -> None:
     assert calls[0]["id"].startswith("gh-")
     assert native == sent[1]["tool_calls"][0]["id"] == sent[2]["tool_call_id"]
     assert {} == session.memory.known_ids(session.request, "other")
+
+
+# --- arguments --------------------------------------------------------------------------------------
+
+WRITTEN = '{ "path": "\\u00e9/a\\/b",\n  "all": true, "n": 1.50 }'
+REWRITTEN = '{"all":true,"n":1.5,"path":"é/a/b"}'
+
+
+def called(client: str, arguments: str, call_id: str = "c1") -> dict:
+    """Return a client's next request: the call with these arguments, and its result."""
+    if client == "responses":
+        items = [
+            {"type": "message", "role": "user", "content": "list"},
+            {"type": "function_call", "call_id": call_id, "name": "ls", "arguments": arguments},
+            {"type": "function_call_output", "call_id": call_id, "output": "a b"},
+        ]
+        return {"model": "m", "input": items, "tools": TOOLS[client]}
+    use = {"type": "tool_use", "id": call_id, "name": "ls", "input": json.loads(arguments)}
+    result = {"type": "tool_result", "tool_use_id": call_id, "content": "a b"}
+    messages = [
+        {"role": "user", "content": "list"},
+        {"role": "assistant", "content": [use]},
+        {"role": "user", "content": [result]},
+    ]
+    return {"model": "m", "max_tokens": 100, "messages": messages, "tools": TOOLS[client]}
+
+
+def first(client: str) -> dict:
+    said = {"input": "list"} if client == "responses" else {"max_tokens": 100}
+    messages = {} if client == "responses" else {"messages": [{"role": "user", "content": "list"}]}
+    return {"model": "m", "tools": TOOLS[client], **said, **messages}
+
+
+def arguments_sent(done: TranslatedRequest, upstream: str) -> list[str]:
+    body = json.loads(done.body)
+    if upstream == "responses":
+        return [item["arguments"] for item in body["input"] if item["type"] == "function_call"]
+    calls = [one for message in body["messages"] for one in message.get("tool_calls", ())]
+    return [one["function"]["arguments"] for one in calls]
+
+
+@pytest.mark.parametrize("reasoning", ["", "hm"], ids=["plain", "thinking"])
+@pytest.mark.parametrize("client", ["anthropic", "responses"])
+def test_arguments_return_to_the_upstream_as_it_wrote_them(client: str, reasoning: str) -> None:
+    session = Session(client, "chat", "generic")
+    session.ask(first(client))
+    session.answer(chat_stream(reasoning, ("c1", WRITTEN)))
+
+    assert [WRITTEN] == arguments_sent(session.ask(called(client, REWRITTEN)), "chat")
+    assert [WRITTEN] == arguments_sent(session.ask(called(client, REWRITTEN)), "chat")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        '{"all":true,"n":1.5,"path":"é/a/c"}',
+        '{"all":1,"n":1.5,"path":"é/a/b"}',
+        '{"all":true,"n":1.5}',
+        '{"all":true,"n":1.5,"path":"é/a/b","more":null}',
+    ],
+)
+def test_arguments_that_mean_something_else_are_the_clients(other: str) -> None:
+    session = Session("responses", "chat", "generic")
+    session.ask(first("responses"))
+    session.answer(chat_stream("", ("c1", WRITTEN)))
+
+    assert [other] == arguments_sent(session.ask(called("responses", other)), "chat")
+
+
+@pytest.mark.parametrize(
+    ("written", "sent", "same"),
+    [
+        ('{"n": 1.0}', '{"n":1}', True),
+        ('{"n": 1e3}', '{"n":1000}', True),
+        ('{"n": 0.10}', '{"n":0.1}', True),
+        ('{"n": 12345678901234567890}', '{"n":12345678901234567000}', False),
+        ('{"n": 1e400}', '{"n":null}', False),
+        ('{"n": 1.5}', '{"n":"1.5"}', False),
+    ],
+)
+def test_numbers_are_compared_by_their_value(written: str, sent: str, *, same: bool) -> None:
+    session = Session("responses", "chat", "generic")
+    session.ask(first("responses"))
+    session.answer(chat_stream("", ("c1", written)))
+
+    found = arguments_sent(session.ask(called("responses", sent)), "chat")
+
+    assert [written if same else sent] == found
+
+
+def test_arguments_are_not_given_to_another_owner() -> None:
+    session = Session("responses", "chat", "generic")
+    session.ask(first("responses"))
+    session.answer(chat_stream("", ("c1", WRITTEN)))
+
+    sent = session.ask(called("responses", REWRITTEN), owner="you")
+
+    assert [REWRITTEN] == arguments_sent(sent, "chat")
+
+
+def test_arguments_beyond_the_bound_are_the_clients() -> None:
+    value = "x" * 70_000
+    written, rewritten = json.dumps({"path": value}), f'{{"path":"{value}"}}'
+    session = Session("responses", "chat", "generic")
+    session.ask(first("responses"))
+    session.answer(chat_stream("", ("c1", written)))
+
+    assert [rewritten] == arguments_sent(session.ask(called("responses", rewritten)), "chat")
+    assert [written] == arguments_sent(session.ask(called("responses", written)), "chat")
+
+
+def test_arguments_of_a_call_in_text_return_as_they_were_made() -> None:
+    session = Session("anthropic", "chat", "generic")
+    session.ask(first("anthropic"))
+    text = (
+        '<tool_call>\n{"name": "ls", "arguments": {"path": "\\u00e9",  "n": [1, 2]}}\n</tool_call>'
+    )
+    translator = Translator(
+        source="chat",
+        target="anthropic",
+        model="qwen3",
+        native_format="hermes",
+        request=session.request,
+        watchers=session.memory.watchers(session.request, "me", session.profile, arguments=True),
+    )
+    delta = {"role": "assistant", "content": text}
+    chunk = {"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}
+    out = (translator.feed(sse(chunk)) + translator.close()).decode()
+    call_id = re.search(r'"id":"([^"]+)","name":"ls"', out)[1]
+
+    sent = session.ask(called("anthropic", '{"n":[1,2],"path":"é"}', call_id))
+
+    assert ['{"path": "\\u00e9",  "n": [1, 2]}'] == arguments_sent(sent, "chat")
+
+
+def test_nothing_is_remembered_of_calls_that_pass_as_they_are() -> None:
+    session = Session("chat", "chat", "generic")
+    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": TOOLS["chat"]}
+    session.ask(body)
+    session.answer(chat_stream("", ("c1", WRITTEN)))
+
+    assert 0 == session.memory.held

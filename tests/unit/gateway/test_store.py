@@ -1,6 +1,7 @@
 """Answers kept between requests: put back byte for byte, bounded, and each owner's own."""
 
 import asyncio
+import hashlib
 import json
 import sqlite3
 import stat
@@ -373,6 +374,39 @@ def test_oldest_answers_go_when_there_is_no_room() -> None:
     with_store(work, max_bytes=500_000)
 
 
+def test_owner_cannot_push_out_what_another_one_keeps() -> None:
+    async def work(store: ResponsesStore) -> None:
+        for n in range(8):
+            text = json.dumps(f"{n} " + "x" * 20_000).encode()
+            assert await store.keep("b", request(text), response(f"resp_{n}"))
+        for n in range(200):
+            text = json.dumps(f"{n} " + "x" * 20_000).encode()
+            assert await store.keep("a", request(text), response(f"resp_{n}"))
+
+        assert [n for n in range(8) if await store.get(f"resp_{n}", "b") is None] == []
+        assert 5 < len([n for n in range(200) if await store.get(f"resp_{n}", "a")]) < 15
+
+    with_store(work, max_bytes=500_000, owners=("a", "b"))
+
+
+def test_answers_of_a_key_that_was_withdrawn_make_room_first() -> None:
+    async def work(store: ResponsesStore) -> None:
+        for owner in ("old", "a", "b"):
+            for n in range(8):
+                text = json.dumps(f"{n} " + "x" * 20_000).encode()
+                assert await store.keep(owner, request(text), response(f"resp_{n}"))
+            store.set_owners(("a", "b"))
+        kept = {
+            owner: len([n for n in range(8) if await store.get(f"resp_{n}", owner)])
+            for owner in ("old", "a", "b")
+        }
+
+        assert {"a": 8, "b": 8} == {owner: kept[owner] for owner in ("a", "b")}
+        assert kept["old"] < 8
+
+    with_store(work, max_bytes=400_000, owners=("old",))
+
+
 def test_file_stays_near_its_bound(tmp_path: Path) -> None:
     async def work(store: ResponsesStore) -> None:
         for n in range(100):
@@ -517,6 +551,94 @@ def test_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="another program"):
         with_store(work, path)
+
+
+# A file as the first version made it: an owner is a key's name, or its place in the list.
+FIRST_VERSION = """
+CREATE TABLE piece (
+    id INTEGER PRIMARY KEY, owner TEXT NOT NULL, digest TEXT NOT NULL,
+    needed INTEGER NOT NULL, item TEXT NOT NULL);
+CREATE TABLE body (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+CREATE TRIGGER body_of_piece AFTER DELETE ON piece
+    BEGIN DELETE FROM body WHERE id = old.id; END;
+CREATE UNIQUE INDEX piece_by_digest ON piece (owner, digest);
+CREATE INDEX piece_by_item ON piece (owner, item) WHERE item <> '';
+CREATE INDEX piece_unneeded ON piece (id) WHERE needed = 0;
+CREATE TABLE response (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT NOT NULL, name TEXT NOT NULL,
+    kept REAL NOT NULL, head BLOB NOT NULL, inputs INTEGER NOT NULL, pieces TEXT NOT NULL);
+CREATE UNIQUE INDEX response_by_name ON response (owner, name);
+CREATE INDEX response_by_age ON response (kept);
+PRAGMA application_id = 0x6472676D;
+PRAGMA user_version = 1;
+"""
+
+
+def first_version(path: Path, *owners: str) -> None:
+    """Make a file of the first version in which each owner keeps one answer."""
+    with sqlite3.connect(path) as connection:
+        connection.executescript(FIRST_VERSION)
+        for at, owner in enumerate(owners):
+            ids = [2 * at + 1, 2 * at + 2]
+            hi = b'{"type":"message","role":"user","content":"%b"}' % owner.encode()
+            for row, body in zip(ids, (b"{}", hi), strict=True):
+                digest = hashlib.blake2b(body, digest_size=16).hexdigest()
+                connection.execute(
+                    "INSERT INTO piece VALUES (?, ?, ?, 1, '')", (row, owner, digest)
+                )
+                connection.execute("INSERT INTO body VALUES (?, ?)", (row, body))
+            connection.execute(
+                "INSERT INTO response (owner, name, kept, head, inputs, pieces)"
+                " VALUES (?, 'resp_1', ?, ?, 1, ?)",
+                (owner, 1_700_000_000.0, b'{"id":"resp_1","object":"response"}', json.dumps(ids)),
+            )
+    connection.close()
+
+
+def test_file_of_the_first_version_is_migrated_and_places_of_keys_own_nothing_any_more(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "r.sqlite"
+    first_version(path, "ann", "key-1", "anonymous", "key-12", "key-x", "bob")
+
+    async def work(store: ResponsesStore) -> None:
+        for owner in ("name:ann", "name:bob", "name:key-x", "anonymous"):
+            said = await store.expand(request(previous_response_id="resp_1"), owner)
+            assert owner.removeprefix("name:").encode() in said.body
+        for owner in ("key-1", "name:key-1", "key-12", "name:key-12", "ann", "name:anonymous"):
+            assert await store.get("resp_1", owner) is None
+        assert await store.keep("name:ann", said.body, response("resp_2", CALL))
+        assert await store.delete("resp_1", "name:ann")
+        assert await store.get("resp_2", "name:ann") is not None
+
+    async def no_work(store: ResponsesStore) -> None: ...
+
+    with_store(work, path)
+    with_store(no_work, path)  # it is an ordinary file now
+    with sqlite3.connect(path) as connection:
+        left = {row for (row,) in connection.execute("SELECT DISTINCT owner FROM piece")}
+        bodies = connection.execute("SELECT count(*) FROM body").fetchone()
+        pieces = connection.execute("SELECT count(*) FROM piece").fetchone()
+    connection.close()
+
+    assert {"name:ann", "name:bob", "name:key-x", "anonymous"} == left
+    assert pieces == bodies
+
+
+def test_migrated_file_counts_what_each_owner_has(tmp_path: Path) -> None:
+    path = tmp_path / "r.sqlite"
+    first_version(path, "ann", "bob")
+
+    async def work(store: ResponsesStore) -> None:
+        for n in range(60):
+            text = json.dumps(f"{n} " + "x" * 20_000).encode()
+            assert await store.keep("name:ann", request(text), response(f"resp_{n}"))
+
+        assert await store.get("resp_1", "name:bob") is not None
+        assert await store.get("resp_1", "name:ann") is None
+        assert await store.get("resp_59", "name:ann") is not None
+
+    with_store(work, path, max_bytes=500_000, owners=("name:ann", "name:bob"))
 
 
 def test_file_of_another_version_is_not_used(tmp_path: Path) -> None:
@@ -676,3 +798,53 @@ def test_complete_body_says_which_answer_it_goes_on_from() -> None:
 )
 def test_end_of_a_stream_is_found(tail: bytes, expected: bytes | None) -> None:
     assert expected == complete_response_of(tail)
+
+
+# --- a file that another process has locked ---------------------------------------------------------
+
+
+def test_locked_file_costs_a_second_at_most_and_then_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "responses.sqlite")
+
+    async def run() -> None:
+        store = await ResponsesStore.open(path)
+        with sqlite3.connect(path, isolation_level=None) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            several = (store.keep("me", request(), response(f"resp_{n}")) for n in range(8))
+            failed = await asyncio.gather(*several, return_exceptions=True)
+            spent = loop.time() - began
+            skipped = [await store.keep("me", request(), response("resp_9")) for _ in range(100)]
+            other.execute("ROLLBACK")
+        other.close()
+        store._skip_until = 0.0  # as it is after a while
+        again = await store.keep("me", request(), response("resp_10"))
+        await store.close()
+
+        assert {StoreFailed} == {type(one) for one in failed}
+        assert spent < 5.0  # 8 times 10 s before
+        assert [False] * 100 == skipped
+        assert any("no response is kept for 30 s" in str(one) for one in failed)
+        assert again
+
+    asyncio.run(run())
+
+
+def test_two_failures_to_keep_are_forgotten_after_a_success(tmp_path: Path) -> None:
+    path = str(tmp_path / "responses.sqlite")
+
+    async def run() -> None:
+        store = await ResponsesStore.open(path)
+        for _ in range(3):
+            with sqlite3.connect(path, isolation_level=None) as other:
+                other.execute("BEGIN EXCLUSIVE")
+                for _ in range(2):
+                    with pytest.raises(StoreFailed):
+                        await store.keep("me", request(), response("resp_1"))
+                other.execute("ROLLBACK")
+            other.close()
+            assert await store.keep("me", request(), response("resp_1"))
+        await store.close()
+
+    asyncio.run(run())

@@ -36,6 +36,7 @@ WANTED = [
 ]
 # Facts that depend on the model or the deployment, which only its operator knows.
 FOR_OPERATORS = {
+    "betas",
     "content_parts",
     "cumulative",
     "default_max_output",

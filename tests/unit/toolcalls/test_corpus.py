@@ -51,7 +51,10 @@ def test_case_cut_short_agrees_with_the_whole_as_far_as_it_goes(case: Case) -> N
             if one.complete:
                 assert other.arguments == one.arguments, short
             else:
-                assert other.arguments.startswith(one.arguments), short
+                # A comma waits for what follows it, and nothing at all gets an opening bracket.
+                assert other.arguments.startswith(one.arguments.rstrip(", \n")) or (
+                    one.arguments == "{"
+                ), short
 
 
 def rest_of(said: str, told: str) -> str:

@@ -80,10 +80,10 @@ def test_names_that_only_differ_in_spelling_are_not_confused() -> None:
         ('{"command": "ls"}', '{"command": "ls"}'),
         ('"{\\"command\\": \\"ls\\"}"', '{"command": "ls"}'),
         ("null", "{}"),
-        ("[1]", '{"_raw":"[1]"}'),
+        ("[1]", "[1]"),
     ],
 )
-def test_c5_what_an_object_of_name_and_arguments_holds_is_an_object(
+def test_c5_what_an_object_of_name_and_arguments_holds_is_an_object_or_not_complete(
     inner: str, arguments: str
 ) -> None:
     tools = [Tool(name="bash"), Tool(name="other")]
@@ -92,7 +92,7 @@ def test_c5_what_an_object_of_name_and_arguments_holds_is_an_object(
 
     (call,) = parse(text, format="kimi_k2", tools=tools).calls
 
-    assert ("call_1", "bash", arguments, True) == (
+    assert ("call_1", "bash", arguments, arguments.startswith("{")) == (
         call.id,
         call.name,
         call.arguments,

@@ -191,17 +191,18 @@ def test_b10_length_is_never_masked_and_a_cut_call_is_told() -> None:
 
     assert answer.finish == end
     assert not answer.blocks[1].complete
-    assert answer.blocks[1].repair == '"}'
+    assert answer.blocks[1].text == '{"command": "rm -r'
     assert "call_cut" in [loss.code for loss in answer.losses]
 
 
-def test_a_call_cut_although_the_answer_stopped_ends_as_length() -> None:
+def test_b10_a_call_cut_although_the_answer_stopped_ends_as_a_call_that_is_not_complete() -> None:
     cut = SB + CB + "functions.bash:0" + AB + '{"command": "rm -r'
 
     answer = fold(run(turn(text(0, cut))))
 
     assert answer.finish is not None
-    assert answer.finish.reason is FinishReason.LENGTH
+    assert answer.finish.reason is FinishReason.TOOL_CALLS
+    assert [('{"command": "rm -r', False)] == [(one.text, one.complete) for one in answer.calls]
 
 
 def test_a_fault_lets_text_go_and_leaves_a_half_call_open() -> None:
@@ -311,7 +312,7 @@ def test_a_call_without_its_closer_is_cut_if_the_model_was_stopped() -> None:
 
     assert not answer.blocks[0].complete
     assert answer.finish == end
-    assert answer.blocks[0].text + answer.blocks[0].repair == '{"command": "ls"}'
+    assert answer.blocks[0].text == '{"command": "ls'
 
 
 def test_c13_a_string_parameter_streams_while_it_comes() -> None:
@@ -352,16 +353,19 @@ def test_arguments_beyond_their_limit_end_the_answer_before_more_of_them_leaves(
         assert "native_call_invalid" in [one.code for one in events if isinstance(one, Loss)]
 
 
-def test_p_9_arguments_that_are_no_json_end_the_answer_as_they_do_outside_of_text() -> None:
+def test_p_9_arguments_that_are_no_json_leave_as_they_came_and_are_not_complete() -> None:
     wrong = CB + "functions.bash:0" + AB + '{"command": "ls" oops}' + CE + " And on."
     events = run(turn(text(0, *wrong)), stage("kimi_k2"))
     cut = run(turn(text(0, *wrong), end=Finish(FinishReason.LENGTH)), stage("kimi_k2"))
 
-    for found in (events, cut):
-        assert isinstance(found[-1], Fault)
-        assert ("upstream_bad", "invalid_arguments") == (found[-1].kind, found[-1].code)
-        assert not [one for one in found if isinstance(one, BlockEnd)]
-        assert "And on." not in "".join(one.text for one in found if isinstance(one, TextDelta))
+    for found, reason in ((events, FinishReason.TOOL_CALLS), (cut, FinishReason.LENGTH)):
+        answer = fold(found)
+        assert reason is answer.reason
+        assert [('{"command": "ls" oops}', False)] == [
+            (one.text, one.complete) for one in answer.calls
+        ]
+        assert "native_call_invalid" in [loss.code for loss in answer.losses]
+        assert "And on." in answer.text
 
 
 def test_arguments_that_were_cut_and_are_no_json_are_told_as_cut() -> None:

@@ -507,10 +507,14 @@ def test_k2_2_b10_a_cut_call_is_never_told_as_complete(target: str, finish: str)
     cut = SB + CB + "functions.bash:0" + AB + '{"command": "rm -r'
     one = translator(target, profile=WHOLE)
 
-    found = seen(target, run(one, ROLE, *contents(cut), chunk({}, finish), USAGE, DONE))
+    out = run(one, ROLE, *contents(cut), chunk({}, finish), USAGE, DONE)
+    found = seen(target, out, half_call=True)
 
-    assert "length" == found.finish
+    assert {"stop": "calls", "length": "length"}[finish] == found.finish
     assert "call_cut" in [loss.code for loss in one.losses]
+    for *_, arguments in found.calls:
+        with pytest.raises(msgspec.DecodeError):
+            msgspec.json.decode(arguments)
 
 
 @into_each_dialect
@@ -558,16 +562,19 @@ def test_p_2_a_complete_answer_gives_what_its_stream_gives(
     deltas = [chunk(dict.fromkeys(reasoning, char)) for char in next(iter(reasoning.values()), "")]
     stream = [ROLE, *deltas, *contents(*message["content"]), chunk({}, finish), USAGE, DONE]
 
-    streamed = seen(target, run(translator(target), *stream))
+    cut = message is ANSWERS["cut"]
+    streamed = seen(target, run(translator(target), *stream), half_call=cut)
     body = translate_body(completion(message, finish), source="chat", target=target, **options)
     whole = seen_body(target, body.body)
 
-    assert (streamed.text, streamed.reasoning, streamed.finish) == (
-        whole.text,
-        whole.reasoning,
-        whole.finish,
-    )
+    assert (streamed.reasoning, streamed.finish) == (whole.reasoning, whole.finish)
+    if target == "anthropic" and cut:
+        # Its input would have to be an object: the call is told as text.
+        assert [] == whole.calls
+        assert streamed.calls[0][2] in whole.text
+        return
+    assert streamed.text == whole.text
     assert [(one[0], one[1]) for one in streamed.calls] == [(one[0], one[1]) for one in whole.calls]
-    if message is not ANSWERS["cut"]:
+    if not cut:
         for one, other in zip(streamed.calls, whole.calls, strict=True):
             assert msgspec.json.decode(one[2]) == msgspec.json.decode(other[2])

@@ -54,7 +54,7 @@ def blocks(draw: st.DrawFn, index: int) -> Block:
             "flavor": draw(st.sampled_from(Flavor)),
         }
         if draw(st.booleans()):
-            call |= {"complete": False, "repair": draw(st.sampled_from(["", "}"]))}
+            call |= {"complete": False}
     opaque = st.builds(Opaque, st.just(index), st.sampled_from(OpaqueKind), words, words, words)
     citation = st.builds(Citation, st.just(index), words, words, words)
     whole = kind in (BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, BlockKind.OPAQUE)
@@ -109,7 +109,7 @@ def test_what_is_unfolded_is_legal_and_has_no_empty_delta(answer: Answer) -> Non
 
 
 def test_a_cut_call_of_which_nothing_came_unfolds_without_a_delta() -> None:
-    block = Block(BlockKind.TOOL_CALL, call_id="c", name="f", complete=False, repair="{}")
+    block = Block(BlockKind.TOOL_CALL, call_id="c", name="f", complete=False)
     answer = Answer(Start(), (block,), finish=Finish(FinishReason.LENGTH))
 
     assert [type(event) for event in unfold(answer)] == [Start, BlockStart, BlockEnd, Finish]

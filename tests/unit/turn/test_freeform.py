@@ -108,7 +108,7 @@ def test_s16_half_a_surrogate_pair_is_replaced(text: str, value: str) -> None:
         ('{"input":5}', '{"input":5}', ("args_repaired",)),
         ('{"input":null, "x": 1}', '{"input":null, "x": 1}', ("args_repaired",)),
         ('"{\\"input\\":\\"x\\"}"', "x", ("args_repaired",)),
-        ("*** Begin Patch\n{", "*** Begin Patch\n{", ("args_not_object",)),
+        ("*** Begin Patch\n{", "*** Begin Patch\n{", ("args_repaired",)),
         ("{ not json }", "{ not json }", ("args_repaired",)),
         ('{"inputs": oh}', '{"inputs": oh}', ("args_repaired",)),
         ('{"input": oh}', '{"input": oh}', ("args_repaired",)),

@@ -34,7 +34,7 @@ def test_k2_2_a_call_leaves_at_once_when_it_is_complete() -> None:
 
 
 def test_k2_2_a_cut_call_leaves_as_one_that_was_cut() -> None:
-    end = BlockEnd(1, complete=False, repair='"}')
+    end = BlockEnd(1, complete=False)
 
     out = WholeCalls().feed([CALL, ArgsDelta(1, '{"a": "'), end])
 

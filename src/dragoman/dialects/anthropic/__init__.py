@@ -6,6 +6,7 @@ from dragoman.dialects.anthropic.answer import encode_body
 from dragoman.dialects.anthropic.faults import decode_fault, encode_fault
 from dragoman.dialects.anthropic.instructions import without_instructions
 from dragoman.dialects.anthropic.reader import MessagesReader
+from dragoman.dialects.anthropic.relayed_tools import fit_tools, misfits
 from dragoman.dialects.anthropic.request import decode_request, encode_request
 from dragoman.dialects.anthropic.writer import KEEP_ALIVE, MESSAGE_STOP, MessagesWriter
 from dragoman.dialects.dialect import Dialect
@@ -24,6 +25,8 @@ DIALECT: Final = Dialect(
     decode_fault=decode_fault,
     encode_fault=encode_fault,
     any_tool=b'{"type":"any"}',
+    misfits=misfits,
+    fit_tools=fit_tools,
     without_instructions=without_instructions,
     kept_by_vendor=("thread",),
 )

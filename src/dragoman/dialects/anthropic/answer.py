@@ -206,6 +206,9 @@ class _Content:
             self.blocks.append(schema.RedactedBlock(data))
 
     def _call(self, block: Block) -> None:
+        if not block.complete:
+            self.blocks.append(schema.TextBlock(half_call(block)))
+            return
         client_id = self._ids.render(block.call_id)
         if block.opaque:
             data = self._sealing.call_signature(block.opaque, client_id)
@@ -214,9 +217,18 @@ class _Content:
         if block.kind is BlockKind.CUSTOM_CALL:
             arguments = encode({"input": block.text})
         else:
-            arguments = (block.text + block.repair).encode("utf-8", "replace")
+            arguments = block.text.encode("utf-8", "replace")
         name = wire_name(block.name, block.namespace) if block.namespace else block.name
         self.blocks.append(schema.ToolUseBlock(client_id, name, Raw(arguments)))
+
+
+def half_call(block: Block) -> str:
+    """Return what stands in a complete answer for a call whose arguments are cut or invalid.
+
+    `input` is an object there, which cannot show that something is missing, and agents run every
+    `tool_use` block whatever the stop reason.
+    """
+    return f"[incomplete call of the tool `{block.name}`, not to be run: {block.text}]"
 
 
 def join_segments(segments: Sequence[ReasoningSegment]) -> str:

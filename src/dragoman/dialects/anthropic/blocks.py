@@ -12,6 +12,7 @@ from msgspec import Raw
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import cleaned, encode
+from dragoman.dialects.functions import wrapped_text
 from dragoman.errors import Malformed
 from dragoman.limits import Limits
 from dragoman.turn.arguments import JsonArguments
@@ -146,6 +147,19 @@ class Blocks:
         elif bytes(wire.input) not in _NO_INPUT:
             block.input = bytes(wire.input).decode()
 
+    def doubt_input(self) -> None:
+        """Take the input of the call that is open as cut: the message is complete and ended at a limit.
+
+        The vendor's documentation of `max_tokens` tells clients to ask again if the last block is a
+        call, because it may be half.  Its input is an object all the same; without its last bracket
+        it can be told from a whole one.
+        """
+        block = self._latest
+        if block is None or block.sort != "call":
+            return
+        block.input = block.input.rstrip()[:-1]
+        self._assembler.loss("input_uncertain", f"block {block.number}")
+
     def _hold(self, block: _Block, wire: schema.WireBlock) -> None:
         """Begin a block that is told as a whole, at its end."""
         self.held = True
@@ -228,7 +242,8 @@ class Blocks:
             arguments = JsonArguments(limits=self._limits)
             text = arguments.feed(joined)
             ending = arguments.end()
-            fields["input"] = Raw((text + ending.text + ending.repair).encode())
+            given = text + ending.text if ending.whole else wrapped_text(joined)
+            fields["input"] = Raw(given.encode())
         fields |= {name: Raw(encode(text)) for name, text in block.content.items()}
         if not fields:
             return block.raw

@@ -9,6 +9,7 @@ from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.marks import CacheMarks
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_with_grammar
+from dragoman.dialects.server_tools import dropped_options, search_location
 from dragoman.errors import Untranslatable
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
@@ -37,7 +38,7 @@ class _ForeignSearch(Struct, frozen=True):
     """What a web search of another dialect may ask for and this one can say."""
 
     filters: _Filters | None = None
-    user_location: _Place | None = None
+    user_location: Raw = Raw(b"null")
 
 
 class _WebSearch(Struct, frozen=True, tag="web_search_20250305", omit_defaults=True):
@@ -46,6 +47,7 @@ class _WebSearch(Struct, frozen=True, tag="web_search_20250305", omit_defaults=T
     user_location: _Place | None = None
 
 
+_PLACE: Final[msgspec.json.Decoder[_Place | None]] = msgspec.json.Decoder(_Place | None)
 _FOREIGN_SEARCH: Final = msgspec.json.Decoder(_ForeignSearch)
 
 
@@ -90,7 +92,7 @@ class _Definer:
         self.losses: list[Loss] = []
         self.marks = CacheMarks(audience.skipped)
         self._profile = audience.profile
-        self._native = audience.profile.origin == schema.VENDOR
+        self._native = audience.profile.vendor_tools
 
     def define(self, tool: Tool) -> _OutTool | None:
         if tool.server:
@@ -143,7 +145,7 @@ class _Definer:
         return frozenset(kept)
 
     def _server_tool(self, tool: Tool) -> _OutTool | None:
-        known = tool.kind in self._profile.server_tools
+        known = self._profile.runs(tool.kind, "anthropic")
         if tool.vendor == schema.VENDOR and tool.raw is not None and (known or self._native):
             self.marks.take(tool.cache)
             self.names.add(tool.name)
@@ -161,8 +163,16 @@ class _Definer:
         except msgspec.DecodeError:
             self.losses.append(Loss("tool_option_dropped", tool.path, tool.kind))
             asked = _ForeignSearch()
+        for name in dropped_options(tool, ("filters", "user_location")):
+            self.losses.append(Loss("tool_option_dropped", tool.path, name))
         domains = None if asked.filters is None else asked.filters.allowed_domains
-        return _WebSearch("web_search", domains, asked.user_location)
+        place = None
+        if bytes(asked.user_location) != b"null":
+            try:
+                place = _PLACE.decode(search_location(asked.user_location))
+            except msgspec.DecodeError:
+                self.losses.append(Loss("tool_option_dropped", tool.path, "user_location"))
+        return _WebSearch("web_search", domains, place)
 
 
 def _object_schema(parameters: Raw | None) -> Raw:

@@ -1,7 +1,7 @@
 """Turns of any client into the messages of an upstream that speaks Messages.
 
 The upstream demands: roles take turns, a user comes first, results come first in their turn and in the
-order of their calls, no empty text, no thinking that it did not sign itself.
+order of their calls, no empty text; and Anthropic itself, no thinking that it did not sign.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,6 +16,8 @@ from dragoman.dialects.anthropic.instructions import REMINDER
 from dragoman.dialects.anthropic.marks import CacheMarks
 from dragoman.dialects.functions import object_arguments
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.replay_policy import ReplayPolicy
+from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
 from dragoman.errors import Untranslatable
 from dragoman.exchange import Target
 from dragoman.ids import UpstreamIds
@@ -47,7 +49,6 @@ from dragoman.turn.tools import wire_name
 OutBlock: TypeAlias = schema.Block | Raw
 
 _CONTINUED: Final = "(continued)"
-_GO_ON: Final = "Continue."
 _THINKING: Final = frozenset({schema.ThinkingBlock, schema.RedactedBlock})
 _role_of: Final = attrgetter("role")
 
@@ -84,6 +85,11 @@ class History:
             repair=target.repair_history,
         )
         self._thought = False  # thinking was written
+        # A client of the same dialect has the upstream's own state, as it was relayed.
+        relayed = schema.VENDOR if request.dialect == "anthropic" else target.profile.origin
+        self._own_origins = frozenset({target.profile.origin, relayed})
+        self._takes_unsigned = not target.profile.signed_reasoning
+        self._unsigned = False  # the present turn gets unsigned thinking back
         self._messages: list[OutMessage] = []
 
     def encode(self) -> list[OutMessage]:
@@ -95,8 +101,14 @@ class History:
         messages: list[OutMessage] = []
         last: OutMessage | None = None
         instructed = SYSTEM in map(_role_of, self._turns)
-        for turn in self._place_instructions() if instructed else self._turns:
+        turns = self._place_instructions() if instructed else self._turns
+        replay = ReplayPolicy(turns, self._profile)
+        for at, turn in enumerate(turns):
+            calls = any(type(part) is ToolCallPart for part in turn.parts)
+            self._unsigned = self._takes_unsigned and replay.wants(at, calls=calls)
             blocks = self._blocks(turn)
+            if calls and self._unsigned and self._profile.reasoning_filler:
+                self._fill_thinking(blocks, turn)
             if not blocks:
                 continue
             if last is not None and last.role is turn.role:
@@ -116,7 +128,7 @@ class History:
 
     # --- instructions between turns -------------------------------------------------------------
 
-    def _place_instructions(self) -> Iterable[Turn]:
+    def _place_instructions(self) -> Sequence[Turn]:
         """Put each instruction where the upstream takes one, or make it marked user text."""
         if not self._profile.midturn_system:
             return [self._reminder(turn) if turn.role is SYSTEM else turn for turn in self._turns]
@@ -156,21 +168,17 @@ class History:
         return _merged(message for message in messages if message.content)
 
     def _prefill(self, messages: list[OutMessage]) -> None:
-        """Settle a conversation that ends with the assistant."""
+        """Let the upstream continue an assistant message at the end, or append a user message."""
         content = messages[-1].content
         last = content[-1]
         if not isinstance(last, schema.TextBlock):
             return  # a turn of the vendor's own tools that goes on
-        if self._profile.prefill != "no":
+        if continues(self._request, self._profile):
             # A text to be continued may not end in white space.
             content[-1] = schema.TextBlock(last.text.rstrip(), last.citations, last.cache_control)
             return
-        path = path_of(self._request, "messages")
-        if self._target.prefill == "reject":
-            reason = "this model does not continue an assistant's turn (prefill)"
-            raise Untranslatable(reason, path=path, code="prefill_not_supported")
-        self._losses.append(Loss("prefill_emulated", path))
-        messages.append(OutMessage(USER, [schema.TextBlock(_GO_ON)]))
+        self._losses.append(go_on_loss(self._request, self._target))
+        messages.append(OutMessage(USER, [schema.TextBlock(GO_ON)]))
 
     def lacks_thinking(self) -> bool:
         """Say whether the tool loop that was written last begins without signed thinking."""
@@ -255,18 +263,29 @@ class History:
     def _reasoning(
         self, part: ReasoningPart, turn: Turn
     ) -> schema.ThinkingBlock | schema.RedactedBlock | None:
-        """Give thinking back to who signed it; nobody else can use it, and unsigned it is refused."""
+        """Give thinking back to the upstream that signed it, and unsigned text where it is taken."""
         for state in part.opaque:
-            if state.origin != self._profile.origin:
+            if state.origin not in self._own_origins:
                 continue
             self._thought = True
             if state.kind is OpaqueKind.SIGNATURE:
                 return schema.ThinkingBlock(part.text, state.data)
             if state.kind is OpaqueKind.REDACTED:
                 return schema.RedactedBlock(state.data)
+        plain = all(state.kind is OpaqueKind.PLAIN for state in part.opaque)
+        if self._unsigned and plain and part.text:
+            self._thought = True
+            return schema.ThinkingBlock(part.text, "")
         code = "opaque_dropped" if part.opaque else "reasoning_dropped"
         self._losses.append(Loss(code, turn.path))
         return None
+
+    def _fill_thinking(self, blocks: list[OutBlock], turn: Turn) -> None:
+        """Put a placeholder before calls whose thinking the upstream demands and nobody has."""
+        if self._request.reasoning.mode == "off" or any(type(one) in _THINKING for one in blocks):
+            return
+        self._losses.append(Loss("reasoning_filled", turn.path))
+        blocks.insert(0, schema.ThinkingBlock(self._profile.reasoning_filler, ""))
 
     def _call(self, part: ToolCallPart, turn: Turn) -> schema.ToolUseBlock:
         name = wire_name(part.name, part.namespace)

@@ -15,7 +15,7 @@ from dragoman.dialects.anthropic.faults import decode_fault, event_fault
 from dragoman.dialects.stream import assembler_for, truncated
 from dragoman.errors import Malformed
 from dragoman.exchange import Exchange
-from dragoman.turn.events import Fault, FaultKind, FinishReason, Ping, Usage
+from dragoman.turn.events import CUT_REASONS, Fault, FaultKind, FinishReason, Ping, Usage
 from dragoman.wire.sse import Frame
 
 _EVENT: Final = msgspec.json.Decoder(schema.WireEvent)
@@ -36,6 +36,8 @@ _REASONS: Final[dict[str, FinishReason]] = {
 
 class MessagesReader:
     """Know what each event of a Messages stream means."""
+
+    reasoning_field = ""  # the dialect has one place for it
 
     def __init__(self, exchange: Exchange) -> None:
         self.assembler = assembler_for(exchange)
@@ -134,17 +136,20 @@ class MessagesReader:
 
     # --- the message ------------------------------------------------------------------------------
 
-    def _start(self, message: schema.WireMessage) -> None:
+    def _start(self, message: schema.WireMessage, *, cut: bool = False) -> None:
         self.assembler.start(model=message.model or "", id=message.id or "")
         self._count_usage(message.usage)
-        for raw in message.content or ():
+        content = message.content or ()
+        for position, raw in enumerate(content, 1):
             self._blocks.start(self._blocks.count, raw)
             if self.assembler.ended:
                 return
+            if cut and position == len(content):
+                self._blocks.doubt_input()
             self._blocks.stop(self._blocks.count - 1)
 
     def _whole(self, message: schema.WireMessage) -> None:
-        self._start(message)
+        self._start(message, cut=_REASONS.get(message.stop_reason or "") in CUT_REASONS)
         self._note_end(message.stop_reason, message.stop_sequence, message.stop_details)
         self._finish()
 

@@ -176,7 +176,7 @@ class ToolChoice(Struct, frozen=True, gc=False, omit_defaults=True):
 
 class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
     type: Literal["enabled", "adaptive", "disabled", "between_tools"]
-    budget_tokens: int | None = None
+    budget_tokens: Annotated[int, Meta(ge=0)] | None = None
     display: str | None = None
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from msgspec import Struct
 
 from dragoman.dialects.anthropic import schema
+from dragoman.dialects.budgets import effort_of
 from dragoman.dialects.paths import path_of
 from dragoman.errors import Malformed
 from dragoman.profiles.profile import Profile
@@ -24,8 +25,6 @@ _BUDGETS: Final[dict[str, int]] = {
     "xhigh": 32_768,
     "max": _MAX_BUDGET,
 }
-# A budget as an effort: the first row that it reaches.
-_REACHES: Final = ((32_768, "xhigh"), (16_384, "high"), (4096, "medium"), (0, "low"))
 _USUAL_EFFORT: Final = "high"  # what a model that decides for itself goes by
 
 _SHOWN: Final = {"summarized": "summary", "omitted": "none"}
@@ -110,7 +109,7 @@ def encode_thinking(
     )
     if adaptive:
         if wish.mode == "budget":
-            effort = _effort_of(wish.budget or 0)
+            effort = effort_of(wish.budget or 0)
         said = _supported(effort, request, profile, losses) if effort else None
         return Plan(schema.Thinking("adaptive", display=display), said)
     if wish.mode == "budget":
@@ -153,7 +152,3 @@ def _supported(effort: str, request: Request, profile: Profile, losses: list[Los
         Loss("effort_adjusted", path_of(request, "thinking"), f"{effort} became {nearest}")
     )
     return nearest
-
-
-def _effort_of(budget: int) -> str:
-    return next(effort for least, effort in _REACHES if budget >= least)

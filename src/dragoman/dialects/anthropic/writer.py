@@ -249,11 +249,8 @@ class MessagesWriter:
             return self._sign() + self._close()
         head = b"" if opening is None else self._open_call()
         tail = b""
-        if self._custom:
+        if self._custom and event.complete:
             tail = self._delta % encode(_CUSTOM_TAIL)
-        elif event.repair:
-            # Clients parse the input when its block stops.
-            tail = self._delta % encode(event.repair)
         self._custom = False
         return head + tail + self._close() + self._sign_call()
 
@@ -331,7 +328,7 @@ class MessagesWriter:
         return _MESSAGE_DELTA % (encode(delta), usage) + MESSAGE_STOP
 
     def _fail(self, event: Fault) -> bytes:
-        """Tell a failure.  Text and thinking are closed if wanted; a half call must never look whole."""
+        """Write the error event; close open text or thinking before it only if that is asked for."""
         tail = self._exchange.rendering.stream_error_tail
         in_call = self._legality.kind in (BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL)
         closed = b"" if in_call or tail == "open" else self._close()

@@ -4,6 +4,7 @@ from typing import Final
 
 from dragoman.dialects.chat.body import encode_body
 from dragoman.dialects.chat.reader import ChatReader
+from dragoman.dialects.chat.relayed_tools import fit_tools, misfits
 from dragoman.dialects.chat.request import decode_request, encode_request
 from dragoman.dialects.chat.writer import DONE, KEEP_ALIVE, ChatWriter
 from dragoman.dialects.dialect import Dialect
@@ -23,5 +24,7 @@ DIALECT: Final = Dialect(
     decode_fault=decode_fault,
     encode_fault=encode_fault,
     any_tool=b'"required"',
+    misfits=misfits,
+    fit_tools=fit_tools,
     frames_stand_alone=True,
 )

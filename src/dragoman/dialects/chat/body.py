@@ -138,6 +138,4 @@ def _call(block: Block, names: CallNames) -> _Call:
 
 def _wrapped(block: Block) -> str:
     """Return free-form input as the arguments of a function."""
-    if not block.text and not block.complete:
-        return ""
     return '{"input":"' + escaped(block.text) + ('"}' if block.complete else "")

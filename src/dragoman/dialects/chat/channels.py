@@ -4,7 +4,6 @@ Each character is told once, whole, and in the channel it came in, whichever of 
 stands in.  Knows deltas; must not know how a stream ends.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -13,7 +12,7 @@ from msgspec import Raw
 from dragoman.dialects.chat.details import Details
 from dragoman.dialects.chat.schema import PARTS, ContentPart, Delta, Logprobs, is_given
 from dragoman.dialects.decoding import decode
-from dragoman.dialects.surrogates import Halves
+from dragoman.dialects.surrogates import Halves, mended
 from dragoman.errors import Malformed
 from dragoman.turn.assembly import Assembler
 from dragoman.turn.events import OpaqueKind
@@ -24,11 +23,9 @@ _CHANNELS: Final = ("content", "reasoning", "refusal")
 class Channels:
     """The channels of one answer."""
 
-    def __init__(
-        self, assembler: Assembler, lose_once: Callable[..., None], *, cumulative: bool
-    ) -> None:
+    def __init__(self, assembler: Assembler, *, cumulative: bool) -> None:
         self._assembler = assembler
-        self._lose_once = lose_once
+        self._lost: set[str] = set()  # what was said to be lost already
         self._cumulative = cumulative  # each delta repeats what came before it
         # Text needs more than to be passed on: something waits before it, or it repeats itself.
         self.careful = cumulative
@@ -39,11 +36,18 @@ class Channels:
         self.text_base = 0  # characters before the text block that is open or comes next
         self._refused_at = -1  # `chars` when a refusal was the last thing said
         self.finished = False  # the finish reason has come
+        self.reasoning_field = ""  # which field of the server's carried reasoning, if any did
 
     @property
     def refused(self) -> bool:
         """The last thing said was a refusal."""
         return self._refused_at == self.chars
+
+    def lose_once(self, code: str, path: str = "", detail: str = "") -> None:
+        """Report a loss, unless the same one was reported before."""
+        if code + detail not in self._lost:
+            self._lost.add(code + detail)
+            self._assembler.loss(code, path, mended(detail))
 
     def content(self, content: str | list[ContentPart], logprobs: Logprobs | None) -> None:
         """Tell content that is not plain text in a plain place."""
@@ -60,16 +64,17 @@ class Channels:
             elif part.refusal is not None:
                 self.refusal(part.refusal)
             else:
-                self._lose_once("part_unknown", "", part.type)
+                self.lose_once("part_unknown", "", part.type)
 
     def reasoning(self, delta: Delta) -> None:
         """Tell the reasoning of a delta once, whatever the number of fields it stands in."""
         readable = []
+        self._note_field(delta)
         if is_given(delta.reasoning_details):
             try:
                 readable = self._details.add(delta.reasoning_details)
             except Malformed:
-                self._lose_once("part_unknown", "", "reasoning_details")
+                self.lose_once("part_unknown", "", "reasoning_details")
             self.careful = True
         for text, channel, part in readable:
             self.settle("reasoning")
@@ -78,6 +83,16 @@ class Channels:
                 self._assembler.reasoning(fresh, channel, part)
         if not readable:
             self._think(delta.reasoning_content or delta.reasoning or "")
+
+    def _note_field(self, delta: Delta) -> None:
+        """Remember the field to give reasoning back in: the list, which may hold signatures, first."""
+        if is_given(delta.reasoning_details):
+            self.reasoning_field = "reasoning_details"
+        elif not self.reasoning_field:
+            if delta.reasoning_content:
+                self.reasoning_field = "reasoning_content"
+            elif delta.reasoning:
+                self.reasoning_field = "reasoning"
 
     def refusal(self, text: str) -> None:
         self.settle("refusal")
@@ -90,7 +105,7 @@ class Channels:
         """Return the token records for a text delta."""
         records = logprobs.content or ()
         if is_given(logprobs.tokens) or logprobs.refusal or (records and not has_text):
-            self._lose_once("logprobs_dropped")
+            self.lose_once("logprobs_dropped")
         if not records or not has_text:
             return None
         return Raw(msgspec.json.encode(records))
@@ -101,7 +116,7 @@ class Channels:
             self.text_base = self.chars
             self._refused_at = -1
         if self.finished:
-            self._lose_once("content_after_finish")
+            self.lose_once("content_after_finish")
         self._release(channel)
 
     def end(self) -> None:
@@ -125,7 +140,7 @@ class Channels:
         try:
             parts = decode(PARTS, bytes(raw))
         except Malformed:
-            self._lose_once("part_unknown", "", "thinking")
+            self.lose_once("part_unknown", "", "thinking")
             return
         for text in [parts] if isinstance(parts, str) else [part.text or "" for part in parts]:
             self._think(text)

@@ -9,6 +9,7 @@ from dragoman.dialects.chat.schema import EMPTY
 from dragoman.dialects.chat.tools import VENDOR
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_with_grammar
+from dragoman.dialects.server_tools import CHAT_SEARCH, dropped_options
 from dragoman.errors import Untranslatable
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
@@ -178,7 +179,7 @@ class _Definer:
 
     def _server_tool(self, tool: Tool) -> OutTool | None:
         own = self._native and tool.vendor == VENDOR
-        if tool.path == "$.web_search_options" and own:
+        if tool.path == CHAT_SEARCH and own:
             self.search = tool.raw
         elif own:
             return tool.raw
@@ -194,6 +195,8 @@ class _Definer:
         except msgspec.DecodeError:
             self.losses.append(Loss("tool_option_dropped", tool.path, tool.kind))
             asked = _ForeignSearch()
+        for name in dropped_options(tool, ("search_context_size", "user_location")):
+            self.losses.append(Loss("tool_option_dropped", tool.path, name))
         place = asked.user_location
         location = None if place is None else _Location("approximate", place)
         return SearchOptions(asked.search_context_size, location)

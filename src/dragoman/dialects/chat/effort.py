@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.budgets import effort_of
 from dragoman.dialects.chat.request_schema import OPENROUTER, TEMPLATE, THINKING
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.paths import path_of
@@ -20,8 +21,6 @@ from dragoman.turn.request import ReasoningWish, Request
 T = TypeVar("T")
 
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-# A budget as an effort: the first row that it reaches.
-_REACHES: Final = ((32_768, "xhigh"), (16_384, "high"), (4096, "medium"), (0, "low"))
 # Fields by which vendors take the client's wish.
 FIELDS: Final = (
     "reasoning",
@@ -42,13 +41,13 @@ def decode_wish(effort: str | None, fields: Mapping[str, Raw]) -> ReasoningWish:
             if asked.effort:
                 return _wish(asked.effort)
             if asked.max_tokens is not None:
-                return ReasoningWish(mode="budget", budget=asked.max_tokens)
+                return _budget(asked.max_tokens)
         if asked is not None and asked.enabled is not None:
             return ReasoningWish(mode="auto" if asked.enabled else "off")
     if "thinking" in fields:
         thinking = _read(THINKING, fields["thinking"])
         if thinking is not None and thinking.budget_tokens is not None:
-            return ReasoningWish(mode="budget", budget=thinking.budget_tokens)
+            return _budget(thinking.budget_tokens)
         if thinking is not None and thinking.type:
             return ReasoningWish(mode="off" if thinking.type == "disabled" else "auto")
     switch = _switch(fields)
@@ -57,6 +56,11 @@ def decode_wish(effort: str | None, fields: Mapping[str, Raw]) -> ReasoningWish:
 
 def _wish(effort: str) -> ReasoningWish:
     return ReasoningWish(mode="off" if effort == "none" else "effort", effort=effort)
+
+
+def _budget(tokens: int) -> ReasoningWish:
+    """Return the wish for a budget; several vendors write a number below 0 where the model decides."""
+    return ReasoningWish(mode="auto") if tokens < 0 else ReasoningWish(mode="budget", budget=tokens)
 
 
 def _switch(fields: Mapping[str, Raw]) -> bool | None:
@@ -129,7 +133,7 @@ def _effort(wish: ReasoningWish, path: str, losses: list[Loss]) -> str:
         return "high"
     if wish.budget is None:
         return ""
-    return next(effort for least, effort in _REACHES if max(0, wish.budget) >= least)
+    return effort_of(wish.budget)
 
 
 def _nearest(effort: str, profile: Profile, path: str, losses: list[Loss]) -> str:

@@ -10,6 +10,7 @@ from dragoman.dialects.chat.replay import NONE, Replay
 from dragoman.dialects.chat.results import Results, ToolMessage
 from dragoman.dialects.functions import object_arguments
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
 from dragoman.errors import Untranslatable
 from dragoman.exchange import Target
 from dragoman.ids import UpstreamIds
@@ -39,7 +40,6 @@ from dragoman.turn.request import (
 )
 from dragoman.turn.tools import wire_name
 
-_GO_ON: Final = "Continue."
 _BETWEEN: Final = "(continued)"  # a turn that is there only because the upstream demands one
 _CUSTOM: Final = Flavor.CUSTOM
 # What stands for the text of a message that only calls tools.
@@ -228,6 +228,9 @@ class Messages:
                 apart = False
         reasoning = replay.of(at, thoughts, calls=bool(calls)) if thoughts or replay.fills else NONE
         if not texts and not calls and not refusal:
+            if reasoning != NONE:
+                detail = "no text or call follows it"
+                self._losses.append(Loss("reasoning_dropped", turn.path, detail))
             return None
         only = texts[0] if len(texts) == 1 else None
         return AssistantMessage(
@@ -334,24 +337,18 @@ class Messages:
             last.content = [marked]
 
     def _prefill(self, messages: list[OutMessage]) -> None:
-        """Settle a conversation that ends with the assistant."""
+        """Let the upstream continue an assistant message at the end, or append a user message."""
         last = messages[-1] if messages else None
         if not isinstance(last, AssistantMessage) or last.tool_calls:
             return
-        match self._profile.prefill:
-            case "prefix":
-                last.prefix = True
-            case "partial":
-                last.partial = True
-            case "no" if self._request.dialect != "chat":
-                path = path_of(self._request, "messages")
-                if self._target.prefill == "reject":
-                    reason = "this model does not continue an assistant's turn (prefill)"
-                    raise Untranslatable(reason, path=path, code="prefill_not_supported")
-                self._losses.append(Loss("prefill_emulated", path))
-                messages.append(Message("user", _GO_ON))
-            case _:
-                pass
+        own = self._request.dialect == "chat"  # it knows how its upstream takes this
+        if not own and not continues(self._request, self._profile):
+            self._losses.append(go_on_loss(self._request, self._target))
+            messages.append(Message("user", GO_ON))
+        elif self._profile.prefill == "prefix":
+            last.prefix = True
+        elif self._profile.prefill == "partial":
+            last.partial = True
 
 
 def place_instructions(

@@ -57,9 +57,7 @@ class ChatReader:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self.assembler = assembler_for(exchange, seal_plain=True)
-        self._channels = Channels(
-            self.assembler, self._lose_once, cumulative=exchange.profile.cumulative
-        )
+        self._channels = Channels(self.assembler, cumulative=exchange.profile.cumulative)
         self._calls = Calls(exchange, self.assembler, self._channels.halves.join)
         self._read_any = False  # a frame was read
         self._started = False  # the answer's head was told
@@ -70,7 +68,11 @@ class ChatReader:
         self._tail = False  # only the end is still to be told
         self._usage = EMPTY  # the last counts
         self._citations = EMPTY  # a list of addresses for the whole answer
-        self._lost: set[str] = set()  # what was said to be lost already
+
+    @property
+    def reasoning_field(self) -> str:
+        """Which field carried reasoning, if any did."""
+        return self._channels.reasoning_field
 
     @property
     def pending(self) -> bool:
@@ -198,7 +200,7 @@ class ChatReader:
 
     def _first(self, choices: list[Choice]) -> Choice:
         """Return the choice with index 0, or an empty one; the others are not carried."""
-        self._lose_once("choice_dropped", "$.choices")
+        self._channels.lose_once("choice_dropped", "$.choices")
         return next(
             (
                 choice
@@ -269,12 +271,12 @@ class ChatReader:
             citations = [None]
         for citation in citations:
             if citation is None:
-                self._lose_once("citations_dropped")
+                self._channels.lose_once("citations_dropped")
             else:
                 self.assembler.citation(citation)
         for name, raw in (("audio", delta.audio), ("images", delta.images)):
             if is_given(raw):
-                self._lose_once("part_unknown", "", name)
+                self._channels.lose_once("part_unknown", "", name)
 
     def _extras(self, chunk: Chunk) -> None:
         """Note what some vendors put beside the choices."""
@@ -380,11 +382,6 @@ class ChatReader:
         stop = _string(self._ending.stop_reason)
         request = self._exchange.request
         return stop if stop and (request is None or stop in request.stop) else None
-
-    def _lose_once(self, code: str, path: str = "", detail: str = "") -> None:
-        if code + detail not in self._lost:
-            self._lost.add(code + detail)
-            self.assembler.loss(code, path, mended(detail))
 
 
 def _empty() -> Fault:

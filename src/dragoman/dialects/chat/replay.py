@@ -8,16 +8,12 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.chat.history import CHAT_ORIGIN
 from dragoman.dialects.decoding import decode
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.replay_policy import ReplayPolicy, is_question
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.loss import Loss
-from dragoman.turn.request import (
-    USER,
-    OpaqueState,
-    ReasoningPart,
-    ToolResultPart,
-    Turn,
-)
+from dragoman.turn.request import OpaqueState, ReasoningPart, Turn
 
 _LIST: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
 
@@ -47,10 +43,7 @@ class Replay:
         self._dropped = False  # said already
         # A turn without reasoning may get some all the same.
         self.fills = profile.carry_reasoning or bool(profile.reasoning_filler)
-        self._current = -1  # the last turn that began anew
-        if profile.replay_reasoning == "current_turn":
-            anew = (at for at, turn in enumerate(turns) if _is_question(turn))
-            self._current = max(anew, default=-1)
+        self._policy = ReplayPolicy(turns, profile)
 
     def of(self, at: int, parts: Sequence[ReasoningPart], *, calls: bool) -> Replayed:
         """Return the reasoning that goes with turn `at`; turns are asked for in order.
@@ -60,32 +53,21 @@ class Replay:
         if not parts and not self.fills:
             return NONE
         turn = self._turns[at]
-        if at and _is_question(self._turns[at - 1]):
+        if at and is_question(self._turns[at - 1]):
             self._carried = ""
-        if not self._wanted(at, calls=calls):
+        if not self._policy.wants(at, calls=calls):
             if parts and not self._dropped:
                 self._dropped = True
                 self._losses.append(Loss("reasoning_dropped", turn.path))
             return NONE
         text = "\n\n".join(part.text for part in parts if part.text)
         if self._profile.reasoning_field == "reasoning_details":
-            return self._details(parts, turn)
+            return self._details(parts, turn, calls=calls)
         self._note_state(parts, turn)
         text = self._filled(text, turn) if calls else text
         if self._profile.reasoning_field == "reasoning":
             return Replayed(text=text)
         return Replayed(content=text)
-
-    def _wanted(self, at: int, *, calls: bool) -> bool:
-        match self._profile.replay_reasoning:
-            case "never":
-                return False
-            case "tool_turns":
-                return calls
-            case "current_turn":
-                return at > self._current
-            case "always":
-                return True
 
     def _filled(self, text: str, turn: Turn) -> str:
         """Return reasoning for a turn with calls, which some upstreams demand."""
@@ -99,8 +81,11 @@ class Replay:
             return self._profile.reasoning_filler
         return ""
 
-    def _details(self, parts: Sequence[ReasoningPart], turn: Turn) -> Replayed:
-        """Give details back to who sent them; text alone goes into the plain field."""
+    def _details(self, parts: Sequence[ReasoningPart], turn: Turn, *, calls: bool) -> Replayed:
+        """Give details back to who sent them; text alone goes into the plain field.
+
+        An upstream that demands the list itself gets text as an entry of it.
+        """
         details: list[Raw] = []
         texts: list[str] = []
         for part in parts:
@@ -112,7 +97,12 @@ class Replay:
                 self._losses.append(Loss("opaque_dropped", turn.path))
             elif part.text:
                 texts.append(part.text)
-        return Replayed(text="\n\n".join(texts), details=details or None)
+        text = "\n\n".join(texts)
+        if self._profile.reasoning_filler and calls and not details:
+            text = self._filled(text, turn)
+            if text:
+                return Replayed(details=[Raw(encode({"type": "reasoning.text", "text": text}))])
+        return Replayed(text=text, details=details or None)
 
     def _is_own(self, state: OpaqueState) -> bool:
         return state.kind is OpaqueKind.DETAILS and state.origin in (
@@ -128,12 +118,6 @@ class Replay:
             for state in part.opaque
         ):
             self._losses.append(Loss("opaque_dropped", turn.path))
-
-
-def _is_question(turn: Turn) -> bool:
-    """Say whether a turn begins anew: results of tools, which stand first, go on with a chain."""
-    first = turn.parts[0] if turn.parts else None
-    return turn.role is USER and not isinstance(first, ToolResultPart)
 
 
 def _is_signed(state: OpaqueState) -> bool:

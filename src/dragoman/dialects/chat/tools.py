@@ -16,6 +16,7 @@ from dragoman.dialects.chat.request_schema import (
     ToolDefinition,
 )
 from dragoman.dialects.decoding import decode, decode_at
+from dragoman.dialects.server_tools import CHAT_SEARCH
 from dragoman.errors import Malformed
 from dragoman.turn.events import Flavor
 from dragoman.turn.known import ToolLists
@@ -51,7 +52,7 @@ def decode_tools(given: RequestIn, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
                 kind="web_search",
                 vendor=VENDOR,
                 raw=given.web_search_options,
-                path="$.web_search_options",
+                path=CHAT_SEARCH,
             )
         )
     return (*tools, *others) if others else tools

@@ -252,9 +252,11 @@ class ChatWriter:
 
     def _end(self, *, complete: bool) -> bytes:
         self._last_kind, self._kind = self._kind, None
-        if self._last_kind is BlockKind.CUSTOM_CALL and self._shape == "wrapped" and complete:
-            closing = '"}' if self._input_begun else '{"input":""}'
-            return b"%b%b}}]}%b" % (self._args_head, _encode(closing), _TAIL)
+        if self._last_kind is BlockKind.CUSTOM_CALL and self._shape == "wrapped":
+            # Clients run a call without any arguments, so even one that was cut at once has some.
+            closing = ("" if self._input_begun else '{"input":"') + ('"}' if complete else "")
+            if closing:
+                return b"%b%b}}]}%b" % (self._args_head, _encode(closing), _TAIL)
         if self._last_kind is BlockKind.REASONING and self._with_details:
             return self._details()
         return b""

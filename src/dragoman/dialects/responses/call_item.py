@@ -41,7 +41,11 @@ class CallWriter:
         return self._event(f"response.{name}.delta", b'"delta":%b' % encode(text))
 
     def close(self, *, complete: bool) -> bytes:
-        """End the call; one that was cut says so, and keeps its arguments as they are."""
+        """End the call; one that was cut says so, and keeps its arguments as they are.
+
+        A client that reads done items runs free-form input whatever its status, so input that was cut
+        is never done: only the response at the end has its item.
+        """
         text = "".join(self._texts)
         out = b""
         if self._shell is not None:
@@ -53,6 +57,9 @@ class CallWriter:
             # It does not fit the tool's shape: told as a function's call, so that nothing is lost.
             self._shell = None
             out = self.announce() + self.arguments(text)
+        if self._custom and not complete:
+            self._output.left_open(self._item(text, "incomplete"))
+            return out
         if self._custom:
             name, field = "response.custom_tool_call_input.done", b"input"
         else:

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.budgets import effort_of
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.responses.report import Report
 from dragoman.dialects.responses.toolset import Toolset
@@ -19,8 +20,6 @@ SCHEMA_INSTRUCTION: Final = (
 )
 
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-# Thinking budgets in tokens, from which on they are read as which effort.
-_BUDGETS: Final = ((32_768, "xhigh"), (16_384, "high"), (4_096, "medium"), (0, "low"))
 
 
 def reasoning_settings(
@@ -33,8 +32,7 @@ def reasoning_settings(
         case "off":
             effort = "none"
         case "budget" if not effort:
-            budget = wish.budget or 0
-            effort = next(word for least, word in _BUDGETS if budget >= least)
+            effort = effort_of(wish.budget or 0)
         case _:
             pass
     thinks = wish.mode not in ("default", "off")

@@ -10,7 +10,7 @@ from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_wi
 from dragoman.dialects.responses.report import Report
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.shells import BY_FLAVOR
-from dragoman.dialects.responses.tools import base_kind
+from dragoman.dialects.server_tools import CHAT_SEARCH, base_kind, dropped_options, search_location
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
@@ -27,8 +27,7 @@ class _Search(Struct, frozen=True):
     """What two vendors' definitions of a web search have in common."""
 
     allowed_domains: list[str] | None = None
-    blocked_domains: list[str] | None = None
-    max_uses: int | None = None
+    search_context_size: str | None = None
     user_location: Raw = NULL
 
 
@@ -154,10 +153,12 @@ class _Definer:
 
     def _server_tool(self, tool: Tool) -> _Definition | None:
         kind = base_kind(tool.kind)
-        own = tool.vendor == _VENDOR and tool.raw is not None
-        if own and (self._native or kind in self._profile.server_tools):
+        # Chat's search has options where this dialect has a tool.
+        own = tool.vendor == _VENDOR and tool.raw is not None and tool.path != CHAT_SEARCH
+        runs = self._profile.runs(kind, "responses")
+        if own and (self._native or runs):
             return tool.raw
-        if kind == "web_search" and kind in self._profile.server_tools and tool.raw is not None:
+        if kind == "web_search" and runs and tool.raw is not None:
             return self._search(tool, tool.raw)
         self.report.lose(Loss("server_tool_dropped", tool.path, tool.kind))
         return None
@@ -171,8 +172,10 @@ class _Definer:
         if given.allowed_domains:
             item["filters"] = {"allowed_domains": given.allowed_domains}
         if given.user_location != NULL:
-            item["user_location"] = given.user_location
-        for name in ("blocked_domains", "max_uses"):
-            if getattr(given, name) is not None:
-                self.report.lose(Loss("tool_option_dropped", tool.path, name))
+            item["user_location"] = search_location(given.user_location)
+        if given.search_context_size is not None:
+            item["search_context_size"] = given.search_context_size
+        carried = ("allowed_domains", "search_context_size", "user_location")
+        for name in dropped_options(tool, carried):
+            self.report.lose(Loss("tool_option_dropped", tool.path, name))
         return item

@@ -1,12 +1,16 @@
-"""The `error` of a failed response, as agents read it."""
+"""How failures are written for Responses clients: the `error` of a failed response, and HTTP bodies."""
 
 import re
 from typing import Final
 
 from msgspec import Struct
 
+from dragoman.dialects import openai_errors
 from dragoman.turn.events import Fault, FaultKind
 
+# Codex retries after this code.  After `server_is_overloaded` and `slow_down`, OpenAI's own codes for
+# overload, it reports that the model is at capacity and gives up, in streams and in HTTP bodies alike.
+_RETRIED: Final = "server_error"
 # Agents choose what to do by the code.  Of those that tell a kind the first is meant where the fault
 # has none of them for its own.
 _CODES: Final[dict[FaultKind, tuple[str, ...]]] = {
@@ -27,7 +31,7 @@ _CODES: Final[dict[FaultKind, tuple[str, ...]]] = {
     FaultKind.RATE_LIMIT: ("rate_limit_exceeded",),
     FaultKind.SERVER: ("server_error",),
     FaultKind.UPSTREAM_BAD: ("server_error",),
-    FaultKind.OVERLOADED: ("server_is_overloaded", "slow_down"),
+    FaultKind.OVERLOADED: (_RETRIED,),
     FaultKind.TIMEOUT: ("server_error", "vector_store_timeout"),
     FaultKind.GATEWAY: ("server_error",),
 }
@@ -49,3 +53,9 @@ def stream_error(fault: Fault) -> StreamError:
     if fault.retry_after is not None and not _TRY_AGAIN.search(message):
         message = f"{message.rstrip('.')}. Please try again in {fault.retry_after:g}s."
     return StreamError(fault.code if fault.code in codes else codes[0], message)
+
+
+def encode_fault(fault: Fault, request_id: str) -> tuple[int, bytes]:
+    """Return the HTTP status and body for a failure: those of Chat Completions, except for overload."""
+    code = _RETRIED if fault.kind is FaultKind.OVERLOADED else ""
+    return openai_errors.encode_fault(fault, request_id, code=code)

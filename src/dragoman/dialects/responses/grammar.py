@@ -49,7 +49,8 @@ RULES: Final[dict[str, str]] = {
     "item-id-once": "no two items have the same id",
     "item-done-matches-added": "an item is done with the type, ids and name it was added with",
     "done-equals-deltas": "`done` events and the done item say what the deltas said",
-    "item-done-before-completed": "no item is open when the response completes: agents read done items",
+    "item-done-before-completed": "no item is open when the response completes: agents read done items;"
+    " a custom call may be open when it ends as incomplete",
     "output-equals-items": "the response completes with the items that were done, all and in order",
     "partial-json-prefix": "the arguments of a call are a prefix of a JSON object after every delta",
     "arguments-whole": "the arguments of a done call are a whole object, unless it says"
@@ -188,6 +189,8 @@ class ResponsesGrammar:
             fields = object_at(event, "response.usage")
             check_fields(USAGE, fields, self._findings, root="$.response.usage")
         if symbol in ("completed", "incomplete"):
+            if symbol == "incomplete":
+                self._items.cut_open_input(list_at(event, "response.output"))
             if self._items.open:
                 reason = f"the response ends while {self._items.inside}"
                 self._findings.add("item-done-before-completed", reason)

@@ -1,7 +1,7 @@
 """Turns as input items of a Responses upstream.
 
-Items are sent without ids, and reasoning only where its encrypted form is the upstream's own: nothing
-is kept there that an id could name.
+Items are sent without ids: nothing is kept there that an id could name.  Reasoning goes back in its
+encrypted form if that is the upstream's own, and as text if the profile says that text is taken.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.replay_policy import ReplayPolicy
 from dragoman.dialects.responses.report import Report
 from dragoman.dialects.responses.shells import BY_FLAVOR, content_of
 from dragoman.errors import Untranslatable
@@ -62,7 +63,9 @@ _CUSTOM: Final = Flavor.CUSTOM
 class ItemEncoder:
     """Write the history of one request."""
 
-    def __init__(self, target: Target, report: Report, *, native: bool) -> None:
+    def __init__(
+        self, target: Target, report: Report, *, native: bool, relayed: bool = False
+    ) -> None:
         profile = target.profile
         self._profile = profile
         self._report = report
@@ -75,13 +78,20 @@ class ItemEncoder:
             None  # content of the assistant's message, while it grows
         )
         self._path = ""  # of the turn
+        # A client of the same dialect has the upstream's own state, as it was relayed.
+        self._own_origins = {profile.origin, _VENDOR if relayed else profile.origin}
+        self._unsigned = False  # the present turn gets unsigned reasoning back
 
     def encode(self, turns: Sequence[Turn]) -> list[_Item]:
         """Return the items of all turns."""
-        for turn in turns:
+        replay = ReplayPolicy(turns, self._profile)
+        for at, turn in enumerate(turns):
             self._path = turn.path
             if turn.role is ASSISTANT:
-                self._assistant(turn)
+                calls = any(type(part) is ToolCallPart for part in turn.parts)
+                signed = self._profile.signed_reasoning
+                self._unsigned = not signed and replay.wants(at, calls=calls)
+                self._assistant(turn, calls=calls)
             elif turn.role is USER:
                 self._user(turn)
             else:
@@ -113,7 +123,8 @@ class ItemEncoder:
         if content:
             self._items.append(_message("user", content))
 
-    def _assistant(self, turn: Turn) -> None:
+    def _assistant(self, turn: Turn, *, calls: bool) -> None:
+        first = len(self._items)
         for part in turn.parts:
             # The frequent sorts first: a class that does not match costs a `match` more than a type.
             if type(part) is ToolCallPart:
@@ -124,6 +135,8 @@ class ItemEncoder:
             else:
                 self._beside(turn, part)
         self._spoken = None
+        if calls and self._unsigned and self._profile.reasoning_filler:
+            self._fill_reasoning(first)
 
     def _beside(self, turn: Turn, part: Part) -> None:
         """Add what the assistant made beside text and calls."""
@@ -179,7 +192,7 @@ class ItemEncoder:
     def _reasoning(self, part: ReasoningPart) -> None:
         self._spoken = None
         for state in part.opaque:
-            if state.kind is OpaqueKind.ENCRYPTED and state.origin == self._profile.origin:
+            if state.kind is OpaqueKind.ENCRYPTED and state.origin in self._own_origins:
                 summary = [
                     {"type": "summary_text", "text": segment.text} for segment in part.segments
                 ]
@@ -187,8 +200,20 @@ class ItemEncoder:
                     {"type": "reasoning", "summary": summary, "encrypted_content": state.data}
                 )
                 return
+        plain = all(state.kind is OpaqueKind.PLAIN for state in part.opaque)
+        if self._unsigned and plain and part.text:
+            self._items.append(_reasoning_text(part.text))
+            return
         code = "opaque_dropped" if part.opaque else "reasoning_dropped"
         self._report.note(Loss(code, self._path))
+
+    def _fill_reasoning(self, first: int) -> None:
+        """Put a placeholder before calls whose reasoning the upstream demands and nobody has."""
+        written = self._items[first:]
+        if any(isinstance(one, dict) and one["type"] == "reasoning" for one in written):
+            return
+        self._report.note(Loss("reasoning_filled", self._path))
+        self._items.insert(first, _reasoning_text(self._profile.reasoning_filler))
 
     def _call(self, part: ToolCallPart) -> None:
         self._spoken = None
@@ -361,6 +386,11 @@ class ItemEncoder:
             reason = f"the file `{source.file_id}` is kept at another vendor"
             raise Untranslatable(reason, path=self._path, code="unsupported_content_block")
         return source.file_id
+
+
+def _reasoning_text(text: str) -> dict[str, object]:
+    content = [{"type": "reasoning_text", "text": text}]
+    return {"type": "reasoning", "summary": [], "content": content}
 
 
 def _message(role: str, content: list[_Item]) -> dict[str, object]:

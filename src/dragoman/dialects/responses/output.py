@@ -50,6 +50,10 @@ class Output:
         self.items.append(item)
         return self.event("response.output_item.done", fields)
 
+    def left_open(self, item: bytes) -> None:
+        """Keep an item for the response at the end without finishing it."""
+        self.items.append(item)
+
     def whole(self, item: bytes) -> bytes:
         """Put in an item that comes in one piece."""
         return self.added(item) + self.done(item)

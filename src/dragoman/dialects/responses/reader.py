@@ -65,6 +65,8 @@ _NO_ERROR: Final = frozenset({b"null", b"{}", b'""'})
 class ResponsesReader:
     """Read one answer."""
 
+    reasoning_field = ""  # the dialect has one place for it
+
     def __init__(self, exchange: Exchange) -> None:
         self.assembler = assembler_for(exchange)
         self.add_text = self.assembler.add_text

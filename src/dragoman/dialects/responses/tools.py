@@ -1,6 +1,5 @@
 """Tool definitions and the tool choice, as a client declares them."""
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,6 +9,7 @@ from msgspec import Raw
 from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.responses.schema import CHOICE, NULL, TOOL, TOOLS, ToolDefinition
 from dragoman.dialects.responses.shells import SHELLS
+from dragoman.dialects.server_tools import base_kind
 from dragoman.errors import Malformed
 from dragoman.turn.events import Flavor
 from dragoman.turn.known import ToolLists
@@ -17,12 +17,6 @@ from dragoman.turn.request import Tool, ToolChoice
 
 _VENDOR: Final = "openai"
 _OPTIONS: Final = ("defer_loading", "allowed_callers", "output_schema")
-_VARIANT: Final = re.compile(r"_preview(_\d{4}_\d{2}_\d{2})?\Z|_\d{4}_\d{2}_\d{2}\Z|_\d{8}\Z")
-
-
-def base_kind(kind: str) -> str:
-    """Return a vendor-run tool's kind without the date or stage of its version."""
-    return _VARIANT.sub("", kind)
 
 
 def _declared_tools(definitions: bytes) -> tuple[Tool, ...]:

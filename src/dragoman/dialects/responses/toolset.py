@@ -10,7 +10,8 @@ from dragoman.dialects.responses.definitions import Audience, define
 from dragoman.dialects.responses.report import Report
 from dragoman.dialects.responses.request import ResponsesRequest
 from dragoman.dialects.responses.shells import BY_FLAVOR
-from dragoman.dialects.responses.tools import base_kind, namespace_descriptions
+from dragoman.dialects.responses.tools import namespace_descriptions
+from dragoman.dialects.server_tools import base_kind
 from dragoman.errors import Untranslatable
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor

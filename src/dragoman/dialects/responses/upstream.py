@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import GO_ON, go_on_loss
 from dragoman.dialects.responses.controls import (
     JSON_INSTRUCTION,
     SCHEMA_INSTRUCTION,
@@ -64,7 +65,7 @@ class _Encoding:
         self._profile = target.profile
         self._report = Report(strict=target.strict)
         # The dialect's own tools, as the client declared them, go to an upstream that has them.
-        self._native = self._profile.supports_custom_tools
+        self._native = self._profile.supports_custom_tools or self._profile.vendor_tools
         self._extra: list[str] = []  # instructions that stand for what the upstream cannot enforce
         self._body: dict[str, object] = {"model": target.model or request.model}
 
@@ -113,7 +114,8 @@ class _Encoding:
             request.turns, self._report.losses, strict=target.strict, repair=target.repair_history
         )
         self._prefill(turns)
-        encoder = ItemEncoder(target, self._report, native=self._native)
+        relayed = request.dialect == "responses"
+        encoder = ItemEncoder(target, self._report, native=self._native, relayed=relayed)
         system = [part for part in request.system if part.text]
         system += [TextPart(text) for text in self._extra]
         marked = self._profile.cache_breakpoints and any(part.cache for part in system)
@@ -125,19 +127,18 @@ class _Encoding:
         self._body["input"] = items
 
     def _prefill(self, turns: list[Turn]) -> None:
-        """Refuse, or ask to go on with, an answer that the client began."""
+        """Append a user turn to a Messages client's prefill, which this dialect cannot express.
+
+        Chat and Responses clients end a history with the assistant as this dialect does.
+        """
         if (
             not turns
             or turns[-1].role is not Role.ASSISTANT
-            or self._request.dialect == "responses"
+            or self._request.dialect != "anthropic"
         ):
             return
-        path = turns[-1].path
-        if self._target.prefill != "continue":
-            reason = "this upstream cannot go on with an answer that the client began"
-            raise Untranslatable(reason, path=path, code="prefill_unsupported")
-        self._report.lose(Loss("prefill_emulated", path))
-        turns.append(Turn(Role.USER, (TextPart("Continue."),), path=path))
+        self._report.lose(go_on_loss(self._request, self._target))
+        turns.append(Turn(Role.USER, (TextPart(GO_ON),), path=turns[-1].path))
 
     # --- settings -------------------------------------------------------------------------------
 

@@ -18,6 +18,8 @@ from dragoman.gateway.origins import is_loopback
 from dragoman.gateway.overrides import check as check_overrides
 from dragoman.profiles.catalogue import ALIASES, PROFILES
 
+_SEAL_KEY_BYTES: Final = 16
+
 
 def mistakes(settings: Settings) -> list[Mistake]:
     """Return everything that keeps these settings from being used."""
@@ -63,10 +65,33 @@ def _same_keys(settings: Settings) -> Iterator[Mistake]:
         seen.setdefault(value, number)
 
 
+def _seal_key(settings: Settings) -> Iterator[Mistake]:
+    secret = settings.server.seal_key
+    if secret is None or not secret.value:  # absent, or not looked up
+        return
+    if len(secret.value.encode("utf-8", "surrogatepass")) < _SEAL_KEY_BYTES:
+        yield Mistake(
+            "server.seal_key",
+            f"must have at least {_SEAL_KEY_BYTES} bytes: who guesses it can forge reasoning state",
+            "make one with `openssl rand -hex 32`",
+        )
+
+
 def _limits(settings: Settings) -> Iterator[Mistake]:
     for name, value in structs.asdict(settings.server.limits).items():
         if value < 1:
             yield Mistake(f"server.limits.{name}", f"must be at least 1, not {value}")
+
+
+def _inflight_bytes(settings: Settings) -> Iterator[Mistake]:
+    """Find a process that could not take even one of the requests that it allows."""
+    server = settings.server
+    if server.max_inflight_bytes < server.limits.max_request_bytes:
+        yield Mistake(
+            "server.max_inflight_bytes",
+            f"{server.max_inflight_bytes} is less than `server.limits.max_request_bytes`"
+            f" ({server.limits.max_request_bytes}): the largest request would never fit",
+        )
 
 
 def _formats_of_upstreams(settings: Settings) -> Iterator[Mistake]:
@@ -245,7 +270,9 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     _public_without_keys,
     _names_of_keys,
     _same_keys,
+    _seal_key,
     _limits,
+    _inflight_bytes,
     _formats_of_upstreams,
     _profiles,
     _certificates,

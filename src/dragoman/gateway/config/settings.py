@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 from msgspec import Meta, Struct, defstruct, inspect, structs
 
 from dragoman.exchange import ErrorTail
-from dragoman.limits import Limits
+from dragoman.limits import MIB, Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import DialectName
 
@@ -110,7 +110,14 @@ class Server(Section, frozen=True):
     keep_alive: Seconds = 10.0
     # Seconds the status line waits for the upstream's first event, so that errors keep their status.
     hold_headers: Seconds = 10.0
-    stream_error_tail: ErrorTail = "none"  # how interrupted Messages streams end
+    stream_error_tail: ErrorTail = "open"  # how interrupted Messages streams end
+    # Seconds that a client may leave its response unread, or the head of its request unfinished (at most
+    # 30); 0: a response may wait for ever.
+    client_idle: Seconds = 120.0
+    # What one process takes on at once; beyond it 503.  Fewer connections if descriptors allow no more.
+    max_connections: Annotated[int, Meta(ge=1)] = 10_000
+    max_requests: Annotated[int, Meta(ge=1)] = 5_000
+    max_inflight_bytes: Annotated[int, Meta(ge=1)] = 1024 * MIB  # request bodies, unpacked
     limits: Limits = Limits()
 
 
@@ -168,7 +175,7 @@ class Route(Section, frozen=True):
     strict: bool = False  # a loss of meaning in the request is refused
     repair_history: bool = False  # orphan tool results become text
     prefill: Literal["reject", "continue"] = "reject"
-    stream_error_tail: Literal["", "none", "message_stop", "open"] = ""  # empty: as the server's
+    stream_error_tail: Literal["", "open", "close", "message_stop"] = ""  # empty: as the server's
     chat_reasoning: Literal["reasoning_content", "reasoning", "both", "details", "off"] = (
         "reasoning_content"
     )

@@ -162,11 +162,12 @@ async def arguments(probe: Probe) -> Finding:
     pieces = [piece for _, piece in heard.trace.arguments]
     if any(not isinstance(piece, str) for piece in pieces):
         return quirk("come as an object, not as text")
-    failed = heard.answer.fault is not None and heard.answer.fault.code != "invalid_arguments"
+    failed = heard.answer.fault is not None
     if pieces and heard.trace.finish and not failed and not has_whole_arguments(heard.trace):
         if heard.cut_at(question.limit):
             return unknown("the limit of tokens cut them off")
-        return fails("are cut off" if heard.cut else "are not JSON")
+        cut = any(loss.code == "call_cut" for loss in heard.answer.losses)
+        return fails("are cut off" if cut else "are not JSON")
     found = await _structural(probe, question)
     if len(pieces) == len(found):
         return quirk("come in one piece, at the end")

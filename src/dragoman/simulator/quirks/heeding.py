@@ -146,8 +146,17 @@ _IGNORED: Final[dict[str, Callable[[Request], Request]]] = {
 
 def _refuses(play: Play, value: str) -> Play:
     if _REFUSED[value](play):
-        raise Malformed(f"the simulator refuses `{value}`", code="unsupported_value")
+        what = _reasoning_sent(play) if value == "reasoning" else value
+        raise Malformed(f"the simulator refuses `{what}`", code="unsupported_value")
     return play
+
+
+def _reasoning_sent(play: Play) -> str:
+    """Return the field, block or item in which the request carries reasoning."""
+    fields = ("reasoning_content", "reasoning", "reasoning_details")
+    messages = _messages(play.asked.fields)
+    sent = (name for name in fields if any(name in one for one in messages))
+    return next(sent, _reasoning_place(play))
 
 
 def _ignores(play: Play, value: str) -> Play:

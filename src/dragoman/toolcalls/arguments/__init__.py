@@ -6,6 +6,7 @@ far it read; what it did not read comes again with the next piece.
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, assert_never
+from weakref import proxy
 
 from dragoman.toolcalls.arguments.elements import ElementsBody
 from dragoman.toolcalls.arguments.literals import LiteralsBody
@@ -51,6 +52,9 @@ class Body(Protocol):
 def make_body(machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: str) -> Body | None:
     """Return the body for a call that a rule begins, or None if it is no call after all."""
     declared = machine.declared
+    # The machine refers to the body that is open.  A plain reference back would be a cycle, which keeps a
+    # call that was never closed in memory.
+    machine = proxy(machine)
     call_id = groups.get("id", "")
     name: str | None = None
     if "name" in groups:

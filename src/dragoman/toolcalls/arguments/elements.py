@@ -55,6 +55,7 @@ class ElementsBody:
         top = _Element(_CALL, self._root)
         top.closer = "}"
         self._stack = [top]
+        self._keys: set[str] = set()  # of the parameters that have begun
         self._noise = ""  # the beginning of text between elements
 
     @property
@@ -109,7 +110,8 @@ class ElementsBody:
         if self._machine.body is not self:
             return at
         self._tell_noise()
-        if len(self._stack) == 1 and not cut and at == len(text):
+        whole = len(self._stack) == 1 and not cut and at == len(text)
+        if whole and self._machine.declared.parameters(self._name).required <= self._keys:
             self._sink.problem("native_closer_missing", self._name)
             self._end()
         else:
@@ -118,7 +120,7 @@ class ElementsBody:
 
     def stop(self) -> None:
         self._sink.problem("call_cut", self._name)
-        self._sink.end(complete=False, repair=self._repair())
+        self._sink.end(complete=False)
         self._machine.leave_call()
 
     # --- elements ----------------------------------------------------------------------------------
@@ -132,6 +134,8 @@ class ElementsBody:
     def _open(self, key: str) -> None:
         element = self._stack[-1]
         self._contain(element, key)
+        if len(self._stack) == 1:
+            self._keys.add(key)
         if not element.empty:
             self._out.append(", ")
         element.empty = False
@@ -200,15 +204,6 @@ class ElementsBody:
         self._flush()
         self._sink.end(complete=True)
         self._machine.leave_closed()
-
-    def _repair(self) -> str:
-        closers: list[str] = []
-        for element in reversed(self._stack):
-            if element.closer:
-                closers.append(element.closer)
-            else:
-                closers.append("null" if element.value is None else element.value.repair)
-        return "".join(closers)
 
     def _flush(self) -> None:
         json = "".join(self._out)

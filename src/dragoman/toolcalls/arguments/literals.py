@@ -136,7 +136,7 @@ class LiteralsBody:
             return
         self._flush()
         self._sink.problem("call_cut", self._name)
-        self._sink.end(complete=False, repair=self._repair())
+        self._sink.end(complete=False)
         self._machine.leave_call()
 
     # --- reading -----------------------------------------------------------------------------------
@@ -385,22 +385,9 @@ class LiteralsBody:
     def _fail(self, at: int) -> int:
         self._flush()
         self._sink.problem("native_call_invalid", self._name)
-        self._sink.end(complete=False, repair=self._repair())
+        self._sink.end(complete=False)
         self._machine.leave_call()
         return at
-
-    def _repair(self) -> str:
-        """Return what would make what was sent valid."""
-        head = ""
-        if self._at is _At.STRING:
-            head = "null" if self._typed is not None else '"'
-            if self._is_key:
-                head += ": null"
-        elif self._at is _At.COLON:
-            head = ": null"
-        elif self._at in (_At.VALUE, _At.WORD) and not self._out:
-            head = "null"  # unless a comma waits: then nothing of the value was announced
-        return head + "".join(json for _, json in reversed(self._stack))
 
     def _flush(self) -> None:
         # A comma waits for what follows it.

@@ -368,7 +368,7 @@ class ObjectsBody:
         """Tell a call that was stopped before its arguments."""
         self._begin_call()
         self._sink.problem("call_cut", self._name or "")
-        self._sink.end(complete=False, repair="{}")
+        self._sink.end(complete=False)
 
     def _read_arguments(self, text: str, at: int) -> int:
         arguments = self._arguments
@@ -393,13 +393,14 @@ class ObjectsBody:
 
     def _end_arguments(self, *, cut: bool) -> None:
         assert self._arguments is not None  # noqa: S101 -- the caller looked
-        outcome = settle(self._arguments, cut=cut)
+        required = self._machine.declared.parameters(self._name or "").required
+        outcome = settle(self._arguments, required, cut=cut)
         self._arguments = None
         if outcome.text:
             self._sink.args(outcome.text)
         for code in outcome.problems:
             self._sink.problem(code, self._name or "")
-        self._sink.end(complete=outcome.complete, repair=outcome.repair)
+        self._sink.end(complete=outcome.complete)
 
     # --- what is no JSON ---------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ class TagsBody:
         if self._json is not None:
             self._end_json(self._json, cut=True)
         else:
-            self._cut("" if self._value is None else self._value.repair)
+            self._cut()
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
         at = self.feed(text, at)
@@ -149,8 +149,8 @@ class TagsBody:
             self._end_json(self._json, cut=cut)
         elif self._value is not None:
             self.stop()  # a closing tag that was cut off is no part of the value
-        elif (rest and not self._closing(rest)) or (cut and not rest):
-            self._cut("")
+        elif (rest and not self._closing(rest)) or (cut and not rest) or self._lacks_one:
+            self._cut()
         else:
             self._sink.problem("native_closer_missing", self._name)
             self._end()
@@ -199,8 +199,11 @@ class TagsBody:
             self._json = JsonArguments(limits=self._machine.limits)
             return start
         # Something else begins: the call has ended without its closer.
-        self._sink.problem("native_closer_missing", self._name)
-        self._end(closed=False)
+        if self._lacks_one:
+            self._cut()
+        else:
+            self._sink.problem("native_closer_missing", self._name)
+            self._end(closed=False)
         return start
 
     def _obey(self, text: str, found: Found) -> None:
@@ -235,12 +238,12 @@ class TagsBody:
 
     def _end_json(self, arguments: JsonArguments, *, cut: bool) -> None:
         """End a body whose JSON object is not whole."""
-        outcome = settle(arguments, cut=cut)
+        outcome = settle(arguments, self._parameters.required, cut=cut)
         self._out.append(outcome.text)
         self._flush()
         for code in outcome.problems:
             self._sink.problem(code, self._name)
-        self._sink.end(complete=outcome.complete, repair=outcome.repair)
+        self._sink.end(complete=outcome.complete)
         self._machine.leave_call()
 
     # --- values ------------------------------------------------------------------------------------
@@ -319,16 +322,20 @@ class TagsBody:
         else:
             self._machine.leave_call()
 
-    def _cut(self, repair: str) -> None:
+    @property
+    def _lacks_one(self) -> bool:
+        """A required parameter has not come: the call ended before the model had finished it."""
+        unknown = self._whole or self._wrapped is not None
+        return not unknown and not self._parameters.required <= self._keys
+
+    def _cut(self) -> None:
         if self._wrapped is not None:
             # Nothing of it has been sent.
             self._wrapped = None
             self._keys.clear()
         self._flush()
         self._sink.problem("call_cut", self._name)
-        if not self._whole:
-            repair = repair + "}" if self._keys else "{}"
-        self._sink.end(complete=False, repair=repair)
+        self._sink.end(complete=False)
         self._machine.leave_call()
 
     def _flush(self) -> None:
@@ -362,11 +369,6 @@ class Value:
     def streams(self) -> bool:
         """What is added leaves at once, as it is."""
         return self._held is None and not self._fresh
-
-    @property
-    def repair(self) -> str:
-        """What would close the value."""
-        return "null" if self._held is not None else '"'
 
     def add(self, text: str) -> None:
         if self._fresh and text:

@@ -140,7 +140,7 @@ class JsonBody:
             self._raw.append(raw)
 
     def _end(self, *, cut: bool) -> None:
-        outcome = settle(self._arguments, cut=cut or self._overfull)
+        outcome = settle(self._arguments, self._required, cut=cut or self._overfull)
         if self._raw is not None:
             self._end_nameless(outcome)
             return
@@ -148,8 +148,14 @@ class JsonBody:
             self._sink.args(outcome.text)
         for code in outcome.problems:
             self._sink.problem(code, self._name or "")
-        self._sink.end(complete=outcome.complete, repair=outcome.repair)
+        self._sink.end(complete=outcome.complete)
         self._machine.leave_call()
+
+    @property
+    def _required(self) -> frozenset[str]:
+        """The parameters without which the call cannot be meant; unknown until its tool is."""
+        name = self._name
+        return frozenset() if name is None else self._machine.declared.parameters(name).required
 
     def _end_nameless(self, outcome: "Outcome") -> None:
         arguments = "".join(self._waiting) + outcome.text
@@ -164,12 +170,13 @@ class JsonBody:
         # What is left may be a string that holds the object, or no object at all.
         inner = JsonArguments(limits=self._machine.limits)
         text = inner.feed(resolved.arguments)
-        settled = settle(inner, cut=False)
+        required = self._machine.declared.parameters(resolved.name).required
+        settled = settle(inner, required, cut=False)
         if text + settled.text:
             self._sink.args(text + settled.text)
         for code in (*outcome.problems, *settled.problems):
             self._sink.problem(code, resolved.name)
-        self._sink.end(complete=settled.complete, repair=settled.repair)
+        self._sink.end(complete=settled.complete)
         self._machine.leave_call()
 
 
@@ -178,22 +185,20 @@ class Outcome(Struct, frozen=True, gc=False):
 
     text: str  # what is still to be sent
     complete: bool
-    repair: str = ""  # if not: what would close them
     problems: tuple[str, ...] = ()
 
 
-def settle(arguments: JsonArguments, *, cut: bool) -> Outcome:
-    """End JSON arguments: closers that are missing are added unless the model was stopped."""
+def settle(arguments: JsonArguments, required: frozenset[str], *, cut: bool) -> Outcome:
+    """End JSON arguments: the last bracket is added, if only that is missing and nothing was cut."""
     if cut and not arguments.begun:
-        return Outcome("", False, "{}", ("call_cut",))
+        return Outcome("", False, ("call_cut",))
     ending = arguments.end()
     text, losses = ending.text, ending.losses
-    if cut and (ending.open_ended or "args_not_object" in losses):
-        return Outcome("", False, text, ("call_cut",))
     if ending.whole:
-        return Outcome(text, True, "", losses)
-    if ending.broken:
-        return Outcome(text, False, ending.repair, (*losses, "native_call_invalid"))
-    if not cut and arguments.only_closers_missing:
-        return Outcome(text + ending.repair, True, "", (*losses, "args_repaired"))
-    return Outcome(text, False, ending.repair, (*losses, "call_cut"))
+        return Outcome(text, True, losses)
+    if ending.broken and not cut:
+        return Outcome(text, False, (*losses, "native_call_invalid"))
+    if not cut and arguments.may_close(required):
+        return Outcome(text + "}", True, (*losses, "args_repaired"))
+    told = tuple(code for code in losses if code != "args_invalid")  # that it was cut explains it
+    return Outcome(text, False, (*told, "call_cut"))

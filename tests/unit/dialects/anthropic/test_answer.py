@@ -106,12 +106,6 @@ CASES: dict[str, list[Event]] = {
     ],
     "filtered": [*TEXT, Finish(FinishReason.CONTENT_FILTER, category="bio", explanation="Why.")],
     "stop sequence": [*TEXT, Finish(FinishReason.STOP_SEQUENCE, "END")],
-    "cut call": [
-        BlockStart(0, BlockKind.TOOL_CALL, "c1", "save"),
-        ArgsDelta(0, '{"t":"ab'),
-        BlockEnd(0, complete=False, repair='"}'),
-        Finish(FinishReason.LENGTH),
-    ],
 }
 
 
@@ -127,6 +121,26 @@ def test_a8b_sdk_accumulates_from_the_stream_what_the_body_says(events: list[Eve
     expected = without_nulls(msgspec.json.decode(body))
     assert expected == without_nulls(accumulate("anthropic", stream))
     assert expected == without_nulls(parse_body("anthropic", body))
+
+
+@pytest.mark.parametrize("kind", [BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL])
+def test_b10_a_body_has_text_in_the_place_of_a_call_that_is_not_complete(kind: BlockKind) -> None:
+    half = '{"t":"ab'
+    delta = ArgsDelta(0, half) if kind is BlockKind.TOOL_CALL else InputDelta(0, half)
+    events: list[Event] = [
+        Start("kimi", "up"),
+        BlockStart(0, kind, "c1", "save"),
+        delta,
+        BlockEnd(0, complete=False),
+        Finish(FinishReason.LENGTH),
+    ]
+
+    body = parse_body("anthropic", DIALECT.encode_body(fold(events), exchange()))
+
+    assert [{"type": "text", "text": body["content"][0]["text"]}] == without_nulls(body["content"])
+    assert half in body["content"][0]["text"]
+    assert "save" in body["content"][0]["text"]
+    assert "max_tokens" == body["stop_reason"]
 
 
 def test_body_has_every_field_of_the_vendors() -> None:

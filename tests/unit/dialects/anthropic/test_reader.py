@@ -230,7 +230,7 @@ def test_call_without_an_id_gets_one() -> None:
     assert start.call_id.startswith("call_")
 
 
-def test_cut_input_of_a_vendors_call_is_closed() -> None:
+def test_cut_input_of_a_vendors_call_is_wrapped() -> None:
     events = read(
         START,
         begin(0, type="server_tool_use", id="s1", name="web_search", input={}),
@@ -239,7 +239,7 @@ def test_cut_input_of_a_vendors_call_is_closed() -> None:
     )
 
     (start,) = [event for event in events if isinstance(event, BlockStart)]
-    assert {"query": "os"} == msgspec.json.decode(start.raw)["input"]
+    assert {"_raw": '{"query":"os'} == msgspec.json.decode(start.raw)["input"]
     assert ["block_unclosed"] == losses(events)
 
 
@@ -422,7 +422,7 @@ def test_nameless_call_in_a_whole_answer_is_a_fault() -> None:
     assert whole(MESSAGE | {"content": content}).fault
 
 
-def test_arguments_beyond_mending_are_a_fault() -> None:
+def test_arguments_beyond_mending_leave_as_they_came() -> None:
     events = read(
         START,
         begin(0, type="tool_use", id="t1", name="ls"),
@@ -433,8 +433,33 @@ def test_arguments_beyond_mending_are_a_fault() -> None:
         *END,
     )
 
-    assert isinstance(events[-1], Fault)
-    assert "invalid_arguments" == events[-1].code
+    answer = fold(events)
+    assert [('{"a" 5', False)] == [(one.text, one.complete) for one in answer.calls]
+    assert "b" == answer.text
+    assert FinishReason.TOOL_CALLS is answer.reason
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [({"a": "x", "b": [1]}, '{"a":"x","b":[1]'), ({}, "{")],
+    ids=["some input", "none"],
+)
+def test_b10_the_last_call_of_a_complete_answer_that_ended_at_a_limit_may_be_half(
+    given: dict[str, object], arguments: str
+) -> None:
+    one, two = (
+        {"type": "tool_use", "id": name, "name": name, "input": value}
+        for name, value in (("one", {"c": 1}), ("two", given))
+    )
+    body = {"type": "message", "content": [one, two], "stop_reason": "max_tokens"}
+    reader = DIALECT.frame_reader(exchange())
+    reader.read_body(msgspec.json.encode(body))
+    answer = fold(reader.assembler.take())
+
+    assert [('{"c":1}', True), (arguments, False)] == [
+        (call.text, call.complete) for call in answer.calls
+    ]
+    assert "input_uncertain" in [loss.code for loss in answer.losses]
 
 
 @pytest.mark.parametrize(

@@ -197,12 +197,15 @@ def test_d2_ids_are_legal_and_no_two_alike() -> None:
     ]
 
 
-def test_b10_cut_call_is_closed_by_its_repair() -> None:
-    cut = call(ArgsDelta(0, '{"t":"ab'), end=BlockEnd(0, complete=False, repair='"}'))
-    data = written([START, *cut, Finish(FinishReason.LENGTH)])
+@pytest.mark.parametrize(
+    ("reason", "word"), [(FinishReason.LENGTH, "max_tokens"), (FinishReason.TOOL_CALLS, "tool_use")]
+)
+def test_b10_cut_call_is_never_closed(reason: FinishReason, word: str) -> None:
+    cut = call(ArgsDelta(0, '{"t":"ab'), end=BlockEnd(0, complete=False))
+    data = written([START, *cut, Finish(reason)])
 
-    assert ['{"t":"ab', '"}'] == [delta["partial_json"] for delta in deltas(data)]
-    assert "max_tokens" == data[-2]["delta"]["stop_reason"]
+    assert ['{"t":"ab'] == [delta["partial_json"] for delta in deltas(data)]
+    assert word == data[-2]["delta"]["stop_reason"]
 
 
 @pytest.mark.parametrize(
@@ -439,11 +442,12 @@ ERROR = {"type": "error", "error": {"type": "overloaded_error", "message": "too 
     ],
     ids=["text", "thinking"],
 )
-def test_g_6_open_text_is_closed_before_the_error(inside: list[Event]) -> None:
-    data = written([START, *inside, FAULT])
+def test_g_6_open_text_stays_open_unless_it_is_to_be_closed(inside: list[Event]) -> None:
+    left_open = written([START, *inside, FAULT])
+    closed = written([START, *inside, FAULT], rendering=Rendering(stream_error_tail="close"))
 
-    assert {"type": "content_block_stop", "index": 0} == data[-2]
-    assert ERROR == data[-1]
+    assert ["content_block_delta", "error"] == [one["type"] for one in left_open[-2:]]
+    assert [{"type": "content_block_stop", "index": 0}, ERROR] == closed[-2:]
 
 
 @pytest.mark.parametrize(
@@ -468,16 +472,6 @@ def test_p_10_message_stop_follows_the_error_if_wanted() -> None:
     rendering = Rendering(stream_error_tail="message_stop")
 
     assert [ERROR, {"type": "message_stop"}] == written([START, FAULT], rendering=rendering)[1:]
-
-
-@pytest.mark.parametrize("kind", [BlockKind.TEXT, BlockKind.REASONING])
-def test_g_6_open_text_stays_open_if_wanted(kind: BlockKind) -> None:
-    delta = TextDelta(0, "a") if kind is BlockKind.TEXT else ReasoningDelta(0, "a")
-    rendering = Rendering(stream_error_tail="open")
-
-    data = written([START, BlockStart(0, kind), delta, FAULT], rendering=rendering)
-
-    assert ["content_block_delta", "error"] == [one["type"] for one in data[-2:]]
 
 
 def test_failure_before_the_start_is_the_error_alone() -> None:

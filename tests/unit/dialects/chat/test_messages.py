@@ -346,7 +346,8 @@ def test_empty_turns_are_left_out() -> None:
     ("arguments", "expected", "lost"),
     [
         ("", "{}", []),
-        ('{"a":"b', '{"a":"b"}', ["args_repaired"]),
+        ('{"a":"b', '{"_raw":"{\\"a\\":\\"b"}', ["args_repaired"]),
+        ('{"a":"b",}', '{"a":"b"}', ["args_repaired"]),
         ("[1]", '{"_raw":"[1]"}', ["args_repaired"]),
     ],
 )

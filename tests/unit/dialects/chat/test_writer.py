@@ -183,14 +183,14 @@ def test_b10_cut_call_keeps_its_cut_arguments() -> None:
         START,
         BlockStart(0, BlockKind.TOOL_CALL, "c", "f"),
         ArgsDelta(0, '{"a":"b'),
-        BlockEnd(0, complete=False, repair='"}'),
+        BlockEnd(0, complete=False),
         Finish(FinishReason.LENGTH),
     ]
 
     for events, expected in (
         (cut, '{"a":"b'),
         (custom_call("b", complete=False), '{"input":"b'),
-        (custom_call(complete=False), ""),
+        (custom_call(complete=False), '{"input":"'),
     ):
         said = [
             one["tool_calls"][0]["function"]["arguments"]

@@ -1,7 +1,9 @@
 """The `error` of a failed response."""
 
+import msgspec
 import pytest
 
+from dragoman.dialects.responses import DIALECT
 from dragoman.dialects.responses.faults import stream_error
 from dragoman.turn.events import Fault, FaultKind
 
@@ -24,14 +26,30 @@ from dragoman.turn.events import Fault, FaultKind
         (Fault(FaultKind.RATE_LIMIT, "m"), "rate_limit_exceeded"),
         (Fault(FaultKind.SERVER, "m"), "server_error"),
         (Fault(FaultKind.UPSTREAM_BAD, "m", code="upstream_truncated"), "server_error"),
-        (Fault(FaultKind.OVERLOADED, "m", code="slow_down"), "slow_down"),
-        (Fault(FaultKind.OVERLOADED, "m", code="529"), "server_is_overloaded"),
+        (Fault(FaultKind.OVERLOADED, "m", code="slow_down"), "server_error"),
+        (Fault(FaultKind.OVERLOADED, "m", code="server_is_overloaded"), "server_error"),
+        (Fault(FaultKind.OVERLOADED, "m", code="529"), "server_error"),
         (Fault(FaultKind.TIMEOUT, "m"), "server_error"),
         (Fault(FaultKind.GATEWAY, "m"), "server_error"),
     ],
 )
 def test_code_of_a_failed_response_is_one_that_agents_know(fault: Fault, code: str) -> None:
     assert code == stream_error(fault).code
+
+
+@pytest.mark.parametrize("code", ["", "server_is_overloaded", "slow_down", "overloaded_error"])
+def test_overload_is_a_status_after_which_codex_retries(code: str) -> None:
+    fault = Fault(FaultKind.OVERLOADED, "the model is busy", 529, code)
+
+    status, body = DIALECT.encode_fault(fault, "req_1")
+    error = msgspec.json.decode(body)["error"]
+
+    assert 503 == status
+    assert ("the model is busy", "server_error", "server_error") == (
+        error["message"],
+        error["type"],
+        error["code"],
+    )
 
 
 @pytest.mark.parametrize(

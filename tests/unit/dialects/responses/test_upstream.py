@@ -321,9 +321,10 @@ def test_f4_instructions_inside_the_conversation(native: bool) -> None:
 
 
 def test_f10_an_answer_that_the_client_began_is_refused_or_asked_to_go_on() -> None:
-    request = ask(HI, Turn(Role.ASSISTANT, (TextPart("Once"),), path="$.messages[1]"))
+    began = Turn(Role.ASSISTANT, (TextPart("Once"),), path="$.messages[1]")
+    request = ask(HI, began, dialect="anthropic")
 
-    assert "$.messages[1]" == refused(request).path
+    assert "$.messages" == refused(request).path
     assert "Continue." == body(request, prefill="continue")["input"][-1]["content"][0]["text"]
 
 

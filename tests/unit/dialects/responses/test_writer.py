@@ -274,21 +274,43 @@ def test_built_in_tools_get_their_own_items(
     assert expected == item
 
 
-def test_b10_a_cut_call_keeps_its_arguments_and_says_so() -> None:
+@pytest.mark.parametrize(
+    ("reason", "ending", "details"),
+    [
+        (FinishReason.LENGTH, "response.incomplete", {"reason": "max_output_tokens"}),
+        (FinishReason.TOOL_CALLS, "response.completed", None),
+    ],
+)
+def test_b10_a_cut_call_keeps_its_arguments_and_says_so(
+    reason: FinishReason, ending: str, details: dict[str, str] | None
+) -> None:
     call = [
         BlockStart(0, BlockKind.TOOL_CALL, "c", "f"),
         ArgsDelta(0, '{"a":"b'),
-        BlockEnd(0, False, '"}'),
+        BlockEnd(0, complete=False),
     ]
-    events, _ = written([START, *call, Usage(1, 1, final=True), Finish(FinishReason.LENGTH)])
+    events, _ = written([START, *call, Usage(1, 1, final=True), Finish(reason)])
 
     response = events[-1]["response"]
-    assert "response.incomplete" == events[-1]["type"]
-    assert {"reason": "max_output_tokens"} == response["incomplete_details"]
+    assert ending == events[-1]["type"]
+    assert details == response["incomplete_details"]
     assert ('{"a":"b', "incomplete") == (
         response["output"][0]["arguments"],
         response["output"][0]["status"],
     )
+
+
+def test_b10_free_form_input_that_was_cut_is_never_done_but_stands_in_the_output() -> None:
+    call = [
+        BlockStart(0, BlockKind.CUSTOM_CALL, "c", "patch", flavor=Flavor.CUSTOM),
+        InputDelta(0, "*** Begin Pa"),
+        BlockEnd(0, complete=False),
+    ]
+    events, _ = written([START, *call, Usage(1, 1, final=True), Finish(FinishReason.LENGTH)])
+
+    assert not [one["type"] for one in events if one["type"].endswith(".done")]
+    (item,) = events[-1]["response"]["output"]
+    assert ("*** Begin Pa", "incomplete") == (item["input"], item["status"])
 
 
 # --- reasoning ----------------------------------------------------------------------------------
@@ -411,7 +433,7 @@ def test_p_10_a_failure_leaves_the_open_item_open() -> None:
     assert "response.failed" == events[-1]["type"]
     assert "response.output_item.done" not in [event["type"] for event in events]
     response = events[-1]["response"]
-    assert ("failed", [], {"code": "server_is_overloaded", "message": "busy"}) == (
+    assert ("failed", [], {"code": "server_error", "message": "busy"}) == (
         response["status"],
         response["output"],
         response["error"],

@@ -169,6 +169,16 @@ BARE = (
             "[server.limits]\nmax_blocks = 0",
             "server.limits.max_blocks: must be at least 1, not 0",
         ),
+        ("server.max_connections = 0", "server.max_connections: must be at least 1, not 0"),
+        ("server.max_requests = 0", "server.max_requests: must be at least 1, not 0"),
+        ("server.client_idle = -1.0", "server.client_idle: must be at least 0, not -1.0"),
+        (
+            "server.max_inflight_bytes = 1000",
+            (
+                "server.max_inflight_bytes: 1000 is less than `server.limits.max_request_bytes`"
+                " (67108864): the largest request would never fit"
+            ),
+        ),
         # what is missing
         (
             "[upstreams.up]",
@@ -361,6 +371,13 @@ BARE = (
             "server.keys[2].key: the same secret as key 1",
         ),
         # safety
+        (
+            'server.seal_key = "env:GOOD"',
+            (
+                "server.seal_key: must have at least 16 bytes: who guesses it can forge reasoning"
+                " state; make one with `openssl rand -hex 32`"
+            ),
+        ),
         (
             'server.host = "0.0.0.0"',
             (

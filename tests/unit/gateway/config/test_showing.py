@@ -48,7 +48,7 @@ context = 5
 [store]
 responses = "off"
 """
-ENVIRON = {name: f"hidden-{name}" for name in "ABCDE"}
+ENVIRON = {name: f"hidden-{name}-0123456789" for name in "ABCDE"}
 
 
 def read(text: str, environ=ENVIRON, *, need_secrets=True) -> Settings:

@@ -1,0 +1,44 @@
+"""Decisions that every request writer makes in the same way."""
+
+from typing import Final
+
+from dragoman.dialects.paths import path_of
+from dragoman.errors import Untranslatable
+from dragoman.exchange import Target
+from dragoman.profiles.profile import Profile
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import Request
+
+GO_ON: Final = "Continue."  # the user turn that stands behind an assistant turn
+
+
+def continues(request: Request, profile: Profile) -> bool:
+    """Say whether the upstream goes on from an assistant turn at the end of a translated request.
+
+    A turn that is being continued has no place for new reasoning, and upstreams refuse to do both.  A
+    Messages client that asks for both gets the upstream's own refusal.
+    """
+    if profile.prefill == "no":
+        return False
+    wish = request.reasoning
+    thinks = wish.mode not in ("default", "off") and wish.effort != "none"
+    return request.dialect == "anthropic" or not thinks
+
+
+def go_on_loss(request: Request, target: Target) -> Loss:
+    """Return the loss for a user turn `GO_ON` after an assistant turn that the upstream cannot continue.
+
+    In Messages a last assistant turn is a prefill: the client expects the rest of that very text, so
+    the route's `prefill` setting decides.  Chat and Responses define no such thing: there the model says
+    what comes next, and Codex ends its history so when it repeats a request after a broken stream.
+
+    Raises:
+        Untranslatable: the turn is a prefill and the route rejects those.
+    """
+    path = path_of(request, "messages")
+    if request.dialect != "anthropic":
+        return Loss("user_turn_appended", path)
+    if target.prefill == "reject":
+        reason = "this model does not continue an assistant's turn (prefill)"
+        raise Untranslatable(reason, path=path, code="prefill_not_supported")
+    return Loss("prefill_emulated", path)

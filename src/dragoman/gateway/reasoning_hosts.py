@@ -1,0 +1,135 @@
+"""What upstreams of unknown kind have shown about reasoning in the history.
+
+Some hosts demand that an assistant turn with tool calls brings its reasoning back, others refuse the
+field, and the field has several names.  An upstream whose profile leaves this open (`replay_reasoning =
+"auto"`) is asked by what its model's family wants; its answers show the field's name, and its refusals
+(a 400 that names the field) show whether it demands or refuses it.  Kept in this process alone.
+"""
+
+import re
+from collections import OrderedDict
+from typing import Final
+
+from msgspec import Struct, structs
+
+from dragoman.gateway.routing import Hop
+from dragoman.profiles import for_model
+from dragoman.profiles.catalogue import FAMILIES_WANTING_REASONING
+from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.detection import bare_name, known_family
+from dragoman.turn.events import Fault, FaultKind
+
+_MAX_HOSTS: Final = 1_000  # pairs of upstream and model; the one unused for longest is forgotten
+_MAX_MODEL_CHARS: Final = 256  # of a name that is worth remembering
+_MAX_MESSAGE_CHARS: Final = 4_000  # of an error message that are looked at
+
+# How an error message names the place of reasoning, by dialect.  A bare word `reasoning` or `thinking`
+# counts only in quotes or at the end of a path: messages about the request's own settings use it too.
+_NAMED: Final = {
+    "chat": re.compile(
+        r"reasoning_content|reasoning_details|(?<=[`'\".\]])reasoning(?=[`'\":,;\s]|\Z)"
+    ),
+    "anthropic": re.compile(r"(?<=[`'\".\]])(?:redacted_)?thinking(?=[`'\":,;\s]|\Z)"),
+    "responses": re.compile(r"(?<=[`'\".\]])reasoning(?=[`'\":,;\s]|\Z)"),
+}
+# How a request's body holds reasoning.  A quote inside a JSON string is escaped, so text never matches.
+_SENT: Final = {
+    "chat": re.compile(rb'"(?:reasoning_content|reasoning_details|reasoning)"\s*:'),
+    "anthropic": re.compile(rb'"thinking"\s*:\s*"'),
+    "responses": re.compile(rb'"type"\s*:\s*"reasoning"'),
+}
+_REFUSES: Final = re.compile(
+    r"not (?:be )?(?:permitted|allowed|supported|accepted|present|included)|unsupported|unknown|"
+    r"unrecogni[sz]ed|unexpected|extra|forbidden|refuse|remove",
+    re.IGNORECASE,
+)
+_DEMANDS: Final = re.compile(r"missing|require|must|need|without|expected|absent", re.IGNORECASE)
+
+
+class _Shown(Struct):
+    """What one upstream has shown for one model."""
+
+    field: str = ""  # Chat: where its answers carry reasoning
+    demands: bool = False
+    refuses: bool = False
+
+
+class ReasoningHosts:
+    """Remember what each upstream has shown, and return its profile with it."""
+
+    def __init__(self) -> None:
+        self._shown: OrderedDict[tuple[str, str], _Shown] = OrderedDict()  # by last use
+
+    @property
+    def held(self) -> int:
+        """How many pairs of upstream and model are remembered."""
+        return len(self._shown)
+
+    def forget(self) -> None:
+        """Forget everything: the settings may name other upstreams now."""
+        self._shown.clear()
+
+    def profile_for(self, hop: Hop) -> Profile:
+        """Return the upstream's profile with what it has shown, and nothing left open."""
+        family = hop.native_format
+        if family not in FAMILIES_WANTING_REASONING:
+            family = known_family(hop.model) or ""
+        profile = for_model(hop.profile, bare_name(hop.model), family, hop.upstream.dialect)
+        if hop.profile.replay_reasoning != "auto":
+            return profile
+        shown = self._shown.get((hop.upstream_name, hop.model))
+        if shown is None:
+            return profile
+        self._shown.move_to_end((hop.upstream_name, hop.model))
+        if shown.refuses:
+            return structs.replace(profile, replay_reasoning="never", refuses_reasoning=True)
+        if shown.field:
+            profile = structs.replace(profile, reasoning_field=shown.field)
+        if not shown.demands:
+            return profile
+        replay = profile.replay_reasoning
+        return structs.replace(
+            profile,
+            replay_reasoning="tool_turns" if replay == "never" else replay,
+            reasoning_filler=" ",  # an empty string counts as none
+            carry_reasoning=True,
+        )
+
+    def note_field(self, hop: Hop, field: str) -> None:
+        """Remember the field in which an answer carried reasoning; empty: it carried none."""
+        if field and hop.profile.replay_reasoning == "auto":
+            shown = self._open(hop)
+            if shown is not None:
+                shown.field = field
+
+    def learn(self, hop: Hop, fault: Fault, sent: bytes) -> bool:
+        """Learn from a refusal of the request `sent`; return whether another attempt may succeed."""
+        if hop.profile.replay_reasoning != "auto" or fault.kind is not FaultKind.BAD_REQUEST:
+            return False
+        dialect = hop.upstream.dialect
+        message = f"{fault.message[:_MAX_MESSAGE_CHARS]} .{fault.param[:_MAX_MESSAGE_CHARS]}"
+        named = _NAMED[dialect].search(message)
+        shown = None if named is None else self._open(hop)
+        if named is None or shown is None:
+            return False
+        was_sent = _SENT[dialect].search(sent) is not None
+        if _DEMANDS.search(message) and not _REFUSES.search(message):
+            field = named[0] if dialect == "chat" else ""
+            known = shown.demands and shown.field == field
+            shown.demands, shown.refuses, shown.field = True, False, field
+            return not known
+        known = shown.refuses or not was_sent
+        if was_sent:
+            shown.demands, shown.refuses = False, True
+        return not known
+
+    def _open(self, hop: Hop) -> _Shown | None:
+        """Return what is remembered of an upstream, to be changed; None: its name is too long."""
+        if len(hop.model) > _MAX_MODEL_CHARS:
+            return None
+        key = (hop.upstream_name, hop.model)
+        shown = self._shown.setdefault(key, _Shown())
+        self._shown.move_to_end(key)
+        while len(self._shown) > _MAX_HOSTS:
+            self._shown.popitem(last=False)
+        return shown

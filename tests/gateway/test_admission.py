@@ -1,0 +1,245 @@
+"""Every endpoint that asks an upstream admits its client first: by the key's models and by its limits."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from msgspec import structs
+
+from dragoman.gateway.app import ENDPOINTS, PROBES, Endpoint
+from dragoman.gateway.config.settings import (
+    Key,
+    Match,
+    Route,
+    Secret,
+    Server,
+    Settings,
+    Upstream,
+)
+from tests.support.gateway import Stand, settings_for, stand
+from tests.support.odd_upstream import Asked, OddUpstream, Told, odd_upstream
+
+LIMITS = {
+    "requests": {"requests_per_minute": 1},
+    "tokens": {"tokens_per_minute": 1},
+    "concurrent": {"concurrent": 1},
+}
+KEYS = ("free", "models", *LIMITS)
+# An endpoint with a body is sent one that fits all dialects.
+BODY = {
+    "model": "odd",
+    "max_tokens": 9,
+    "messages": [{"role": "user", "content": "hello"}],
+    "input": "hello",
+}
+endpoints = pytest.mark.parametrize(
+    "endpoint", ENDPOINTS, ids=[f"{one.methods[0]} {one.path}" for one in ENDPOINTS]
+)
+asking = pytest.mark.parametrize(
+    "endpoint",
+    [one for one in ENDPOINTS if one.asks],
+    ids=[f"{one.methods[0]} {one.path}" for one in ENDPOINTS if one.asks],
+)
+
+
+def speak(asked: Asked) -> Told:
+    """Play an upstream that knows every path, and answers all of them with something."""
+    path = asked.path.partition("?")[0]
+    told: Any = {"id": "resp_1", "object": "response", "status": "completed", "output": []}
+    if path.endswith("/models"):
+        told = {"data": [{"id": "listed"}]}
+    elif path.endswith(("count_tokens", "input_tokens")):
+        told = {"input_tokens": 3}
+    return Told(200, json.dumps(told).encode())
+
+
+@contextmanager
+def guarded() -> Iterator[tuple[Stand, OddUpstream]]:
+    with odd_upstream() as odd:
+        odd.answer = speak
+
+        def make(url: str) -> Settings:
+            def key(name: str, **limits: Any) -> Key:
+                return Key(key=Secret("env:K", f"{name}-key"), name=name, **limits)
+
+            keys = (
+                key("free"),
+                key("models", models=("other",)),
+                *(key(name, **limit) for name, limit in LIMITS.items()),
+            )
+            vendor = Upstream(
+                base_url=f"{odd.url}/v1", dialect="responses", profile="openai", retries=0
+            )
+            # The client's own credential goes upstream: every response may be asked for there.
+            route = Route(match=Match(model="odd"), to=("vendor/m",), auth="passthrough")
+            return structs.replace(
+                settings_for(url),
+                server=Server(port=0, keys=keys),
+                upstreams={"vendor": vendor},
+                routes=(route,),
+            )
+
+        with stand(make) as found:
+            yield found, odd
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[tuple[Stand, OddUpstream]]:
+    with guarded() as found:
+        yield found
+
+
+def ask(found: Stand, endpoint: Endpoint, key: str) -> httpx2.Response:
+    method = endpoint.methods[0]
+    path = endpoint.path.replace("{id}", "resp_1").replace("{rest}", "")
+    body = {"json": BODY} if method == "POST" else {}
+    return httpx2.request(
+        method,
+        f"{found.url}{path}",
+        headers={"x-api-key": f"{key}-key"},
+        timeout=60,
+        verify=False,
+        **body,
+    )
+
+
+def used(found: Stand, key: str) -> float:
+    """Return how much of its requests a key has used."""
+    ring = found.running.gateway.plan.keyring
+    holder = ring.identify({"x-api-key": f"{key}-key"})
+    return holder.meter.requests._level
+
+
+@endpoints
+def test_endpoint_admits_or_asks_no_upstream(
+    both: tuple[Stand, OddUpstream], endpoint: Endpoint
+) -> None:
+    found, odd = both
+    ring = found.running.gateway.plan.keyring
+    holder = ring.identify({"x-api-key": "requests-key"})
+    holder.meter.requests.spend(-1)
+    found.do(forgotten(found))
+    before = len(odd.asked)
+    answer = ask(found, endpoint, "requests")
+    asked = len(odd.asked) > before
+
+    assert answer.status_code < 500
+    assert (endpoint.asks, endpoint.asks) == (asked, used(found, "requests") > 0)
+    assert 0 == holder.meter.running
+
+
+async def forgotten(found: Stand) -> None:
+    """Let the gateway ask again for what it would answer from memory."""
+    found.running.gateway.runtime.catalogue.forget()
+
+
+@asking
+def test_key_that_has_used_its_requests_is_refused_before_any_upstream_is_asked(
+    both: tuple[Stand, OddUpstream], endpoint: Endpoint
+) -> None:
+    found, odd = both
+    holder = found.running.gateway.plan.keyring.identify({"x-api-key": "requests-key"})
+    holder.meter.requests.spend(1)
+    found.do(forgotten(found))
+    before = len(odd.asked)
+    answer = ask(found, endpoint, "requests")
+
+    assert (429, before) == (answer.status_code, len(odd.asked))
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+@asking
+def test_key_with_too_many_requests_under_way_is_refused(
+    both: tuple[Stand, OddUpstream], endpoint: Endpoint
+) -> None:
+    found, odd = both
+    holder = found.running.gateway.plan.keyring.identify({"x-api-key": "concurrent-key"})
+    found.do(forgotten(found))
+    before = len(odd.asked)
+    holder.meter.running = 1
+    try:
+        busy = ask(found, endpoint, "concurrent")
+    finally:
+        holder.meter.running = 0
+    asked = len(odd.asked)
+    free = ask(found, endpoint, "concurrent")
+
+    assert (429, before) == (busy.status_code, asked)
+    assert free.status_code < 400
+    assert 0 == holder.meter.running
+
+
+@asking
+def test_key_that_has_used_its_tokens_is_refused_where_tokens_are_used(
+    both: tuple[Stand, OddUpstream], endpoint: Endpoint
+) -> None:
+    found, odd = both
+    holder = found.running.gateway.plan.keyring.identify({"x-api-key": "tokens-key"})
+    holder.meter.tokens.spend(1000)
+    found.do(forgotten(found))
+    before = len(odd.asked)
+    answer = ask(found, endpoint, "tokens")
+
+    if endpoint.methods[0] == "POST" and "{id}" not in endpoint.path:
+        assert (429, before) == (answer.status_code, len(odd.asked))
+    else:
+        assert answer.status_code < 400
+
+
+@asking
+def test_key_asks_for_no_model_but_its_own(
+    both: tuple[Stand, OddUpstream], endpoint: Endpoint
+) -> None:
+    found, odd = both
+    before = len(odd.asked)
+    answer = ask(found, endpoint, "models")
+
+    if endpoint.methods[0] == "POST" and "{id}" not in endpoint.path:
+        assert (403, before) == (answer.status_code, len(odd.asked))
+        assert "`odd`" in answer.json()["error"]["message"]
+    elif endpoint.path.startswith("/models"):
+        assert [] == answer.json().get("data", [])
+    else:
+        assert answer.status_code < 400
+
+
+@pytest.mark.parametrize("path", ["/messages/count_tokens", "/responses/input_tokens"])
+def test_counting_costs_a_request_and_no_tokens(both: tuple[Stand, OddUpstream], path: str) -> None:
+    found, _ = both
+    holder = found.running.gateway.plan.keyring.identify({"x-api-key": "tokens-key"})
+    holder.meter.tokens.spend(-1_000_000)
+    endpoint = next(one for one in ENDPOINTS if one.path == path)
+    answers = [ask(found, endpoint, "tokens").status_code for _ in range(3)]
+
+    assert [200, 200, 200] == answers
+
+
+def test_no_path_is_known_beside_the_table(both: tuple[Stand, OddUpstream]) -> None:
+    found, odd = both
+    known = {(method, one.path) for one in ENDPOINTS for method in one.methods}
+    before = len(odd.asked)
+    for one in ENDPOINTS:
+        for method in ("GET", "POST", "DELETE", "PUT", "PATCH"):
+            if (method, one.path) in known or "{rest}" in one.path:
+                continue
+            path = one.path.replace("{id}", "resp_1")
+            if any(_fits(other, method, path) for other in ENDPOINTS):
+                continue
+            answer = httpx2.request(
+                method, f"{found.url}{path}", headers={"x-api-key": "free-key"}, verify=False
+            )
+            assert (404, "unknown_url") == (
+                answer.status_code,
+                answer.json()["error"].get("code", "unknown_url"),
+            )
+    probes = [httpx2.get(f"{found.url}{path}", verify=False).status_code for path in PROBES]
+
+    assert [200] * len(PROBES) == probes
+    assert before == len(odd.asked)
+
+
+def _fits(endpoint: Endpoint, method: str, path: str) -> bool:
+    return method in endpoint.methods and endpoint.matches(path)

@@ -1,0 +1,199 @@
+"""An upstream that repeats the gateway's key, in whatever field, has it told to nobody."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from dragoman.gateway.config.settings import Match, Route, Secret, Settings, Upstream
+from tests.support.asking import get, post
+from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.odd_upstream import SSE, OddUpstream, Told, odd_upstream
+from tests.support.simulator import question
+from tests.support.waiting import logged
+
+# It looks like no vendor's key: only who knows it can tell that it is one.
+KEY = "plain words 0123456789"
+HEADERS = {
+    "content-type": "application/json",
+    "request-id": KEY,
+    "x-request-id": KEY,
+    "retry-after": "1",
+    "x-should-retry": KEY,
+    "location": f"https://elsewhere.example/{KEY}",
+    "x-ratelimit-remaining-tokens": KEY,
+    "x-ratelimit-limit-requests": KEY,
+    "anthropic-ratelimit-tokens-remaining": KEY,
+    "anthropic-ratelimit-unified-status": KEY,
+}
+ERROR = {
+    "message": f"no: {KEY}",
+    "type": KEY,
+    "code": KEY,
+    "param": KEY,
+    "details": {"error_code": KEY},
+    "metadata": {"raw": KEY, "provider_name": KEY},
+}
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[OddUpstream]:
+    with odd_upstream() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def gateway(peer: OddUpstream) -> Iterator[Stand]:
+    def make(url: str) -> Settings:
+        upstreams = {
+            name: Upstream(
+                base_url=f"{peer.url}/v1",
+                dialect=name,
+                profile="openai" if name == "responses" else "",
+                key=Secret("env:NAME_OF_THE_KEY", KEY),
+                retries=0,
+                cooldown=0,
+            )
+            for name in DIALECTS
+        }
+        routes = tuple(
+            Route(match=Match(model=f"{name}/*"), to=(f"{name}/*",)) for name in DIALECTS
+        )
+        return structs.replace(settings_for(url), upstreams=upstreams, routes=routes)
+
+    with stand(make) as found:
+        found.running.gateway.runtime.logger.secrets = (KEY,)
+        yield found
+
+
+def frames(upstream: str, *, begun: bool) -> list[bytes]:
+    """Return a stream that fails with the key in every field, after a word if it is `begun`."""
+    told: list[dict[str, Any]]
+    match upstream:
+        case "chat":
+            first = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "So"}}]}
+            told = [{"id": "c", "object": "chat.completion.chunk", **first}, {"error": ERROR}]
+        case "anthropic":
+            usage = {"input_tokens": 1, "output_tokens": 1}
+            message = {"id": "m", "type": "message", "role": "assistant", "content": [],
+                       "model": "m", "stop_reason": None, "usage": usage}  # fmt: skip
+            told = [
+                {"type": "message_start", "message": message},
+                {"type": "content_block_start", "index": 0,
+                 "content_block": {"type": "text", "text": ""}},
+                {"type": "content_block_delta", "index": 0,
+                 "delta": {"type": "text_delta", "text": "So"}},
+                {"type": "error", "error": ERROR, "request_id": KEY},
+            ]  # fmt: skip
+        case _:
+            response = {"id": "resp_1", "object": "response", "output": [], "model": "m"}
+            item = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+            part = {"type": "output_text", "text": "", "annotations": []}
+            failed = {**response, "status": "failed", "error": ERROR}
+            told = [
+                {"type": "response.created", "response": {**response, "status": "in_progress"}},
+                {"type": "response.output_item.added", "output_index": 0,
+                 "item": {**item, "status": "in_progress"}},
+                {"type": "response.content_part.added", "item_id": "msg_1", "output_index": 0,
+                 "content_index": 0, "part": part},
+                {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0,
+                 "content_index": 0, "delta": "So"},
+                {"type": "response.failed", "response": failed},
+            ]  # fmt: skip
+    kept = told if begun else told[-1:]
+    return [
+        b"event: %b\ndata: %b\n\n"
+        % (one.get("type", "message").encode(), json.dumps({"sequence_number": at, **one}).encode())
+        for at, one in enumerate(kept)
+    ]
+
+
+def whole(upstream: str) -> bytes:
+    """Return a complete answer with a good status that tells a failure."""
+    if upstream == "anthropic":
+        return json.dumps({"type": "error", "error": ERROR, "request_id": KEY}).encode()
+    if upstream == "responses":
+        failed = {"id": "resp_1", "object": "response", "status": "failed", "error": ERROR}
+        return json.dumps({**failed, "output": [], "model": "m"}).encode()
+    return json.dumps({"error": ERROR}).encode()
+
+
+def events(upstream: str) -> bytes:
+    """Return the other error that a Responses stream knows."""
+    return b"".join(frames(upstream, begun=True)[:-1]) + b"event: error\ndata: %b\n\n" % (
+        json.dumps({**ERROR, "type": "error", "error": ERROR}).encode()
+    )
+
+
+WAYS = {
+    "status 400": lambda upstream: Told(400, whole(upstream), HEADERS),
+    "status 401": lambda upstream: Told(401, whole(upstream), HEADERS),
+    "status 404": lambda upstream: Told(404, whole(upstream), HEADERS),
+    "status 429": lambda upstream: Told(429, whole(upstream), HEADERS),
+    "status 500": lambda upstream: Told(500, whole(upstream), HEADERS),
+    "no JSON": lambda _: Told(502, KEY.encode(), HEADERS),
+    "redirect": lambda _: Told(307, b"", HEADERS),
+    "good status": lambda upstream: Told(200, whole(upstream), HEADERS),
+    "no answer": lambda _: Told(200, b"<p>%b</p>" % KEY.encode(), HEADERS),
+    "first event": lambda one: Told(200, b"".join(frames(one, begun=False)), {**HEADERS, **SSE}),
+    "later event": lambda one: Told(200, b"".join(frames(one, begun=True)), {**HEADERS, **SSE}),
+    "error event": lambda upstream: Told(200, events(upstream), {**HEADERS, **SSE}),
+}
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_key_in_any_field_of_a_failure_is_told_to_nobody(  # noqa: PLR0917 -- what it is told in
+    gateway: Stand, peer: OddUpstream, dialect: str, upstream: str, way: str, stream: bool
+) -> None:
+    peer.answer = lambda _asked: WAYS[way](upstream)
+
+    got = post(gateway, dialect, question(dialect, f"{upstream}/m", stream=stream))
+    logged(gateway, got.headers["request-id"])
+    everything = got.text + repr(got.headers) + gateway.log.getvalue()
+
+    assert KEY in str(peer.asked[-1].headers)
+    assert KEY not in everything
+    assert KEY.replace(" ", "%20") not in everything
+    assert "NAME_OF_THE_KEY" not in got.text + repr(got.headers)
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 429, 500])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/responses/resp_1"),
+        ("GET", "/v1/responses/resp_1/input_items"),
+        ("POST", "/v1/responses/compact"),
+        ("GET", "/v1/models"),
+        ("POST", "/v1/responses/input_tokens"),
+        ("POST", "/v1/messages/count_tokens"),
+    ],
+)
+def test_key_in_an_answer_to_another_endpoint_is_told_to_nobody(
+    gateway: Stand, peer: OddUpstream, method: str, path: str, status: int
+) -> None:
+    peer.answer = lambda _asked: Told(status, whole("responses"), HEADERS)
+    dialect = "anthropic" if "messages" in path else "responses"
+    body = question(dialect, f"{dialect}/m", stream=False)
+    got = post(gateway, dialect, body, path=path) if method == "POST" else get(gateway, path)
+
+    assert KEY not in got.text + repr(got.headers) + gateway.log.getvalue()
+    assert "NAME_OF_THE_KEY" not in got.text + repr(got.headers)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_operator_is_told_which_credential_was_refused(
+    gateway: Stand, peer: OddUpstream, dialect: str
+) -> None:
+    peer.answer = lambda _asked: Told(401, whole(dialect), HEADERS)
+
+    got = post(gateway, dialect, question(dialect, f"{dialect}/m"), path=PATHS[dialect])
+
+    assert 502 == got.status_code
+    assert "upstream rejected the gateway's credentials" in got.text
+    assert "env:NAME_OF_THE_KEY" in gateway.log.getvalue()

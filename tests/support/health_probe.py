@@ -1,0 +1,111 @@
+"""Asks a gateway for `/health` every 10 ms from a process of its own, and measures the slowest answer.
+
+The slowest answer shows for how long something else kept the gateway's event loop busy.
+
+    with probing(served.url) as probe:
+        ...                      # the hostile case
+    probe.worst                  # seconds
+
+The module runs as the probing process too, so it imports nothing but the standard library at its top.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+_EVERY = 0.010  # seconds between two questions
+_LONGEST = 300.0  # seconds after which the gateway counts as dead
+
+
+class Probe:
+    """What the probe measured; filled in when the `with` block ends."""
+
+    def __init__(self) -> None:
+        self.worst = 0.0  # seconds of the slowest answer
+        self.asked = 0  # how many answers came
+
+
+class Gap(NamedTuple):
+    """The slowest answers, in seconds, of an idle gateway and under a hostile case."""
+
+    idle: float
+    worst: float
+
+    def __str__(self) -> str:
+        return f"worst gap {self.worst * 1000:.0f} ms, idle {self.idle * 1000:.0f} ms"
+
+
+@contextmanager
+def probing(url: str) -> Iterator[Probe]:
+    """Ask the gateway at `url` for its health as long as the block runs."""
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__)), url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    probe = Probe()
+    try:
+        assert "ready\n" == process.stdout.readline(), "the probe got no answer from the gateway"
+        yield probe
+        process.stdin.close()  # the probe waits for its last answer, then reports
+        found = json.loads(process.stdout.readline())
+        probe.worst, probe.asked = found["worst"], found["asked"]
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        if process.poll() is None:
+            process.kill()
+        process.wait(60)
+
+
+def idle_gap(url: str, seconds: float = 0.5) -> float:
+    """Return the slowest answer of a gateway that does nothing else: what the machine itself costs."""
+    with probing(url) as probe:
+        time.sleep(seconds)
+    return probe.worst
+
+
+def _ask(connection: socket.socket, request: bytes) -> None:
+    connection.sendall(request)
+    received = b""
+    while b"\r\n\r\n" not in received or not received.endswith(b"}"):
+        data = connection.recv(65536)
+        if not data:
+            raise ConnectionError("the gateway closed the probe's connection")
+        received += data
+    assert received.startswith(b"HTTP/1.1 200"), received
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _main(url: str) -> None:
+    place = urlsplit(url)
+    request = b"GET /health HTTP/1.1\r\nhost: %b\r\n\r\n" % place.netloc.encode()
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    worst, asked = 0.0, 0
+    with socket.create_connection((place.hostname, place.port), timeout=_LONGEST) as connection:
+        _ask(connection, request)
+        _say("ready")
+        while not ended.wait(_EVERY):
+            began = time.monotonic()
+            _ask(connection, request)
+            worst = max(worst, time.monotonic() - began)
+            asked += 1
+    _say(json.dumps({"worst": worst, "asked": asked}))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])
