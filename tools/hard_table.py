@@ -55,7 +55,7 @@ def worse(results: Results) -> list[Cell]:
         for agent, situations in results.items()
         for situation, columns in situations.items()
         for column in DIALECTS
-        if columns[column].rank > columns[DIRECT].rank
+        if {column, DIRECT} <= columns.keys() and columns[column].rank > columns[DIRECT].rank
     ]
 
 
@@ -67,15 +67,15 @@ def draw(results: Results) -> str:
         f"|---|{'---|' * len(agents)}",
     ]
     for name, situation in SITUATIONS.items():
-        cells = [_cell(results[agent][name]) for agent in agents]
+        cells = [_cell(results[agent].get(name, {})) for agent in agents]
         lines.append(f"| {situation.says} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _cell(columns: dict[str, Outcome]) -> str:
-    """Return the outcome directly and, where it differs, behind the gateway."""
-    direct = columns[DIRECT]
-    through = {dialect: columns[dialect] for dialect in DIALECTS}
+    """Return the outcome directly and, where it differs, behind the gateway; a dash for no result."""
+    direct = columns.get(DIRECT, "-")
+    through = {dialect: columns.get(dialect, "-") for dialect in DIALECTS}
     if set(through.values()) == {direct}:
         return str(direct)
     if len(set(through.values())) == 1:
