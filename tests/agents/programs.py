@@ -50,7 +50,13 @@ class ClaudeCode:
         flag, text = outfit.file
         file = stage.folder / "settings.json"
         file.write_text(text, "utf-8")
-        flags = ["--allowedTools", "Bash,Read,Write", "--output-format", "stream-json", "--verbose"]
+        flags = [
+            "--allowedTools",
+            "Bash,Read,Write,WebSearch",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+        ]
         return Start(
             [stage.program("claude"), flag, str(file), "-p", prompt, *flags],
             {**outfit.variables, "CLAUDE_CODE_MAX_RETRIES": "1", "DISABLE_AUTOUPDATER": "1"},

@@ -92,6 +92,31 @@ class Scenarios:
         assert thoughts == list(done.last.reasoning)
         assert 2 == len(done.last.results)
 
+    @pytest.mark.parametrize("upstream", ["chat", "anthropic", "responses"])
+    def test_an_unknown_host_that_demands_reasoning_gets_it(
+        self, stage: Stage, upstream: str
+    ) -> None:
+        thoughts = ["First I look around.", "Now I write it down."]
+        calls = [self.program.shell("echo looked"), self.program.shell("echo wrote")]
+
+        done = talk(
+            self.program,
+            stage,
+            (upstream, "plain"),
+            [
+                *(
+                    Says(reasoning=one, calls=(call,))
+                    for one, call in zip(thoughts, calls, strict=True)
+                ),
+                Says(DONE, reasoning="That was all."),
+            ],
+            quirks="+needs-reasoning",
+        )
+
+        assert_done(done)
+        assert thoughts == list(done.last.reasoning)[:2]
+        assert 2 == len(done.last.results)
+
     def test_ids_stay_unique_although_the_upstream_repeats_them(self, stage: Stage) -> None:
         calls = [self.program.shell(f"echo {n} >> turns.txt") for n in range(self.repeats)]
 

@@ -47,6 +47,19 @@ class TestCodex(Scenarios):
         assert 2 == len(done.asked)
         assert b"M old.txt" in done.asked[1].body
 
+    def test_a_host_without_custom_tools_gets_the_patch_as_a_function(self, stage: Stage) -> None:
+        file = stage.work / "old.txt"
+        file.write_text("one\ntwo\nthree\n", "utf-8")
+        call = ScriptCall(name="apply_patch", arguments={"input": PATCH})
+        meant = "responses/plain+refuses:custom-tools+refuses:server-tools"
+
+        done = self.talk_as(stage, "gpt-5.5", meant, call)
+
+        assert_done(done)
+        assert 'one\nzwei, "quoted", with \\ and é\nthree\n' == file.read_text("utf-8")
+        assert [200, 200] == [one.status for one in done.asked]
+        assert [{"input": PATCH}] == [one for *_, one in done.last.calls]
+
     @pytest.mark.parametrize(
         ("meant", "name"),
         [

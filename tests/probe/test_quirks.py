@@ -33,6 +33,8 @@ CHAT = {
     "refuses:parts": Found({"parts": "quirk", "images": "unknown"}, {"content_parts": "string"}),
     "refuses:null-content": Found({"history": "quirk"}, {"empty_assistant_content": "empty"}),
     "refuses:tools": Found({"tools-auto": "fails"}, outcome="bad", blind=True),
+    "refuses:custom-tools": NOTHING,  # the probe declares functions
+    "refuses:server-tools": NOTHING,
     "refuses:required": Found(
         {"tools-required": "quirk", "tools-named": "ok"}, {"tool_choice": "auto_only"}
     ),

@@ -236,7 +236,20 @@ _ANSWERS: Final[dict[FaultKind, _Answer]] = {
 
 
 # What was not found, where it was no model.
-_NO_MODELS: Final = frozenset({"unknown_url", "response_not_found"})
+_NO_MODELS: Final = frozenset(
+    {
+        "unknown_url",
+        "response_not_found",
+        "audio_not_found",
+        "container_not_found",
+        "conversation_not_found",
+        "file_not_found",
+        "item_not_found",
+        "prompt_not_found",
+        "skill_not_found",
+        "vector_store_not_found",
+    }
+)
 
 
 class _Error(Struct, frozen=True):

@@ -1,22 +1,28 @@
 """Whether a client's request may go to an upstream: the one place that every such endpoint passes.
 
-A key says which models it may use and how much.  `admit` is for endpoints whose request names a model,
+A key says which models it may use and how much.  Where several keys share an upstream's credential, a request
+may name only such state at the upstream as its own key was given.  `admit` is for endpoints whose request names a model,
 `admit_call` for those without one.  Both begin the admission that the app ends with the request.
 """
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
 
 from dragoman.gateway.call import Call
+from dragoman.gateway.config.settings import Route
 from dragoman.gateway.routing import Choice, Question
+from dragoman.gateway.vendor_ids import not_given, references
 from dragoman.requests import ClientRequest
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import Request
 
 _THINKS: Final = frozenset({"auto", "budget", "effort"})
+
+_LARGE_BYTES: Final = 256 * 1024  # a body that is searched beside the event loop
 
 
 class Admitted(Struct, frozen=True):
@@ -27,7 +33,7 @@ class Admitted(Struct, frozen=True):
     estimate: int  # after
 
 
-def admit(call: Call, client: ClientRequest) -> Admitted | Fault:
+async def admit(call: Call, client: ClientRequest) -> Admitted | Fault:
     """Admit a request that names a model, or return why it is refused; a refused one costs nothing."""
     request = client.request
     fault = None if call.holder is None else call.holder.may_use(request.model)
@@ -38,12 +44,41 @@ def admit(call: Call, client: ClientRequest) -> Admitted | Fault:
     choice = _choose(call, request, estimate)
     if isinstance(choice, Fault):
         return choice
-    return _enter(call, estimate) or Admitted(choice, guess, estimate)
+    fault = await _refuse_ids(call, client, choice)
+    return fault or _enter(call, estimate) or Admitted(choice, guess, estimate)
 
 
 def admit_call(call: Call) -> Fault | None:
     """Admit a call that names no model and generates nothing, or return why it is refused."""
     return _enter(call, 0)
+
+
+def shares_credential(call: Call, route: Route) -> bool:
+    """Return whether upstreams of a route see one credential for several clients."""
+    return len(call.plan.settings.server.keys) > 1 and route.auth != "passthrough"
+
+
+async def may_name(call: Call, vendor_id: str) -> bool:
+    """Return whether a client may name state that an upstream keeps: it was given the id, or is allowed to."""
+    if call.holder is not None and call.holder.may_name(vendor_id):
+        return True
+    return await call.runtime.was_given(call.owner, vendor_id)
+
+
+async def _refuse_ids(call: Call, client: ClientRequest, choice: Choice) -> Fault | None:
+    """Return why a request is refused that names state of another client's at an upstream."""
+    if not shares_credential(call, choice.route):
+        return None
+    dialects = {hop.upstream.dialect for hop in choice.hops}
+    same = call.dialect in dialects
+    if not same and (call.dialect == "anthropic" or dialects <= {"anthropic"}):
+        return None  # no id of one vendor's means anything to the other
+    search = partial(references, client.body, files_only=not same)
+    large = len(client.body) > _LARGE_BYTES
+    for one in await asyncio.to_thread(search) if large else search():
+        if not await may_name(call, one.id):
+            return not_given(one)
+    return None
 
 
 def _enter(call: Call, tokens: int) -> Fault | None:

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from dragoman.dialects import dialect
 from dragoman.errors import Malformed
-from dragoman.gateway.admission import admit
+from dragoman.gateway.admission import admit, shares_credential
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
 from dragoman.gateway.flight import Flight
@@ -26,7 +26,7 @@ from dragoman.turn.request import Request
 async def answer(call: Call) -> web.StreamResponse:
     """Answer a client's request."""
     # The request itself is held by its job alone, which lets it go: this frame lasts as long as the answer.
-    accepted = _accept(call, *await read_client(call))
+    accepted = await _accept(call, *await read_client(call))
     if isinstance(accepted, Fault):
         return refused(call, accepted)
     job = call.job = accepted
@@ -40,9 +40,9 @@ async def answer(call: Call) -> web.StreamResponse:
         _count_usage(call, job)
 
 
-def _accept(call: Call, client: ClientRequest, previous: str) -> Job | Fault:
+async def _accept(call: Call, client: ClientRequest, previous: str) -> Job | Fault:
     """Return what is to be done for a request, or why it is refused."""
-    admitted = admit(call, client)
+    admitted = await admit(call, client)
     if isinstance(admitted, Fault):
         return admitted
     choice = admitted.choice
@@ -64,6 +64,7 @@ def _accept(call: Call, client: ClientRequest, previous: str) -> Job | Fault:
         warnings=warnings,
         cors=call.cors,
         held=call.body,
+        notes_ids=shares_credential(call, choice.route),
         flight=Flight(call.http, call.plan.settings.server, dialect(call.dialect).keep_alive),
     )
 

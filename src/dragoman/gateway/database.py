@@ -83,6 +83,8 @@ _SECOND: Final = (  # what the second version added
         noted REAL NOT NULL)          -- Unix seconds
     """,
     "CREATE UNIQUE INDEX given_by_name ON given (owner, name)",
+    "CREATE INDEX given_by_owner ON given (owner)",
+    "CREATE INDEX given_by_age ON given (noted)",
 )
 # The first version knew a key without a name by its place in the list (`key-2`), which says nothing of
 # whose it is now: what belongs to a place is deleted.  Names get the mark that they have now.
@@ -182,6 +184,14 @@ class Database:
         )
         return dict(rows.fetchall())
 
+    def find_given(self, owner: str, ids: Iterable[str]) -> set[str]:
+        """Return which of these ids this owner was given."""
+        rows = self._execute(
+            f"SELECT name FROM given WHERE owner = ? AND noted >= ? AND name IN ({_ALL_OF})",  # noqa: S608 -- a constant
+            (owner, self._oldest_allowed(), _json(ids)),
+        )
+        return {name for (name,) in rows}
+
     # --- written --------------------------------------------------------------------------------
 
     def keep(self, owner: str, exchanged: Exchanged) -> bool:
@@ -215,6 +225,23 @@ class Database:
         with self._connection:
             self._execute("BEGIN IMMEDIATE")
             return bool(self._forget("owner = ? AND name = ?", (owner, name)))
+
+    def note_given(self, owner: str, ids: Iterable[str], most: int) -> None:
+        """Remember that an owner was given these ids, and of all it was given the latest `most`."""
+        with self._connection:
+            self._execute("BEGIN IMMEDIATE")
+            now = self._clock()
+            for one in ids:
+                self._execute("DELETE FROM given WHERE owner = ? AND name = ?", (owner, one))
+                self._execute(
+                    "INSERT INTO given (owner, name, noted) VALUES (?, ?, ?)", (owner, one, now)
+                )
+            self._execute("DELETE FROM given WHERE noted < ?", (self._oldest_allowed(),))
+            self._execute(
+                "DELETE FROM given WHERE owner = ? AND id <= (SELECT id FROM given"
+                " WHERE owner = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                (owner, owner, most),
+            )
 
     # --- pieces ---------------------------------------------------------------------------------
 

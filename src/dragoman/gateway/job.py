@@ -32,6 +32,7 @@ class Job:
         warnings: tuple[Loss, ...],
         cors: Mapping[str, str],
         held: HeldBytes,
+        notes_ids: bool,
         flight: Flight,
     ) -> None:
         self.plan = plan
@@ -40,6 +41,8 @@ class Job:
         self.client = client
         self.previous = previous  # Responses: the kept answer that the request goes on from
         self.warnings = warnings  # of guards
+        self.notes_ids = notes_ids  # ids of the answer are remembered for this owner
+        self.given: set[str] = set()  # such ids so far
         self.cors = cors  # what lets a page read the answer
         self.request = request  # what to say upstream: the client's, after guards and overrides
         self.headers = headers  # the client's

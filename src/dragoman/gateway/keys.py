@@ -77,13 +77,14 @@ class Admission:
 class Holder:
     """A client that showed a key, or one that was not asked for it."""
 
-    __slots__ = ("_globs", "_key", "meter", "name", "owner")
+    __slots__ = ("_globs", "_key", "_vendor_ids", "meter", "name", "owner")
 
     def __init__(self, name: str, key: Key | None) -> None:
         self.name = name  # for logs
         self.owner = _owner(key)
         self.meter = Meter()
         self._key = key
+        self._vendor_ids = () if key is None else tuple(Glob(text) for text in key.vendor_ids)
         self._globs = () if key is None else tuple(Glob(text) for text in key.models)
 
     def may_use(self, model: str) -> Fault | None:
@@ -95,6 +96,10 @@ class Holder:
         told = ", ".join(names) + (f" and {more} more" if more else "")
         message = f"this key may not use the model `{model[:200]}`; it may use {told}"
         return Fault(FaultKind.PERMISSION, message, status=403, param="model")
+
+    def may_name(self, vendor_id: str) -> bool:
+        """Return whether the settings let this client name state of a vendor's by its id."""
+        return any(glob.matches(vendor_id) for glob in self._vendor_ids)
 
     def enter(self, now: float, estimate: int) -> Admission | Fault:
         """Begin a request of about `estimate` tokens; a refused one costs nothing."""

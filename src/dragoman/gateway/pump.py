@@ -26,6 +26,7 @@ from dragoman.gateway.routing import Hop
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.telling import Telling
 from dragoman.gateway.upstream import fault_of_transport
+from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
 from dragoman.requests import ClientRequest, fault_of_request, write_request
 from dragoman.toolcalls.stage import Stage
 from dragoman.translate import (
@@ -314,6 +315,8 @@ class Pump:
         job.outcome = answer.finish
         job.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
         await self._keep(translated.body)
+        if self._notes_ids:
+            await self._runtime.note_given(job.owner, given_by_body(translated.body))
         flight.first_content = flight.last_read
         headers = self._head()
         # A relayed answer tells no tokens where its upstream told none.
@@ -393,7 +396,8 @@ class Pump:
         self._body = b""
         self._job.forget(outline, body=not self._keeps)
         await flight.open()
-        read, feed, heard, write = reply.read, translator.feed, flight.heard, flight.write
+        read, feed, heard = reply.read, translator.feed, flight.heard
+        write = self._write_noting_ids if self._notes_ids else flight.write
         while not translator.done:
             if out:
                 await write(out)
@@ -428,7 +432,24 @@ class Pump:
         job.calls = translator.calls
         if self._keeps and isinstance(job.outcome, Finish):
             await self._keep(complete_response_of(out))
+        if self._notes_ids:
+            job.given |= given_by_frames(out)
+            await self._runtime.note_given(job.owner, job.given)
         await self._flight.write_last(out)
+
+    @property
+    def _notes_ids(self) -> bool:
+        """The client may name ids of this answer later, and others of the same upstream may not."""
+        job = self._job
+        return job.notes_ids and job.dialect in (job.hop.upstream.dialect, "responses")
+
+    async def _write_noting_ids(self, data: bytes) -> None:
+        """Send a piece of the stream; the client may name at once what it is given."""
+        given = given_by_frames(data)
+        if given:
+            self._job.given |= given
+            self._runtime.given.add(self._job.owner, given)
+        await self._flight.write(data)
 
     @property
     def _keeps(self) -> bool:

@@ -1,20 +1,25 @@
 """What lives as long as the gateway does, whatever the settings become."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Final
 
 from dragoman.gateway.capacity import InflightBytes
 from dragoman.gateway.catalogue import Catalogue
 from dragoman.gateway.counting import Calibration
+from dragoman.gateway.database import StoreFailed
 from dragoman.gateway.health import Health, in_order
 from dragoman.gateway.log import Logger
 from dragoman.gateway.memory import ReasoningMemory
 from dragoman.gateway.reasoning_hosts import ReasoningHosts
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.store import ResponsesStore
+from dragoman.gateway.vendor_ids import GivenIds
 from dragoman.gateway.watch import Watch
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.transport import Connector
+
+_NOTE_SECONDS: Final = 1.0  # an answer does not wait longer for the store
 
 
 class Runtime:
@@ -37,6 +42,7 @@ class Runtime:
         self.memory = memory
         self.inflight = InflightBytes()
         self.reasoning_hosts = ReasoningHosts()
+        self.given = GivenIds()
         self._health: dict[str, Health] = {}
 
     def health(self, hop: Hop) -> Health:
@@ -58,6 +64,25 @@ class Runtime:
         if len(hops) == 1:
             return tuple(hops)
         return in_order(hops, self.health, asyncio.get_running_loop().time())
+
+    async def was_given(self, owner: str, one: str) -> bool:
+        """Return whether an owner was given an id of state that an upstream keeps."""
+        if self.given.has(owner, one):
+            return True
+        return self.store is not None and one in await self.store.find_given(owner, (one,))
+
+    async def note_given(self, owner: str, ids: Collection[str]) -> None:
+        """Remember ids that an owner was given, beyond this process if there is a store."""
+        self.given.add(owner, ids)
+        if self.store is None or not ids:
+            return
+        try:
+            async with asyncio.timeout(_NOTE_SECONDS):
+                await self.store.note_given(owner, ids)
+        except (StoreFailed, TimeoutError) as error:  # an answer is not lost for it
+            self.logger.notice(
+                "ids not kept", level="warning", why=str(error) or "it took too long"
+            )
 
     async def close(self) -> None:
         await self.connector.close()

@@ -132,6 +132,7 @@ class Running:
         plan.warm()
         gateway.plan = plan
         gateway.runtime.forget()
+        gateway.runtime.given.keep_only(keyring.owners)
         if gateway.runtime.store is not None:
             gateway.runtime.store.set_owners(keyring.owners)
         gateway.runtime.logger.secrets = secrets_of(settings)

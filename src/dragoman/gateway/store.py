@@ -11,7 +11,7 @@ many tasks waiting, waits.  What belongs to one owner does not exist for another
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from dragoman.gateway.responses_state import (
     response_of,
     unknown_previous,
 )
+from dragoman.gateway.vendor_ids import MAX_IDS
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import Fault
 
@@ -153,6 +154,22 @@ class ResponsesStore:
             raise StoreFailed(said) from failed
         self._failures = 0
         return kept
+
+    async def note_given(self, owner: str, ids: Iterable[str]) -> None:
+        """Remember ids of state that an upstream keeps and this owner was given.
+
+        Raises:
+            StoreFailed: the store cannot be written.
+        """
+        await self._run(partial(self._database.note_given, owner, tuple(ids), MAX_IDS))
+
+    async def find_given(self, owner: str, ids: Iterable[str]) -> set[str]:
+        """Return which of these ids this owner was given.
+
+        Raises:
+            StoreFailed: the store cannot be read.
+        """
+        return await self._run(partial(self._database.find_given, owner, tuple(ids)))
 
     async def get(self, response_id: str, owner: str) -> bytes | None:
         """Return an answer; None if there is none (see `responses_state.not_found`)."""

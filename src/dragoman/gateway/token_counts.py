@@ -27,7 +27,7 @@ _MAX_BYTES: Final = 64 * 1024 * 1024  # a tokenizer lists every token
 async def count_tokens(call: Call) -> web.Response:
     """Tell a client how many tokens its request has."""
     client, _ = await read_client(call)
-    admitted = admit(call, client)
+    admitted = await admit(call, client)
     if isinstance(admitted, Fault):
         return refused(call, admitted)
     choice = admitted.choice

@@ -1,7 +1,8 @@
 """Responses that an upstream keeps itself: the gateway keeps no copy of them, and asks where they are.
 
 An upstream knows only the gateway's key, not whose request it was.  It is asked only where that cannot hand
-out what belongs to somebody else: the gateway has one client, or the client's own credential goes upstream.
+out what belongs to somebody else: the client was given the id, the gateway has one client, or the client's own
+credential goes upstream.
 """
 
 import asyncio
@@ -14,8 +15,8 @@ from aiohttp import web
 from msgspec import structs
 
 from dragoman.dialects import dialect
-from dragoman.errors import TooLarge
-from dragoman.gateway.admission import admit
+from dragoman.errors import PeerError, TooLarge
+from dragoman.gateway.admission import admit, may_name, shares_credential
 from dragoman.gateway.answering import read_client
 from dragoman.gateway.call import Call
 from dragoman.gateway.config.settings import Route, Timeouts
@@ -26,10 +27,12 @@ from dragoman.gateway.replies import JsonResponse, refused, upstream_fault
 from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.upstream import fault_of_transport
+from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
 from dragoman.requests import write_request
 from dragoman.translate import fault_of
 from dragoman.transport import Reply, TransportFailed
 from dragoman.turn.events import Fault, FaultKind
+from dragoman.wire.sse import SSEReader
 
 _NUMBER: Final = re.compile(rb'"sequence_number": ?(\d{1,9})')
 _OWN: Final = Route(to=())
@@ -42,7 +45,8 @@ async def ask_keepers(call: Call) -> web.StreamResponse | None:
     path = call.http.path_qs.removeprefix("/v1")
     if not _ABOUT_ONE.match(path):
         return None
-    for hop, route in _keepers(call):
+    known = await may_name(call, path.split("/")[2].partition("?")[0])
+    for hop, route in _keepers(call, known=known):
         answer = await _passed_on(call, hop, route, path, None)
         if answer is not None:
             return answer
@@ -52,7 +56,7 @@ async def ask_keepers(call: Call) -> web.StreamResponse | None:
 async def compact(call: Call) -> web.StreamResponse:
     """Have a conversation shortened by an upstream that can."""
     client, _ = await read_client(call)
-    admitted = admit(call, client)
+    admitted = await admit(call, client)
     if isinstance(admitted, Fault):
         return refused(call, admitted)
     choice = admitted.choice
@@ -67,8 +71,11 @@ async def compact(call: Call) -> web.StreamResponse:
     return refused(call, Fault(FaultKind.NOT_FOUND, said, code="unknown_url"))
 
 
-def _keepers(call: Call) -> Iterator[tuple[Hop, Route]]:
-    """Return the upstreams that may be asked, each with the route that says with whose credential."""
+def _keepers(call: Call, *, known: bool) -> Iterator[tuple[Hop, Route]]:
+    """Return the upstreams that may be asked, each with the route that says with whose credential.
+
+    `known`: the client was given the id that it asks for.
+    """
     settings = call.plan.settings
     for hop in call.plan.router.upstreams():
         if hop.upstream.dialect != "responses" or not hop.profile.supports_store:
@@ -76,7 +83,7 @@ def _keepers(call: Call) -> Iterator[tuple[Hop, Route]]:
         targets = f"{hop.upstream_name}/"
         ways = (one for one in settings.routes if any(to.startswith(targets) for to in one.to))
         route = next(ways, _OWN)
-        if len(settings.server.keys) < 2 or route.auth == "passthrough":
+        if known or not shares_credential(call, route):
             yield hop, route
 
 
@@ -156,6 +163,8 @@ async def _relayed(call: Call, hop: Hop, reply: Reply, clock: _Clock) -> web.Str
         if body is None:
             return refused(call, fault_of(TooLarge("max_response_bytes", limit)))
         body = hide_in_json(body, call.plan.secrets)
+        if len(call.plan.settings.server.keys) > 1:
+            await call.runtime.note_given(call.owner, given_by_body(body))
         return JsonResponse(body, headers=headers)
     response = web.StreamResponse(headers=STREAM_HEADERS | headers)
     try:
@@ -170,21 +179,45 @@ async def _relayed(call: Call, hop: Hop, reply: Reply, clock: _Clock) -> web.Str
 async def _pass_on_stream(
     call: Call, reply: Reply, response: web.StreamResponse, clock: _Clock
 ) -> None:
-    """Send a stream as it comes; if it breaks off, its last event says so: the status has left."""
-    data = last = b""
+    """Send a stream in whole frames without known secrets; ids in it are remembered for the client.
+
+    If it breaks off, its last event says so: the status has left.
+    """
+    several = len(call.plan.settings.server.keys) > 1
+    reader = SSEReader(limits=call.plan.settings.server.limits, keep_raw=True)
+    given: set[str] = set()
+    last = b""
+    fault: Fault | None = None
+    ended = False
     try:
-        while True:
+        while not ended:
             async with clock.next():
                 data = await reply.read()
-            if not data:
-                return
-            await response.write(data)
-            last = data
+            ended = not data
+            frames = reader.feed(data) if data else reader.close()
+            out = hide_in_json(b"".join(frame.raw for frame in frames), call.plan.secrets)
+            if several:
+                fresh = given_by_frames(out)
+                given |= fresh
+                call.runtime.given.add(call.owner, fresh)
+            if out:
+                await response.write(out)
+                last = out
     except TimeoutError:
         fault = Fault(FaultKind.TIMEOUT, clock.reason, code="idle_timeout")
     except TransportFailed as failed:
         fault = fault_of_transport(failed)
-    call.fault = fault
+    except PeerError as error:
+        fault = fault_of(error)
+    if given:
+        await call.runtime.note_given(call.owner, given)
+    if fault is not None:
+        call.fault = fault
+        await response.write(_error_event(fault, last))
+
+
+def _error_event(fault: Fault, last: bytes) -> bytes:
+    """Return the event that ends a broken stream, numbered after the `last` frames that were sent."""
     seen = _NUMBER.findall(last)
     event = {
         "type": "error",
@@ -193,4 +226,4 @@ async def _pass_on_stream(
         "param": None,
         "sequence_number": int(seen[-1]) + 1 if seen else 0,
     }
-    await response.write(b"\n\nevent: error\ndata: %b\n\n" % msgspec.json.encode(event))
+    return b"\n\nevent: error\ndata: %b\n\n" % msgspec.json.encode(event)

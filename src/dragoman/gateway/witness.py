@@ -149,7 +149,7 @@ class Witness:
             parts = (tuple(self._before), tuple(self._after), tuple(self._states))
             self._thought = self._thought or any(parts)
             # A call that was cut comes back too, with an error as its result.
-            if self._thought or (complete and self._all_calls):
+            if self._thought or self._all_calls:
                 self._on_reasoning(self._call_id, "".join(self._arguments), parts)
             self._said = False
             self._before = []

@@ -25,6 +25,7 @@ from dragoman.gateway.responses_state import (
     page_of,
 )
 from dragoman.gateway.store import ResponsesStore, open_store
+from dragoman.gateway.vendor_ids import MAX_IDS
 from dragoman.limits import Limits
 from dragoman.opaque import Sealer
 from dragoman.requests import read_request, translate_request
@@ -405,6 +406,23 @@ def test_answers_of_a_key_that_was_withdrawn_make_room_first() -> None:
         assert kept["old"] < 8
 
     with_store(work, max_bytes=400_000, owners=("old",))
+
+
+def test_given_ids_are_each_owners_own_bounded_and_as_old_as_answers_may_be() -> None:
+    clock = Clock()
+
+    async def work(store: ResponsesStore) -> None:
+        await store.note_given("b", ["resp_b"])
+        await store.note_given("a", [f"resp_{n}" for n in range(MAX_IDS)])
+        await store.note_given("a", ["resp_0", "resp_new"])
+        asked = ["resp_0", "resp_1", "resp_2", "resp_b", "resp_new"]
+
+        assert {"resp_0", "resp_2", "resp_new"} == await store.find_given("a", asked)
+        assert {"resp_b"} == await store.find_given("b", asked)
+        clock.now += 4 * 86_400
+        assert set() == await store.find_given("a", asked)
+
+    with_store(work, max_age_days=3, clock=clock)
 
 
 def test_file_stays_near_its_bound(tmp_path: Path) -> None:

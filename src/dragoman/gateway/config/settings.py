@@ -89,6 +89,8 @@ class Key(Section, frozen=True):
     key: Secret
     name: str = ""  # for logs; empty: `key-1`, `key-2`, …
     models: tuple[GlobText, ...] = ()  # globs over the model names a client asks for; empty: all
+    # Globs over ids of a vendor's state (files, containers, …) that it may name beside those it was given.
+    vendor_ids: tuple[GlobText, ...] = ()
     requests_per_minute: Count = 0
     tokens_per_minute: Count = 0
     concurrent: Count = 0  # requests under way at once

@@ -11,6 +11,7 @@ from dragoman.simulator.behaviour import compose
 from dragoman.simulator.play import Fields, Json, Play
 from dragoman.simulator.quirks.quirk import Quirk
 from dragoman.simulator.quirks.saying import think
+from dragoman.turn.events import Flavor
 from dragoman.turn.request import (
     ASSISTANT,
     ImagePart,
@@ -92,6 +93,17 @@ def _images(play: Play) -> bool:
     return any(isinstance(part, ImagePart) for part in parts)
 
 
+def _custom_tools(play: Play) -> bool:
+    """Say whether anything but functions is declared or was called, vendor-run tools aside."""
+    request = play.asked.request
+    calls = (
+        part for turn in request.turns for part in turn.parts if isinstance(part, ToolCallPart)
+    )
+    declared = (tool for tool in request.tools if not tool.server)
+    flavors = {one.flavor for one in (*declared, *calls)}
+    return bool(flavors - {Flavor.FUNCTION})
+
+
 # What may be refused: whether a request has it.
 _REFUSED: Final[dict[str, Holds]] = {
     "developer": lambda play: "developer" in _roles(play),
@@ -101,6 +113,8 @@ _REFUSED: Final[dict[str, Holds]] = {
     "parts": _listed_content,
     "null-content": _null_content,
     "tools": lambda play: bool(play.asked.request.tools),
+    "custom-tools": _custom_tools,
+    "server-tools": lambda play: any(tool.server for tool in play.asked.request.tools),
     "required": _chooses("required"),
     "named": _chooses("tool"),
     "none": _chooses("none"),
