@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-agents test-servers test-litellm test-transformers test-frameworks check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks check fix bench fuzz node-sdks lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -51,6 +51,9 @@ node-sdks:  ## fetch the npm SDKs, for one more test of the gateway
 
 test-agents: $(READY)  ## real coding agents in front of the gateway (fetches them once; needs Node)
 	$(BIN)/python -m tools.agents
+
+test-agents-all: $(READY)  ## the same with the whole table of hard situations, also without the gateway (an hour)
+	$(BIN)/python -m tools.agents --all
 
 test-servers: $(READY)  ## llama.cpp's server behind the gateway (fetches it once)
 	$(BIN)/python -m tools.servers llama_cpp

@@ -709,7 +709,7 @@ def test_g_6_an_interruption_is_told_and_a_half_call_is_never_closed(target: str
     out = run(translator, TOOL[:3])
 
     assert isinstance(translator.outcome, Fault)
-    assert b"upstream stream ended unexpectedly" in out
+    assert b"upstream stream terminated unexpectedly" in out
     for word in (b"content_block_stop", b'tool_use"}', b"arguments.done", b"output_item.done"):
         assert word not in out
 

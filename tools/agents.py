@@ -1,6 +1,9 @@
 """Install the agents and SDKs that tests/agents drives, and run those tests.
 
-    python -m tools.agents [ARGUMENTS OF PYTEST]
+    python -m tools.agents [--all | --record] [ARGUMENTS OF PYTEST]
+
+Without a flag, a part of the hard table is run (tests/agents/hard_results.py says which); `--all` runs all of
+it, also without the gateway, and `--record` renews the checked-in results of the hard table by what it finds.
 
 The versions are pinned in tests/agents/node.  They go into a folder for each state of those pins, outside the
 tree: `$DRAGOMAN_CACHE/agents`, or `~/.cache/dragoman/agents`.  The tests run in a network of their own where
@@ -17,17 +20,24 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Final
 
+from tests.agents.hard_results import ALL_VARIABLE, RECORD_VARIABLE
 from tools.strangers import ROOT, run_tests
 from tools.venvs import cache, locked
+
+from tools import hard_table
 
 PINS: Final = ROOT / "tests" / "agents" / "node"
 OLDEST_NODE: Final = 20
 INSTALL_SECONDS: Final = 1_800
 INSIDE: Final = "--in-a-network-of-its-own"
+ALL_FLAG: Final = "--all"
+RECORD_FLAG: Final = "--record"
+HARD_TABLE: Final = "tests/agents/test_hard_table.py"
 # Read by tests/agents/conftest.py: where the programs are, and whether the network is their own.
 FOLDER_VARIABLE: Final = "DRAGOMAN_AGENTS"
 ALONE_VARIABLE: Final = "DRAGOMAN_AGENTS_ALONE"
@@ -41,6 +51,8 @@ def main() -> int:
     if sys.argv[1:2] == [INSIDE]:
         raise_loopback()
         return run(sys.argv[2:])
+    flags = [one for one in sys.argv[1:] if one in (ALL_FLAG, RECORD_FLAG)]
+    arguments = [one for one in sys.argv[1:] if one not in flags]
     lacking = missing()
     if lacking:
         names = ", ".join(json.loads((PINS / "package.json").read_text("utf-8"))["dependencies"])
@@ -50,13 +62,34 @@ def main() -> int:
     if folder is None:
         return 1
     os.environ[FOLDER_VARIABLE] = str(folder)
-    again = [sys.executable, "-m", "tools.agents", INSIDE, *sys.argv[1:]]
+    if flags:
+        os.environ[ALL_VARIABLE] = "1"
+    if RECORD_FLAG in flags:
+        return record(arguments)
+    return run_alone(arguments)
+
+
+def record(arguments: list[str]) -> int:
+    """Run the hard table, and put what was found into the tree."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "results.jsonl"
+        file.touch()
+        os.environ[RECORD_VARIABLE] = str(file)
+        code = run_alone([HARD_TABLE, *arguments])
+        hard_table.merge(file)
+        hard_table.redraw()
+    return code
+
+
+def run_alone(arguments: list[str]) -> int:
+    """Run tests in a network of their own, if one can be had."""
+    again = [sys.executable, "-m", "tools.agents", INSIDE, *arguments]
     for namespace in (["unshare", "--net"], ["unshare", "--map-root-user", "--net"]):
         if shutil.which("unshare") and works([*namespace, "true"]):
             os.environ[ALONE_VARIABLE] = "1"
             return subprocess.call([*namespace, *again], cwd=ROOT)
     print("test-agents: no network of their own can be had here; proxies stand in its place")
-    return run(sys.argv[1:])
+    return run(arguments)
 
 
 def missing() -> str:

@@ -70,7 +70,11 @@ class Stage:
         return str(path)
 
     def run(
-        self, command: Sequence[str], environ: Mapping[str, str] | None = None, stdin: str = ""
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str] | None = None,
+        stdin: str = "",
+        seconds: float = SECONDS,
     ) -> Ran:
         """Run a program to its end, and end whatever it left behind."""
         begun = time.monotonic()
@@ -86,11 +90,11 @@ class Stage:
             start_new_session=True,
         )
         try:
-            out, err = process.communicate(stdin, SECONDS)
+            out, err = process.communicate(stdin, seconds)
         except subprocess.TimeoutExpired as late:
             self._end(process)
             out, err = process.communicate()
-            raise TooSlow(f"{command[0]} still ran after {SECONDS} s\n{out}\n{err}") from late
+            raise TooSlow(f"{command[0]} still ran after {seconds} s\n{out}\n{err}") from late
         finally:
             self._end(process)
         return Ran(process.returncode, out, err, time.monotonic() - begun)

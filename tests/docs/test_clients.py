@@ -9,8 +9,11 @@ import pytest
 
 from dragoman.agents import AGENTS
 from dragoman.agents.agent import KEY_VARIABLE, NO_KEY, Session
+from tests.agents import hard_results
 from tests.agents.cells import CELLS
+from tests.agents.hard import DIRECT, Outcome
 from tests.agents.pages import MODEL, PAGE, URL, block
+from tools import hard_table
 
 DIALECTS = ("chat", "anthropic", "responses")
 SESSION = Session(url=URL, model=MODEL, small=MODEL)
@@ -32,6 +35,25 @@ def test_every_cell_of_the_table_is_a_run() -> None:
     drawn = rest.partition("\n\n")[0]
 
     assert table() == drawn
+
+
+def test_table_of_hard_situations_is_drawn_from_the_recorded_results() -> None:
+    text = PAGE.read_text("utf-8")
+
+    assert hard_table.drawn_page(text, hard_results.load()) == text
+    assert all(f"| {one} |" in text for one in Outcome)
+
+
+def test_every_cell_that_is_run_has_a_recorded_result_and_one_without_the_gateway() -> None:
+    results = hard_results.load()
+    quick = [cell for cell in hard_results.every_cell() if hard_results.is_quick(cell)]
+
+    for agent, situation, column in quick:
+        assert {column, DIRECT} <= results[agent][situation].keys()
+
+
+def test_no_agent_is_worse_off_behind_the_gateway_than_without_it() -> None:
+    assert [] == hard_table.worse(hard_results.load())
 
 
 def test_lines_for_claude_code_are_a_part_of_what_run_sets() -> None:

@@ -148,7 +148,7 @@ def test_g2_half_call_never_looks_whole(name: str, dialect: str) -> None:
     body = seen(ending, dialect)["stream"].body
 
     assert "weather" in body  # it had begun
-    assert "upstream stream ended unexpectedly" in body
+    assert "upstream stream terminated unexpectedly" in body
     assert "content_block_stop" not in body
     assert "response.output_item.done" not in body
     assert '"finish_reason":"' not in body

@@ -99,6 +99,8 @@ CHAT = {
     "bad-json-args": Found(
         {"tools-auto": "fails", "arguments": "fails"}, outcome="bad", blind=True
     ),
+    "quoted-args": Found({"arguments": "fails"}, blind=True),
+    "cut-args": Found({"arguments": "fails"}, blind=True),
     "length": Found({"arguments": "fails", "finish": "quirk"}, blind=True),
     # --- how it writes ---
     "chunk:all": Found({"cumulative": "unknown", "arguments": "quirk"}),
@@ -130,6 +132,7 @@ CHAT = {
     "garbage": Found({"order": "quirk"}),
     "giant:1": NOTHING,
     "half-call": Found({"ending": "fails", "tools-auto": "fails"}, outcome="bad", blind=True),
+    "ends-in:call": Found({"ending": "fails", "tools-auto": "fails"}, outcome="bad", blind=True),
     # --- how it sends ---
     "plain-errors": Found({"error-shape": "quirk"}),
     "pace:0": NOTHING,
@@ -145,6 +148,12 @@ CHAT = {
     "error-200": GONE._replace(outcome="bad"),
     "error-first": Found({"ending": "fails"}, blind=True),
     "error-in": Found({"ending": "fails", "tools-auto": "fails"}, outcome="bad", blind=True),
+    "error-end": Found(
+        {"ending": "fails", "tools-auto": "fails"},
+        {"lenient_eof": True},
+        outcome="bad",
+        blind=True,
+    ),
     "cut": GONE,
     "reset": GONE,
     "stall": GONE,
@@ -198,6 +207,7 @@ RESPONSES = dict.fromkeys(CHAT_ONLY, NOTHING) | {
     "no-event-lines": Found({"event-lines": "quirk"}),
     "index-zero": Found({"order": "quirk"}),
     "parallel:2+interleave": Found({"parallel": "ok", "interleaved": "quirk", "order": "quirk"}),
+    "error-end": Found({"ending": "fails", "tools-auto": "fails"}, outcome="bad", blind=True),
     "finish:stop": NOTHING,  # answers are complete or not, whatever made them stop
     "no-done": NOTHING,  # the finish is the last word
 }

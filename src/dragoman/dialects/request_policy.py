@@ -31,12 +31,13 @@ def go_on_loss(request: Request, target: Target) -> Loss:
     In Messages a last assistant turn is a prefill: the client expects the rest of that very text, so
     the route's `prefill` setting decides.  Chat and Responses define no such thing: there the model says
     what comes next, and Codex ends its history so when it repeats a request after a broken stream.
+    So does opencode in Messages, and a client that declares tools is an agent, which joins no text.
 
     Raises:
         Untranslatable: the turn is a prefill and the route rejects those.
     """
     path = path_of(request, "messages")
-    if request.dialect != "anthropic":
+    if request.dialect != "anthropic" or request.tools:
         return Loss("user_turn_appended", path)
     if target.prefill == "reject":
         reason = "this model does not continue an assistant's turn (prefill)"

@@ -397,6 +397,6 @@ def truncated(inside: str = "") -> Fault:
     tail = f" inside {inside}" if inside else ""
     return Fault(
         FaultKind.UPSTREAM_BAD,
-        f"upstream stream ended unexpectedly{tail}",
+        f"upstream stream terminated unexpectedly{tail}",
         code="upstream_truncated",
     )

@@ -13,7 +13,7 @@ from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import quirks, shorten, voices
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.names import parse_model
-from dragoman.simulator.play import Asked, Delivery, Fields, Play
+from dragoman.simulator.play import EVERYTHING, Asked, Delivery, Fields, Play
 from dragoman.simulator.render import render
 from dragoman.simulator.reply import Reply
 from dragoman.turn.request import DialectName, Request
@@ -143,7 +143,7 @@ def _stopped(whole: Answer, how: Delivery) -> Answer:
     total = whole.size
     at = how.stop_at if how.stop_at >= 0 else total // 2
     ending: Literal["end", "cut", "reset", "stall"] = "end"
-    if how.stop and at < total:
+    if how.stop and (at < total or at == EVERYTHING):
         ending = how.stop
         writes = list(_first(writes, at))
     match how.writes:

@@ -70,6 +70,9 @@ class Deliveries:
             await response.write(piece)
             exchange.written += len(piece)
         self._exchanges.touch()
+        if pause and answer.ending == "reset":
+            # A reset discards what the client has received and not yet read.
+            await asyncio.sleep(pause)
         await _end(request, response, answer)
 
 

@@ -16,6 +16,7 @@ Fields: TypeAlias = dict[str, Json]
 
 # Answers carry a time of creation; a fixed one keeps them the same for the same request.
 CREATED: Final = 1_750_000_000
+EVERYTHING: Final = 2**62  # for `Delivery.stop_at`: the stop takes the place of a clean end
 
 FrameKind: TypeAlias = Literal[
     "start", "open", "delta", "close", "finish", "usage", "done", "error", "other"
@@ -78,7 +79,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
     batch: int = 1  # events of one write
     pace: float = 0.0  # seconds between writes
     slow: float = 0.0  # seconds before the first byte
-    stop_at: int = -1  # bytes after which `stop` happens
+    stop_at: int = -1  # bytes after which `stop` happens; -1: after half of them
     stop: Literal["", "cut", "reset", "stall"] = ""
 
 

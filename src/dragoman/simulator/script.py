@@ -18,7 +18,7 @@ from dragoman.errors import ConfigError, Malformed
 from dragoman.simulator import quirks
 from dragoman.simulator.answer import Answer, answer, request_ids
 from dragoman.simulator.behaviour import asked_calls
-from dragoman.simulator.conversation import prompts
+from dragoman.simulator.conversation import Prompt, prompts
 from dragoman.simulator.directives import AskedCall
 from dragoman.simulator.names import parse_quirk
 from dragoman.simulator.play import Asked
@@ -32,6 +32,7 @@ class Match(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     model: str = "*"  # glob
     contains: str = ""  # in what the user said last
+    returned: str = ""  # in what a tool has returned anywhere in the conversation
     turn: int | None = None  # which answer of the conversation it would be, from 1
     path: str = "*"  # glob
 
@@ -95,6 +96,7 @@ class Script:
                 fnmatchcase(asked.request.model, match.model)
                 and fnmatchcase(path, match.path)
                 and any(match.contains in text for text in (*conversation[-1].texts, ""))
+                and _has_returned(conversation, match.returned)
                 and match.turn in (None, len(conversation))
                 and (reply.times is None or self._uses[at] < reply.times)
             ):
@@ -119,6 +121,10 @@ class Script:
     def reset(self) -> None:
         """Forget what was used."""
         self._uses = [0] * len(self._replies)
+
+
+def _has_returned(conversation: list[Prompt], text: str) -> bool:
+    return not text or any(text in one.text for prompt in conversation for one in prompt.results)
 
 
 def load_script(path: Path) -> Script:

@@ -43,6 +43,21 @@ def to_tokens(reply: Reply, limit: int | None) -> Reply:
     )
 
 
+def inside_first(reply: Reply) -> Reply:
+    """End the answer in the middle of its first block."""
+    if reply.reasoning:
+        half = reply.reasoning[: len(reply.reasoning) // 2]
+        return structs.replace(reply, reasoning=half, text="", calls=())
+    if reply.text:
+        return structs.replace(reply, text=reply.text[: len(reply.text) // 2], calls=())
+    return inside_call(structs.replace(reply, calls=reply.calls[:1]))
+
+
+def inside_text(reply: Reply) -> Reply:
+    """End the answer in the middle of its text."""
+    return structs.replace(reply, text=reply.text[: len(reply.text) // 2], calls=())
+
+
 def inside_call(reply: Reply) -> Reply:
     """End the answer inside its last call, or in the middle of its text if it has none."""
     if reply.calls:

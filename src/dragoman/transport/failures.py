@@ -63,7 +63,7 @@ def unanswered(where: str) -> TransportFailed:
 
 
 def truncated() -> TransportFailed:
-    return TransportFailed("http", "upstream_truncated", "upstream stream ended unexpectedly")
+    return TransportFailed("http", "upstream_truncated", "upstream stream terminated unexpectedly")
 
 
 def malformed(where: str, why: object) -> TransportFailed:

@@ -165,3 +165,14 @@ def test_prefill_of_a_messages_client_is_refused_unless_the_route_emulates_it(ta
     assert ("$.messages", "prefill_not_supported") == (refused.value.path, refused.value.code)
     assert [("assistant", SAID), ("user", GO_ON)] == last_messages(emulated)
     assert ["prefill_emulated"] == codes(emulated)
+
+
+@pytest.mark.parametrize("target", ["chat", "responses"])
+def test_messages_client_with_tools_may_end_its_history_with_the_assistant(target: str) -> None:
+    """An agent that repeats a request after a broken stream does not join texts: opencode is one."""
+    tools = [{"name": "f", "input_schema": {"type": "object"}}]
+
+    done = translated("anthropic", target, CANNOT, ending("anthropic", tools=tools))
+
+    assert [("assistant", SAID), ("user", GO_ON)] == last_messages(done)
+    assert ["user_turn_appended"] == codes(done)

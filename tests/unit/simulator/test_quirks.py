@@ -236,6 +236,51 @@ def test_answer_ends_inside_a_call(dialect: str, model: str) -> None:
         assert b"</function>" not in stream
 
 
+@each_dialect
+def test_stream_ends_in_the_named_part_of_the_answer(dialect: str) -> None:
+    parts = (b"Let me", b"I will", b"get_weather")
+    ends = {
+        place: streamed(dialect, f"plain+think+chunk:all+ends-in:{place}")
+        for place in ("first", "text", "call")
+    }
+
+    assert {"truncated"} == {check(dialect, one).ended for one in ends.values()}
+    # A Responses stream repeats the tools of the request, and so the name of a tool is in all of them.
+    seen = {place: [one.count(part) > 0 for part in parts[:2]] for place, one in ends.items()}
+    assert {"first": [True, False], "text": [True, True], "call": [True, True]} == seen
+    calls = [b"arguments" in one or b"partial_json" in one for one in ends.values()]
+    assert [False, False, True] == calls
+
+
+@each_dialect
+@pytest.mark.parametrize("place", ["first", "text", "call"])
+def test_error_takes_the_place_of_the_end(dialect: str, place: str) -> None:
+    stream = streamed(dialect, f"plain+think+ends-in:{place}+error-end:529")
+
+    assert "failure" == check(dialect, stream).ended
+
+
+@each_dialect
+def test_arguments_may_be_cut_without_a_word_of_it(dialect: str) -> None:
+    structural = streamed(dialect, "plain+cut-args")
+    native = streamed(dialect, "kimi-k2+cut-args+chunk:all")
+
+    assert rules(dialect, structural) & {"partial-json-prefix", "arguments-whole"}
+    assert not any(one in structural for one in (b'"length"', b'max_tokens"}', b'"incomplete"'))
+    assert b"get_weather" in native
+    assert b"tool_call_end" not in native
+
+
+@each_dialect
+def test_arguments_may_be_a_string_that_holds_json(dialect: str) -> None:
+    whole = streamed(dialect, "plain+quoted-args+chunk:all")
+    native = streamed(dialect, "kimi-k2+quoted-args+chunk:all")
+
+    quoted = json.dumps(json.dumps(json.dumps({"city": "example"}))[:8])[1:-1]
+    assert quoted.encode() in whole
+    assert quoted.encode() in native
+
+
 def test_limit_inside_a_call_closes_what_messages_cannot_leave_open() -> None:
     body = question("anthropic", "plain+length", tools=[WEATHER], stream=False)
 

@@ -67,6 +67,27 @@ def test_first_reply_that_fits_answers(tmp_path: Path) -> None:
     assert "by path" == got[4].json["content"][0]["text"]
 
 
+def test_reply_may_wait_for_what_a_tool_returned(tmp_path: Path) -> None:
+    script = """
+        [[replies]]
+        match = { returned = "mild" }
+        text = "after the tool"
+        [[replies]]
+        text = "before it"
+    """
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    body = question("chat", text="Hello", stream=False)
+    body["messages"] += [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "cold, then mild"},
+    ]
+    later = {**body, "messages": [*body["messages"], {"role": "user", "content": "And?"}]}
+
+    got = replies(tmp_path, script, asked("mild"), ("chat", body), ("chat", later))
+
+    assert ["before it", "after the tool", "after the tool"] == [text_of(one) for one in got]
+
+
 def test_reply_may_be_used_so_many_times(tmp_path: Path) -> None:
     script = '[[replies]]\ntext = "twice"\ntimes = 2\n[[replies]]\ntext = "later"\n'
 

@@ -99,6 +99,16 @@ def test_connection_ends_after_so_many_bytes(dialect: str, stream: bool, fault: 
     assert ("reset by peer" in str(got.error)) == (fault == "reset")
 
 
+@each_dialect
+@pytest.mark.parametrize("fault", ["cut", "reset"])
+def test_connection_ends_after_everything_was_sent(dialect: str, fault: str) -> None:
+    whole = ask(dialect, question(dialect, "plain+ends-in:text+chunk:9"))
+    got = ask(dialect, question(dialect, f"plain+ends-in:text+{fault}:end+chunk:9"))
+
+    assert (None, True) == (whole.error, isinstance(got.error, aiohttp.ClientError))
+    assert whole.body.count(b"\n\n") == got.body.count(b"\n\n")
+
+
 def test_cut_without_a_number_is_in_the_middle() -> None:
     whole = ask("chat", question("chat", "plain+cut:1000000"))
     half = ask("chat", question("chat", "plain+cut"))

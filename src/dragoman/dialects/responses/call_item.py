@@ -12,6 +12,7 @@ class CallWriter:
     def __init__(self, output: Output, start: BlockStart, call_id: str) -> None:
         self.call_id = call_id
         self.announced = False
+        self.waits = False  # its item is not finished, for its status follows from what comes next
         self._output = output
         self._start = start
         self._custom = start.kind is BlockKind.CUSTOM_CALL
@@ -41,7 +42,7 @@ class CallWriter:
         return self._event(f"response.{name}.delta", b'"delta":%b' % encode(text))
 
     def close(self, *, complete: bool) -> bytes:
-        """End the call; one that was cut says so, and keeps its arguments as they are.
+        """End the call; one that was cut keeps its arguments as they are, and waits for `finish_item`.
 
         A client that reads done items runs free-form input whatever its status, so input that was cut
         is never done: only the response at the end has its item.
@@ -56,6 +57,7 @@ class CallWriter:
                 )
             # It does not fit the tool's shape: told as a function's call, so that nothing is lost.
             self._shell = None
+            self._texts = []
             out = self.announce() + self.arguments(text)
         if self._custom and not complete:
             self._output.left_open(self._item(text, "incomplete"))
@@ -65,7 +67,13 @@ class CallWriter:
         else:
             name, field = "response.function_call_arguments.done", b"arguments"
         out += self._event(name, b'"%b":%b' % (field, encode(text)))
-        return out + self._output.done(self._item(text, "completed" if complete else "incomplete"))
+        self.waits = not complete
+        return out if self.waits else out + self.finish_item("completed")
+
+    def finish_item(self, status: str) -> bytes:
+        """Finish the item of the call."""
+        self.waits = False
+        return self._output.done(self._item("".join(self._texts), status))
 
     def _event(self, name: str, fields: bytes) -> bytes:
         at = b'"item_id":"%b","output_index":%d' % (self._id.encode(), self._output.index)

@@ -59,6 +59,9 @@ class ResponsesWriter:
         shown_as = "content" if exchange.keep_identity else exchange.rendering.responses_reasoning
         self._reasoning = ReasoningWriter(self._output, shown_as)
         self._call: CallWriter | None = None  # the one that is open
+        self._cut: CallWriter | None = (
+            None  # a call with broken arguments whose item is not finished
+        )
         self._opaque: list[Opaque] = []  # of the open block
         self._usage: Usage | None = None
         self._ids = client_ids(exchange)
@@ -146,7 +149,8 @@ class ResponsesWriter:
         output = self._output
         assert output.head is not None  # noqa: S101 -- the legality table says so
         incomplete = INCOMPLETE.get(finish.reason, b"")
-        out = self._message.close(cut=bool(incomplete))
+        out = self._finish_cut("incomplete" if incomplete else "completed")
+        out += self._message.close(cut=bool(incomplete))
         self.response = output.head.render(
             b"incomplete" if incomplete else b"completed",
             output=b",".join(output.items),
@@ -160,6 +164,7 @@ class ResponsesWriter:
         output = self._output
         out = b"" if output.head is not None else self._start(Start())
         assert output.head is not None  # noqa: S101 -- set by `_start`
+        out += self._finish_cut("incomplete")
         if not self._message.part_open:
             out += self._message.close()
         self.response = output.head.render(
@@ -170,6 +175,18 @@ class ResponsesWriter:
     # --- blocks ---------------------------------------------------------------------------------
 
     def _open(self, start: BlockStart) -> bytes:
+        return self._finish_cut("completed") + self._open_block(start)
+
+    def _finish_cut(self, status: str) -> bytes:
+        """Finish the item of a call with broken arguments.
+
+        Only a response that ends at a limit, or fails, has an incomplete item: the AI SDK passes over
+        items with that status, so its agents would never report the arguments to the model.
+        """
+        call, self._cut = self._cut, None
+        return b"" if call is None else call.finish_item(status)
+
+    def _open_block(self, start: BlockStart) -> bytes:
         self._opaque = []
         match start.kind:
             case BlockKind.TEXT:
@@ -197,6 +214,7 @@ class ResponsesWriter:
             call = self._call
             out = self._announce(call) + call.close(complete=complete)
             self._call = None
+            self._cut = call if call.waits else None
             if self._opaque:
                 self._lose("opaque_dropped", "it came after the call's arguments")
             return out

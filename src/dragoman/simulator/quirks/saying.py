@@ -1,5 +1,6 @@
 """Quirks of what the model says."""
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -155,20 +156,31 @@ def _length(play: Play, _value: str) -> Play:
     return _said(play, shorten.inside_call(play.reply))
 
 
-def _bad_json(play: Play, _value: str) -> Play:
-    """Spoil the arguments: of structural calls, and of calls written with JSON."""
+def _changed_arguments(play: Play, change: Callable[[str], str]) -> Play:
+    """Change the text of the arguments: of structural calls, and of calls written with JSON."""
     reply = play.reply
-    calls = tuple(structs.replace(one, arguments=_spoilt(one.arguments)) for one in reply.calls)
+    calls = tuple(structs.replace(one, arguments=change(one.arguments)) for one in reply.calls)
     text, reasoning = reply.text, reply.reasoning
     for call in reply.written:
         good = dumps(arguments_of(call))
-        text = text.replace(good, _spoilt(good))
-        reasoning = reasoning.replace(good, _spoilt(good))
+        text = text.replace(good, change(good))
+        reasoning = reasoning.replace(good, change(good))
     return _said(play, structs.replace(reply, calls=calls, text=text, reasoning=reasoning))
 
 
-def _spoilt(arguments: str) -> str:
-    return f"{arguments[:-1]}, oops}}"
+def _bad_json(play: Play, _value: str) -> Play:
+    return _changed_arguments(play, lambda arguments: f"{arguments[:-1]}, oops}}")
+
+
+def _quoted_args(play: Play, _value: str) -> Play:
+    return _changed_arguments(play, dumps)
+
+
+def _cut_args(play: Play, _value: str) -> Play:
+    """Cut the arguments in the middle, and report the same finish as for a whole answer."""
+    cut = shorten.inside_call(play.reply)
+    calls = tuple(structs.replace(call, complete=True) for call in cut.calls)
+    return _said(play, structs.replace(cut, calls=calls, finish=play.reply.finish))
 
 
 ROWS: Final = (
@@ -201,6 +213,22 @@ ROWS: Final = (
     Quirk("refuse", "", "a content filter ends the answer", _refuse),
     Quirk(
         "bad-json-args", "", "the arguments of calls are not JSON", _bad_json, "written", fault=True
+    ),
+    Quirk(
+        "quoted-args",
+        "",
+        "the arguments of calls are a JSON string that holds the JSON text of the object",
+        _quoted_args,
+        "written",
+        fault=True,
+    ),
+    Quirk(
+        "cut-args",
+        "",
+        "the arguments of the last call end in the middle, although the finish says nothing of it",
+        _cut_args,
+        "written",
+        fault=True,
     ),
     Quirk("length", "", "the limit of tokens ends the answer inside a call", _length, "written"),
 )

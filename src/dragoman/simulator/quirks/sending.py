@@ -6,13 +6,14 @@ from typing import Final, Literal
 from msgspec import structs
 
 from dragoman.simulator import voices
-from dragoman.simulator.play import Delivery, Frame, Play
+from dragoman.simulator.play import EVERYTHING, Delivery, Frame, Play
 from dragoman.simulator.quirks.quirk import Act, Quirk
 from dragoman.simulator.quirks.writing import middle, with_edit
 
 _MS: Final = (0, 600_000)
 _STATUS: Final = (400, 599)
 _BYTES: Final = (0, 2**40)
+_END: Final = "end"
 
 
 def _sent(play: Play, change: Callable[[Delivery], Delivery]) -> Play:
@@ -50,6 +51,16 @@ def _error_in(play: Play, value: str) -> Play:
     return with_edit(play, edit)
 
 
+def _error_end(play: Play, value: str) -> Play:
+    status = int(value or 500)
+
+    def edit(frames: list[Frame], play: Play) -> list[Frame]:
+        said = [frame for frame in frames if frame.kind not in ("finish", "usage", "done")]
+        return said + voices.failure(play, status)
+
+    return with_edit(play, edit)
+
+
 def _retry_after(play: Play, value: str) -> Play:
     return _sent(play, lambda one: structs.replace(one, retry_after=value))
 
@@ -75,7 +86,7 @@ def _streamed(*, stream: bool) -> Act:
 
 def _stopped(how: Literal["cut", "reset", "stall"]) -> Act:
     def act(play: Play, value: str) -> Play:
-        at = int(value or -1)
+        at = EVERYTHING if value == _END else int(value or -1)
         return _sent(play, lambda one: structs.replace(one, stop=how, stop_at=at))
 
     return act
@@ -90,7 +101,7 @@ ROWS: Final = (
         "what it refuses gets the status 500 and a line of text",
         _fail,
     ),
-    Quirk("pace", "MS", "milliseconds between two writes", _pace, bounds=_MS),
+    Quirk("pace", "MS", "milliseconds between two writes, and before a reset", _pace, bounds=_MS),
     Quirk("slow", "MS", "milliseconds before the first byte", _slow, bounds=_MS),
     Quirk(
         "json-instead", "", "a JSON body, although a stream was asked for", _streamed(stream=False)
@@ -132,28 +143,40 @@ ROWS: Final = (
         bounds=_STATUS,
     ),
     Quirk(
+        "error-end",
+        "[STATUS]",
+        "an error in place of the end of the stream, with the words for that status",
+        _error_end,
+        "written",  # behind what ends the stream early
+        fault=True,
+        bounds=_STATUS,
+    ),
+    Quirk(
         "cut",
         "[BYTES]",
-        "the connection closes after so many bytes, or half",
+        "the connection closes after so many bytes, after half, or at the `end`",
         _stopped("cut"),
         fault=True,
         bounds=_BYTES,
+        words=(_END,),
     ),
     Quirk(
         "reset",
         "[BYTES]",
-        "the connection is reset after so many bytes",
+        "the connection is reset after so many bytes, after half, or at the `end`",
         _stopped("reset"),
         fault=True,
         bounds=_BYTES,
+        words=(_END,),
     ),
     Quirk(
         "stall",
         "[BYTES]",
-        "after so many bytes nothing more comes, until the client leaves",
+        "after so many bytes, after half, or at the `end` nothing more comes, until the client leaves",
         _stopped("stall"),
         fault=True,
         bounds=_BYTES,
+        words=(_END,),
     ),
     Quirk(
         "fail",

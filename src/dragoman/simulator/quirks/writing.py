@@ -10,6 +10,11 @@ from dragoman.simulator.play import Edit, Frame, Play, Style
 from dragoman.simulator.quirks.quirk import Act, Quirk
 
 _MIB: Final = 1024 * 1024
+_PLACES: Final = {
+    "first": shorten.inside_first,
+    "text": shorten.inside_text,
+    "call": shorten.inside_call,
+}
 
 
 def _styled(change: Callable[[Style], Style]) -> Act:
@@ -89,14 +94,14 @@ def _giant(play: Play, value: str) -> Play:
     return with_edit(play, edit)
 
 
-def _half_call(play: Play, _value: str) -> Play:
-    """End the connection, cleanly, inside the arguments of the last call."""
+def _ends_in(play: Play, value: str) -> Play:
+    """End the connection, cleanly, inside a part of the answer."""
 
     def edit(frames: list[Frame], _play: Play) -> list[Frame]:
         last = max((at for at, one in enumerate(frames) if one.kind == "delta"), default=0)
         return frames[: last + 1]
 
-    return with_edit(structs.replace(play, reply=shorten.inside_call(play.reply)), edit)
+    return with_edit(structs.replace(play, reply=_PLACES[value](play.reply)), edit)
 
 
 ROWS: Final = (
@@ -161,8 +166,18 @@ ROWS: Final = (
         "half-call",
         "",
         "the stream ends cleanly inside the arguments of a call",
-        _half_call,
+        lambda play, _value: _ends_in(play, "call"),
         "written",
         fault=True,
+    ),
+    Quirk(
+        "ends-in",
+        "PLACE",
+        "the stream ends cleanly inside its `first` block, its `text`, or the arguments of its "
+        "last `call`",
+        _ends_in,
+        "written",
+        fault=True,
+        words=tuple(_PLACES),
     ),
 )

@@ -275,14 +275,14 @@ def test_built_in_tools_get_their_own_items(
 
 
 @pytest.mark.parametrize(
-    ("reason", "ending", "details"),
+    ("reason", "status", "details"),
     [
-        (FinishReason.LENGTH, "response.incomplete", {"reason": "max_output_tokens"}),
-        (FinishReason.TOOL_CALLS, "response.completed", None),
+        (FinishReason.LENGTH, "incomplete", {"reason": "max_output_tokens"}),
+        (FinishReason.TOOL_CALLS, "completed", None),
     ],
 )
-def test_b10_a_cut_call_keeps_its_arguments_and_says_so(
-    reason: FinishReason, ending: str, details: dict[str, str] | None
+def test_b10_a_cut_call_keeps_its_arguments_and_has_the_status_of_its_response(
+    reason: FinishReason, status: str, details: dict[str, str] | None
 ) -> None:
     call = [
         BlockStart(0, BlockKind.TOOL_CALL, "c", "f"),
@@ -292,12 +292,30 @@ def test_b10_a_cut_call_keeps_its_arguments_and_says_so(
     events, _ = written([START, *call, Usage(1, 1, final=True), Finish(reason)])
 
     response = events[-1]["response"]
-    assert ending == events[-1]["type"]
+    assert f"response.{status}" == events[-1]["type"]
     assert details == response["incomplete_details"]
-    assert ('{"a":"b', "incomplete") == (
-        response["output"][0]["arguments"],
-        response["output"][0]["status"],
-    )
+    (done,) = [one["item"] for one in events if one["type"] == "response.output_item.done"]
+    assert [done] == response["output"]
+    assert ('{"a":"b', status) == (done["arguments"], done["status"])
+
+
+def test_b10_a_call_with_broken_arguments_is_done_before_the_next_item_is_added() -> None:
+    calls = [
+        event
+        for at, complete in enumerate((False, True))
+        for event in (
+            BlockStart(at, BlockKind.TOOL_CALL, f"c{at}", "f"),
+            ArgsDelta(at, "{}" if complete else "{oops}"),
+            BlockEnd(at, complete=complete),
+        )
+    ]
+
+    events, _ = written([START, *calls, *CALLED])
+
+    items = [one for one in events if one["type"].startswith("response.output_item.")]
+    assert ["added", "done"] * 2 == [one["type"].rpartition(".")[2] for one in items]
+    assert [0, 0, 1, 1] == [one["output_index"] for one in items]
+    assert ["completed"] * 2 == [one["item"]["status"] for one in items[1::2]]
 
 
 def test_b10_free_form_input_that_was_cut_is_never_done_but_stands_in_the_output() -> None:
