@@ -144,7 +144,7 @@ def read_body(
     What came before the failure is in it, the block that was open included.
     """
     exchange = make_exchange(**options)
-    events = read_whole(body, dialect(source).frame_reader(exchange), exchange)
+    events = read_whole(body, dialect(source), exchange)
     for stage in answer_stages(exchange, options.get("tools", ()), stop, model, native_format):
         events = stage.feed(events)
     folder = Folder()

@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_complete
+from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.runs import TextRun
 from dragoman.dialects.stream import FrameReader, RunUnit, StreamReader, Unit, read_answer
 from dragoman.errors import IllegalOrder, MisuseError, PeerError, TooLarge
@@ -380,7 +381,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     tools = options.get("tools", ())
     to = dialect(target)
     frames = dialect(source).frame_reader(exchange)
-    before = read_whole(body, frames, exchange)
+    before = _read_whole(body, frames, exchange)
     events = before
     for stage in (*answer_stages(exchange, tools, stop, model, native_format), *watchers):
         events = stage.feed(events)
@@ -406,8 +407,12 @@ def _functions_only(profile: Profile) -> bool:
     return not (profile.supports_custom_tools or profile.vendor_tools)
 
 
-def read_whole(body: bytes, frames: FrameReader, exchange: Exchange) -> list[Event]:
+def read_whole(body: bytes, source: Dialect, exchange: Exchange) -> list[Event]:
     """Return the events of a complete answer; one that cannot be read ends with a fault."""
+    return _read_whole(body, source.frame_reader(exchange), exchange)
+
+
+def _read_whole(body: bytes, frames: FrameReader, exchange: Exchange) -> list[Event]:
     try:
         if len(body) > exchange.limits.max_response_bytes:
             raise TooLarge("max_response_bytes", exchange.limits.max_response_bytes)

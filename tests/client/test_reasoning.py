@@ -71,3 +71,27 @@ def test_reasoning_state_of_another_server_stays_at_home() -> None:
             assert "opaque_dropped" in [loss.code for loss in other.losses]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
+def test_an_unknown_server_gets_back_the_reasoning_of_a_model_that_wants_it(dialect: str) -> None:
+    """By the family of the model's name: a client asks once, and learns from no refusal."""
+
+    async def run() -> str:
+        question = user("sim: think Hm, so it is.\nsim: call f {}\nsim: then\nsim: say Done")
+        options = {
+            "tools": [tool("f", description="does", schema={"type": "object"})],
+            "model": "sim/kimi-k2-thinking+structural+needs-reasoning",
+            "max_tokens": 9000,
+        }
+        async with (
+            Simulator() as sim,
+            Client(f"{sim.url}/v1", dialect=dialect) as client,
+        ):
+            answer = await client.create(ask(question, **options))
+            history = (question, answer_turn(answer), result(answer.calls[0].call_id, "ok"))
+            last = await client.create(ask(*history, **options))
+            assert "Hm, so it is." in sim.exchanges[-1].body.decode()
+        return last.text
+
+    assert "Done" == asyncio.run(run())

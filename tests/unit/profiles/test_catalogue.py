@@ -7,7 +7,7 @@ import pytest
 
 import dragoman
 from dragoman.errors import ConfigError
-from dragoman.profiles import profile
+from dragoman.profiles import for_model, profile
 from dragoman.profiles.catalogue import ALIASES, PROFILES
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import DialectName
@@ -233,3 +233,26 @@ def test_think_tags_are_never_looked_for_at_openai_and_anthropic() -> None:
 
 def test_dialect_names_are_no_profiles_by_accident() -> None:
     assert set(get_args(DialectName)) & set(PROFILES) == {"anthropic"}
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "dialect", "vendor_tools"),
+    [
+        ("generic", "claude-opus-4-6", "anthropic", True),
+        ("generic", "claude-opus-4-6", "chat", False),
+        ("generic", "gpt-5-codex", "responses", True),
+        ("generic", "gpt-oss-120b", "responses", False),
+        ("vllm", "claude-opus-4-6", "anthropic", False),
+    ],
+)
+def test_a_vendors_model_behind_an_unknown_host_brings_the_vendors_tools(
+    name: str, model: str, dialect: str, vendor_tools: bool
+) -> None:
+    assert vendor_tools is for_model(profile(name), model, None, dialect).vendor_tools
+
+
+def test_nothing_is_left_to_the_model_once_it_is_known() -> None:
+    for one in PROFILES.values():
+        found = for_model(one, "m", None, "chat")
+        assert "auto" != found.replay_reasoning
+        assert found == one or one.replay_reasoning == "auto"
