@@ -50,7 +50,10 @@ class HeavyWork:
                 await _wait_through(future)
             raise
         finally:
-            del begun, future  # an error that they hold would hold this frame, and with it the work's bytes
+            del (
+                begun,
+                future,
+            )  # an error that they hold would hold this frame, and with it the work's bytes
 
     def close(self) -> None:
         """Let the threads end."""
