@@ -46,13 +46,14 @@ def test_the_path_is_told_where_nobody_answers(status: str) -> None:
     assert f"answers {status[:3]} to /v1/chat/completions: " in str(error)
 
 
-BROKEN = {"name": "f", "arguments": '{"a": 1, oops}'}
+WHOLE = {"name": "f", "arguments": '{"a": 1}'}
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "body"])
 def test_what_had_come_is_told_of_streams_and_of_bodies(streamed: bool) -> None:
-    call = {"index": 0, "id": "c1", "type": "function", "function": BROKEN}
-    delta = {"content": "Let me see.", "tool_calls": [call]}
+    call = {"index": 0, "id": "c1", "type": "function", "function": WHOLE}
+    nameless = {"index": 1, "id": "c2", "type": "function", "function": {"arguments": "{}"}}
+    delta = {"content": "Let me see.", "tool_calls": [call, nameless]}
     whole = {"id": "c1", "model": "m", "choices": [{"index": 0, "finish_reason": "tool_calls"}]}
     whole["choices"][0]["delta" if streamed else "message"] = delta
     headers = "x-request-id: req_9\r\nretry-after: 4\r\n"
@@ -60,16 +61,16 @@ def test_what_had_come_is_told_of_streams_and_of_bodies(streamed: bool) -> None:
     data = sse(whole) if streamed else json.dumps(whole).encode()
     error = failure(http(data, kind=kind, headers=headers), stream=streamed)
 
-    assert ("json", "invalid_arguments") == (error.stage, error.code)
+    assert ("protocol", "call_without_name") == (error.stage, error.code)
     assert (200, "req_9", 4.0) == (error.status, error.request_id, error.retry_after)
     assert error.received is not None
     assert "Let me see." == error.received.text
-    assert [("f", '{"a": 1', False)] == [
+    assert [("f", '{"a": 1}', False)] == [  # its end had not come
         (one.name, one.text, one.complete) for one in error.received.calls
     ]
     assert error.received.finish is None
     assert error.received.fault is not None
-    assert "invalid_arguments" == error.received.fault.code
+    assert "call_without_name" == error.received.fault.code
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "body"])

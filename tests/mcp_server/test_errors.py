@@ -21,9 +21,7 @@ async def failure(client: Client, request: Request) -> ClientError:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize(
-    "quirk", ["error-in", "error-200", "no-finish", "half-call", "cut:900", "bad-json-args"]
-)
+@pytest.mark.parametrize("quirk", ["error-in", "error-200", "no-finish", "half-call", "cut:900"])
 def test_s_10_errors_inside_an_answer_map_one_to_one(dialect: str, quirk: str) -> None:
     story = 'sim: say One moment.\nsim: call get_weather {"city": "Rome"}'
 

@@ -94,9 +94,8 @@ def test_a_call_beyond_the_limit_is_told_and_never_looks_whole(
     told = {problem.detail for problem in parsed.problems}
     written = {call.name: call.arguments for call in calls}
     for call in parsed.calls:
-        arguments = arguments_of(call)
         if call.complete:
-            assert written[call.name] == arguments
+            assert written[call.name] == arguments_of(call)
             assert len(call.arguments) <= limit + size
         else:
             assert any("max_tool_args_bytes" in detail for detail in told)

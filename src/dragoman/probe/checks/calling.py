@@ -41,13 +41,23 @@ async def _calls(probe: Probe, question: Question) -> tuple[Made, ...]:
     """Return the calls that a question leads to.
 
     Raises:
-        Unanswered: there is no whole answer, or it was cut before it could make one.
+        Unanswered: there is no whole answer, it was cut before it could make one, or none can be used.
     """
     heard = await probe.ask(question)
     found = made(heard, question, probe.peer.model)
+    if _unusable(heard):
+        raise Unanswered(_unusable(heard))
     if not found and heard.cut:
         raise Unanswered("the limit of tokens ended the answer before a call")
     return found
+
+
+def _unusable(heard: Heard) -> str:
+    """Return why none of the calls can be used; empty if one can, or if a limit explains it."""
+    calls = heard.answer.calls
+    if not calls or heard.cut or any(one.complete for one in calls):
+        return ""
+    return "the arguments are cut off or not JSON"
 
 
 async def _structural(probe: Probe, question: Question) -> tuple[Made, ...]:
@@ -66,8 +76,9 @@ async def auto(probe: Probe) -> Finding:
     heard = await probe.ask(AUTO)
     if heard.refused:
         return fails(f"tools are refused: {heard.refused}")
-    if heard.status == 200 and heard.trace.arguments and heard.trouble:
-        return fails(f"a call that cannot be used: {heard.trouble}")
+    trouble = heard.trouble or _unusable(heard)
+    if heard.status == 200 and heard.trace.arguments and trouble:
+        return fails(f"a call that cannot be used: {trouble}")
     found = await _calls(probe, AUTO)
     if not found:
         return fails("no call, although the user asks for one")
