@@ -96,11 +96,9 @@ def _images(play: Play) -> bool:
 def _custom_tools(play: Play) -> bool:
     """Say whether anything but functions is declared or was called, vendor-run tools aside."""
     request = play.asked.request
-    calls = (
-        part for turn in request.turns for part in turn.parts if isinstance(part, ToolCallPart)
-    )
-    declared = (tool for tool in request.tools if not tool.server)
-    flavors = {one.flavor for one in (*declared, *calls)}
+    parts = (part for turn in request.turns for part in turn.parts)
+    flavors = {part.flavor for part in parts if isinstance(part, ToolCallPart)}
+    flavors |= {tool.flavor for tool in request.tools if not tool.server}
     return bool(flavors - {Flavor.FUNCTION})
 
 
