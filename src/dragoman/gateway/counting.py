@@ -20,8 +20,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.gateway.config.settings import Upstream
-from dragoman.turn.estimate import estimate_tokens
-from dragoman.turn.request import DialectName, Request
+from dragoman.turn.request import DialectName
 
 ESTIMATED: Final = {"x-dragoman-token-count": "estimated"}  # goes with every estimate
 
@@ -43,10 +42,6 @@ class Calibration:
     def ratio(self, model: str) -> float:
         """Return how many tokens a model counts for one that is estimated."""
         return self._ratios.get(model, _FIRST_RATIO)
-
-    def estimate(self, model: str, request: Request) -> int:
-        """Return about how many input tokens a request has for a model: never 0."""
-        return self.corrected(model, estimate_tokens(request))
 
     def corrected(self, model: str, estimated: int) -> int:
         """Return about how many tokens a model counts where so many are estimated: never 0."""

@@ -87,7 +87,9 @@ class Key(Section, frozen=True):
     """One client's credential and what it may do.  0 means no limit."""
 
     key: Secret
-    name: str = ""  # for logs; empty: `key-1`, `key-2`, …
+    name: str = (
+        ""  # for logs (empty: `key-1`, …), and to whom what is kept belongs (empty: a digest)
+    )
     models: tuple[GlobText, ...] = ()  # globs over the model names a client asks for; empty: all
     # Globs over ids of a vendor's state (files, containers, …) that it may name beside those it was given.
     vendor_ids: tuple[GlobText, ...] = ()
