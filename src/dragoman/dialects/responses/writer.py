@@ -133,6 +133,8 @@ class ResponsesWriter:
         for event in relayed_events(raw):
             if event.type == DONE and event.item.type == "message" and not self._message.part_open:
                 self._message.close()
+            elif event.type == DONE and event.item.type != "message":
+                self._finish_cut("incomplete")  # the upstream has finished it
             if event.sequence_number is not None:
                 self._output.sequence = event.sequence_number + 1
 
