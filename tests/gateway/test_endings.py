@@ -18,6 +18,7 @@ from tests.support.views import HALF_CALL
 CASES = [(ending, dialect) for ending in ENDINGS for dialect in DIALECTS]
 NAMES = [f"{ending.name}-{dialect}" for ending, dialect in CASES]
 FAILING = [(ending, dialect) for ending, dialect in CASES if ending.fails]
+BROKEN = ("bad_json", "cut_arguments")  # endings whose upstream sends arguments that are no object
 # Bytes of the peer pass in a relay, even those that are no JSON.
 UNCHECKED = {("garbage", "chat"), ("garbage_from_anthropic", "anthropic")} | {
     ("garbage_from_responses", "responses")
@@ -74,7 +75,7 @@ def test_every_stream_is_legal(ending: Ending, dialect: str) -> None:
 
     verdict = check(dialect, stream.body.rstrip("\n").encode() + b"\n\n")
 
-    excused = HALF_CALL if ending.name.startswith("bad_json") else frozenset()
+    excused = HALF_CALL if ending.name.startswith(BROKEN) else frozenset()
     assert not [one for one in verdict.violations if one.rule not in excused]
 
 

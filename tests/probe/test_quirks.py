@@ -100,7 +100,7 @@ CHAT = {
         {"tools-auto": "fails", "arguments": "fails"}, outcome="bad", blind=True
     ),
     "quoted-args": Found({"arguments": "fails"}, blind=True),
-    "cut-args": Found({"arguments": "fails"}, blind=True),
+    "cut-args": Found({"tools-auto": "fails", "arguments": "fails"}, outcome="bad", blind=True),
     "length": Found({"arguments": "fails", "finish": "quirk"}, blind=True),
     # --- how it writes ---
     "chunk:all": Found({"cumulative": "unknown", "arguments": "quirk"}),
