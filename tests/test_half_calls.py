@@ -440,6 +440,10 @@ def common(one: str, other: str) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
+# A name alone is a whole call if the model stops there by itself: toolcalls/mistral/name_alone_at_the_end.
+NAME_ALONE = {"mistral": tuple(f"[TOOL_CALLS]{call.name}" for call in CALLS)}
+
+
 @pytest.mark.parametrize("cut", [True, False])
 @pytest.mark.parametrize("family", NATIVE)
 def test_half_a_native_call_is_never_run(family: str, cut: bool) -> None:
@@ -452,6 +456,8 @@ def test_half_a_native_call_is_never_run(family: str, cut: bool) -> None:
     for at in range(len(text) + 1):
         stream = STREAMS[source](text[:at], [], reason)
         finished = (at >= behind_first) + (at == len(text))
+        if not cut and text[:at].endswith(NAME_ALONE.get(family, ("\0",))):
+            continue
         for run in what_is_run(
             read(stream, source, PLAIN_EXCHANGE, family), PLAIN_EXCHANGE
         ).values():

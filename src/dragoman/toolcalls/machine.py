@@ -132,6 +132,14 @@ class Machine:
                 at = self._say_until(text, at, found)
         self.held = text[at:]
 
+    @property
+    def holds_empty_call(self) -> bool:
+        """What is held is a call without arguments, unless the model was stopped before its end."""
+        if self.body is not None or self._candidates or not self.held:
+            return False
+        found = self._state.scanner.find_last(self.held, 0)
+        return found is not None and self._state.rules[found.which].empty
+
     def close(self, *, cut: bool = False) -> None:
         """End of input; `cut` says that the model was stopped before its end."""
         text = self.held

@@ -275,7 +275,7 @@ class Splitter:
             sequencer.kind = None
             self._kind = None
             return
-        if machine.in_call:
+        if machine.in_call or machine.holds_empty_call:
             # How the answer ends decides whether the call was cut.
             self._ending = True
             return
