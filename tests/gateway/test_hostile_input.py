@@ -210,10 +210,10 @@ def from_clients() -> dict[str, Case]:
             f"{client}: 90,000 messages": plain._replace(
                 body=lambda sends=sends, name=name: sends(**{name: many(MESSAGE, 90_000)}),
             ),
-            f"{client}: 300,000 tools": plain._replace(
+            f"{client}: 200,000 tools": plain._replace(
                 body=lambda sends=sends, tool=tool: sends(tools=many(tool, 200_000)),
                 status=413,
-                says="limit",
+                says="max_tools",
             ),
             f"{client}: a million fields": plain._replace(
                 body=lambda sends=sends: sends()[:-1] + b',"":1' * 4 * MANY + b"}",

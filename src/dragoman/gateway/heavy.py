@@ -17,7 +17,7 @@ T = TypeVar("T")
 # Bytes whose work is done where it arises: at a microsecond for the costliest byte it takes a tenth of a second.
 LIGHT_BYTES: Final = 128 * 1024
 # Bytes of a stream that are fed at once: the costliest events are of a few bytes and take tens of microseconds.
-SLICE_BYTES: Final = 16 * 1024
+SLICE_BYTES: Final = 8 * 1024
 _LONG_STREAM_BYTES: Final = 4 * 1024 * 1024
 # Threads share one interpreter: more of them would only make the event loop wait longer for its turn.
 _THREADS: Final = 2
