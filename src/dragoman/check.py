@@ -25,6 +25,7 @@ from dragoman.dialects.judging import (
 )
 from dragoman.errors import ConfigError, MisuseError, TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.wire.json_values import read_float
 from dragoman.wire.sse import Frame, SSEReader
 
 __all__ = ["MAX_VIOLATIONS", "Checker", "Ending", "Verdict", "Violation", "check", "rules"]
@@ -208,7 +209,7 @@ class Checker:
         return event
 
 
-_JSON: Final = msgspec.json.Decoder(object)
+_JSON: Final = msgspec.json.Decoder(object, float_hook=read_float)
 
 
 def _decode_anyhow(data: bytes) -> object:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from dragoman.client.fitting import misfit
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool, ToolCallPart
+from dragoman.wire.json_values import decode_any
 
 CUT: Final = "the call was cut before its end: it was not run; make it again, in smaller pieces"
 
@@ -33,7 +33,7 @@ class Call(Struct, frozen=True):
         if self.problem or self.flavor is Flavor.CUSTOM:
             return {}
         try:
-            value = msgspec.json.decode(self.arguments)
+            value = decode_any(self.arguments)
         except (ValueError, RecursionError):
             return {}
         return value if isinstance(value, dict) else {}
@@ -59,7 +59,7 @@ def _problem(part: ToolCallPart, tools: Sequence[Tool]) -> str:
     if part.flavor is not Flavor.FUNCTION:
         return ""  # free text, or a form that its vendor has defined
     try:
-        values = msgspec.json.decode(part.arguments)
+        values = decode_any(part.arguments)
     except (ValueError, RecursionError) as error:
         return f"the arguments are not JSON: {error}"
     if not isinstance(values, dict):
@@ -69,6 +69,6 @@ def _problem(part: ToolCallPart, tools: Sequence[Tool]) -> str:
 
 def _schema(tool: Tool) -> object:
     try:
-        return msgspec.json.decode(tool.schema or b"{}")
+        return decode_any(tool.schema or b"{}")
     except (ValueError, RecursionError):
         return {}  # nothing that could be judged by

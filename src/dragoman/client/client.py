@@ -21,6 +21,7 @@ from dragoman.profiles.profile import Profile
 from dragoman.transport import TLS
 from dragoman.turn.fold import Answer
 from dragoman.turn.request import DialectName, Request
+from dragoman.wire.json_values import decode_any
 
 
 class Client:
@@ -161,7 +162,7 @@ async def _read_all(exchange: Exchange, limits: Limits) -> bytes:
 
 def _is_json(body: bytes) -> bool:
     try:
-        msgspec.json.decode(body)
+        decode_any(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return body.lstrip()[:5] in (b"data:", b"event")  # a stream that nobody asked for
     return True

@@ -6,11 +6,10 @@ Nothing is added and nothing mended; what a schema says beyond the words below i
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
 from dragoman.errors import MisuseError
 from dragoman.toolcalls.schema import resolved
 from dragoman.turn.request import Tool
+from dragoman.wire.json_values import decode_any
 
 _DEPTH: Final = 64  # deeper schemas are taken as they are
 _TYPES: Final = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
@@ -87,7 +86,7 @@ def check_described(tool: Tool) -> None:
 def schema_fault(schema: bytes) -> str:
     """Return why something is no JSON schema of a tool's arguments; empty: it is one."""
     try:
-        root = msgspec.json.decode(schema)
+        root = decode_any(schema)
     except (ValueError, RecursionError) as error:
         return f"it is no JSON: {error}"
     if not isinstance(root, dict):

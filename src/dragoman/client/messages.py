@@ -41,6 +41,7 @@ from dragoman.turn.request import (
     Turn,
     UrlSource,
 )
+from dragoman.wire.json_values import decode_any
 
 Schema: TypeAlias = Mapping[str, Any] | str | bytes  # a JSON schema: its fields, or its text
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -231,7 +232,7 @@ def _schema(schema: Schema | None) -> Raw | None:
     try:
         if isinstance(schema, str | bytes):
             text = schema.encode() if isinstance(schema, str) else schema
-            given = msgspec.json.decode(text)
+            given = decode_any(text)
         else:
             given, text = schema, msgspec.json.encode(dict(schema))
     except (msgspec.MsgspecError, TypeError, ValueError) as error:

@@ -8,6 +8,7 @@ from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import Malformed
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.request import DialectName, Request
+from dragoman.wire.json_values import read_float
 
 # Where a dialect's requests hold the conversation, and what else they must have.
 _BODIES: Final[dict[DialectName, bytes]] = {
@@ -24,7 +25,7 @@ _OWN: Final[dict[str, DialectName]] = {
     ),
     **dict.fromkeys(("image_url", "input_audio", "file"), "chat"),
 }
-_MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Any]])
+_MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Any]], float_hook=read_float)
 
 
 def read_messages(messages: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Request:

@@ -24,8 +24,9 @@ from dragoman.dialects.surrogates import mended
 from dragoman.errors import Malformed
 from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
+from dragoman.wire.json_values import read_float
 
-_ANY: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Any)
+_ANY: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Any, float_hook=read_float)
 _MAX_CAUSE_CHARS: Final = 500
 
 # The vendors' own words for what went wrong, as code or type, where they say more than a status.

@@ -20,6 +20,7 @@ import msgspec
 from dragoman.dialects.decoding import decode
 from dragoman.errors import Malformed, PeerError
 from dragoman.turn.events import Fault, FaultKind
+from dragoman.wire.json_values import read_float
 from dragoman.wire.sse import SSEReader
 
 MAX_IDS: Final = 10_000  # that are remembered of one owner; the latest stay
@@ -157,7 +158,7 @@ def not_given(reference: Reference) -> Fault:
 
 # --- answers --------------------------------------------------------------------------------------
 
-_ANY: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Any)
+_ANY: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Any, float_hook=read_float)
 # What a frame of a stream must hold to give an id; frames of plain text hold none of it.
 _MAY_GIVE: Final = re.compile(rb'"(?:response|item|container|file_id|audio)"\s*:')
 _INNER: Final = ("response", "item", "message", "delta", "content_block")

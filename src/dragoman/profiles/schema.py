@@ -22,6 +22,7 @@ from dragoman.profiles.keywords import (
     walk,
     without,
 )
+from dragoman.wire.json_values import decode_any
 
 # What picky servers refuse and no model misses.
 _NOT_PLAIN: Final = frozenset({"$schema", "format", "additionalProperties", "default"})
@@ -40,7 +41,7 @@ def rewrite(schema: Raw, dialect: str, *, path: str = "") -> Raw:
     if change is None:
         raise MisuseError(f"no schema dialect `{dialect}`")
     try:
-        before: Json = msgspec.json.decode(schema)
+        before: Json = decode_any(schema)
         after = change(before)
     except msgspec.DecodeError as error:
         raise Malformed(f"the schema is not valid JSON: {error}", path=path) from None

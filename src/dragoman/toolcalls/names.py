@@ -11,6 +11,7 @@ from dragoman.toolcalls.schema import Parameters
 from dragoman.turn.known import made_once
 from dragoman.turn.request import Tool
 from dragoman.turn.tools import wire_name
+from dragoman.wire.json_values import decode_any
 
 _PREFIXES: Final = ("functions.", "functions:", "default_api.", "default_api:", "tools.")
 _COUNTER: Final = re.compile(r":[0-9]+\Z")
@@ -137,7 +138,7 @@ def _object(fields: dict[str, Raw]) -> str:
 def _string(raw: Raw | None) -> str | None:
     if raw is None:
         return None
-    value: Any = msgspec.json.decode(raw)
+    value: Any = decode_any(raw)
     return value if isinstance(value, str) else None
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.turn.request import Tool
+from dragoman.wire.json_values import decode_any, read_float
 
 STRING_ONLY: Final = frozenset({"string"})
 STRING_OR_NULL: Final = frozenset({"string", "null"})
@@ -42,6 +43,11 @@ _MAX_LITERAL_CHARS: Final = 64 * 1024
 _MAX_REFS: Final = 16  # hops from `$ref` to `$ref`: more is a circle
 
 
+_SCHEMA: Final[msgspec.json.Decoder[dict[str, Any]]] = msgspec.json.Decoder(
+    dict[str, Any], float_hook=read_float
+)
+
+
 class Parameters:
     """The declared parameters of one tool."""
 
@@ -54,7 +60,7 @@ class Parameters:
     def schema(self) -> dict[str, Any]:
         if self._schema is None:
             try:
-                self._schema = msgspec.json.decode(self._tool.schema or b"{}", type=dict[str, Any])
+                self._schema = _SCHEMA.decode(self._tool.schema or b"{}")
             except msgspec.DecodeError:
                 self._schema = {}
         return self._schema
@@ -271,7 +277,7 @@ def _any(text: str) -> str | None:
 
 def _decoded(text: str) -> Any:
     try:
-        return msgspec.json.decode(text)
+        return decode_any(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
@@ -283,7 +289,7 @@ def _literal(text: str) -> Any:
     try:
         value = ast.literal_eval(text)
         # A round trip turns tuples into lists and refuses what JSON has not.
-        return msgspec.json.decode(msgspec.json.encode(value))
+        return decode_any(msgspec.json.encode(value))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, msgspec.DecodeError):
         return None
 

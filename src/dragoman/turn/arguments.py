@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 from dragoman.errors import TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_stream import JsonScanner, Place
+from dragoman.wire.json_values import decode_any
 
 _SPACE: Final = " \t\n\r"
 _TRAILING_COMMA: Final = re.compile(r",[ \t\n\r]*\Z")
@@ -298,7 +299,7 @@ class JsonArguments:
         if not text.strip(_SPACE):
             return Ending("{}", losses=losses)
         try:
-            value = msgspec.json.decode(without_surrogates(text))
+            value = decode_any(without_surrogates(text))
         except (msgspec.DecodeError, RecursionError):
             return _as_it_came(text, losses)
         if value is None or value == "":

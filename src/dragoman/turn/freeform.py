@@ -8,6 +8,7 @@ import msgspec
 from dragoman.errors import TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.arguments import Ending, JsonArguments, byte_size, without_surrogates
+from dragoman.wire.json_values import decode_any
 
 _INPUT_HEAD: Final = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _INPUT_HEAD_PREFIX: Final = re.compile(
@@ -162,7 +163,7 @@ def _repaired(ending: Ending) -> tuple[str, ...]:
 def _decoded(text: str) -> dict[str, object] | None:
     """Return the object that `text` is, or None."""
     try:
-        value = msgspec.json.decode(without_surrogates(text))
+        value = decode_any(without_surrogates(text))
     except (msgspec.DecodeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

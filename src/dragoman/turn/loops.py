@@ -21,6 +21,7 @@ from dragoman.turn.request import (
     ToolResultPart,
     Turn,
 )
+from dragoman.wire.json_values import decode_any
 
 _NAMES_TOLD: Final = 8
 _TAG: Final = re.compile(r"\s*<([A-Za-z][\w.-]*)[\s>]")
@@ -153,7 +154,7 @@ def _contents(part: Part) -> Iterator[str]:
 def _canonical(arguments: str) -> str:
     """Return arguments with their keys sorted and their blanks gone; text that is no JSON as it is."""
     try:
-        value = msgspec.json.decode(arguments)
+        value = decode_any(arguments)
         return msgspec.json.encode(value, order="sorted").decode()
     except (ValueError, RecursionError, OverflowError):
         return arguments

@@ -42,10 +42,10 @@ from dragoman.turn.request import (
     Turn,
     UrlSource,
 )
+from dragoman.wire.json_values import decode_any
 
 _BLOCK: Final[msgspec.json.Decoder[schema.Block]] = msgspec.json.Decoder(schema.Block)
 _HEAD: Final = msgspec.json.Decoder(schema.BlockHead)
-_JSON: Final = msgspec.json.Decoder()
 
 # Blocks of a user that no other vendor has a place for.
 _USER_OPAQUE: Final = frozenset({"container_upload"})
@@ -347,6 +347,6 @@ def _readable(content: Raw) -> str:
 
 def _free(raw: Raw) -> object:
     try:
-        return _JSON.decode(raw) if raw else None
+        return decode_any(raw) if raw else None
     except msgspec.DecodeError:
         return None

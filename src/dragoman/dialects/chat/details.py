@@ -12,9 +12,10 @@ from dragoman.dialects.surrogates import mended
 from dragoman.exchange import Exchange
 from dragoman.turn.events import Channel, OpaqueKind
 from dragoman.turn.fold import Block
+from dragoman.wire.json_values import read_float
 
 _LIST: Final[msgspec.json.Decoder[list[dict[str, Any]] | None]] = msgspec.json.Decoder(
-    list[dict[str, Any]] | None
+    list[dict[str, Any]] | None, float_hook=read_float
 )
 # Which field of an entry is reasoning to be shown, by its type.
 _READABLE: Final = {

@@ -61,13 +61,14 @@ from dragoman.turn.request import (
     Turn,
     UrlSource,
 )
+from dragoman.wire.json_values import read_float
 
 # State that a client of this dialect holds by itself: it says not whose it is.
 CHAT_ORIGIN: Final = "chat"
 _FUNCTION: Final = Flavor.FUNCTION
 _LONG_TTLS: Final = frozenset({"1h", "12h", "24h"})
 _ENTRIES: Final[msgspec.json.Decoder[list[dict[str, Any]]]] = msgspec.json.Decoder(
-    list[dict[str, Any]]
+    list[dict[str, Any]], float_hook=read_float
 )
 
 

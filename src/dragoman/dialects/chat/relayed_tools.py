@@ -19,10 +19,11 @@ from dragoman.turn.events import Flavor
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request, ToolCallPart
 from dragoman.turn.tools import wire_name
+from dragoman.wire.json_values import decode_any, read_float
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _CALLS: Final[msgspec.json.Decoder[list[dict[str, Any]] | None]] = msgspec.json.Decoder(
-    list[dict[str, Any]] | None
+    list[dict[str, Any]] | None, float_hook=read_float
 )
 _NULL: Final = Raw(b"null")
 
@@ -87,7 +88,7 @@ def _as_function(call: dict[str, Any]) -> dict[str, Any]:
 
 def _choice(given: bytes) -> dict[str, Any]:
     """Return a choice that names functions where it named custom tools."""
-    choice: dict[str, Any] = msgspec.json.decode(given)
+    choice: dict[str, Any] = decode_any(given)
     allowed = choice.get("allowed_tools")
     if isinstance(allowed, dict) and isinstance(allowed.get("tools"), list):
         named = [_reference(one) for one in allowed["tools"]]

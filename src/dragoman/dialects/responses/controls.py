@@ -13,6 +13,7 @@ from dragoman.errors import Untranslatable
 from dragoman.profiles.profile import Profile
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request
+from dragoman.wire.json_values import decode_any
 
 JSON_INSTRUCTION: Final = "Respond with a single JSON object."
 SCHEMA_INSTRUCTION: Final = (
@@ -82,7 +83,7 @@ def _nearest(effort: str, supported: tuple[str, ...]) -> str:
 def is_strict(schema: Raw) -> bool:
     """Say whether a schema is as strict mode demands: closed objects, every property required."""
     try:
-        return _closed(msgspec.json.decode(schema))
+        return _closed(decode_any(schema))
     except (msgspec.DecodeError, RecursionError):
         return False
 

@@ -19,6 +19,7 @@ from dragoman.toolcalls.scanner import Found
 from dragoman.toolcalls.schema import PLAIN
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_stream import JsonScanner
+from dragoman.wire.json_values import decode_any
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
@@ -485,7 +486,7 @@ class ObjectsBody:
 
 def _string(raw: str) -> str | None:
     try:
-        value: Any = msgspec.json.decode(raw)
+        value: Any = decode_any(raw)
     except (msgspec.DecodeError, UnicodeError):
         return None
     return value if isinstance(value, str) else None

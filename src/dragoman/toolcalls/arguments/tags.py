@@ -23,6 +23,7 @@ from dragoman.toolcalls.schema import (
     to_json,
 )
 from dragoman.turn.arguments import JsonArguments
+from dragoman.wire.json_values import decode_any
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
@@ -283,8 +284,8 @@ class TagsBody:
         """Take the one parameter as all the arguments, if it is an object of the tool's own."""
         json = "".join(self._wrapped or ())
         try:
-            text: Any = msgspec.json.decode(json)
-            inner: Any = msgspec.json.decode(text) if isinstance(text, str) else text
+            text: Any = decode_any(json)
+            inner: Any = decode_any(text) if isinstance(text, str) else text
         except (msgspec.DecodeError, UnicodeError):
             return False
         if not isinstance(inner, dict) or not inner.keys() <= self._parameters.properties.keys():
