@@ -33,6 +33,8 @@ class Rendering(Struct, frozen=True, kw_only=True, gc=False):
     # kept here must have it.
     responses_encrypted: Literal["asked", "always"] = "asked"
     stream_error_tail: ErrorTail = "open"
+    # "nothing" ends a truncated Chat stream as the upstream did, without an error event.
+    chat_truncated_tail: Literal["error", "nothing"] = "error"
 
 
 class Exchange(Struct, frozen=True, kw_only=True):

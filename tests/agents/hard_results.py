@@ -33,9 +33,6 @@ _SLOW_AGENTS: Final = (
 )
 _PATIENT_AGENTS: Final = ("Continue",)  # asks for two minutes, whatever the settings
 
-# Where an agent is worse off behind the gateway, by decision; docs/clients.md says why.
-ACCEPTED: Final = frozenset({("Qwen Code", "clean end in call")})
-
 
 def every_cell() -> list[Cell]:
     return [(agent, name, column) for agent in AGENTS for name in SITUATIONS for column in COLUMNS]

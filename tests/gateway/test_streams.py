@@ -434,6 +434,27 @@ def test_p_10_how_streams_break_is_the_servers_to_say_and_a_routes_to_change() -
     assert ["content_block_delta", "error"] == kinds["ajar/plain+cut"][-2:]
 
 
+@pytest.mark.parametrize("upstream", ["chat", "anthropic", "responses"])
+@pytest.mark.parametrize(
+    ("fault", "agent", "told"),
+    [
+        ("ends-in:text", "QwenCode/0.15.10 (linux; x64)", False),
+        ("ends-in:text", "openai-python", True),
+        ("error-in", "QwenCode/0.15.10 (linux; x64)", True),  # the upstream has said more than that
+    ],
+)
+def test_p_10_truncated_stream_has_no_error_event_for_a_client_that_retries_without_one(
+    gateway, upstream: str, fault: str, agent: str, *, told: bool
+) -> None:
+    asked = question("chat", f"{upstream}/plain+{fault}")
+
+    got = post(gateway, "chat", asked, headers={"user-agent": agent}).text
+
+    assert told is ('"error"' in got)
+    assert told is ("[DONE]" in got)
+    assert '"finish_reason":"' not in got
+
+
 @pytest.mark.parametrize("dialect", ["anthropic", "responses"])
 def test_g4_comments_and_line_ends_of_the_upstream_are_not_passed_on(gateway, dialect) -> None:
     plain = post(gateway, dialect, question(dialect, "chat/g4+chunk:8", SHORT))

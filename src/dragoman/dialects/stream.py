@@ -14,7 +14,7 @@ from dragoman.dialects.runs import Echo, Shape, TextRun, shape_of
 from dragoman.errors import Malformed, MisuseError, NotJson, PeerError, TooLarge
 from dragoman.exchange import Exchange
 from dragoman.turn.assembly import Assembler
-from dragoman.turn.events import Event, Fault, FaultKind
+from dragoman.turn.events import TRUNCATED, Event, Fault, FaultKind
 from dragoman.wire.sse import Frame, SSEReader
 
 _BLANKS = b" \t\r\n\xef\xbb\xbf"  # a byte-order mark among them
@@ -398,5 +398,5 @@ def truncated(inside: str = "") -> Fault:
     return Fault(
         FaultKind.UPSTREAM_BAD,
         f"upstream stream terminated unexpectedly{tail}",
-        code="upstream_truncated",
+        code=TRUNCATED,
     )

@@ -63,6 +63,8 @@ _ESTIMATED: Final = {"x-dragoman-usage": "estimated"}  # nobody counted the toke
 _EMPTY: Final = Fault(
     FaultKind.UPSTREAM_BAD, "upstream sent a response without content", code="upstream_empty"
 )
+# User agents of clients that retry after a Chat stream without a finish, but not after an error event.
+_RETRY_TRUNCATED: Final = ("QwenCode/",)
 _FIRST_DELAY: Final = 0.5  # seconds, doubled with each attempt
 _LONGEST_DELAY: Final = 8.0
 
@@ -355,9 +357,15 @@ class Pump:
                 responses_reasoning=route.responses_reasoning,
                 responses_encrypted="always" if self._keeps else "asked",
                 stream_error_tail=route.stream_error_tail or server.stream_error_tail,
+                chat_truncated_tail="nothing" if self._retries_truncated else "error",
             ),
             limits=server.limits,
         )
+
+    @property
+    def _retries_truncated(self) -> bool:
+        """The client retries after a stream without a finish, but not after an error event."""
+        return self._job.headers.get("user-agent", "").startswith(_RETRY_TRUNCATED)
 
     def _translator(self, hop: Hop, outline: Request) -> Translator:
         return Translator(

@@ -69,6 +69,8 @@ CUT_REASONS = frozenset(
 
 # The arguments of a call that was truncated before any came.
 NO_ARGUMENTS_YET = "{"
+# The code of the fault that ends a stream whose upstream stopped before its end.
+TRUNCATED = "upstream_truncated"
 
 
 class FaultKind(StrEnum):

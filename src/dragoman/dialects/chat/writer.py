@@ -19,6 +19,7 @@ from dragoman.dialects.openai_errors import encode_error
 from dragoman.dialects.runs import TextRun
 from dragoman.exchange import Exchange
 from dragoman.turn.events import (
+    TRUNCATED,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -204,7 +205,7 @@ class ChatWriter:
             case Finish():
                 return self._finish(event)
             case Fault():
-                return b"data: %b\n\n%b" % (encode_error(event), DONE)
+                return self._fail(event)
             case Ping():
                 return KEEP_ALIVE
             case Loss():
@@ -214,6 +215,13 @@ class ChatWriter:
 
     def _chunk(self, delta: bytes) -> bytes:
         return self._head + delta + _TAIL
+
+    def _fail(self, fault: Fault) -> bytes:
+        """Write the error event, unless the client wants truncated streams to end as they did."""
+        tail = self._exchange.rendering.chat_truncated_tail
+        if fault.code == TRUNCATED and tail == "nothing":
+            return b""
+        return b"data: %b\n\n%b" % (encode_error(fault), DONE)
 
     def _start(self, event: Start) -> bytes:
         who = completion_identity(event, self._exchange)
