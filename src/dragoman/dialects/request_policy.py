@@ -9,6 +9,8 @@ from dragoman.profiles.profile import Profile
 from dragoman.turn.loss import Loss
 from dragoman.turn.request import Request
 
+# A thinking budget as an effort: the first row that it reaches.
+_EFFORTS: Final = ((32_768, "xhigh"), (16_384, "high"), (4096, "medium"))
 GO_ON: Final = "Continue."  # the user turn that stands behind an assistant turn
 
 
@@ -43,3 +45,8 @@ def go_on_loss(request: Request, target: Target) -> Loss:
         reason = "this model does not continue an assistant's turn (prefill)"
         raise Untranslatable(reason, path=path, code="prefill_not_supported")
     return Loss("prefill_emulated", path)
+
+
+def effort_of(budget: int) -> str:
+    """Return the effort that a thinking budget amounts to, for upstreams that take no number of tokens."""
+    return next((effort for least, effort in _EFFORTS if budget >= least), "low")

@@ -30,7 +30,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
-from dragoman.dialects.budgets import effort_of
+from dragoman.dialects.request_policy import effort_of
 from dragoman.turn.request import ReasoningWish, Request, ToolChoice
 
 DROP: Final = "drop"

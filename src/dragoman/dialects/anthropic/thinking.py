@@ -5,8 +5,8 @@ from typing import Final
 from msgspec import Struct
 
 from dragoman.dialects.anthropic import schema
-from dragoman.dialects.budgets import effort_of
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import effort_of
 from dragoman.errors import Malformed
 from dragoman.profiles.profile import Profile
 from dragoman.turn.loss import Loss

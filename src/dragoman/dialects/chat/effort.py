@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw
 
-from dragoman.dialects.budgets import effort_of
 from dragoman.dialects.chat.request_schema import OPENROUTER, TEMPLATE, THINKING
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import effort_of
 from dragoman.errors import Malformed
 from dragoman.profiles.profile import Profile
 from dragoman.turn.loss import Loss

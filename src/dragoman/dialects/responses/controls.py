@@ -5,8 +5,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from dragoman.dialects.budgets import effort_of
 from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import effort_of
 from dragoman.dialects.responses.report import Report
 from dragoman.dialects.responses.toolset import Toolset
 from dragoman.errors import Untranslatable
