@@ -1,5 +1,7 @@
 """Any bytes give events that form a legal, ended turn, or a `ProtocolError`; nothing else."""
 
+from collections.abc import Iterable
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -11,9 +13,13 @@ from dragoman.errors import DragomanError, ProtocolError
 from dragoman.requests import translate_request
 from dragoman.translate import Translator, translate_body, translate_error
 from dragoman.turn.fold import fold
+from dragoman.turn.loss import Loss
 from tests.properties.strategies import chat_streams, json_values
 from tests.support.corpus import Case, corpus, drive
+from tests.support.views import HALF_CALL
 
+# Losses of a call that leaves incomplete.
+INCOMPLETE = frozenset({"call_cut", "args_invalid", "args_not_object"})
 CASES = {name: corpus(name) for name in DIALECT_NAMES}
 each_dialect = pytest.mark.parametrize("name", DIALECT_NAMES)
 each_target = pytest.mark.parametrize("target", DIALECT_NAMES)
@@ -39,12 +45,14 @@ def spoiled(draw: st.DrawFn, name: str) -> tuple[Case, bytes]:
     return case, mutated(draw, case.stream)
 
 
-def judge(name: str, stream: bytes) -> None:
-    """Fail if a stream is not legal in its dialect."""
+def judge(name: str, stream: bytes, losses: Iterable[Loss]) -> None:
+    """Fail if a stream is not legal in its dialect, but for a call that is not complete."""
     checker = Checker(name)
     violations = checker.feed(stream) + checker.close()
+    half = not INCOMPLETE.isdisjoint(loss.code for loss in losses)
+    excused = HALF_CALL if half else frozenset()
 
-    assert violations == []
+    assert [one for one in violations if one.rule not in excused] == []
 
 
 @each_dialect
@@ -85,7 +93,7 @@ def test_spoiled_streams_leave_as_legal_streams(
 
     out = translator.feed(stream) + translator.close()
 
-    judge(target, out)
+    judge(target, out, translator.losses)
 
 
 @each_target
@@ -97,7 +105,7 @@ def test_a4_chat_deltas_in_any_order_leave_as_legal_streams(target: str, stream:
 
     out = translator.feed(stream) + translator.close()
 
-    judge(target, out)
+    judge(target, out, translator.losses)
 
 
 @each_dialect

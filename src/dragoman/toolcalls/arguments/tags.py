@@ -104,7 +104,9 @@ class TagsBody:
     def start(self) -> None:
         self._machine.enter_call()
         self._sink.begin(self._call_id, self._name)
-        if self._ended:
+        if self._ended and self._lacks_one:
+            self._cut()
+        elif self._ended:
             self._end()
 
     def feed(self, text: str, at: int, /) -> int:

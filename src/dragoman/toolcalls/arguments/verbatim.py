@@ -50,7 +50,7 @@ class JsonBody:
             self._machine.enter_call()
             self._sink.begin(self._call_id, self._name)
             if self._ended:
-                self._end(cut=False)
+                self._end(cut=bool(self._required))
 
     def feed(self, text: str, at: int, /) -> int:
         if self._free:
