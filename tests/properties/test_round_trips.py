@@ -77,6 +77,9 @@ def test_what_a_writer_says_its_reader_understands(name: str, data: st.DataObjec
             [event for event in one if not isinstance(event, BlockEnd | Opaque)]
             for one in (expected, found)
         )
+    if name == "responses" and isinstance(expected[-1], Fault):
+        # Overload is written in a code after which Codex retries, and read back as that.
+        expected, found = expected[:-1], found[:-1]
     assert expected == found
 
 
