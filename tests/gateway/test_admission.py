@@ -1,6 +1,7 @@
 """Every endpoint that asks an upstream admits its client first: by the key's models and by its limits."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from dragoman.gateway.config.settings import (
     Settings,
     Upstream,
 )
+from dragoman.gateway.keys import Bucket
 from tests.support.gateway import Stand, settings_for, stand
 from tests.support.odd_upstream import Asked, OddUpstream, Told, odd_upstream
 
@@ -106,6 +108,12 @@ def ask(found: Stand, endpoint: Endpoint, key: str) -> httpx2.Response:
     )
 
 
+def use_up(bucket: Bucket, amount: float) -> None:
+    """Spend from a limit now: a bucket that nothing was ever asked of drains at once."""
+    bucket.wait(0, per_minute=1, now=time.monotonic())
+    bucket.spend(amount)
+
+
 def used(found: Stand, key: str) -> float:
     """Return how much of its requests a key has used."""
     ring = found.running.gateway.plan.keyring
@@ -120,7 +128,7 @@ def test_endpoint_admits_or_asks_no_upstream(
     found, odd = both
     ring = found.running.gateway.plan.keyring
     holder = ring.identify({"x-api-key": "requests-key"})
-    holder.meter.requests.spend(-1)
+    holder.meter.requests.spend(-1_000)  # whatever other tests have left
     found.do(forgotten(found))
     before = len(odd.asked)
     answer = ask(found, endpoint, "requests")
@@ -142,7 +150,7 @@ def test_key_that_has_used_its_requests_is_refused_before_any_upstream_is_asked(
 ) -> None:
     found, odd = both
     holder = found.running.gateway.plan.keyring.identify({"x-api-key": "requests-key"})
-    holder.meter.requests.spend(1)
+    use_up(holder.meter.requests, 1)
     found.do(forgotten(found))
     before = len(odd.asked)
     answer = ask(found, endpoint, "requests")
@@ -178,7 +186,7 @@ def test_key_that_has_used_its_tokens_is_refused_where_tokens_are_used(
 ) -> None:
     found, odd = both
     holder = found.running.gateway.plan.keyring.identify({"x-api-key": "tokens-key"})
-    holder.meter.tokens.spend(1000)
+    use_up(holder.meter.tokens, 1000)
     found.do(forgotten(found))
     before = len(odd.asked)
     answer = ask(found, endpoint, "tokens")

@@ -496,7 +496,7 @@ class Unwritable(Wrapped):
 class Forgetful(Wrapped):
     """A memory whose watchers fail in the middle of an answer."""
 
-    def watchers(self, *args: Any) -> tuple[Any, ...]:
+    def watchers(self, *args: Any, **options: Any) -> tuple[Any, ...]:
         return (Bomb(),)
 
 

@@ -146,7 +146,7 @@ def test_a_failure_inside_an_answer_is_translated_and_told() -> None:
     stream, body = run(work)
 
     assert "event: error" in stream["text"]
-    assert "ended" in stream["failure"]
+    assert "terminated" in stream["failure"]
     assert "no" == body["failure"]
 
 
