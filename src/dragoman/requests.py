@@ -260,14 +260,15 @@ def _forward(
     fields = decode(_FIELDS, client.body)
     declared = "tools" in fields
     if rewritten or changed:
-        if (
-            not adapted
-        ):  # what passes as it is before anything was made here, passes so afterwards too
-            target = structs.replace(target, profile=structs.replace(profile, midturn_system=True))
-        encoded = to.encode_request(request, target)
+        as_it_is = target
+        if not adapted:  # what passes before anything was made here, passes so afterwards too
+            as_it_is = structs.replace(
+                target, profile=structs.replace(profile, midturn_system=True)
+            )
+        encoded = to.encode_request(request, as_it_is)
         before = fresh = decode(_FIELDS, encoded.body)
         if changed:
-            before = decode(_FIELDS, to.encode_request(client.request, target).body)
+            before = decode(_FIELDS, to.encode_request(client.request, as_it_is).body)
             names = fresh.keys() | before.keys()
             rewritten.update(name for name in names if fresh.get(name) != before.get(name))
         if not adapted and _leads_back(fields, before, fresh, to):
