@@ -10,7 +10,7 @@ from dragoman.errors import Malformed, NotJson, TooLarge
 from dragoman.limits import Limits
 from dragoman.turn.known import ToolLists
 from dragoman.turn.request import Tool
-from dragoman.wire.json_items import has_more_items
+from dragoman.wire.json_values import has_more_items
 
 T = TypeVar("T")
 

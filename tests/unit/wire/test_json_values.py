@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.wire import json_items
-from dragoman.wire.json_items import has_more_items
+from dragoman.wire import json_values
+from dragoman.wire.json_values import has_more_items
 
 values = st.recursive(
     st.none() | st.integers() | st.text(alphabet=',"\\a\n', max_size=8),
@@ -30,7 +30,7 @@ def test_commas_in_strings_do_not_count_wherever_the_text_is_cut(value: object, 
     data = json.dumps(value).encode()
     count = commas(value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_items, "_STEP", step)
+        patch.setattr(json_values, "_STEP", step)
 
         assert not has_more_items(data, count)
         assert count == 0 or has_more_items(data, count - 1)
