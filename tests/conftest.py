@@ -1,5 +1,6 @@
 """Settings for all tests."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -21,6 +22,12 @@ settings.register_profile("deep", max_examples=2_000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_collection_finish() -> None:
+    """Keep the collector from walking through twenty thousand tests again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
@@ -28,8 +35,8 @@ def pytest_terminal_summary(
     for outcome in ("passed", "failed"):
         for report in terminalreporter.getreports(outcome):
             for name, value in getattr(report, "user_properties", ()):
-                if name == "health_gap":
-                    terminalreporter.write_line(f"/health while under load: {value}")
+                if name == "measured":
+                    terminalreporter.write_line(str(value))
     # Here, and not beside those tests: the process that writes the summary loads no conftest but this.
     place = Path(__file__).parent / "gateway"
     asked = [Path(arg.partition("::")[0]).absolute() for arg in config.args]

@@ -20,6 +20,9 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
     # times what a byte of text does, and nothing can interrupt a decoder.  The largest requests of coding
     # agents hold some ten thousand.
     max_json_items: int = 1_000_000
+    # Backslashes of one JSON text.  An escape costs a decoder several times what a byte of text does; the
+    # longest prompts that models take, all of it source code, hold some hundred thousand.
+    max_json_escapes: int = 8_000_000
     # Messages or items of a request; a vendor stops at the same number.
     max_messages: int = 100_000
     # Parts of all messages of a request: texts, pictures, calls, results.

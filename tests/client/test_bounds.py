@@ -84,6 +84,10 @@ CASES = {
     "values of a body": Case(
         "max_json_items", body().count(b","), http(body(), kind=JSON), stream=False
     ),
+    "values of an event": Case(
+        "max_json_items", max(one.count(b",") for one in STREAM.split(b"\n\n")), http(STREAM)
+    ),
+    "escapes of an event": Case("max_json_escapes", 2, parallel('{"a": 1}')),
     "an event": Case("max_sse_event_bytes", LONGEST, http(STREAM)),
     "an event that waits for its end": Case(
         "max_sse_buffer_bytes", 100, http(sse(*CHAT, b"data: [DONE]\n\n" + b":" * 100, done=False))

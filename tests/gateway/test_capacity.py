@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.gateway import DIALECTS, PATHS
+from tests.support.memory import resident_bytes
 from tests.support.odd_upstream import (
     SSE,
     Asked,
@@ -91,11 +92,6 @@ class Client:
 # --- memory -----------------------------------------------------------------------------------------
 
 
-def resident(process: int) -> int:
-    """Return how much memory a process holds, in bytes."""
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096
-
-
 def twenty_megabytes(dialect: str) -> tuple[bytes, dict[str, str], int]:
     body = question(dialect, "chat/m", "a word " * (20 * MIB // 7), stream=False)
     return json.dumps(body).encode(), {}, 200
@@ -145,14 +141,15 @@ def test_memory_after_25_large_requests_is_as_before(
         with serving(tmp_path) as served, Client(served) as client:
             for _ in range(2):  # what is made once, and kept
                 assert 200 == client.ask(PATHS[dialect], question(dialect, "chat/m")).status
-            before = resident(served.process.pid)
+            before = resident_bytes(served.process.pid)
             for _ in range(25):
                 with Client(served) as other:
                     got = other.ask(PATHS[dialect], body, **headers)
                 odd.asked.clear()
                 assert status == got.status, got.body[:500]
             assert 200 == client.ask("/health", method="GET").status
-            after = resident(served.process.pid)
+            time.sleep(1.0)  # the memory of large bodies is given back half a second later
+            after = resident_bytes(served.process.pid)
     with capsys.disabled():
         print(  # noqa: T201 -- the figures are what this test is for
             f"\n{make.__name__} of {dialect}, 25 times:"

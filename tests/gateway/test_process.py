@@ -20,6 +20,7 @@ from dragoman.check import check
 from dragoman.simulator.server import Simulator
 from tests.support.certificates import certificate
 from tests.support.gateway import DIALECTS, PATHS
+from tests.support.memory import resident_bytes
 from tests.support.odd_upstream import (
     SSE,
     Asked,
@@ -448,11 +449,6 @@ def test_failure_of_tls_is_told_and_logged(tmp_path) -> None:
 LAST = {"chat": b"[DONE]", "anthropic": b"message_stop", "responses": b'"user":null'}
 
 
-def resident(process: int) -> int:
-    """Return how much memory a process holds, in bytes."""
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_slow_reader_meets_backpressure_not_memory(tmp_path, simulator, dialect: str) -> None:
     config(tmp_path, simulator)
@@ -462,14 +458,14 @@ def test_slow_reader_meets_backpressure_not_memory(tmp_path, simulator, dialect:
     body = question(dialect, f"plain-{dialect}+text:{size}+chunk:16000", **limit)
     with serving(tmp_path) as served:
         ask(served, dialect)
-        before = resident(served.process.pid)
+        before = resident_bytes(served.process.pid)
         with RawClient(served.url, PATHS[dialect], body, buffer=65536) as client:
             client.head()
             exchange = simulator.exchanges[-1]
             stands_still(exchange)
-            waits, during = not exchange.over, resident(served.process.pid)
+            waits, during = not exchange.over, resident_bytes(served.process.pid)
             stream = client.whole()
-        after = resident(served.process.pid)
+        after = resident_bytes(served.process.pid)
 
     assert waits  # the upstream could not send all of it
     assert during - before < 24 * 1024 * 1024

@@ -337,10 +337,16 @@ def test_g7_client_that_leaves_after_the_last_event_is_logged_as_served(
     with RawClient(gateway.url, PATHS[dialect], question(dialect, "odd")) as client:
         client.head()
         client.body_with(last[dialect])
-    line = json.loads(until(lambda: gateway.log.getvalue()[before:]))
+    (line,) = until(
+        lambda: [
+            line
+            for line in map(json.loads, gateway.log.getvalue()[before:].splitlines())
+            if line.get("upstream") == "odd"  # a line of the test before may come late
+        ]
+    )
     gate.open()
 
-    assert ("odd", 200, "stop") == (line["upstream"], line["status"], line["ended"])
+    assert (200, "stop") == (line["status"], line["ended"])
 
 
 def test_g7_client_that_leaves_between_attempts_is_forgotten() -> None:

@@ -19,9 +19,9 @@ from re import _parser as parser
 from typing import Any, NamedTuple
 
 SOURCE = Path(__file__).parents[2] / "src" / "dragoman"
-REPEATS = 40_000  # of one unit in a hostile text
+REPEATS = 20_000  # of one unit in a hostile text
 _SHORT = 128  # characters of a match that are too few to matter
-_MOST_CHARS = 400_000  # of a hostile text whose unit is long
+_MOST_CHARS = 200_000  # of a hostile text whose unit is long
 # A unit of one character per class member would be endless; these stand for all of them.
 _SAMPLES = "a0_-. \tA\n\"'{}[]():,;=<>/\\|@é"
 _NEVER_MATCHES = "\x00"  # ends a text so that what was begun fails

@@ -53,6 +53,7 @@ COUNTS = [
     (Limits(max_messages=4), "max_messages", {"messages": 2}, {"messages": 3}),
     (Limits(max_parts=6), "max_parts", {"parts": 3}, {"parts": 4}),
     (Limits(max_json_items=40), "max_json_items", {}, {"messages": 30}),
+    (Limits(max_json_escapes=20), "max_json_escapes", {"model": '"' * 20}, {"model": '"' * 21}),
 ]
 
 
@@ -120,10 +121,12 @@ def test_a_request_for_its_vendor_alone_is_bounded_too() -> None:
     [
         (Limits(max_complete_bytes=10), "max_complete_bytes"),
         (Limits(max_json_items=2), "max_json_items"),
+        (Limits(max_json_escapes=2), "max_json_escapes"),
     ],
 )
 def test_a_complete_answer_past_a_limit_becomes_a_failure(limits: Limits, code: str) -> None:
-    choice = {"index": 0, "message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}
+    message = {"role": "assistant", "content": '"""'}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
     body = json.dumps({"id": "a", "model": "m", "created": 1, "choices": [choice]}).encode()
 
     translated = translate_body(body, source="chat", target="anthropic", limits=limits)

@@ -88,32 +88,34 @@ def check_size(body: bytes, limits: Limits) -> None:
     """Refuse a request that is too large to be read.
 
     Raises:
-        TooLarge: it passes `max_request_bytes` or `max_json_items`.
+        TooLarge: it passes `max_request_bytes`, `max_json_items` or `max_json_escapes`.
     """
     if len(body) > limits.max_request_bytes:
         raise TooLarge("max_request_bytes", limits.max_request_bytes)
-    check_items(body, limits)
+    check_json(body, limits)
 
 
-def check_items(body: bytes, limits: Limits) -> None:
-    """Refuse JSON that holds more values than any request or answer needs.
+def check_json(text: bytes, limits: Limits) -> None:
+    """Refuse JSON that a decoder, which nothing interrupts, would take too long to read.
 
     Raises:
-        TooLarge: it passes `max_json_items`.
+        TooLarge: it passes `max_json_items` or `max_json_escapes`.
     """
-    if has_more_items(body, limits.max_json_items):
+    if has_more_items(text, limits.max_json_items):
         raise TooLarge("max_json_items", limits.max_json_items)
+    if len(text) > limits.max_json_escapes and text.count(b"\\") > limits.max_json_escapes:
+        raise TooLarge("max_json_escapes", limits.max_json_escapes)
 
 
 def check_complete(body: bytes, limits: Limits) -> None:
     """Refuse a complete answer that would take too long to decode in one piece.
 
     Raises:
-        TooLarge: it passes `max_complete_bytes` or `max_json_items`.
+        TooLarge: it passes `max_complete_bytes`, `max_json_items` or `max_json_escapes`.
     """
     if len(body) > limits.max_complete_bytes:
         raise TooLarge("max_complete_bytes", limits.max_complete_bytes)
-    check_items(body, limits)
+    check_json(body, limits)
 
 
 def check_messages(count: int, limits: Limits) -> None:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from dragoman.dialects.decoding import check_complete
+from dragoman.dialects.decoding import check_complete, check_json
 from dragoman.dialects.failures import excerpt
 from dragoman.dialects.runs import Echo, Shape, TextRun, shape_of
 from dragoman.errors import Malformed, MisuseError, NotJson, PeerError, TooLarge
@@ -100,6 +100,9 @@ class StreamReader:
         self._assembler = frames.assembler
         self._sse = SSEReader(limits=exchange.limits, keep_raw=keep_raw)
         self._exchange = exchange
+        limits = exchange.limits
+        # A shorter event passes neither limit, whatever is in it.
+        self._light_bytes = min(limits.max_json_items, limits.max_json_escapes)
         self._strict = exchange.strict
         self._begun = False  # the answer is a stream, and has led to events
         self._sniffing = True  # nothing but white space came
@@ -284,6 +287,8 @@ class StreamReader:
         try:
             if self._strict:
                 _check_text(frame.data)
+            if len(frame.data) > self._light_bytes:
+                check_json(frame.data, self._exchange.limits)
             self._frames.read(frame)
         except Malformed as error:
             if self._strict:

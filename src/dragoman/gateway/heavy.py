@@ -5,10 +5,11 @@ seconds.  Python lets another thread run every few milliseconds, so the event lo
 """
 
 import asyncio
+import ctypes
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from dragoman.translate import Translator
 
@@ -21,6 +22,9 @@ SLICE_BYTES: Final = 8 * 1024
 _LONG_STREAM_BYTES: Final = 4 * 1024 * 1024
 # Threads share one interpreter: more of them would only make the event loop wait longer for its turn.
 _THREADS: Final = 2
+_M_MMAP_THRESHOLD: Final = -3  # of `malloc.h`
+_LARGE_BLOCK: Final = 1024 * 1024  # bytes
+_TRIM_SECONDS: Final = 0.5  # after heavy work, until its memory is given back to the system
 
 
 class HeavyWork:
@@ -28,6 +32,8 @@ class HeavyWork:
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None  # made when first needed
+        self._trim = _allocator_trim()
+        self._trimming: asyncio.TimerHandle | None = None
 
     async def run(self, size: int, work: Callable[[], T]) -> T:
         """Return what `work` returns, which is to look at `size` bytes.
@@ -39,6 +45,8 @@ class HeavyWork:
             return work()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dragoman-heavy")
+        if self._trimming is None and self._trim is not None:
+            self._trimming = asyncio.get_running_loop().call_later(_TRIM_SECONDS, self._give_back)
         begun = self._threads.submit(work)
         future = asyncio.wrap_future(begun)
         try:
@@ -57,8 +65,15 @@ class HeavyWork:
 
     def close(self) -> None:
         """Let the threads end."""
+        if self._trimming is not None:
+            self._trimming.cancel()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _give_back(self) -> None:
+        self._trimming = None
+        if self._threads is not None and self._trim is not None:
+            self._threads.submit(self._trim, 0)
 
 
 class Feeder:
@@ -95,6 +110,20 @@ class Feeder:
             out.append(await run(size, partial(translator.feed, piece)))
             await asyncio.sleep(0)
         return b"".join(out)
+
+
+def _allocator_trim() -> Callable[[int], int] | None:
+    """Return the function by which the GNU allocator gives free memory back to the system.
+
+    By itself it keeps what lies between blocks in use.  It also keeps large blocks, which it takes from the
+    system one by one until the first of them is free; from here on it goes on taking them so.
+    """
+    try:
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
+        return cast("Callable[[int], int]", library.malloc_trim)
+    except (OSError, AttributeError, TypeError):
+        return None  # another allocator
 
 
 async def _wait_through(future: asyncio.Future[T]) -> None:

@@ -1,7 +1,6 @@
 """The life of the server: start, signals, reload, drain."""
 
 import asyncio
-import ctypes
 import errno
 import gc
 import os
@@ -39,11 +38,6 @@ _GARBAGE: Final = (
     20_000  # new objects before circles are looked for; requests make few, and many objects
 )
 _BACKLOG: Final = 1024
-_LARGE_BLOCK: Final = (
-    1024 * 1024
-)  # bytes that are asked from the system, and given back, by themselves
-_M_TRIM_THRESHOLD: Final = -1  # of `malloc.h`
-_M_MMAP_THRESHOLD: Final = -3
 _MANY_DESCRIPTORS: Final = 65536  # where the system names no bound
 _LAST_WORDS_SECONDS: Final = 2.0  # for the ends of streams that did not end in time
 _CLOSE_SECONDS: Final = 1.0  # for handlers that are left after that
@@ -173,20 +167,6 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _return_large_blocks() -> None:
-    """Have the memory of large bodies given back to the system as soon as it is free.
-
-    The GNU allocator takes large blocks from the system one by one, but after the first free one of up to
-    32 MiB it keeps blocks of that size for itself, in each thread's arena.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
-        return  # another allocator
-    mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
-    mallopt(_M_TRIM_THRESHOLD, 8 * _LARGE_BLOCK)
-
-
 def _seal_key(settings: Settings) -> bytes:
     secret = settings.server.seal_key
     return b"" if secret is None else secret.value.encode()
@@ -245,7 +225,6 @@ class Service:
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; return the exit code."""
         _raise_descriptor_limit()
-        _return_large_blocks()
         server = self._settings.server
         seal_key = os.urandom(32)
         if server.workers == 1:
