@@ -5,6 +5,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
+# Tests start hundreds of processes; each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks check fix bench fuzz node-sdks lock clean
 
@@ -41,8 +44,8 @@ fix: $(READY)  ## format, and mend what the linter can
 bench: $(READY)  ## measure the budgets, as ratios within one run
 	$(BIN)/python -m tools.bench
 
-fuzz: $(READY)  ## property tests with many more examples (about ten minutes)
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties --timeout 1200
+fuzz: $(READY)  ## property tests with many more examples, corpus cases cut at every place (about ten minutes)
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py --timeout 1200
 
 NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
 node-sdks:  ## fetch the npm SDKs, for one more test of the gateway

@@ -459,8 +459,10 @@ def test_slow_reader_meets_backpressure_not_memory(tmp_path, simulator, dialect:
     with serving(tmp_path) as served:
         ask(served, dialect)
         before = resident_bytes(served.process.pid)
+        known = len(simulator.exchanges)
         with RawClient(served.url, PATHS[dialect], body, buffer=65536) as client:
-            client.head()
+            client.head()  # a late answer's head may come before the upstream is asked
+            until(lambda: len(simulator.exchanges) > known)
             exchange = simulator.exchanges[-1]
             stands_still(exchange)
             waits, during = not exchange.over, resident_bytes(served.process.pid)

@@ -39,8 +39,8 @@ counts = st.integers(0, 1_000_000)
 
 
 def scaled(examples: int) -> int:
-    """Return how many examples to try where ordinary runs try so many: more in the deeper profiles."""
-    return examples * max(1, settings.default.max_examples // 100)
+    """Return how many examples to try of a costly property; `examples` where others try a hundred."""
+    return max(1, examples * settings.default.max_examples // 100)
 
 
 @st.composite

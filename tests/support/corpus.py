@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from hypothesis import settings
 
 from dragoman.dialects import dialect
 from dragoman.dialects.stream import StreamReader
@@ -26,6 +27,7 @@ from dragoman.turn.tools import ToolTable
 
 ROOT = Path(__file__).parent.parent / "corpus"
 SEALER = Sealer(b"the corpus key")
+MOST_PLACES = 1000  # at which a stream is cut in an ordinary run
 _EVENT = msgspec.json.Decoder(Event)
 _FIELDS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
@@ -106,20 +108,15 @@ def drive(reader: Any, pieces: Iterable[bytes]) -> list[Event]:
     return events
 
 
-def splits(data: bytes, *, most: int = 4096) -> Iterator[tuple[bytes, ...]]:
-    """Yield the ways to cut a stream: whole, byte by byte, and in two at every place.
-
-    Above `most` bytes the places are sampled evenly, with those around every line end kept.
-    """
+def splits(data: bytes, *, most: int = MOST_PLACES) -> Iterator[tuple[bytes, ...]]:
+    """Yield the ways to cut a stream: whole, byte by byte, and in two at each of its `places`."""
     yield (data,)
     yield tuple(data[at : at + 1] for at in range(len(data)))
-    for at in places(data, most=most):
+    for at in places(data, most):
         yield (data[:at], data[at:])
 
 
-def places(data: bytes, *, most: int = 4096) -> list[int]:
-    """Return where to cut: everywhere, or a sample of at most about `most` places."""
-    if len(data) <= most:
-        return list(range(1, len(data)))
-    step = len(data) // most + 1
+def places(data: bytes, most: int = MOST_PLACES) -> list[int]:
+    """Return where to cut: everywhere; of a long stream at some `most` places, except in `make fuzz`."""
+    step = 1 if settings.get_current_profile_name() == "fuzz" else len(data) // (most + 1) + 1
     return list(range(1, len(data), step))

@@ -20,6 +20,9 @@ from dragoman.wire.sse import Frame, SSEReader
 _BLANKS = b" \t\r\n\xef\xbb\xbf"  # a byte-order mark among them
 _BEGINNING_BYTES = 2000  # of an answer that may turn out to be no stream
 _STREAM_WORDS = ("data", "event", ":", "id", "retry")  # what a line of an event stream begins with
+_MAX_SHAPE_BYTES = (
+    64 * 1024
+)  # of a frame; decoding a larger one again takes longer than it can save
 _MAX_SHAPES = 8  # that are learned one after the other without being seen again
 
 
@@ -322,7 +325,7 @@ class StreamReader:
 
     def _learn(self, data: bytes) -> Shape | None:
         """See what the next frames may have in common with this one."""
-        if not self._frames.text_of(data):
+        if len(data) > _MAX_SHAPE_BYTES or not self._frames.text_of(data):
             return None
         self._shapes_left -= 1
         left = self._shapes_left > 0  # the last one would be tried for ever

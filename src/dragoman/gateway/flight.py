@@ -14,6 +14,8 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Server, Timeouts
 from dragoman.turn.events import Fault, FaultKind
 
+# Bytes that are written at once: the server copies what it is given, which takes a large piece too long.
+_WRITE_BYTES: Final = 1024 * 1024
 TOTAL_TIMEOUT: Final = "total_timeout"
 STREAM_HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -176,7 +178,11 @@ class Flight:
     async def _send(self, response: web.StreamResponse, data: bytes) -> None:
         self._writing = True
         try:
-            await response.write(data)
+            if len(data) <= _WRITE_BYTES:
+                await response.write(data)
+            else:
+                for start in range(0, len(data), _WRITE_BYTES):
+                    await response.write(data[start : start + _WRITE_BYTES])
         except ConnectionError as error:
             raise ClientLeft from error
         finally:

@@ -107,7 +107,8 @@ class Feeder:
             piece = data[start : start + SLICE_BYTES]
             long = self._received > _LONG_STREAM_BYTES
             size = self._received if long else translator.held + len(piece)
-            out.append(await run(size, partial(translator.feed, piece)))
+            if written := await run(size, partial(translator.feed, piece)):
+                out.append(written)
             await asyncio.sleep(0)
         return b"".join(out)
 

@@ -50,7 +50,7 @@ class MessageWriter:
         where = (self._id.encode(), output.index, len(self._parts))
         self._template = _DELTA % where
         self._at = b'"item_id":"%b","output_index":%d,"content_index":%d' % where
-        return out + self._event("response.content_part.added", b'"part":%b' % self._part())
+        return out + self._event("response.content_part.added", b'"part":%b' % self._part(b'""'))
 
     def text(self, text: str, logprobs: Raw | None = None) -> bytes:
         """Add text to the open part."""
@@ -104,7 +104,8 @@ class MessageWriter:
         """End the open part; the message stays open for more."""
         said = "".join(self._texts)
         out = b"".join(self._annotate(citation, len(said)) for citation in self._waiting)
-        text, whole = encode(said), self._part()
+        text = encode(said)
+        whole = self._part(text)
         if self._kind == "refusal":
             out += self._event("response.refusal.done", b'"refusal":%b' % text)
         else:
@@ -132,9 +133,8 @@ class MessageWriter:
             b",".join(self._parts),
         )
 
-    def _part(self) -> bytes:
-        """Return the open part as JSON, with what it holds so far."""
-        text = encode("".join(self._texts))
+    def _part(self, text: bytes) -> bytes:
+        """Return the open part as JSON; `text` is what it says, as JSON too."""
         if self._kind == "refusal":
             return b'{"type":"refusal","refusal":%b}' % text
         logprobs = b',"logprobs":[%b]' % b",".join(self._logprobs) if self._logprobs else b""
