@@ -22,9 +22,8 @@ SLICE_BYTES: Final = 8 * 1024
 _LONG_STREAM_BYTES: Final = 4 * 1024 * 1024
 # Threads share one interpreter: more of them would only make the event loop wait longer for its turn.
 _THREADS: Final = 2
-_M_MMAP_THRESHOLD: Final = -3  # of `malloc.h`
-_LARGE_BLOCK: Final = 1024 * 1024  # bytes
-_TRIM_SECONDS: Final = 0.5  # after heavy work, until its memory is given back to the system
+_M_ARENA_MAX: Final = -8  # of `malloc.h`
+_TRIM_SECONDS: Final = 0.5  # without heavy work, until its memory is given back to the system
 
 
 class HeavyWork:
@@ -34,6 +33,7 @@ class HeavyWork:
         self._threads: ThreadPoolExecutor | None = None  # made when first needed
         self._trim = _allocator_trim()
         self._trimming: asyncio.TimerHandle | None = None
+        self._last = 0.0  # when heavy work last ended, by the loop's clock
 
     async def run(self, size: int, work: Callable[[], T]) -> T:
         """Return what `work` returns, which is to look at `size` bytes.
@@ -45,8 +45,9 @@ class HeavyWork:
             return work()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dragoman-heavy")
-        if self._trimming is None and self._trim is not None:
-            self._trimming = asyncio.get_running_loop().call_later(_TRIM_SECONDS, self._give_back)
+        loop = asyncio.get_running_loop()
+        if self._trimming is None:
+            self._trimming = loop.call_later(_TRIM_SECONDS, self._give_back, loop)
         begun = self._threads.submit(work)
         future = asyncio.wrap_future(begun)
         try:
@@ -58,6 +59,7 @@ class HeavyWork:
                 await _wait_through(future)
             raise
         finally:
+            self._last = loop.time()
             del (
                 begun,
                 future,
@@ -70,7 +72,12 @@ class HeavyWork:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _give_back(self) -> None:
+    def _give_back(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give free memory back, unless heavy work has just been done: more of it may need the same."""
+        again = self._last + _TRIM_SECONDS
+        if again > loop.time():
+            self._trimming = loop.call_at(again, self._give_back, loop)
+            return
         self._trimming = None
         if self._threads is not None and self._trim is not None:
             self._threads.submit(self._trim, 0)
@@ -116,12 +123,12 @@ class Feeder:
 def _allocator_trim() -> Callable[[int], int] | None:
     """Return the function by which the GNU allocator gives free memory back to the system.
 
-    By itself it keeps what lies between blocks in use.  It also keeps large blocks, which it takes from the
-    system one by one until the first of them is free; from here on it goes on taking them so.
+    By itself it keeps large blocks for the next that are needed, and what lies between blocks in use.  It
+    gives back the end of its main arena only, so that threads are told to use that one.
     """
     try:
         library = ctypes.CDLL(None)
-        library.mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
+        library.mallopt(_M_ARENA_MAX, 1)
         return cast("Callable[[int], int]", library.malloc_trim)
     except (OSError, AttributeError, TypeError):
         return None  # another allocator
