@@ -13,7 +13,7 @@ from tests.support.event_loops import on_loop
 __all__ = ["on_loop"]
 
 # It holds tests, whose failures are to be legible.
-pytest.register_assert_rewrite("tests.support.judging")
+pytest.register_assert_rewrite("tests.support.checker")
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", max_examples=50, derandomize=True, **_COMMON)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dragoman._version import __version__ as __version__
-    from dragoman.check import Checker as Checker
+    from dragoman.checker.checker import Checker as Checker
     from dragoman.client.calls import Call as Call
     from dragoman.client.client import Client as Client
     from dragoman.client.errors import ClientError as ClientError
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 # Where each public name lives.
 _HOMES = {
     "dragoman._version": ("__version__",),
-    "dragoman.check": ("Checker",),
+    "dragoman.checker.checker": ("Checker",),
     "dragoman.client.calls": ("Call",),
     "dragoman.client.client": ("Client",),
     "dragoman.client.errors": ("ClientError",),

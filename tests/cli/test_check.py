@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from dragoman.check import rules
+from dragoman.checker.checker import rules
 from dragoman.cli import main as cli
 from dragoman.cli.main import COMMANDS, main
 from dragoman.dialects import DIALECT_NAMES

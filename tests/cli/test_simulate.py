@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.simulator.quirks import QUIRKS
 from dragoman.toolcalls.formats import FORMATS
 from tests.support.simulator import PATHS, question

@@ -4,9 +4,9 @@ import warnings
 
 import pytest
 
-from dragoman.check import Ending, check
+from dragoman.checker.checker import Ending, check
 from dragoman.dialects import DIALECT_NAMES
-from tests.support.judging import (
+from tests.support.checker import (
     doubled,
     judge,
     removed,

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.simulator.quirks import QUIRKS
 from tests.support import endings
 from tests.support.endings import ENDINGS, ROOT, Ending, Seen

@@ -12,7 +12,7 @@ import pytest
 from backports import zstd
 from msgspec import structs
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Match, Route, Secret, Server, Settings, Upstream
 from dragoman.limits import Limits
 from tests.support.asking import get, post

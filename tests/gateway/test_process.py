@@ -16,7 +16,7 @@ import aiohttp
 import httpx2
 import pytest
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.simulator.server import Simulator
 from tests.support.certificates import certificate
 from tests.support.gateway import DIALECTS, PATHS

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from msgspec import structs
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, Upstream
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand

@@ -14,7 +14,7 @@ import openai
 import pytest
 from msgspec import structs
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.dialects import dialect as find_dialect
 from dragoman.gateway.config.settings import (
     Match,

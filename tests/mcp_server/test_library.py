@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from dragoman.check import check, rules
+from dragoman.checker.checker import check, rules
 from dragoman.gateway.config.settings import Settings, Upstream
 from dragoman.mcp_server.tools import TOOLS
 from dragoman.requests import translate_request

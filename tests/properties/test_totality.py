@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.check import Checker
+from dragoman.checker.checker import Checker
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import DragomanError, ProtocolError
 from dragoman.requests import translate_request

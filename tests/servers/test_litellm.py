@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.simulator.server import Simulator
 from tests.servers.lite import BEHIND, lite_settings, running
 from tests.support.asking import post

@@ -7,7 +7,7 @@ import anthropic
 import openai
 import pytest
 
-from dragoman.check import Violation, check
+from dragoman.checker.checker import Violation, check
 from tests.servers.llama import Llama, llama_settings, running
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, PATHS, Stand, stand

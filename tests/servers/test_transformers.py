@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from tests.servers.transformers_serve import MODELS, OFFERED, running, transformers_settings
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, stand

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.ids import decode_id
 from tests.support.chat import payloads
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman import Translator, decode_tools
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES
 from tests.support.chat import DONE, USAGE, call, chunk, payloads
 from tests.support.corpus import corpus

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from dragoman import Translator, translate_body, translate_request
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.errors import Untranslatable
 from dragoman.profiles import profile
 from dragoman.requests import read_request

@@ -7,7 +7,7 @@ from typing import Final
 import click
 import msgspec
 
-from dragoman.check import Checker, Verdict, Violation, rules
+from dragoman.checker.checker import Checker, Verdict, Violation, rules
 from dragoman.dialects import DIALECT_NAMES
 
 _PIECE: Final = 65536  # bytes of one read

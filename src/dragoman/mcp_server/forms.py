@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct, field
 
-from dragoman.dialects.judging import Ending
+from dragoman.checker.findings import Ending
 from dragoman.turn.events import FinishReason
 from dragoman.turn.request import DialectName
 

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, convert, structs
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.client.messages import ask
 from dragoman.client.messages import system as instruction
 from dragoman.client.shapes import read_messages

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from dragoman.check import Verdict, check
+from dragoman.checker.checker import Verdict, check
 from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import TooLarge
 from dragoman.probe.trace import Trace, trace

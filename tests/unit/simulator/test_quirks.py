@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.simulator.names import family_of, parse_model
 from dragoman.simulator.quirks import QUIRKS

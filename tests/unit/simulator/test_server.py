@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError
 from dragoman.simulator.server import Simulator

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES
 from tests.support.sdks import accumulate, parse_body
 from tests.support.simulator import CLOCK, WEATHER, WEATHER_CALL, answered, ask, question

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman import Limits, Translator, decode_tools, translate_body, translate_request
-from dragoman.check import check
+from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.profiles import profile
 from dragoman.turn.events import Fault

@@ -468,7 +468,7 @@ def test_b10_the_last_call_of_a_complete_answer_that_ended_at_a_limit_may_be_hal
     ids=["control character", "comma", "twice"],
 )
 def test_a_relay_that_takes_over_inside_a_call_starts_it_once(arguments: list[str]) -> None:
-    from dragoman.check import Checker
+    from dragoman.checker.checker import Checker
     from dragoman.translate import Translator
 
     message = {

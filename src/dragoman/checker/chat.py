@@ -9,7 +9,7 @@ said again; and each chunk's usage replaces the one before, so it comes last.
 from enum import StrEnum
 from typing import Final
 
-from dragoman.dialects.judging import (
+from dragoman.checker.findings import (
     COUNT,
     FRAMING_RULES,
     LIST,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from dragoman.check import Ending
-from tests.support.judging import (
+from dragoman.checker.checker import Ending
+from tests.support.checker import (
     LEGAL,
     GrammarTests,
     changed,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dragoman.dialects.judging import (
+from dragoman.checker.findings import (
     COUNT,
     EMPTY_LIST,
     EMPTY_TEXT,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.check import MAX_VIOLATIONS, Checker, Ending, check, rules
+from dragoman.checker.checker import MAX_VIOLATIONS, Checker, Ending, check, rules
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.stream import StreamReader
 from dragoman.errors import ConfigError, MisuseError, TooLarge

@@ -8,7 +8,7 @@ deltas fit the open block, and arguments are JSON at every cut.
 from enum import StrEnum
 from typing import Final
 
-from dragoman.dialects.judging import (
+from dragoman.checker.findings import (
     ANY,
     COUNT,
     EMPTY_LIST,

@@ -11,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.dialects import DIALECT_NAMES
-from dragoman.dialects.judging import (
+from dragoman.checker.findings import (
     MAX_VIOLATIONS,
     Ending,
     Findings,
@@ -23,6 +22,7 @@ from dragoman.dialects.judging import (
     Violation,
     shown,
 )
+from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError, MisuseError, TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_values import read_float
@@ -231,5 +231,5 @@ def _is_utf8(data: bytes) -> bool:
 def _grammar(dialect: str) -> tuple[MakeGrammar, Mapping[str, str]]:
     if dialect not in DIALECT_NAMES:
         raise ConfigError(f"no dialect `{dialect}`; there are {', '.join(DIALECT_NAMES)}")
-    module = import_module(f"dragoman.dialects.{dialect}.grammar")
+    module = import_module(f"dragoman.checker.{dialect}")
     return module.GRAMMAR, module.RULES

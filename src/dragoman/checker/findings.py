@@ -1,7 +1,7 @@
 """The part that the strict grammars of all dialects share: findings, and the shapes of fields.
 
 A reader mends what it can; a grammar mends nothing and says what a client could not live with.  Each
-dialect has its own in `grammar.py`; `dragoman.check` drives them.
+dialect has its own in a module of its name; `checker.py` drives them.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What a client demands of a Responses stream; its items are judged in `item_grammar.py`.
+"""What a client demands of a Responses stream; its items are judged in `responses_items.py`.
 
 Theory of operation.  Two coupled machines: `LIFECYCLE` for the response, `ITEM` for the output item that
 is open (one at a time: an agent gives a delta to the item that was added last).  A symbol of the tables
@@ -10,7 +10,7 @@ says what the deltas said, for some clients read only the one and some only the 
 from enum import StrEnum
 from typing import Final
 
-from dragoman.dialects.judging import (
+from dragoman.checker.findings import (
     FRAMING_RULES,
     Ending,
     Findings,
@@ -24,8 +24,8 @@ from dragoman.dialects.judging import (
     shown,
     text_at,
 )
-from dragoman.dialects.responses.demands import EVENTS, HOSTED, LOOSE, USAGE
-from dragoman.dialects.responses.item_grammar import ItemGrammar
+from dragoman.checker.responses_fields import EVENTS, HOSTED, LOOSE, USAGE
+from dragoman.checker.responses_items import ItemGrammar
 from dragoman.limits import Limits
 
 RULES: Final[dict[str, str]] = {

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.check import Ending, Verdict, check, rules
+from dragoman.checker.checker import Ending, Verdict, check, rules
 
 Events = list[Any]  # objects; a string stands for data that is no object
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.check import Ending
-from tests.support.judging import (
+from dragoman.checker.checker import Ending
+from tests.support.checker import (
     LEGAL,
     GrammarTests,
     changed,

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from dragoman.dialects.judging import (
+from dragoman.checker.findings import (
     Arguments,
     Digest,
     Findings,
@@ -21,7 +21,7 @@ from dragoman.dialects.judging import (
     shown,
     text_at,
 )
-from dragoman.dialects.responses.demands import (
+from dragoman.checker.responses_fields import (
     ADDED,
     CALLS,
     DONE,

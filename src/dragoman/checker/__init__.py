@@ -1,0 +1,1 @@
+"""The strict judge of streams.  Nothing that translates imports it."""
