@@ -15,9 +15,9 @@ from dragoman.cli import main as cli
 from dragoman.cli.main import COMMANDS, main
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError, Malformed
-from tests.unit.dialects.anthropic import test_grammar as anthropic
-from tests.unit.dialects.chat import test_grammar as chat
-from tests.unit.dialects.responses import test_grammar as responses
+from tests.unit.checker import test_anthropic as anthropic
+from tests.unit.checker import test_chat as chat
+from tests.unit.checker import test_responses as responses
 
 PROGRAM = [sys.executable, "-m", "dragoman.cli.main"]
 LEGAL = {

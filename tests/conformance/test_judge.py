@@ -16,9 +16,9 @@ from tests.support.checker import (
     without_fields,
 )
 from tests.support.sdks import accumulate
-from tests.unit.dialects.anthropic import test_grammar as anthropic
-from tests.unit.dialects.chat import test_grammar as chat
-from tests.unit.dialects.responses import test_grammar as responses
+from tests.unit.checker import test_anthropic as anthropic
+from tests.unit.checker import test_chat as chat
+from tests.unit.checker import test_responses as responses
 
 GRAMMARS = {"anthropic": anthropic, "chat": chat, "responses": responses}
 

@@ -4,7 +4,7 @@ import msgspec
 from tools.bench.measure import Row, ratio_of
 
 from dragoman.dialects.anthropic import schema as anthropic
-from dragoman.dialects.chat import request_schema as chat
+from dragoman.dialects.chat import schema as chat
 from dragoman.dialects.responses import schema as responses
 from dragoman.requests import translate_request
 

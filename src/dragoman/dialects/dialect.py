@@ -1,6 +1,6 @@
 """What a dialect is: eight functions and a few facts over the language between.
 
-A dialect is one folder with `schema`, `request`, `reader`, `writer` and `faults`, and one row in
+A dialect is one folder with the twelve files that ARCHITECTURE.md lists, and one row in
 `dialects/__init__.py`.  Dialects do not know each other.
 """
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from msgspec import Struct, structs
 
 from dragoman.dialects import dialect
-from dragoman.dialects.anthropic.billing import strip_billing_body
+from dragoman.dialects.anthropic.request_reader import strip_billing_body
 from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
 from dragoman.exchange import Rendering
 from dragoman.gateway.heavy import Feeder

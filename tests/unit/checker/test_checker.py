@@ -18,9 +18,9 @@ from tests.properties.strategies import chat_streams, streams
 from tests.support.corpus import SEALER, Case, corpus, drive, splits
 from tests.support.odd_turns import TURNS
 from tests.support.views import HALF_CALL
-from tests.unit.dialects.anthropic import test_grammar as anthropic
-from tests.unit.dialects.chat import test_grammar as chat
-from tests.unit.dialects.responses import test_grammar as responses
+from tests.unit.checker import test_anthropic as anthropic
+from tests.unit.checker import test_chat as chat
+from tests.unit.checker import test_responses as responses
 
 GRAMMARS = {"anthropic": anthropic, "chat": chat, "responses": responses}
 TEXTS = {name: tests.render(name, tests.TEXT) for name, tests in GRAMMARS.items()}

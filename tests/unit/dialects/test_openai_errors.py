@@ -33,7 +33,9 @@ def body(**error: object) -> bytes:
 
 @pytest.mark.parametrize("dialect", [chat.DIALECT, responses.DIALECT], ids=lambda one: one.name)
 def test_both_dialects_have_this_body(dialect: Dialect) -> None:
-    same = [kind for kind in FaultKind if kind is not FaultKind.OVERLOADED]  # see responses/faults
+    same = [
+        kind for kind in FaultKind if kind is not FaultKind.OVERLOADED
+    ]  # see responses/errors.py
 
     assert decode_fault is dialect.decode_fault
     for fault in (Fault(kind, "m", code="some_code") for kind in same):

@@ -4,7 +4,7 @@ import pytest
 from msgspec import Raw
 
 from dragoman.dialects.anthropic import DIALECT as ANTHROPIC
-from dragoman.dialects.responses.request import ResponsesRequest
+from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.errors import Malformed
 from dragoman.exchange import Target
 from dragoman.limits import DEFAULT_LIMITS

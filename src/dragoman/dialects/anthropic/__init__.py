@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from dragoman.dialects.anthropic.answer import encode_body
-from dragoman.dialects.anthropic.faults import decode_fault, encode_fault
-from dragoman.dialects.anthropic.instructions import without_instructions
-from dragoman.dialects.anthropic.reader import MessagesReader
-from dragoman.dialects.anthropic.relayed_tools import fit_tools, misfits
-from dragoman.dialects.anthropic.request import decode_request, encode_request
-from dragoman.dialects.anthropic.writer import KEEP_ALIVE, MESSAGE_STOP, MessagesWriter
+from dragoman.dialects.anthropic.answer_reader import MessagesReader
+from dragoman.dialects.anthropic.answer_writer import KEEP_ALIVE, MESSAGE_STOP, MessagesWriter
+from dragoman.dialects.anthropic.body_writer import encode_body
+from dragoman.dialects.anthropic.errors import decode_fault, encode_fault
+from dragoman.dialects.anthropic.history_writer import without_instructions
+from dragoman.dialects.anthropic.request_reader import decode_request
+from dragoman.dialects.anthropic.request_writer import encode_request, fit_tools, misfits
 from dragoman.dialects.dialect import Dialect
 
 DIALECT: Final = Dialect(

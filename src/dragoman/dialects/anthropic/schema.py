@@ -11,6 +11,7 @@ from msgspec import Meta, Raw, Struct
 from dragoman.turn.request import Role
 
 VENDOR: Final = "anthropic"
+
 NO_RAW: Final = Raw(b"")  # a `Raw` field that is absent
 
 
@@ -115,6 +116,7 @@ Block: TypeAlias = (
     | ThinkingBlock
     | RedactedBlock
 )
+
 BLOCK_TYPES: Final = frozenset(
     {
         "text",

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from dragoman.dialects.chat.body import encode_body
-from dragoman.dialects.chat.reader import ChatReader
-from dragoman.dialects.chat.relayed_tools import fit_tools, misfits
-from dragoman.dialects.chat.request import decode_request, encode_request
-from dragoman.dialects.chat.writer import DONE, KEEP_ALIVE, ChatWriter
+from dragoman.dialects.chat.answer_reader import ChatReader
+from dragoman.dialects.chat.answer_writer import DONE, KEEP_ALIVE, ChatWriter
+from dragoman.dialects.chat.body_writer import encode_body
+from dragoman.dialects.chat.request_reader import decode_request
+from dragoman.dialects.chat.request_writer import encode_request, fit_tools, misfits
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.openai_errors import decode_fault, encode_fault
 

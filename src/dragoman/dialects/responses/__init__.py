@@ -4,12 +4,12 @@ from typing import Final
 
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.openai_errors import decode_fault
-from dragoman.dialects.responses.faults import encode_fault
-from dragoman.dialects.responses.reader import ResponsesReader
-from dragoman.dialects.responses.relayed_tools import fit_tools, misfits
-from dragoman.dialects.responses.request import decode_request
-from dragoman.dialects.responses.upstream import encode_request
-from dragoman.dialects.responses.writer import KEEP_ALIVE, ResponsesWriter, encode_body
+from dragoman.dialects.responses.answer_reader import ResponsesReader
+from dragoman.dialects.responses.answer_writer import KEEP_ALIVE, ResponsesWriter
+from dragoman.dialects.responses.body_writer import encode_body
+from dragoman.dialects.responses.errors import encode_fault
+from dragoman.dialects.responses.request_reader import decode_request
+from dragoman.dialects.responses.request_writer import encode_request, fit_tools, misfits
 
 DIALECT: Final = Dialect(
     name="responses",

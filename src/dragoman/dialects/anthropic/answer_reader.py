@@ -1,0 +1,232 @@
+"""Answers of a Messages upstream, streamed or whole, told to the assembler.
+
+Reads liberally.  Peers leave out stops, ends and counts, number every block 0, begin blocks that are not
+empty, or add `[DONE]`; what a block is follows from its start, what a delta is from its own type.
+"""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, structs
+
+from dragoman.dialects.anthropic import schema
+from dragoman.dialects.anthropic.block_reader import Blocks, decode_cleanly
+from dragoman.dialects.anthropic.errors import decode_fault, event_fault
+from dragoman.dialects.stream import assembler_for, truncated
+from dragoman.errors import Malformed
+from dragoman.exchange import Exchange
+from dragoman.turn.events import CUT_REASONS, Fault, FaultKind, FinishReason, Ping, Usage
+from dragoman.wire.sse import Frame
+
+_EVENT: Final = msgspec.json.Decoder(schema.WireEvent)
+
+_TEXT: Final = msgspec.json.Decoder(schema.TextEvent)
+
+_MESSAGE: Final = msgspec.json.Decoder(schema.WireMessage)
+
+_REASONS: Final[dict[str, FinishReason]] = {
+    "end_turn": FinishReason.STOP,
+    "max_tokens": FinishReason.LENGTH,
+    "stop_sequence": FinishReason.STOP_SEQUENCE,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "pause_turn": FinishReason.PAUSE,
+    "refusal": FinishReason.CONTENT_FILTER,
+    "model_context_window_exceeded": FinishReason.CONTEXT_FULL,
+    "compaction": FinishReason.COMPACTION,
+}
+
+
+class MessagesReader:
+    """Know what each event of a Messages stream means."""
+
+    reasoning_field = ""  # the dialect has one place for it
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.assembler = assembler_for(exchange)
+        self.add_text = self.assembler.add_text
+        self._lenient_eof = exchange.profile.lenient_eof
+        self._input_estimate = exchange.input_estimate
+        self._blocks = Blocks(self.assembler, exchange.limits)
+        self._usage: schema.WireUsage | None = None
+        self._reason: str | None = None
+        self._stop_sequence: str | None = None
+        self._details = schema.StopDetails()
+        self._read_any = False
+
+    @property
+    def pending(self) -> bool:
+        """A block has begun that led to no event yet, or the end is near."""
+        return self._blocks.held or (self._reason is not None and not self.assembler.ended)
+
+    def read(self, frame: Frame, /) -> None:
+        """Tell the assembler what an event says."""
+        if frame.data.startswith(b"[DONE]"):
+            self.end()
+            return
+        try:
+            event = _EVENT.decode(frame.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            event = decode_cleanly(_EVENT, frame.data, self.assembler)
+        self._read_any = True
+        match event.type or frame.event:
+            case "content_block_delta":
+                self._blocks.delta(event)
+            case "content_block_start":
+                if not self.assembler.started:
+                    self.assembler.loss("event_incomplete", "$", "no message_start came before")
+                self._blocks.start(event.index, event.content_block)
+            case "content_block_stop":
+                self._blocks.stop(event.index)
+            case "ping":
+                self.assembler.out.append(Ping())
+            case "message_start":
+                if not frame.event:
+                    self.assembler.loss("event_unnamed", "$", "an event without a name")
+                self._start(decode_cleanly(_MESSAGE, event.message, self.assembler))
+            case "message_delta":
+                self._message_delta(event)
+            case "message_stop":
+                self._finish()
+            case "message":
+                self._whole(decode_cleanly(_MESSAGE, frame.data, self.assembler))
+            case _ if _given(event.error):
+                self.assembler.fault(event_fault(event.error))
+            case "error":
+                self.assembler.fault(decode_fault(0, frame.data))
+            case other:
+                self.assembler.loss("part_unknown", "$.type", f"event {other or 'without a type'}")
+
+    @property
+    def takes_text(self) -> bool:
+        """Text can just be added to the open block."""
+        return self._blocks.in_text and self.assembler.in_text and not self.pending
+
+    def text_of(self, data: bytes, /) -> str:
+        """Return the text of an event that would add text, and say nothing else."""
+        try:
+            event = _TEXT.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return ""
+        return event.delta.text if self._blocks.is_text(event.index) else ""
+
+    def end(self) -> None:
+        """End the turn: a stop reason makes it a whole one, with or without `message_stop`."""
+        if self.assembler.ended:
+            return
+        if self._reason is not None:
+            self._finish()
+        elif not self._read_any:
+            message = "upstream answered with an empty stream"
+            self.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_empty"))
+        elif self._lenient_eof and self._blocks.calls_are_whole:
+            self.assembler.loss(
+                "finish_reason_fixed", detail="the stream just ended after its calls"
+            )
+            self._finish()
+        else:
+            self.assembler.fault(truncated(self._blocks.inside))
+
+    def read_body(self, body: bytes, /) -> None:
+        """Tell the assembler what a complete answer says."""
+        message = decode_cleanly(_MESSAGE, body, self.assembler)
+        if message.type == "error" or _given(message.error):
+            self.assembler.fault(decode_fault(0, body))
+            return
+        if message.content is None:
+            raise Malformed("the answer has no content", path="$.content")
+        self._whole(message)
+
+    # --- the message ------------------------------------------------------------------------------
+
+    def _start(self, message: schema.WireMessage, *, cut: bool = False) -> None:
+        self.assembler.start(model=message.model or "", id=message.id or "")
+        self._count_usage(message.usage)
+        content = message.content or ()
+        for position, raw in enumerate(content, 1):
+            self._blocks.start(self._blocks.count, raw)
+            if self.assembler.ended:
+                return
+            if cut and position == len(content):
+                self._blocks.doubt_input()
+            self._blocks.stop(self._blocks.count - 1)
+
+    def _whole(self, message: schema.WireMessage) -> None:
+        self._start(message, cut=_REASONS.get(message.stop_reason or "") in CUT_REASONS)
+        self._note_end(message.stop_reason, message.stop_sequence, message.stop_details)
+        self._finish()
+
+    def _message_delta(self, event: schema.WireEvent) -> None:
+        self._count_usage(event.usage)
+        delta = event.delta
+        if delta is not None:
+            self._note_end(delta.stop_reason, delta.stop_sequence, delta.stop_details)
+        if self._reason is not None:
+            self._blocks.end_all()
+
+    def _note_end(
+        self, reason: str | None, sequence: str | None, details: schema.StopDetails | None
+    ) -> None:
+        self._reason = reason or self._reason
+        self._stop_sequence = sequence or self._stop_sequence
+        self._details = details or self._details
+
+    def _count_usage(self, usage: schema.WireUsage | None) -> None:
+        """Note counts; they are cumulative, and those not repeated keep their value."""
+        if usage is None:
+            return
+        before = self._usage or schema.WireUsage()
+        given = {
+            name: getattr(usage, name)
+            for name in usage.__struct_fields__
+            if getattr(usage, name) is not None
+        }
+        self._usage = structs.replace(before, **given)
+
+    def _counts(self, told: schema.WireUsage) -> Usage:
+        """Return the counts of the answer; those of a prompt that nobody counted are estimated."""
+        counts = _usage(told)
+        if told.input_tokens is not None or counts.prompt:
+            return counts
+        self.assembler.loss("usage_missing", "$.usage.input_tokens", "the prompt was not counted")
+        return structs.replace(counts, input=self._input_estimate, estimated=True)
+
+    def _finish(self) -> None:
+        self._blocks.end_all()
+        if self.assembler.ended:
+            return
+        if self._usage is not None:
+            self.assembler.usage(self._counts(self._usage))
+        reason = _REASONS.get(self._reason or "")
+        if self._reason is not None and reason is None:
+            self.assembler.loss("finish_reason_unknown", "$.delta.stop_reason", self._reason)
+        self.assembler.finish(
+            reason,
+            stop_sequence=self._stop_sequence,
+            category=self._details.category or "",
+            explanation=self._details.explanation or "",
+            raw="refusal" if self._reason == "refusal" else "",
+        )
+
+
+def _given(raw: Raw) -> bool:
+    return bool(raw) and bytes(raw) != b"null"
+
+
+def _usage(wire: schema.WireUsage) -> Usage:
+    written = wire.cache_creation_input_tokens or 0
+    long = wire.cache_creation.ephemeral_1h_input_tokens if wire.cache_creation is not None else 0
+    long = min(long, written) if written else long
+    short = written - long if written else _short(wire)
+    details = wire.output_tokens_details
+    return Usage(
+        wire.input_tokens or 0,
+        wire.output_tokens or 0,
+        wire.cache_read_input_tokens or 0,
+        short,
+        long,
+        (details.thinking_tokens or 0) if details is not None else 0,
+    )
+
+
+def _short(wire: schema.WireUsage) -> int:
+    return wire.cache_creation.ephemeral_5m_input_tokens if wire.cache_creation is not None else 0

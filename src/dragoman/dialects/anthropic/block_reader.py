@@ -1,0 +1,374 @@
+"""The blocks of an answer, from their start over their deltas to their stop.
+
+What a block is follows from its start; what a delta is, from its own type.  Indexes are only a hint:
+some peers number every block 0.
+"""
+
+from typing import Final, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.dialects.anthropic import schema
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.encoding import cleaned, encode
+from dragoman.dialects.functions import wrapped_text
+from dragoman.errors import Malformed
+from dragoman.limits import Limits
+from dragoman.turn.arguments import JsonArguments
+from dragoman.turn.assembly import Assembler
+from dragoman.turn.events import BlockKind, Channel, Citation, Fault, FaultKind, OpaqueKind
+
+T = TypeVar("T")
+
+Sort: TypeAlias = Literal["text", "thinking", "call", "held"]
+
+_BLOCK: Final = msgspec.json.Decoder(schema.WireBlock)
+
+_CITATION: Final = msgspec.json.Decoder(schema.WireCitation)
+
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+
+# Whole blocks that have no meaning but for their vendor.
+_OPAQUE_TYPES: Final = frozenset({"compaction", "container_upload", "fallback"})
+
+_NO_INPUT: Final = frozenset({b"", b"{}", b"null", b'""'})
+
+
+def decode_cleanly(decoder: msgspec.json.Decoder[T], data: bytes, assembler: Assembler) -> T:
+    """Decode what may hold halves of surrogate pairs; they are joined or replaced, and told."""
+    data = bytes(data)
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = decode(decoder, data)
+    whole: T = cleaned(value)
+    if whole != value:
+        assembler.loss("surrogate_replaced")
+    return whole
+
+
+class _Block:
+    """A block that has started."""
+
+    def __init__(self, number: int, sort: Sort, raw: Raw) -> None:
+        self.number = number  # in the order of arrival: what calls are known by
+        self.sort = sort
+        self.raw = raw
+        self.told = False  # it has led to an event
+        self.ended = False
+        self.signature = ""  # thinking: the last one counts
+        self.input = ""  # calls: what the start had, good if no delta follows
+        self.deltas: list[str] = []  # held blocks
+        self.kind = BlockKind.OPAQUE  # held blocks
+        self.content: dict[str, str] = {}  # held blocks: fields that came as deltas
+
+
+class Blocks:
+    """All blocks of one answer."""
+
+    def __init__(self, assembler: Assembler, limits: Limits) -> None:
+        self.count = 0  # blocks started
+        self.held = False  # something of the latest block has led to no event yet
+        self._assembler = assembler
+        self._limits = limits
+        self._blocks: dict[int, _Block] = {}  # open, by the index that the peer gives them
+        self._latest: _Block | None = None
+        self._text_index: int | None = -1  # of the open text block, once it has led to an event
+        self._misnumbered = False  # said once
+
+    @property
+    def in_text(self) -> bool:
+        """A text block is open that has led to an event."""
+        return self._text_index != -1
+
+    def is_text(self, index: int) -> bool:
+        """Say whether this is the text block that is open, and has led to an event."""
+        return index == self._text_index
+
+    @property
+    def calls_are_whole(self) -> bool:
+        """There are calls, and each has all of its arguments."""
+        calls = [number for number in range(self.count) if self._assembler.knows_call(number)]
+        return bool(calls) and all(self._assembler.call_is_whole(number) for number in calls)
+
+    @property
+    def inside(self) -> str:
+        """What the stream is inside of, for the message if it ends here."""
+        latest = self._latest
+        if latest is None or latest.ended:
+            return ""
+        return "a tool call" if latest.sort == "call" else ""
+
+    def start(self, index: int | None, raw: Raw) -> None:
+        """Begin a block."""
+        if not raw:
+            raise Malformed("a block starts without content", path="$.content_block")
+        wire = decode_cleanly(_BLOCK, raw, self._assembler)
+        self._text_index = -1
+        self._end_before(index)
+        number = self.count
+        self.count += 1
+        if index != number:
+            self._misnumber(f"block {number} has the index {index}")
+        block = _Block(number, _sort(wire.type), raw)
+        self._blocks[number if index is None else index] = self._latest = block
+        match block.sort:
+            case "text":
+                self.held = True
+                self._text(block, wire.text)
+                for citation in wire.citations or ():
+                    self._cite(block, citation)
+            case "thinking":
+                self.held = True
+                self._thinking(block, wire.thinking)
+                block.signature = wire.signature or ""
+            case "call":
+                self._start_call(block, wire)
+            case "held":
+                self._hold(block, wire)
+
+    def _start_call(self, block: _Block, wire: schema.WireBlock) -> None:
+        if not wire.name:
+            self._assembler.loss("call_without_name", f"block {block.number}")
+            message = "upstream made a tool call without a name"
+            fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
+            self._assembler.fault(fault)
+            return
+        self._assembler.open_call(block.number, call_id=wire.id or "", name=wire.name)
+        # A writer starts a call at its first argument: what wrote nothing yet must not pass alone.
+        self.held = True
+        block.told = True
+        if not wire.input:
+            self._assembler.loss("event_incomplete", "$.content_block.input")
+        elif bytes(wire.input) not in _NO_INPUT:
+            block.input = bytes(wire.input).decode()
+
+    def doubt_input(self) -> None:
+        """Take the input of the call that is open as cut: the message is complete and ended at a limit.
+
+        The vendor's documentation of `max_tokens` tells clients to ask again if the last block is a
+        call, because it may be half.  Its input is an object all the same; without its last bracket
+        it can be told from a whole one.
+        """
+        block = self._latest
+        if block is None or block.sort != "call":
+            return
+        block.input = block.input.rstrip()[:-1]
+        self._assembler.loss("input_uncertain", f"block {block.number}")
+
+    def _hold(self, block: _Block, wire: schema.WireBlock) -> None:
+        """Begin a block that is told as a whole, at its end."""
+        self.held = True
+        if wire.type == "redacted_thinking":
+            if wire.data:
+                self._assembler.split()
+                self._assembler.opaque(OpaqueKind.REDACTED, wire.data)
+            block.told = bool(wire.data)
+            block.sort = "thinking"
+            self.held = False
+        elif wire.type.endswith("_tool_use"):
+            block.kind = BlockKind.SERVER_CALL
+        elif wire.type.endswith("_tool_result"):
+            block.kind = BlockKind.SERVER_RESULT
+        elif wire.type not in _OPAQUE_TYPES:
+            self._assembler.loss("part_unknown", f"block {block.number}", wire.type)
+
+    def _end_before(self, index: int | None) -> None:
+        """End a block that cannot be open any more, now that another begins."""
+        latest = self._latest
+        if latest is None or latest.ended:
+            return
+        whole = latest.sort != "call" or self._assembler.call_is_whole(latest.number)
+        if whole or (index is not None and self._blocks.get(index) is latest):
+            self._unclosed(latest)
+
+    def end_all(self) -> None:
+        """End what is still open: the message is over."""
+        for block in list(self._blocks.values()):
+            if not (block.ended or self._assembler.ended):
+                self._unclosed(block)
+        self._blocks.clear()
+
+    def _unclosed(self, block: _Block) -> None:
+        self._assembler.loss("block_unclosed", f"block {block.number}")
+        self._end_block(block)
+
+    def stop(self, index: int | None) -> None:
+        """End the block of that index, or the latest."""
+        block = None if index is None else self._blocks.pop(index, None)
+        if block is None or block.ended:
+            block = self._latest
+            if block is None or block.ended:
+                self._assembler.loss("late_delta_dropped", f"block {index}", "a second stop")
+                return
+            self._misnumber(f"a stop for block {index}")
+        self._end_block(block)
+
+    def _end_block(self, block: _Block) -> None:
+        block.ended = True
+        self._text_index = -1
+        if block is self._latest:
+            self.held = False
+        match block.sort:
+            case "call":
+                if not self._assembler.knows_call(block.number):
+                    return
+                if block.input:
+                    self._assembler.args(block.number, block.input)
+                self._assembler.end_call(block.number)
+                return
+            case "thinking" if block.signature:
+                self._assembler.opaque(OpaqueKind.SIGNATURE, block.signature)
+                block.told = True
+            case "held" if not block.told:
+                self._assembler.whole_block(block.kind, schema.VENDOR, self._put_together(block))
+                block.told = True
+            case _:
+                pass
+        if block.told:
+            self._assembler.split()
+        else:
+            self._assembler.loss("block_empty", f"block {block.number}")
+
+    def _put_together(self, block: _Block) -> Raw:
+        """Return a held block with what came as deltas in its place."""
+        fields: dict[str, Raw] = {}
+        joined = "".join(block.deltas)
+        if joined:
+            arguments = JsonArguments(limits=self._limits)
+            text = arguments.feed(joined)
+            ending = arguments.end()
+            given = text + ending.text if ending.whole else wrapped_text(joined)
+            fields["input"] = Raw(given.encode())
+        fields |= {name: Raw(encode(text)) for name, text in block.content.items()}
+        if not fields:
+            return block.raw
+        return Raw(encode(_OBJECT.decode(block.raw) | fields))
+
+    def _misnumber(self, detail: str) -> None:
+        if not self._misnumbered:
+            self._misnumbered = True
+            self._assembler.loss("block_index_fixed", "$.index", detail)
+
+    # --- deltas -----------------------------------------------------------------------------------
+
+    def delta(self, event: schema.WireEvent) -> None:
+        """Add to a block."""
+        delta = event.delta
+        if (
+            event.index == self._text_index
+            and delta is not None
+            and delta.type == "text_delta"
+            and delta.text
+        ):
+            # The road of nearly every delta: more of a text that has begun.
+            self._assembler.text(delta.text)
+            return
+        if delta is None:
+            raise Malformed("a delta event without a delta", path="$.delta")
+        match delta.type:
+            case "text_delta":
+                self._text(self._open(event.index, "text"), delta.text)
+            case "input_json_delta":
+                self._input(event.index, delta.partial_json or "")
+            case "thinking_delta":
+                self._thinking(self._open(event.index, "thinking"), delta.thinking)
+            case "signature_delta":
+                block = self._open(event.index, "thinking")
+                if block is not None:
+                    block.signature = delta.signature or ""
+                    self.held = True
+                elif delta.signature:
+                    self._assembler.opaque(OpaqueKind.SIGNATURE, delta.signature)
+            case "citations_delta":
+                self._cite(self._open(event.index, "text"), delta.citation)
+            case "compaction_delta":
+                self._compaction(self._open(event.index, "held"), delta)
+            case other:
+                block = self._blocks.get(event.index or 0)
+                if block is None or block.sort != "held":
+                    self._assembler.loss("part_unknown", "$.delta.type", f"delta {other}")
+
+    def _open(self, index: int | None, sort: Sort) -> _Block | None:
+        """Return the open block that a delta of this sort belongs to."""
+        block = self._blocks.get(-1 if index is None else index)
+        if block is not None and block.sort == sort and not block.ended:
+            return block
+        for block in reversed(self._blocks.values()):
+            if block.sort == sort and not block.ended:
+                self._misnumber(f"a {sort} delta for block {index}")
+                return block
+        return None
+
+    def _text(self, block: _Block | None, text: str | None) -> None:
+        if text:
+            self._assembler.text(text)
+            self._tell(block)
+
+    def _thinking(self, block: _Block | None, text: str | None) -> None:
+        if text:
+            self._assembler.reasoning(text, Channel.SUMMARY)
+            self._tell(block)
+
+    def _tell(self, block: _Block | None) -> None:
+        if block is not None and not block.told:
+            block.told = True
+            self.held = False
+            if block.sort == "text" and block is self._blocks.get(block.number):
+                self._text_index = block.number
+
+    def _input(self, index: int | None, fragment: str) -> None:
+        if not fragment:
+            return
+        block = self._open(index, "call")
+        if block is not None and self._assembler.knows_call(block.number):
+            block.input = ""
+            before = len(self._assembler.out)
+            self._assembler.args(block.number, fragment)
+            if len(self._assembler.out) > before:
+                self.held = False
+            return
+        block = self._open(index, "held")
+        if block is None:
+            self._assembler.loss("late_delta_dropped", f"block {index}", "input without a call")
+        else:
+            block.deltas.append(fragment)
+
+    def _compaction(self, block: _Block | None, delta: schema.WireDelta) -> None:
+        if block is None:
+            return
+        for name, text in (
+            ("content", delta.content),
+            ("encrypted_content", delta.encrypted_content),
+        ):
+            if text:
+                block.content[name] = block.content.get(name, "") + text
+
+    def _cite(self, block: _Block | None, raw: Raw) -> None:
+        if not raw:
+            return
+        wire = decode_cleanly(_CITATION, raw, self._assembler)
+        self._assembler.citation(
+            Citation(
+                0,
+                wire.url or "",
+                wire.title or wire.document_title or "",
+                wire.cited_text or "",
+                vendor=schema.VENDOR,
+                raw=raw,
+            )
+        )
+        self._tell(block)
+
+
+def _sort(wire_type: str) -> Sort:
+    match wire_type:
+        case "text":
+            return "text"
+        case "thinking":
+            return "thinking"
+        case "tool_use":
+            return "call"
+        case _:
+            return "held"

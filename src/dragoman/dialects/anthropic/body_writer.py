@@ -1,0 +1,103 @@
+"""Encodes a whole answer as a Messages body."""
+
+from typing import TypeAlias
+
+from msgspec import Raw
+
+from dragoman.dialects.anthropic import schema
+from dragoman.dialects.anthropic.answer_writer import (
+    Sealing,
+    ending_of,
+    half_call,
+    is_unshown,
+    join_segments,
+    message_identity,
+    usage_of,
+)
+from dragoman.dialects.anthropic.errors import encode_fault
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.identity import client_ids
+from dragoman.exchange import Exchange
+from dragoman.ids import ClientIds
+from dragoman.turn.events import BlockKind
+from dragoman.turn.fold import Answer, Block
+from dragoman.turn.tools import wire_name
+
+OutBlock: TypeAlias = (
+    schema.TextBlock | schema.ThinkingBlock | schema.RedactedBlock | schema.ToolUseBlock | Raw
+)
+
+
+# --- whole answers -------------------------------------------------------------------------------
+
+
+def encode_body(answer: Answer, exchange: Exchange) -> bytes:
+    """Return a complete answer."""
+    if answer.finish is None:
+        assert answer.fault is not None  # noqa: S101 -- one of the two is set
+        return encode_fault(answer.fault, "")[1]
+    content = _Content(exchange, client_ids(exchange))
+    for block in answer.blocks:
+        content.add(block)
+    who = message_identity(answer.start, exchange)
+    refused = any(block.kind is BlockKind.REFUSAL for block in answer.blocks)
+    ending = ending_of(answer.finish, refused=refused)
+    return encode(
+        schema.MessageBody(
+            id=who.id,
+            model=who.model,
+            content=content.blocks,
+            stop_reason=ending.stop_reason,
+            stop_sequence=ending.stop_sequence,
+            stop_details=ending.stop_details,
+            usage=usage_of(answer.usage, exchange),
+        )
+    )
+
+
+class _Content:
+    """The content of a whole answer."""
+
+    def __init__(self, exchange: Exchange, ids: ClientIds) -> None:
+        self.blocks: list[OutBlock] = []
+        self._ids = ids
+        self._sealing = Sealing(exchange, [])
+
+    def add(self, block: Block) -> None:
+        match block.kind:
+            case BlockKind.TEXT:
+                cited = [one.raw for one in block.citations if one.vendor == schema.VENDOR]
+                self.blocks.append(schema.TextBlock(block.text, cited or None))
+            case BlockKind.REFUSAL:
+                self.blocks.append(schema.TextBlock(block.text))
+            case BlockKind.REASONING:
+                self._reasoning(block)
+            case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
+                self._call(block)
+            case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
+                if block.vendor == schema.VENDOR:
+                    self.blocks.append(block.raw)
+
+    def _reasoning(self, block: Block) -> None:
+        text = join_segments(block.segments)
+        if text or not is_unshown(block.opaque):
+            signature = self._sealing.signature(block.opaque, text)
+            self.blocks.append(schema.ThinkingBlock(text, signature))
+        elif data := self._sealing.redacted(block.opaque):
+            self.blocks.append(schema.RedactedBlock(data))
+
+    def _call(self, block: Block) -> None:
+        if not block.complete:
+            self.blocks.append(schema.TextBlock(half_call(block)))
+            return
+        client_id = self._ids.render(block.call_id)
+        if block.opaque:
+            data = self._sealing.call_signature(block.opaque, client_id)
+            if data:
+                self.blocks.append(schema.RedactedBlock(data))
+        if block.kind is BlockKind.CUSTOM_CALL:
+            arguments = encode({"input": block.text})
+        else:
+            arguments = block.text.encode("utf-8", "replace")
+        name = wire_name(block.name, block.namespace) if block.namespace else block.name
+        self.blocks.append(schema.ToolUseBlock(client_id, name, Raw(arguments)))

@@ -1,0 +1,160 @@
+"""Failures, both ways: error bodies and error events."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.failures import (
+    bounded_fault,
+    is_context_length,
+    kind_of_status,
+    retry_after,
+    text_of,
+    unframed,
+)
+from dragoman.limits import MAX_ERROR_CHARS
+from dragoman.turn.events import Fault, FaultKind
+
+# What is told to a client: HTTP status and error type, by kind.
+TOLD: Final[dict[FaultKind, tuple[int, str]]] = {
+    FaultKind.BAD_REQUEST: (400, "invalid_request_error"),
+    FaultKind.CONTEXT_LENGTH: (400, "invalid_request_error"),
+    FaultKind.CONTENT_POLICY: (400, "invalid_request_error"),
+    FaultKind.AUTH: (401, "authentication_error"),
+    FaultKind.BILLING: (402, "billing_error"),
+    FaultKind.PERMISSION: (403, "permission_error"),
+    FaultKind.NOT_FOUND: (404, "not_found_error"),
+    FaultKind.CONFLICT: (409, "conflict_error"),
+    FaultKind.TOO_LARGE: (413, "request_too_large"),
+    FaultKind.RATE_LIMIT: (429, "rate_limit_error"),
+    FaultKind.SERVER: (500, "api_error"),
+    FaultKind.UPSTREAM_BAD: (502, "api_error"),
+    FaultKind.OVERLOADED: (529, "overloaded_error"),
+    FaultKind.TIMEOUT: (504, "timeout_error"),
+    FaultKind.GATEWAY: (500, "api_error"),
+}
+
+# What an upstream means by its error types; without one, the status decides.
+_BY_TYPE: Final[dict[str, FaultKind]] = {
+    "invalid_request_error": FaultKind.BAD_REQUEST,
+    "authentication_error": FaultKind.AUTH,
+    "billing_error": FaultKind.BILLING,
+    "permission_error": FaultKind.PERMISSION,
+    "not_found_error": FaultKind.NOT_FOUND,
+    "conflict_error": FaultKind.CONFLICT,
+    "request_too_large": FaultKind.TOO_LARGE,
+    "rate_limit_error": FaultKind.RATE_LIMIT,
+    "api_error": FaultKind.SERVER,
+    "timeout_error": FaultKind.TIMEOUT,
+    "overloaded_error": FaultKind.OVERLOADED,
+}
+
+# Kinds that say no more than that something was wrong: the words of the message may say more.
+_VAGUE: Final = frozenset({FaultKind.BAD_REQUEST, FaultKind.TOO_LARGE, FaultKind.SERVER})
+
+_PROMPT_TOO_LONG: Final = "prompt is too long: "  # clients look for the vendor's own words
+
+
+class _Details(Struct, frozen=True, gc=False):
+    error_code: str | None = None
+
+
+class _Error(Struct, frozen=True):
+    type: str | None = None
+    message: str | None = None
+    code: str | int | None = None
+    details: _Details | None = None
+
+
+class _ErrorBody(Struct, frozen=True):
+    error: _Error | str | None = None
+    message: str | None = None
+    detail: str | None = None
+
+
+_BODY: Final = msgspec.json.Decoder(_ErrorBody)
+
+_ERROR: Final[msgspec.json.Decoder[_Error | str | None]] = msgspec.json.Decoder(_Error | str | None)
+
+
+def decode_fault(status: int, body: bytes) -> Fault:
+    """Return what an error answer says, whoever wrote it."""
+    body = unframed(body)
+    try:
+        wire = _BODY.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        wire = _ErrorBody()
+    error = wire.error
+    if error is None:
+        error = wire.message or wire.detail or text_of(status, body)
+    return _fault(status, error)
+
+
+def event_fault(raw: Raw) -> Fault:
+    """Return what the error of a stream's event says."""
+    try:
+        error = _ERROR.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        error = None
+    return _fault(0, text_of(0, bytes(raw)) if error is None else error)
+
+
+def _fault(status: int, error: _Error | str) -> Fault:
+    if isinstance(error, str):
+        error = _Error(message=error)
+    number = error.code if isinstance(error.code, int) else 0
+    status = status if status >= 400 else number
+    kind = _BY_TYPE.get(error.type or "")
+    if kind is None:
+        kind = kind_of_status(status) if status >= 400 else FaultKind.SERVER
+    message = error.message or error.type or "upstream reported an error without a message"
+    message = message[:MAX_ERROR_CHARS]
+    if kind in _VAGUE and is_context_length(f"{error.code} {message}"):
+        kind = FaultKind.CONTEXT_LENGTH
+    code = error.code if isinstance(error.code, str) else ""
+    if not code and error.details is not None:
+        code = error.details.error_code or ""
+    return bounded_fault(Fault(kind, message, status, code, retry_after=retry_after(message)))
+
+
+class _WireDetails(Struct, frozen=True):
+    error_code: str
+    unsupported: tuple[str, ...]
+
+
+class _WireError(Struct, frozen=True, omit_defaults=True):
+    type: str
+    message: str
+    details: _WireDetails | None = None
+
+
+# The vendor's SDK goes on without a thread if it is told so in these words.
+_NO_THREAD: Final = _WireDetails("thread_unsupported_request", ("thread",))
+
+
+class _WireFault(Struct, frozen=True, tag="error", omit_defaults=True):
+    error: _WireError
+    request_id: str = ""
+
+
+def encode_fault(fault: Fault, request_id: str) -> tuple[int, bytes]:
+    """Return the status and the body that tell a client of a failure."""
+    status, _ = TOLD[fault.kind]
+    return status, encode(_WireFault(_told(fault), request_id))
+
+
+def error_event(fault: Fault) -> bytes:
+    """Return the data of the event that ends a stream with a failure."""
+    return encode(_WireFault(_told(fault)))
+
+
+def _told(fault: Fault) -> _WireError:
+    message = fault.message
+    if fault.kind is FaultKind.CONTEXT_LENGTH and not message.startswith(_PROMPT_TOO_LONG):
+        message = _PROMPT_TOO_LONG + message
+    if fault.param and fault.param not in message:
+        message = f"{message} (at `{fault.param}`)"
+    details = _NO_THREAD if fault.param == "thread" else None
+    return _WireError(TOLD[fault.kind][1], message, details)

@@ -1,0 +1,538 @@
+"""Decodes answers of a Chat Completions upstream, streamed or complete, for the assembler."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.chat.answer_writer import own_word
+from dragoman.dialects.chat.block_reader import Calls, Channels
+from dragoman.dialects.chat.errors import finish_fault
+from dragoman.dialects.chat.schema import (
+    CHUNK,
+    EMPTY,
+    FIELDS,
+    HEAD,
+    PLAIN,
+    STRING,
+    USAGE,
+    Choice,
+    Chunk,
+    Delta,
+    Head,
+    Logprobs,
+    PromptDetails,
+    UrlCitation,
+    UsageCounts,
+    is_given,
+)
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.openai_errors import decode_fault, error_fault
+from dragoman.dialects.stream import assembler_for, truncated
+from dragoman.dialects.surrogates import mended
+from dragoman.errors import Malformed
+from dragoman.exchange import Exchange
+from dragoman.turn.events import CUT_REASONS, Citation, Fault, FaultKind, FinishReason, Usage
+from dragoman.wire.sse import Frame
+
+# --- finish reasons and usage ---------------------------------------------------------------------
+
+# What servers of this dialect say, and what it means.
+REASONS: Final[dict[str, FinishReason]] = {
+    "stop": FinishReason.STOP,
+    "eos": FinishReason.STOP,
+    "eos_token": FinishReason.STOP,
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "max_tokens": FinishReason.LENGTH,
+    "model_length": FinishReason.LENGTH,
+    "insufficient_system_resource": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.CONTEXT_FULL,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "function_call": FinishReason.TOOL_CALLS,
+    "content_filter": FinishReason.CONTENT_FILTER,
+    "safety": FinishReason.CONTENT_FILTER,
+    "recitation": FinishReason.CONTENT_FILTER,
+    "sensitive": FinishReason.CONTENT_FILTER,
+    "refusal": FinishReason.CONTENT_FILTER,
+}
+
+# Reasons that are no ending but a failure.
+FAILURES: Final = frozenset({"error", "abort", "aborted", "network_error"})
+
+
+def read_usage(raw: Raw) -> Usage:
+    """Read token counts in any spelling.
+
+    Raises:
+        Malformed: they are no counts.
+    """
+    counts = decode(USAGE, bytes(raw))
+    prompt = _count(counts.prompt_tokens, counts.input_tokens)
+    output = _count(counts.completion_tokens, counts.output_tokens)
+    details = counts.prompt_tokens_details or PromptDetails()
+    read = _count(
+        details.cached_tokens,
+        counts.prompt_cache_hit_tokens,
+        counts.cached_tokens,
+        counts.cache_read_input_tokens,
+    )
+    written = _count(details.cache_write_tokens, counts.cache_creation_input_tokens)
+    reasoning = _reasoning(counts)
+    if reasoning and _count(counts.total_tokens) >= prompt + output + reasoning:
+        output += reasoning  # this peer counts reasoning beside the answer, not in it
+    return Usage(
+        input=max(0, prompt - read - written),
+        output=output,
+        cache_read=read,
+        cache_write_5m=written,
+        reasoning=reasoning,
+    )
+
+
+def _reasoning(counts: UsageCounts) -> int:
+    details = counts.completion_tokens_details
+    return _count(details.reasoning_tokens if details else None, counts.reasoning_tokens)
+
+
+def _count(*spellings: float | None) -> int:
+    """Return the first count that is given and not 0."""
+    return next((max(0, int(one)) for one in spellings if one), 0)
+
+
+# --- citations ------------------------------------------------------------------------------------
+# Offsets count from the start of the message in the dialect, and from the start of the text block in the
+# turn; `base` is the number of characters of text before the block.
+
+
+class _Annotation(Struct, gc=False):
+    type: str = ""
+    url_citation: UrlCitation | None = None
+
+
+_LIST: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
+
+_ANNOTATION: Final = msgspec.json.Decoder(_Annotation)
+
+_URLS: Final[msgspec.json.Decoder[list[str | UrlCitation]]] = msgspec.json.Decoder(
+    list[str | UrlCitation]
+)
+
+
+def read_annotations(raw: Raw, base: int) -> list[Citation | None]:
+    """Read a message's annotations; None stands for one that is no address.
+
+    Raises:
+        Malformed: they are no list of objects.
+    """
+    citations: list[Citation | None] = []
+    for one in decode(_LIST, bytes(raw)) if is_given(raw) else ():
+        cited = decode(_ANNOTATION, bytes(one)).url_citation
+        citations.append(None if cited is None else _citation(cited, base, one))
+    return citations
+
+
+def read_addresses(raw: Raw) -> list[Citation]:
+    """Read a list of addresses that stand for the whole answer.
+
+    Raises:
+        Malformed: it is no such list.
+    """
+    citations: list[Citation] = []
+    for one in decode(_URLS, bytes(raw)):
+        cited = UrlCitation(one) if isinstance(one, str) else UrlCitation(one.url, one.title)
+        url = {"type": "url_citation", "url_citation": {"url": mended(cited.url)}}
+        citations.append(_citation(cited, 0, Raw(msgspec.json.encode(url))))
+    return citations
+
+
+def _citation(cited: UrlCitation, base: int, raw: Raw) -> Citation:
+    return Citation(
+        -1,
+        mended(cited.url),
+        mended(cited.title or ""),
+        mended(cited.content or ""),
+        None if cited.start_index is None else max(0, cited.start_index - base),
+        None if cited.end_index is None else max(0, cited.end_index - base),
+        "openai",
+        raw,
+    )
+
+
+# --- the reader -----------------------------------------------------------------------------------
+# The fields of a chunk are read in the order in which they can have been said: reasoning, content,
+# refusal, calls, then error, finish reason and counts.  Counts may follow the finish reason, so the end is
+# told at `[DONE]` or at the end of input and not before.
+
+_decode_plain: Final = PLAIN.decode
+
+# A peer whose text chunks always say something more is not tried on the plain road for ever.
+_MAX_DETOURS: Final = 16
+
+_DONE: Final = b"[DONE]"
+
+# Numeric codes that are no error, where a peer wraps its answers.
+_SUCCESS: Final = frozenset({b"0", b"200", b'"0"', b'"200"', b"null"})
+
+
+class ChatReader:
+    """Tell an assembler what the frames of one answer say."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.assembler = assembler_for(exchange, seal_plain=True)
+        self._channels = Channels(self.assembler, cumulative=exchange.profile.cumulative)
+        self._calls = Calls(exchange, self.assembler, self._channels.halves.join)
+        self._read_any = False  # a frame was read
+        self._started = False  # the answer's head was told
+        self._plain = False  # the last chunk was text and nothing else: so may be the next one
+        self._detours = 0  # how often that was wrong
+        self._tell_text = self.assembler.text
+        self._ending: Choice | None = None  # the choice that brought the finish reason
+        self._tail = False  # only the end is still to be told
+        self._usage = EMPTY  # the last counts
+        self._citations = EMPTY  # a list of addresses for the whole answer
+
+    @property
+    def reasoning_field(self) -> str:
+        """Which field carried reasoning, if any did."""
+        return self._channels.reasoning_field
+
+    @property
+    def pending(self) -> bool:
+        """Something was read that has led to no event yet."""
+        return self._tail or bool(self._channels.halves) or self._calls.pending
+
+    def read(self, frame: Frame, /) -> None:
+        """Tell the assembler what a frame says.
+
+        Raises:
+            Malformed: it is no chunk.
+        """
+        data = frame.data
+        if self._plain:
+            try:
+                content = _decode_plain(data).choices[0].delta.content
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                self._plain = False
+                self._detours += 1
+            else:
+                if content:
+                    self._channels.chars += len(content)
+                    self._tell_text(content)
+                return
+        self._read_any = True
+        if frame.event == "error":
+            self._fail(decode_fault(0, data))
+            return
+        try:
+            chunk = CHUNK.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if data.startswith(_DONE):
+                self._close()
+                return
+            chunk = self._decode_odd(data)
+        self._chunk(chunk, data)
+
+    @property
+    def takes_text(self) -> bool:
+        """Text can just be added to the open block."""
+        return self._plain and self.assembler.in_text and not self.pending
+
+    def text_of(self, data: bytes, /) -> str:
+        """Return the text of a chunk that would add text, and say nothing else."""
+        try:
+            return _decode_plain(data).choices[0].delta.content
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return ""
+
+    def add_text(self, chars: int, /) -> None:
+        """Know of text for the open block that was read elsewhere."""
+        self._channels.chars += chars
+        self.assembler.add_text(chars)
+
+    def end(self) -> None:
+        """End of input: end the turn, or say that it was cut."""
+        if self._ending is not None:
+            self._finish()
+        elif not self._read_any:
+            self.assembler.fault(_empty())
+        elif self._exchange.profile.lenient_eof and len(self._calls) and self._calls.whole:
+            self._finish()
+        else:
+            self._cut()
+
+    def read_body(self, body: bytes, /) -> None:
+        """Tell the assembler what a complete answer says.
+
+        Raises:
+            Malformed: it is neither an answer nor an error.
+        """
+        start = body.lstrip()[:1]
+        if start in (b"", b"["):
+            self.assembler.fault(decode_fault(0, body) if start else _empty())
+            return
+        try:
+            chunk = CHUNK.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            chunk = self._decode_odd(body)
+        self._chunk(chunk, body)
+        if self.assembler.ended:
+            return
+        if not chunk.choices:
+            raise Malformed("an answer without choices", path="$.choices")
+        self._close()
+
+    # --- chunks -----------------------------------------------------------------------------------
+
+    def _decode_odd(self, data: bytes) -> Chunk:
+        """Decode what the plain road does not take: cut characters, or an error of an odd shape."""
+        self._channels.halves.active = self._channels.careful = True
+        try:
+            return decode(CHUNK, data)
+        except Malformed:
+            error = _fields(data).get("error", EMPTY)
+            if not is_given(error):
+                raise
+            return Chunk(error=error)
+
+    def _chunk(self, chunk: Chunk, data: bytes) -> None:
+        choices = chunk.choices
+        if choices:
+            choice = choices[0]
+            if not self._started:
+                self._start(data, choice.delta)
+            if len(choices) > 1 or choice.index:
+                choice = self._first(choices)
+            delta = choice.delta or choice.message
+            if delta is not None:
+                self._delta(delta, choice.logprobs)
+            if choice.finish_reason is not None or choice.native_finish_reason is not None:
+                self._note_ending(choice, chunk)
+            if choice.usage or choice.error:
+                self._note_usage(choice.usage)
+                self._note_error(choice.error)
+        elif choices is None and not chunk.error and not chunk.usage:
+            self._odd(data)
+        if chunk.usage:
+            self._note_usage(chunk.usage)
+            self._tail = self._tail or not choices
+        if chunk.error:
+            self._note_error(chunk.error)
+        if chunk.x_groq or chunk.citations:
+            self._extras(chunk)
+
+    def _first(self, choices: list[Choice]) -> Choice:
+        """Return the choice with index 0, or an empty one; the others are not carried."""
+        self._channels.lose_once("choice_dropped", "$.choices")
+        return next(
+            (
+                choice
+                for position, choice in enumerate(choices)
+                if (position if choice.index is None else choice.index) == 0
+            ),
+            Choice(),
+        )
+
+    def _start(self, data: bytes, delta: Delta | None) -> None:
+        head = decode(HEAD, data)
+        self._started = True
+        answer_id = _string(head.id)
+        self._calls.seed = self._exchange.seed or answer_id
+        created = bytes(head.created).partition(b".")[0]
+        self.assembler.start(
+            model=_string(head.model),
+            id=answer_id,
+            created=int(created) if created.isdigit() and len(created) < 16 else 0,
+        )
+        # The vendor's SDK for Node gives up on an answer without a role (s1_role_never); other dialects
+        # have no use for it.
+        relayed = self._exchange.keep_identity
+        if relayed and delta is not None and _speaks(delta) and not _names_role(head):
+            self.assembler.loss("event_incomplete", "$.choices[0].delta.role")
+
+    def _odd(self, data: bytes) -> None:
+        """Look at a chunk without choices: it may be an error in a shape of its own."""
+        fields = _fields(data)
+        told = {"message", "detail"} & fields.keys()
+        if _string(fields.get("object", EMPTY)) == "error" or (
+            told and bytes(fields.get("code", Raw(b"-"))) not in _SUCCESS
+        ):
+            self._fail(decode_fault(0, data))
+
+    # --- what a delta says ------------------------------------------------------------------------
+
+    def _delta(self, delta: Delta, logprobs: Logprobs | None) -> None:
+        if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
+            self._channels.reasoning(delta)
+        content = delta.content
+        if content:
+            if content.__class__ is str and logprobs is None and not self._channels.careful:
+                self._channels.chars += len(content)
+                self.assembler.text(content)
+                self._plain = self._detours < _MAX_DETOURS
+            else:
+                self._channels.content(content, logprobs)
+        elif logprobs is not None:
+            self._channels.token_records(logprobs, has_text=False)
+        if delta.refusal:
+            self._channels.refusal(delta.refusal)
+        if delta.tool_calls:
+            self._channels.settle("calls")
+            self._calls.read(delta.tool_calls)
+        elif delta.function_call is not None:
+            self._channels.settle("calls")
+            self._calls.read_legacy(delta.function_call)
+        if delta.annotations or delta.audio or delta.images:
+            self._additions(delta)
+
+    # --- what comes beside the text -----------------------------------------------------------------
+
+    def _additions(self, delta: Delta) -> None:
+        try:
+            citations = read_annotations(delta.annotations, self._channels.text_base)
+        except Malformed:
+            citations = [None]
+        for citation in citations:
+            if citation is None:
+                self._channels.lose_once("citations_dropped")
+            else:
+                self.assembler.citation(citation)
+        for name, raw in (("audio", delta.audio), ("images", delta.images)):
+            if is_given(raw):
+                self._channels.lose_once("part_unknown", "", name)
+
+    def _extras(self, chunk: Chunk) -> None:
+        """Note what some vendors put beside the choices."""
+        usage = _fields(bytes(chunk.x_groq)).get("usage")
+        if usage is not None:
+            self._note_usage(usage)
+        if is_given(chunk.citations):
+            self._citations = chunk.citations
+
+    def _cite_addresses(self) -> None:
+        """Cite the addresses that were listed for the whole answer."""
+        if not is_given(self._citations):
+            return
+        if self.assembler.has_calls or not self._channels.chars:
+            self.assembler.loss("citations_dropped")
+            return
+        for citation in read_addresses(self._citations):
+            self.assembler.citation(citation)
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def _note_usage(self, usage: Raw) -> None:
+        if is_given(usage):
+            self._usage = usage
+
+    def _note_error(self, error: Raw) -> None:
+        if is_given(error) and not self.assembler.ended:
+            self._fail(error_fault(bytes(error)))
+
+    def _note_ending(self, choice: Choice, chunk: Chunk) -> None:
+        reason = (choice.finish_reason or "").lower()
+        native = (choice.native_finish_reason or "").lower()
+        failure = reason if reason in FAILURES else native if native in FAILURES else ""
+        if failure:
+            if not is_given(chunk.error) and not is_given(choice.error):
+                self._fail(finish_fault(failure))
+        elif reason and self._ending is None:
+            self._ending = choice
+            self._tail = True
+            self._plain = False
+            self._channels.finished = self._channels.careful = True
+
+    def _fail(self, fault: Fault) -> None:
+        self._channels.give_up()
+        self.assembler.fault(fault)
+
+    def _cut(self) -> None:
+        """Say that the stream stopped before its end."""
+        inside = "a tool call" if len(self._calls) and not self._calls.whole else ""
+        self._fail(truncated(inside))
+
+    def _close(self) -> None:
+        """End the turn: the peer says that this was all."""
+        if self._ending is not None:
+            self._finish()
+        elif not self._started:
+            self.assembler.fault(_empty())
+        elif not self._calls.whole or not (self._channels.chars or self.assembler.has_calls):
+            self._cut()
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        """Tell how the answer ended."""
+        self._channels.end()
+        reason, raw = self._reason()
+        if not self._calls.open_all():
+            if reason not in CUT_REASONS:
+                message = "the upstream sent a tool call without a name"
+                self.assembler.fault(
+                    Fault(FaultKind.UPSTREAM_BAD, message, code="call_without_name")
+                )
+                return
+            self.assembler.loss("call_without_name")
+        self._tell_counts()
+        stop = self._stop_sequence() if reason is FinishReason.STOP else None
+        if stop is not None:
+            reason = FinishReason.STOP_SEQUENCE
+        self.assembler.finish(reason, stop_sequence=stop, raw=raw)
+
+    def _tell_counts(self) -> None:
+        try:
+            self._cite_addresses()
+            if is_given(self._usage):
+                self.assembler.usage(read_usage(self._usage))
+        except Malformed as error:
+            self.assembler.loss("chunk_malformed", error.path, error.reason)
+
+    def _reason(self) -> tuple[FinishReason | None, str]:
+        """Return what the finish reason means, and the peer's own word for it."""
+        word = "" if self._ending is None else (self._ending.finish_reason or "")
+        reason = REASONS.get(word.lower())
+        if reason is None:
+            self.assembler.loss("finish_reason_unknown", "", mended(word) or "none was given")
+        if reason is FinishReason.STOP and self._channels.refused:
+            reason = FinishReason.REFUSAL
+        return reason, own_word(mended(word))
+
+    def _stop_sequence(self) -> str | None:
+        """Return the stop sequence that ended the answer, where the peer says."""
+        if self._ending is None or bytes(self._ending.stop_reason)[:1] != b'"':
+            return None
+        stop = _string(self._ending.stop_reason)
+        request = self._exchange.request
+        return stop if stop and (request is None or stop in request.stop) else None
+
+
+def _empty() -> Fault:
+    return Fault(FaultKind.UPSTREAM_BAD, "the upstream sent nothing", code="upstream_empty")
+
+
+def _fields(data: bytes) -> dict[str, Raw]:
+    """Return the fields of an object as they are; none if it is no object."""
+    try:
+        return decode(FIELDS, data)
+    except Malformed:
+        return {}
+
+
+def _speaks(delta: Delta) -> bool:
+    said = (delta.content, delta.reasoning_content, delta.reasoning, delta.tool_calls)
+    return any(said)
+
+
+def _names_role(head: Head) -> bool:
+    return any(one.delta is not None and is_given(one.delta.role) for one in head.choices or ())
+
+
+def _string(raw: Raw) -> str:
+    """Return a field that should be a string; another type counts as absent."""
+    if bytes(raw)[:1] != b'"':
+        return ""
+    return mended(decode(STRING, bytes(raw)))

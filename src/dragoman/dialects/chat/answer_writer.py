@@ -1,0 +1,488 @@
+"""Encodes events as a Chat Completions stream."""
+
+import re
+from typing import Any, Final, Literal, TypeAlias, assert_never
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from dragoman.dialects.chat.block_reader import _LIST, joined
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.encoding import escaped
+from dragoman.dialects.identity import Identity, client_ids, identity_of
+from dragoman.dialects.openai_errors import encode_error
+from dragoman.dialects.runs import TextRun
+from dragoman.dialects.sealing import seal
+from dragoman.exchange import Exchange
+from dragoman.turn.events import (
+    TRUNCATED,
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Channel,
+    Citation,
+    Event,
+    Fault,
+    Finish,
+    FinishReason,
+    InputDelta,
+    Opaque,
+    OpaqueKind,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
+    Start,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.fold import Block
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import ReasoningSegment
+from dragoman.turn.state import Legality
+from dragoman.turn.tools import ToolName, wire_name
+
+# --- finish reasons and usage ---------------------------------------------------------------------
+
+# The reasons of the dialect itself: others are kept in `Finish.raw`.
+_OWN: Final = frozenset({"stop", "length", "tool_calls", "function_call", "content_filter"})
+
+_WORDS: Final[dict[FinishReason, str]] = {
+    FinishReason.STOP: "stop",
+    FinishReason.STOP_SEQUENCE: "stop",
+    FinishReason.TOOL_CALLS: "tool_calls",
+    FinishReason.LENGTH: "length",
+    FinishReason.CONTEXT_FULL: "length",
+    FinishReason.CONTENT_FILTER: "content_filter",
+    FinishReason.REFUSAL: "stop",
+    # The answer is not finished, and this is the one word that says so.
+    FinishReason.PAUSE: "length",
+    FinishReason.COMPACTION: "length",
+}
+
+
+def own_word(reason: str) -> str:
+    """Return what to keep of a peer's word: nothing, if it is one of the dialect's own."""
+    return "" if reason in _OWN else reason
+
+
+def finish_word(reason: FinishReason) -> str:
+    """Return the `finish_reason` that tells a client."""
+    return _WORDS[reason]
+
+
+class _PromptDetails(Struct, omit_defaults=True):
+    cached_tokens: int
+    cache_write_tokens: int = 0
+
+
+class _CompletionDetails(Struct):
+    reasoning_tokens: int
+
+
+class UsageOut(Struct):
+    """Token counts as the dialect writes them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: _PromptDetails
+    completion_tokens_details: _CompletionDetails
+
+
+def write_usage(usage: Usage) -> UsageOut:
+    """Return the counts for a client."""
+    return UsageOut(
+        usage.prompt,
+        usage.output,
+        usage.prompt + usage.output,
+        _PromptDetails(usage.cache_read, usage.cache_write_5m + usage.cache_write_1h),
+        _CompletionDetails(usage.reasoning),
+    )
+
+
+# --- citations ------------------------------------------------------------------------------------
+# Offsets count from the start of the message in the dialect, and from the start of the text block in the
+# turn; `base` is the number of characters of text before the block.
+
+
+class _Cited(Struct, omit_defaults=True):
+    url: str
+    title: str = ""
+    start_index: int | None = None
+    end_index: int | None = None
+
+
+class AnnotationOut(Struct):
+    """One annotation, as the dialect writes it."""
+
+    url_citation: _Cited
+    type: str = "url_citation"
+
+
+def write_annotation(citation: Citation, base: int) -> AnnotationOut | None:
+    """Return the annotation for a client, or None if the source has no address."""
+    if not citation.url:
+        return None
+    start = None if citation.start is None else citation.start + base
+    end = None if citation.end is None else citation.end + base
+    return AnnotationOut(_Cited(citation.url, citation.title, start, end))
+
+
+# --- reasoning details ----------------------------------------------------------------------------
+
+
+def write_details(exchange: Exchange, block: Block, first: int) -> list[Raw]:
+    """Return a reasoning block as entries; `first` is the index of the first one.
+
+    Indexes count over the whole answer, for clients join entries by them.  State of another vendor goes
+    into an envelope, which returns to nobody but its origin.
+    """
+    theirs = next((one for one in block.opaque if one.kind is OpaqueKind.DETAILS), None)
+    if theirs is not None:
+        entries = decode(_LIST, theirs.data.encode()) or []
+    else:
+        entries = _entries_of(exchange, block)
+    return [
+        Raw(msgspec.json.encode({**entry, "index": index}))
+        for index, entry in enumerate(entries, first)
+    ]
+
+
+def _entries_of(exchange: Exchange, block: Block) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = []
+    for segment in block.segments:
+        kind = "summary" if segment.channel is Channel.SUMMARY else "text"
+        entries.append({"type": f"reasoning.{kind}", kind: segment.text})
+    state = next((one for one in block.opaque if one.kind is not OpaqueKind.PLAIN), None)
+    envelope = seal(exchange, [state], joined(block)) if state is not None else None
+    if state is not None and envelope is not None:
+        if state.kind is OpaqueKind.SIGNATURE and entries:
+            entries[-1]["signature"] = envelope
+        else:
+            entries.append({"type": "reasoning.encrypted", "data": envelope})
+    return entries
+
+
+# --- the writer -----------------------------------------------------------------------------------
+# Clients join all strings of the deltas, so role, ids and names are written once.  What a client's
+# accumulator makes of the stream is what `encode_body` gives for the same answer.
+
+CallShape: TypeAlias = Literal["function", "custom", "wrapped"]
+
+_encode: Final = msgspec.json.Encoder().encode
+
+# What follows the delta of a chunk that does not end the answer.
+_TAIL: Final = b',"finish_reason":null}]}\n\n'
+
+DONE: Final = b"data: [DONE]\n\n"
+
+# One line only: a blank line after a comment makes some clients see an empty event.
+KEEP_ALIVE: Final = b": keep-alive\n"
+
+# A field in which an upstream's chunk tells reasoning, seen in the chunk's bytes.
+_TOLD_REASONING: Final = re.compile(rb'"(reasoning(?:_content)?)"\s*:\s*"(?!")')
+
+_REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "reasoning_content": ("reasoning_content",),
+    "reasoning": ("reasoning",),
+    "both": ("reasoning_content", "reasoning"),
+    "details": ("reasoning_content",),
+    "off": (),
+}
+
+
+def completion_identity(start: Start, exchange: Exchange) -> Identity:
+    """Return what every chunk says of its answer; an id of this dialect stays if no seed replaces it."""
+    who = identity_of(start, exchange, prefix="chatcmpl-", what="answer")
+    own = start.id.startswith("chatcmpl-") and not exchange.seed
+    return structs.replace(who, id=start.id) if own else who
+
+
+class CallNames:
+    """How the calls of one answer are shown to the client."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        request = exchange.request
+        self._own = request is not None and request.dialect == "chat"
+        self._ids = client_ids(exchange)
+        self._declared = {
+            ToolName(tool.name, tool.namespace, tool.flavor)
+            for tool in (request.tools if request is not None and self._own else ())
+        }
+
+    def id_of(self, native: str) -> str:
+        return self._ids.render(native)
+
+    def name_of(self, call: BlockStart | Block) -> str:
+        """Return the name as the client declared it; names of others are made legal."""
+        if self._own and not call.namespace:
+            return call.name
+        return wire_name(call.name, call.namespace)
+
+    def shape_of(self, call: BlockStart | Block) -> CallShape:
+        """Say how a call is written: free-form input only for a client that declared it so."""
+        if call.kind is not BlockKind.CUSTOM_CALL:
+            return "function"
+        declared = ToolName(call.name, call.namespace, call.flavor) in self._declared
+        return "custom" if declared else "wrapped"
+
+
+def reasoning_fields(exchange: Exchange) -> tuple[str, ...]:
+    """Return the fields that carry reasoning text for this client."""
+    return _REASONING_FIELDS[exchange.rendering.chat_reasoning]
+
+
+class ChatWriter:
+    """Write one streamed answer."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.losses: list[Loss] = []
+        self._exchange = exchange
+        self._check = Legality().check
+        self._names = CallNames(exchange)
+        self._fields = [b'"%b":' % name.encode() for name in reasoning_fields(exchange)]
+        self._told_fields: list[bytes] = []  # of an upstream whose chunks pass
+        self._with_details = exchange.rendering.chat_reasoning == "details"
+        self._whole_head = b""  # of every chunk, up to its choices
+        self._head = b""  # and up to its delta
+        self._text_head = b""
+        self._args_head = b""  # of the open call's deltas
+        self._extra_head = b""  # of its vendor state
+        self._shape: CallShape = "function"  # of the open call
+        self._input_begun = False  # the open call's wrapped input has begun
+        self._calls = 0
+        self._kind: BlockKind | None = None  # of the open block
+        self._last_kind: BlockKind | None = None
+        self._part = 0  # of the open reasoning block
+        # Of the open reasoning block, for its details: pieces of text by channel and part, and state.
+        self._texts: dict[tuple[Channel, int], list[str]] = {}
+        self._opaque: list[Opaque] = []
+        self._detail_index = 0
+        self._chars = 0  # of text so far
+        self._base = 0  # of text before the open block
+        self._annotations: list[AnnotationOut] = []
+        self._usage: Usage | None = None
+
+    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+        """Keep to the fields in which the upstream itself tells its reasoning."""
+        for name in _TOLD_REASONING.findall(raw):
+            if name not in self._told_fields:
+                self._told_fields.append(name)
+                self._fields = [b'"%b":' % one for one in self._told_fields]
+        return False
+
+    def passed(self, raw: bytes, /) -> None:
+        """Nothing of a frame that has passed concerns what is written later."""
+
+    def skip(self, event: Event, /) -> None:
+        """Know a delta of text or arguments that passes."""
+        if type(event) is TextDelta and event.logprobs is None:
+            self._check(event)
+            self._chars += len(event.text)
+        elif type(event) is ArgsDelta:
+            self._check(event)
+        else:
+            self.send(event)
+
+    def send(self, event: Event, /) -> bytes:
+        """Return the bytes that tell the client of an event.
+
+        Raises:
+            IllegalOrder: the event may not stand here.
+        """
+        self._check(event)
+        if event.__class__ is TextDelta and event.logprobs is None:
+            self._chars += len(event.text)
+            return b"%b%b}%b" % (self._text_head, _encode(event.text), _TAIL)
+        return self._write(event)
+
+    def send_run(self, run: TextRun, /) -> bytes:
+        """Write deltas of text as `send` writes them one by one."""
+        self._check(TextDelta(run.index, run.text))
+        self._chars += len(run.text)
+        before, after = self._text_head + b'"', b'"}' + _TAIL
+        return before + (after + before).join(run.bodies) + after
+
+    def _write(self, event: Event) -> bytes:
+        match event:
+            case ArgsDelta(json=json):
+                return b"%b%b}}]}%b" % (self._args_head, _encode(json), _TAIL)
+            case ReasoningDelta():
+                return self._reasoning(event)
+            case TextDelta(text=text, logprobs=logprobs):
+                return self._text_with_records(text, bytes(logprobs or b"[]"))
+            case BlockStart():
+                return self._begin(event)
+            case BlockEnd(complete=complete):
+                return self._end(complete=complete)
+            case InputDelta(text=text):
+                return self._input(text)
+            case RefusalDelta(text=text):
+                return self._chunk(b'{"refusal":%b}' % _encode(text))
+            case Opaque():
+                return self._state(event)
+            case Citation():
+                self._cite(event)
+                return b""
+            case Start():
+                return self._start(event)
+            case Usage():
+                self._usage = event
+                return b""
+            case Finish():
+                return self._finish(event)
+            case Fault():
+                return self._fail(event)
+            case Ping():
+                return KEEP_ALIVE
+            case Loss():
+                return b""
+            case _:
+                assert_never(event)
+
+    def _chunk(self, delta: bytes) -> bytes:
+        return self._head + delta + _TAIL
+
+    def _fail(self, fault: Fault) -> bytes:
+        """Write the error event, unless the client wants truncated streams to end as they did."""
+        tail = self._exchange.rendering.chat_truncated_tail
+        if fault.code == TRUNCATED and tail == "nothing":
+            return b""
+        return b"data: %b\n\n%b" % (encode_error(fault), DONE)
+
+    def _start(self, event: Start) -> bytes:
+        who = completion_identity(event, self._exchange)
+        self._whole_head = (
+            b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":['
+            % (_encode(who.id), who.created, _encode(who.model))
+        )
+        self._head = self._whole_head + b'{"index":0,"delta":'
+        self._text_head = self._head + b'{"content":'
+        return self._chunk(b'{"role":"assistant","content":""}')
+
+    # --- blocks -----------------------------------------------------------------------------------
+
+    def _begin(self, event: BlockStart) -> bytes:
+        self._kind = event.kind
+        match event.kind:
+            case BlockKind.TEXT:
+                self._base = self._chars
+            case BlockKind.REASONING:
+                self._part = 0
+                self._texts.clear()
+                self._opaque.clear()
+                if self._last_kind is BlockKind.REASONING and self._fields:
+                    return self._reasoning_text("\n\n")
+            case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
+                return self._begin_call(event)
+            case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
+                self.losses.append(
+                    Loss("server_block_dropped", f"block {event.index}", event.vendor)
+                )
+            case BlockKind.REFUSAL:
+                pass
+            case _:
+                assert_never(event.kind)
+        return b""
+
+    def _end(self, *, complete: bool) -> bytes:
+        self._last_kind, self._kind = self._kind, None
+        if self._last_kind is BlockKind.CUSTOM_CALL and self._shape == "wrapped":
+            # Clients run a call without any arguments, so even one that was cut at once has some.
+            closing = ("" if self._input_begun else '{"input":"') + ('"}' if complete else "")
+            if closing:
+                return b"%b%b}}]}%b" % (self._args_head, _encode(closing), _TAIL)
+        if self._last_kind is BlockKind.REASONING and self._with_details:
+            return self._details()
+        return b""
+
+    def _begin_call(self, event: BlockStart) -> bytes:
+        index = self._calls
+        self._calls += 1
+        self._input_begun = False
+        self._shape = self._names.shape_of(event)
+        call_id = _encode(self._names.id_of(event.call_id))
+        name = _encode(self._names.name_of(event))
+        head = b'{"tool_calls":[{"index":%d' % index
+        if self._shape == "custom":
+            self._args_head = self._head + head + b',"custom":{"input":'
+            call = b'"type":"custom","custom":{"name":%b,"input":""}' % name
+        else:
+            self._args_head = self._head + head + b',"function":{"arguments":'
+            call = b'"type":"function","function":{"name":%b,"arguments":""}' % name
+        # Some clients demand the call's own object in every delta.
+        self._extra_head = self._args_head + b'""},"extra_content":'
+        return self._chunk(b'%b,"id":%b,%b}]}' % (head, call_id, call))
+
+    def _input(self, text: str) -> bytes:
+        if self._shape == "wrapped":
+            text = escaped(text)
+            if not self._input_begun:
+                self._input_begun = True
+                text = '{"input":"' + text
+        return b"%b%b}}]}%b" % (self._args_head, _encode(text), _TAIL)
+
+    def _text_with_records(self, text: str, records: bytes) -> bytes:
+        self._chars += len(text)
+        return b'%b%b},"logprobs":{"content":%b,"refusal":null}%b' % (
+            self._text_head,
+            _encode(text),
+            records,
+            _TAIL,
+        )
+
+    # --- reasoning --------------------------------------------------------------------------------
+
+    def _reasoning(self, event: ReasoningDelta) -> bytes:
+        text = event.text
+        if event.part != self._part:
+            self._part = event.part
+            text = "\n\n" + text
+        if self._with_details:
+            self._texts.setdefault((event.channel, event.part), []).append(event.text)
+        return self._reasoning_text(text)
+
+    def _reasoning_text(self, text: str) -> bytes:
+        if not self._fields:
+            return b""
+        encoded = _encode(text)
+        return self._chunk(b"{%b}" % b",".join(field + encoded for field in self._fields))
+
+    def _state(self, event: Opaque) -> bytes:
+        if self._kind is BlockKind.REASONING:
+            self._opaque.append(event)
+        elif event.kind is OpaqueKind.TOOL_SIGNATURE and event.data.startswith("{"):
+            return b"%b%b}]}%b" % (self._extra_head, event.data.encode(), _TAIL)
+        return b""
+
+    def _details(self) -> bytes:
+        segments = tuple(
+            ReasoningSegment("".join(texts), channel) for (channel, _), texts in self._texts.items()
+        )
+        block = Block(BlockKind.REASONING, segments=segments, opaque=tuple(self._opaque))
+        entries = write_details(self._exchange, block, self._detail_index)
+        if not entries:
+            return b""
+        self._detail_index += len(entries)
+        return self._chunk(b'{"reasoning_details":%b}' % _encode(entries))
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    def _cite(self, event: Citation) -> None:
+        annotation = write_annotation(event, self._base)
+        if annotation is None:
+            self.losses.append(Loss("citations_dropped", f"block {event.index}"))
+        else:
+            self._annotations.append(annotation)
+
+    def _finish(self, event: Finish) -> bytes:
+        out = b""
+        if self._annotations:
+            # In one piece: clients cannot join lists whose entries have no index.
+            out = self._chunk(b'{"annotations":%b}' % _encode(self._annotations))
+        out += b'%b{},"finish_reason":%b}]}\n\n' % (self._head, _encode(finish_word(event.reason)))
+        request = self._exchange.request
+        if self._usage is not None and (request is None or request.include_usage):
+            out += b'%b],"usage":%b}\n\n' % (self._whole_head, _encode(write_usage(self._usage)))
+        return out + DONE

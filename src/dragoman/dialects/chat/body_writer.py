@@ -1,0 +1,149 @@
+"""Whole Chat Completions answers: what a client's accumulator makes of the stream, in one body."""
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.chat.answer_writer import (
+    AnnotationOut,
+    CallNames,
+    UsageOut,
+    completion_identity,
+    finish_word,
+    reasoning_fields,
+    write_annotation,
+    write_details,
+    write_usage,
+)
+from dragoman.dialects.chat.block_reader import joined
+from dragoman.dialects.encoding import escaped
+from dragoman.dialects.openai_errors import encode_error
+from dragoman.exchange import Exchange
+from dragoman.turn.events import BlockKind, OpaqueKind
+from dragoman.turn.fold import Answer, Block
+
+
+class _Function(Struct):
+    name: str
+    arguments: str
+
+
+class _Custom(Struct):
+    name: str
+    input: str
+
+
+class _Call(Struct, omit_defaults=True):
+    id: str
+    type: str
+    function: _Function | None = None
+    custom: _Custom | None = None
+    extra_content: Raw | None = None
+
+
+class _Message(Struct, omit_defaults=True):
+    role: str
+    content: str
+    refusal: str | None
+    reasoning_content: str = ""
+    reasoning: str = ""
+    reasoning_details: list[Raw] = []
+    tool_calls: list[_Call] = []
+    annotations: list[AnnotationOut] = []
+
+
+class _Logprobs(Struct):
+    content: list[Raw]
+    refusal: None = None
+
+
+class _Choice(Struct):
+    index: int
+    message: _Message
+    logprobs: _Logprobs | None
+    finish_reason: str
+
+
+class _Completion(Struct, omit_defaults=True):
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[_Choice]
+    usage: UsageOut | None = None
+
+
+def encode_body(answer: Answer, exchange: Exchange) -> bytes:
+    """Return a whole answer; one that failed is its error."""
+    if answer.fault is not None:
+        return encode_error(answer.fault)
+    who = completion_identity(answer.start, exchange)
+    message, records = _message(answer.blocks, exchange)
+    choice = _Choice(
+        0,
+        message,
+        _Logprobs(records) if records else None,
+        finish_word(answer.finish.reason) if answer.finish is not None else "stop",
+    )
+    usage = None if answer.usage is None else write_usage(answer.usage)
+    return msgspec.json.encode(
+        _Completion(who.id, "chat.completion", who.created, who.model, [choice], usage)
+    )
+
+
+def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[_Message, list[Raw]]:
+    """Return the message, and the token records of its text."""
+    names = CallNames(exchange)
+    message = _Message("assistant", "", None, "", "", [], [], [])
+    texts: list[str] = []
+    refusals: list[str] = []
+    thoughts: list[str] = []
+    records: list[Raw] = []
+    last: BlockKind | None = None
+    for block in blocks:
+        match block.kind:
+            case BlockKind.TEXT:
+                base = sum(map(len, texts))
+                texts.append(block.text)
+                for one in block.logprobs:
+                    records += msgspec.json.decode(one, type=list[Raw])
+                cited = (write_annotation(one, base) for one in block.citations)
+                message.annotations += [one for one in cited if one is not None]
+            case BlockKind.REFUSAL:
+                refusals.append(block.text)
+            case BlockKind.REASONING:
+                thoughts += ["\n\n"] * (last is BlockKind.REASONING) + [joined(block)]
+                if exchange.rendering.chat_reasoning == "details":
+                    first = len(message.reasoning_details)
+                    message.reasoning_details += write_details(exchange, block, first)
+            case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
+                message.tool_calls.append(_call(block, names))
+            case _:
+                pass  # a vendor's own block has no place here
+        last = block.kind
+    message.content = "".join(texts)
+    message.refusal = "".join(refusals) or None
+    for field in reasoning_fields(exchange):
+        setattr(message, field, "".join(thoughts))
+    return message, records
+
+
+def _call(block: Block, names: CallNames) -> _Call:
+    shape = names.shape_of(block)
+    name = names.name_of(block)
+    call = _Call(names.id_of(block.call_id), "custom" if shape == "custom" else "function")
+    match shape:
+        case "custom":
+            call.custom = _Custom(name, block.text)
+        case "wrapped":
+            call.function = _Function(name, _wrapped(block))
+        case "function":
+            call.function = _Function(name, block.text)
+    for one in block.opaque:
+        if one.kind is OpaqueKind.TOOL_SIGNATURE and one.data.startswith("{"):
+            call.extra_content = Raw(one.data.encode())
+    return call
+
+
+def _wrapped(block: Block) -> str:
+    """Return free-form input as the arguments of a function."""
+    return '{"input":"' + escaped(block.text) + ('"}' if block.complete else "")

@@ -1,0 +1,965 @@
+"""Encodes turns as the messages of a Chat Completions upstream."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Final, TypeAlias, assert_never
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType, structs
+
+from dragoman.dialects.chat.history_reader import CHAT_ORIGIN
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.functions import AnyObject, object_arguments
+from dragoman.dialects.paths import path_of
+from dragoman.dialects.replay_policy import ReplayPolicy, is_question
+from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
+from dragoman.errors import Untranslatable
+from dragoman.exchange import Target
+from dragoman.ids import UpstreamIds
+from dragoman.profiles.profile import Profile
+from dragoman.turn.events import Flavor, OpaqueKind
+from dragoman.turn.history import settle
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    AudioPart,
+    Base64Source,
+    CacheHint,
+    DocumentPart,
+    FileSource,
+    ImagePart,
+    OpaquePart,
+    OpaqueState,
+    Part,
+    ReasoningPart,
+    RefusalPart,
+    Request,
+    SearchResultPart,
+    ServerToolPart,
+    TextPart,
+    TextSource,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+    UrlSource,
+)
+from dragoman.turn.tools import wire_name
+
+# --- content parts --------------------------------------------------------------------------------
+
+_MAX_MARKS: Final = 4  # of a prefix worth caching; vendors take no more
+
+
+class CacheControl(Struct, gc=False, omit_defaults=True):
+    type: str
+    ttl: str = ""
+
+
+class Breakpoint(Struct, gc=False):
+    mode: str
+    ttl: str
+
+
+class TextOut(Struct, gc=False, omit_defaults=True, tag="text"):
+    text: str
+    cache_control: CacheControl | None = None
+    prompt_cache_breakpoint: Breakpoint | None = None
+
+
+class _Url(Struct, gc=False, omit_defaults=True):
+    url: str
+    detail: str = ""
+
+
+class ImageOut(Struct, gc=False, tag="image_url"):
+    image_url: _Url
+
+
+class _File(Struct, gc=False, omit_defaults=True):
+    filename: str = ""
+    file_data: str = ""
+    file_id: str = ""
+
+
+class FileOut(Struct, gc=False, tag="file"):
+    file: _File
+
+
+class _Audio(Struct, gc=False):
+    data: str
+    format: str
+
+
+class AudioOut(Struct, gc=False, tag="input_audio"):
+    input_audio: _Audio
+
+
+OutPart: TypeAlias = TextOut | ImageOut | FileOut | AudioOut
+
+Content: TypeAlias = str | list[OutPart]
+
+Attachment: TypeAlias = ImagePart | DocumentPart | SearchResultPart
+
+
+class Marks:
+    """Hand out the marks of prefixes worth caching: the last few, where there are too many."""
+
+    def __init__(self, request: Request, profile: Profile, losses: list[Loss]) -> None:
+        self._profile = profile
+        self.active = profile.cache_control or profile.cache_breakpoints
+        self._skip = 0
+        if self.active:
+            count = sum(hint is not None for hint in _hints(request))
+            self._skip = max(0, count - _MAX_MARKS)
+            if self._skip:
+                losses.append(Loss("cache_hint_dropped", "", f"{self._skip} of {count}"))
+
+    def text(self, text: str, hint: CacheHint | None) -> TextOut:
+        """Return a text part with its mark."""
+        if hint is None or not self.active:
+            return TextOut(text)
+        if self._skip:
+            self._skip -= 1
+            return TextOut(text)
+        if self._profile.cache_control:
+            return TextOut(text, CacheControl("ephemeral", "1h" if hint.long else ""))
+        ttl = "12h" if hint.long else "30m"
+        return TextOut(text, prompt_cache_breakpoint=Breakpoint("explicit", ttl))
+
+
+def _hints(request: Request) -> list[CacheHint | None]:
+    hints = [part.cache for part in request.system]
+    for turn in request.turns:
+        for part in turn.parts:
+            if isinstance(part, TextPart):
+                hints.append(part.cache)
+            elif isinstance(part, ToolResultPart):
+                hints.append(part.cache)
+                hints += [one.cache for one in part.parts if isinstance(one, TextPart)]
+    return hints
+
+
+class Parts:
+    """Write the parts of one request."""
+
+    def __init__(self, request: Request, profile: Profile, losses: list[Loss]) -> None:
+        self._messages = path_of(request, "messages")
+        self._profile = profile
+        self._losses = losses
+        self.marks = Marks(request, profile, losses)
+
+    def user(self, part: TextPart | AudioPart | Attachment, path: str) -> list[OutPart]:
+        """Return a part of a user's message.
+
+        Raises:
+            Untranslatable: the upstream cannot take it.
+        """
+        match part:
+            case TextPart():
+                return [self.marks.text(part.text, part.cache)] if part.text else []
+            case AudioPart(data=data, format=kind):
+                self._need_parts("audio", path)
+                return [AudioOut(_Audio(data, kind))]
+            case ImagePart():
+                return [self._image(part, path)]
+            case DocumentPart():
+                return self._document(part, path)
+            case SearchResultPart():
+                return [TextOut(self.search_result(part, path))]
+            case _:
+                assert_never(part)
+
+    def content(self, parts: list[OutPart]) -> Content:
+        """Return parts as a message's content: a string where nothing else is needed."""
+        if len(parts) == 1:
+            only = parts[0]
+            if type(only) is TextOut and _is_bare(only):
+                return only.text
+        if self._profile.content_parts == "string":
+            return "\n".join(part.text for part in parts if isinstance(part, TextOut))
+        return parts
+
+    def search_result(self, part: SearchResultPart, path: str) -> str:
+        """Return a search result as text; where it came from is kept, citing it is not."""
+        self._losses.append(Loss("citations_dropped", path))
+        text = "\n".join(one.text for one in part.parts)
+        return (
+            f'<search_result source="{part.source}" title="{part.title}">\n{text}\n</search_result>'
+        )
+
+    def document_text(self, part: DocumentPart, path: str) -> str | None:
+        """Return a document as text, or None if it is a file."""
+        if part.source is not None and not isinstance(part.source, TextSource):
+            return None
+        if part.cite:
+            self._losses.append(Loss("citations_dropped", path))
+        self._losses.append(Loss("content_flattened", path, "a document became text"))
+        if isinstance(part.source, TextSource):
+            text = part.source.text
+        else:
+            text = "\n".join(one.text for one in part.parts if isinstance(one, TextPart))
+        context = f"{part.context}\n" if part.context else ""
+        title = f' title="{part.title}"' if part.title else ""
+        return f"{context}<document{title}>\n{text}\n</document>"
+
+    def _need_parts(self, what: str, path: str) -> None:
+        if self._profile.content_parts == "string":
+            raise Untranslatable(
+                f"the target takes text only, no {what}", path=path or self._messages
+            )
+
+    def _image(self, part: ImagePart, path: str) -> ImageOut:
+        self._need_parts("images", path)
+        path = path or self._messages
+        match part.source:
+            case _ if self._profile.images == "none":
+                raise Untranslatable("the target takes no images", path=path)
+            case Base64Source(media_type=media_type, data=data):
+                return ImageOut(_Url(f"data:{media_type};base64,{data}", part.detail))
+            case UrlSource(url=url):
+                if self._profile.images == "base64_only":
+                    reason = "the target takes images as data, not as addresses"
+                    raise Untranslatable(reason, path=path)
+                return ImageOut(_Url(url, part.detail))
+            case FileSource():
+                reason = "a file kept at one vendor means nothing to another"
+                raise Untranslatable(reason, path=path)
+            case _:
+                assert_never(part.source)
+
+    def _document(self, part: DocumentPart, path: str) -> list[OutPart]:
+        text = self.document_text(part, path)
+        if text is not None:
+            images = [one for one in part.parts if isinstance(one, ImagePart)]
+            return [self.marks.text(text, None), *(self._image(one, path) for one in images)]
+        self._need_parts("documents", path)
+        path = path or self._messages
+        if part.cite:
+            self._losses.append(Loss("citations_dropped", path))
+        before: list[OutPart] = [TextOut(part.context)] if part.context else []
+        match part.source:
+            case _ if not self._profile.documents:
+                raise Untranslatable("the target takes no documents", path=path)
+            case Base64Source(media_type=media_type, data=data):
+                name = part.title or "document.pdf"
+                return [*before, FileOut(_File(name, f"data:{media_type};base64,{data}"))]
+            case FileSource(file_id=file_id, vendor="openai"):
+                return [*before, FileOut(_File(part.title, file_id=file_id))]
+            case _:
+                reason = "the target takes documents as data, not as addresses"
+                raise Untranslatable(reason, path=path)
+
+
+def _is_bare(part: TextOut) -> bool:
+    return part.cache_control is None and part.prompt_cache_breakpoint is None
+
+
+# --- tool results ---------------------------------------------------------------------------------
+# A tool's message is text in this dialect.  Pictures and files go into the user's message that follows,
+# unless the upstream takes them where they are, or not at all.
+
+_NO_OUTPUT = "(no output)"
+
+
+class ToolMessage(Struct, gc=False):
+    role: str
+    tool_call_id: str
+    content: Content
+
+
+class Results:
+    """Write the results of one request."""
+
+    def __init__(self, profile: Profile, parts: Parts, losses: list[Loss]) -> None:
+        self._profile = profile
+        self._parts = parts
+        self._losses = losses
+        self._policy = profile.tool_images
+        if self._policy == "follow_up" and profile.images == "none":
+            self._policy = "placeholder"
+
+    def encode(
+        self, part: ToolResultPart, call_id: str, path: str
+    ) -> tuple[ToolMessage, list[OutPart]]:
+        """Return the tool's message, and what must follow it in a user's message.
+
+        Raises:
+            Untranslatable: the upstream cannot take what is in the result.
+        """
+        inside: list[OutPart] = []
+        follow: list[OutPart] = []
+        moved = 0
+        for at, one in enumerate(part.parts, 1):
+            if isinstance(one, TextPart):
+                hint = one.cache or (part.cache if at == len(part.parts) else None)
+                if one.text:
+                    inside.append(self._parts.marks.text(one.text, hint))
+                continue
+            text = self._text_of(one, path)
+            if text is not None:
+                inside.append(TextOut(text))
+            elif self._policy == "native":
+                inside += self._parts.user(one, path)
+            elif self._policy == "placeholder":
+                kind = "image" if isinstance(one, ImagePart) else "document"
+                self._losses.append(Loss("tool_content_flattened", path, f"an {kind} was left out"))
+                inside.append(TextOut(f"[{kind} omitted]"))
+            else:
+                moved += 1
+                kind = "image" if isinstance(one, ImagePart) else "document"
+                inside.append(TextOut(f"[{kind} {moved} of call {call_id} follows]"))
+                follow += self._parts.user(one, path)
+        if moved:
+            self._losses.append(Loss("tool_image_moved", path, f"of call {call_id}"))
+        if part.is_error:
+            _mark_error(inside)
+        return ToolMessage("tool", call_id, self._content(inside, path)), follow
+
+    def _text_of(self, part: Attachment, path: str) -> str | None:
+        """Return an attachment that can be written as text."""
+        match part:
+            case SearchResultPart():
+                return self._parts.search_result(part, path)
+            case DocumentPart():
+                return self._parts.document_text(part, path)
+            case ImagePart():
+                return None
+
+    def _content(self, inside: list[OutPart], path: str) -> Content:
+        plain = all(isinstance(part, TextOut) for part in inside)
+        bare = all(part == TextOut(part.text) for part in inside if isinstance(part, TextOut))
+        if plain and bare and (self._profile.tool_content == "string" or len(inside) < 2):
+            text = "\n".join(part.text for part in inside if isinstance(part, TextOut))
+            if not text and self._profile.refuses_empty_tool_content:
+                self._losses.append(Loss("empty_content_filled", path))
+                return _NO_OUTPUT
+            return text
+        return inside
+
+
+def _mark_error(inside: list[OutPart]) -> None:
+    """Say in words that a call failed: the dialect has no other place for it."""
+    first = inside[0] if inside else None
+    if not isinstance(first, TextOut):
+        inside.insert(0, TextOut("Error"))
+    else:
+        first.text = error_text(first.text)
+
+
+def error_text(text: str) -> str:
+    """Return the text of a result with a word that the call failed, unless it says so itself."""
+    return text if text.lower().startswith("error") else f"Error: {text}"
+
+
+# --- reasoning ------------------------------------------------------------------------------------
+
+_LIST: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
+
+
+class Replayed(Struct, frozen=True, gc=False):
+    """The reasoning fields of one message."""
+
+    content: str = ""  # `reasoning_content`
+    text: str = ""  # `reasoning`
+    details: list[Raw] | None = None  # `reasoning_details`
+
+
+NONE: Final = Replayed()
+
+
+class Replay:
+    """Decide for every assistant turn of one history."""
+
+    def __init__(
+        self, turns: Sequence[Turn], profile: Profile, losses: list[Loss], *, thinks: bool
+    ) -> None:
+        self._turns = turns
+        self._profile = profile
+        self._losses = losses
+        self._thinks = thinks  # the upstream is not asked to leave reasoning out
+        self._carried = ""  # the last reasoning of the tool chain
+        self._dropped = False  # said already
+        # A turn without reasoning may get some all the same.
+        self.fills = profile.carry_reasoning or bool(profile.reasoning_filler)
+        self._policy = ReplayPolicy(turns, profile)
+
+    def of(self, at: int, parts: Sequence[ReasoningPart], *, calls: bool) -> Replayed:
+        """Return the reasoning that goes with turn `at`; turns are asked for in order.
+
+        `parts` are the turn's own reasoning; `calls` says whether it calls tools.
+        """
+        if not parts and not self.fills:
+            return NONE
+        turn = self._turns[at]
+        if at and is_question(self._turns[at - 1]):
+            self._carried = ""
+        if not self._policy.wants(at, calls=calls):
+            if parts and not self._dropped:
+                self._dropped = True
+                self._losses.append(Loss("reasoning_dropped", turn.path))
+            return NONE
+        text = "\n\n".join(part.text for part in parts if part.text)
+        if self._profile.reasoning_field == "reasoning_details":
+            return self._details(parts, turn, calls=calls)
+        self._note_state(parts, turn)
+        text = self._filled(text, turn) if calls else text
+        if self._profile.reasoning_field == "reasoning":
+            return Replayed(text=text)
+        return Replayed(content=text)
+
+    def _filled(self, text: str, turn: Turn) -> str:
+        """Return reasoning for a turn with calls, which some upstreams demand."""
+        if text:
+            self._carried = text
+            return text
+        if self._profile.carry_reasoning and self._carried:
+            return self._carried
+        if self._profile.reasoning_filler and self._thinks:
+            self._losses.append(Loss("reasoning_filled", turn.path))
+            return self._profile.reasoning_filler
+        return ""
+
+    def _details(self, parts: Sequence[ReasoningPart], turn: Turn, *, calls: bool) -> Replayed:
+        """Give details back to who sent them; text alone goes into the plain field.
+
+        An upstream that demands the list itself gets text as an entry of it.
+        """
+        details: list[Raw] = []
+        texts: list[str] = []
+        for part in parts:
+            own = next((state for state in part.opaque if self._is_own(state)), None)
+            if own is not None:
+                entries = decode(_LIST, own.data.encode())
+                details += entries
+            elif any(_is_signed(state) for state in part.opaque):
+                self._losses.append(Loss("opaque_dropped", turn.path))
+            elif part.text:
+                texts.append(part.text)
+        text = "\n\n".join(texts)
+        if self._profile.reasoning_filler and calls and not details:
+            text = self._filled(text, turn)
+            if text:
+                return Replayed(details=[Raw(encode({"type": "reasoning.text", "text": text}))])
+        return Replayed(text=text, details=details or None)
+
+    def _is_own(self, state: OpaqueState) -> bool:
+        return state.kind is OpaqueKind.DETAILS and state.origin in (
+            self._profile.origin,
+            CHAT_ORIGIN,
+        )
+
+    def _note_state(self, parts: Sequence[ReasoningPart], turn: Turn) -> None:
+        """Say that signatures go nowhere; the text they sign goes into a field that has none."""
+        if any(
+            _is_signed(state) and state.origin not in (self._profile.origin, CHAT_ORIGIN)
+            for part in parts
+            for state in part.opaque
+        ):
+            self._losses.append(Loss("opaque_dropped", turn.path))
+
+
+def _is_signed(state: OpaqueState) -> bool:
+    return state.kind is not OpaqueKind.PLAIN
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+_BETWEEN: Final = "(continued)"  # a turn that is there only because the upstream demands one
+
+_CUSTOM: Final = Flavor.CUSTOM
+
+# What stands for the text of a message that only calls tools.
+EMPTY_CONTENT: Final[dict[str, str | UnsetType | None]] = {"null": None, "empty": "", "omit": UNSET}
+
+
+class Message(Struct, gc=False, omit_defaults=True):
+    """A message of the user, or an instruction."""
+
+    role: str
+    content: Content
+    name: str = ""
+
+
+class Function(Struct, gc=False):
+    name: str
+    arguments: str
+
+
+class _Custom(Struct, gc=False):
+    name: str
+    input: str
+
+
+class Call(Struct, gc=False, omit_defaults=True):
+    id: str
+    type: str
+    function: Function | None = None
+    custom: _Custom | None = None
+    extra_content: Raw | None = None
+
+
+class AssistantMessage(Struct, gc=False, omit_defaults=True):
+    role: str
+    content: Content | UnsetType | None = UNSET
+    reasoning_content: str = ""
+    reasoning: str = ""
+    reasoning_details: list[Raw] | None = None
+    refusal: str = ""
+    tool_calls: list[Call] | None = None
+    prefix: bool = False
+    partial: bool = False
+
+
+OutMessage: TypeAlias = Message | AssistantMessage | ToolMessage
+
+
+class Messages:
+    """The messages of one request, for one upstream."""
+
+    def __init__(self, request: Request, target: Target, losses: list[Loss]) -> None:
+        self._request = request
+        self._target = target
+        self._profile = target.profile
+        self._losses = losses
+        self._parts = Parts(request, target.profile, losses)
+        self._plain = not self._parts.marks.active  # texts are never marked
+        self._ids = UpstreamIds(target.profile.id_style, target.known_ids)
+        self._results = Results(target.profile, self._parts, losses)
+
+    def encode(self, instructions: Sequence[str], *, thinks: bool) -> list[OutMessage]:
+        """Return the messages; `instructions` are ours, to be added to the client's.
+
+        Raises:
+            Malformed: calls and results of the history do not fit.
+            Untranslatable: something has no form that the upstream takes.
+        """
+        settled = settle(
+            self._request.turns,
+            self._losses,
+            strict=self._target.strict,
+            repair=self._target.repair_history,
+        )
+        turns = place_instructions(settled, self._profile, self._losses)
+        replay = Replay(turns, self._profile, self._losses, thinks=thinks)
+        messages = self._system(instructions)
+        for at, turn in enumerate(turns):
+            if turn.role is ASSISTANT:
+                said = self._assistant(turn, replay, at)
+                if said is not None:
+                    messages.append(said)
+            elif turn.role is USER:
+                messages += self._user(turn)
+            else:
+                messages += self._message(self._instructor, turn)
+        if self._profile.alternate_roles:
+            messages = self._alternating(messages)
+        self._prefill(messages)
+        if self._request.cache_all is not None:
+            self._mark_end(messages, self._request.cache_all)
+        return messages
+
+    # --- instructions -------------------------------------------------------------------------------
+
+    @property
+    def _instructor(self) -> str:
+        return "developer" if self._profile.developer_role else "system"
+
+    def _system(self, instructions: Sequence[str]) -> list[OutMessage]:
+        if self._plain:
+            said = [part.text for part in self._request.system if part.text]
+            said += instructions
+            return [Message(self._instructor, "\n\n".join(said))] if said else []
+        marks = self._parts.marks
+        texts = [part for part in self._request.system if part.text]
+        parts = [marks.text(part.text, part.cache) for part in texts]
+        parts += [TextOut(text) for text in instructions]
+        if not parts:
+            return []
+        marked = any(part != TextOut(part.text) for part in parts)
+        if marked:
+            return [Message(self._instructor, list(parts))]
+        return [Message(self._instructor, "\n\n".join(part.text for part in parts))]
+
+    # --- the user ---------------------------------------------------------------------------------
+
+    def _message(self, role: str, turn: Turn, before: Sequence[OutPart] = ()) -> list[OutMessage]:
+        name = turn.name if self._request.dialect == "chat" and role == "user" else ""
+        only = turn.parts[0] if len(turn.parts) == 1 and not before else None
+        if type(only) is TextPart and only.text and self._plain:
+            return [Message(role, only.text, name)]
+        parts = list(before)
+        for part in turn.parts:
+            if type(part) is TextPart:
+                if part.text:
+                    parts.append(self._parts.marks.text(part.text, part.cache))
+            else:
+                parts += self._beside_text(part, turn)
+        return [Message(role, self._parts.content(parts), name)] if parts else []
+
+    def _beside_text(self, part: Part, turn: Turn) -> Sequence[OutPart]:
+        match part:
+            case TextPart() | ImagePart() | DocumentPart() | AudioPart() | SearchResultPart():
+                return self._parts.user(part, turn.path)
+            case OpaquePart():
+                return [TextOut(self._opaque(part, turn))]
+            case RefusalPart(text=text) | ServerToolPart(summary=text):
+                return [TextOut(text)]
+            case ToolResultPart() | ToolCallPart() | ReasoningPart():
+                return []  # results are written before, the others are no user's
+            case _:
+                assert_never(part)
+
+    def _user(self, turn: Turn) -> list[OutMessage]:
+        messages: list[OutMessage] = []
+        attached: list[OutPart] = []
+        for part in turn.parts:
+            if type(part) is not ToolResultPart:
+                continue
+            call_id = self._ids.of(part.call_id)  # known: no result is without its call
+            only = part.parts[0] if len(part.parts) == 1 else None
+            if type(only) is TextPart and only.text and self._plain and not part.is_error:
+                messages.append(ToolMessage("tool", call_id, only.text))
+                continue
+            message, follow = self._results.encode(part, call_id, turn.path)
+            messages.append(message)
+            attached += follow
+        if not attached and len(messages) == len(turn.parts):
+            return messages
+        said = self._message("user", turn, attached)
+        if messages and said and not self._profile.user_after_tool:
+            self._losses.append(Loss("turn_added", turn.path, "after a tool's result"))
+            messages.append(AssistantMessage("assistant", _BETWEEN))
+        return messages + said
+
+    # --- the assistant ------------------------------------------------------------------------------
+
+    def _assistant(self, turn: Turn, replay: Replay, at: int) -> AssistantMessage | None:
+        texts: list[str | TextOut] = []  # a part of its own only where it is marked
+        calls: list[Call] = []
+        thoughts: list[ReasoningPart] = []
+        refusal = ""
+        apart = False  # a call stood between the last text and this place
+        for part in turn.parts:
+            if type(part) is ToolCallPart:
+                calls.append(self._call(part, turn))
+                apart = bool(texts)
+            elif type(part) is ReasoningPart:
+                thoughts.append(part)
+            elif type(part) is RefusalPart and self._profile.supports_store:
+                refusal += part.text
+            elif text := self._said(part, turn):
+                if apart:
+                    texts.append("\n\n")
+                texts.append(text)
+                apart = False
+        reasoning = replay.of(at, thoughts, calls=bool(calls)) if thoughts or replay.fills else NONE
+        if not texts and not calls and not refusal:
+            if reasoning != NONE:
+                detail = "no text or call follows it"
+                self._losses.append(Loss("reasoning_dropped", turn.path, detail))
+            return None
+        only = texts[0] if len(texts) == 1 else None
+        return AssistantMessage(
+            "assistant",
+            only if type(only) is str else self._content(texts),
+            reasoning.content,
+            reasoning.text,
+            reasoning.details,
+            refusal,
+            calls or None,
+        )
+
+    def _content(self, texts: list[str | TextOut]) -> Content | UnsetType | None:
+        plain = [text for text in texts if isinstance(text, str)]
+        if len(plain) < len(texts):
+            return [TextOut(text) if isinstance(text, str) else text for text in texts]
+        if plain:
+            return "".join(plain)
+        return EMPTY_CONTENT[self._profile.empty_assistant_content]
+
+    def _said(self, part: Part, turn: Turn) -> str | TextOut:
+        """Return what the assistant said as text."""
+        match part:
+            case TextPart(text=text):
+                if part.citations:
+                    self._losses.append(Loss("citations_dropped", turn.path))
+                if self._plain:
+                    return text
+                marked = self._parts.marks.text(text, part.cache)
+                return text if marked == TextOut(text) else marked
+            case RefusalPart(text=text):
+                self._losses.append(Loss("refusal_as_text", turn.path))
+                return text
+            case ServerToolPart(summary=summary):
+                self._losses.append(Loss("content_flattened", turn.path, summary))
+                return summary
+            case OpaquePart():
+                return self._opaque(part, turn)
+            case _:
+                self._losses.append(Loss("content_dropped", turn.path, type(part).__name__))
+                return ""
+
+    def _opaque(self, part: OpaquePart, turn: Turn) -> str:
+        if part.text:
+            self._losses.append(Loss("content_flattened", turn.path))
+        elif part.path:
+            reason = "this part of the history means nothing to the target"
+            raise Untranslatable(reason, path=part.path, code="unsupported_content_block")
+        else:
+            self._losses.append(Loss("content_dropped", turn.path))
+        return part.text
+
+    def _call(self, part: ToolCallPart, turn: Turn) -> Call:
+        name = wire_name(part.name, part.namespace)
+        call_id = self._ids.of(part.id, name)
+        if part.flavor is _CUSTOM and self._profile.supports_custom_tools:
+            call = Call(call_id, "custom", custom=_Custom(name, part.arguments))
+        else:
+            arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
+            call = Call(call_id, "function", Function(name, arguments))
+        for state in part.opaque:
+            if state.kind is OpaqueKind.TOOL_SIGNATURE and state.origin in (
+                self._profile.origin,
+                "chat",
+            ):
+                call.extra_content = Raw(state.data.encode())
+            else:
+                self._losses.append(Loss("opaque_dropped", turn.path, f"of call {part.id}"))
+        return call
+
+    # --- the order of messages ----------------------------------------------------------------------
+
+    def _alternating(self, messages: list[OutMessage]) -> list[OutMessage]:
+        """Join messages of the same role, and begin with a user's."""
+        out: list[OutMessage] = []
+        for message in messages:
+            last = out[-1] if out else None
+            if isinstance(last, Message) and isinstance(message, Message):
+                if last.role == message.role:
+                    out[-1] = Message(last.role, _joined(last.content, message.content))
+                    continue
+            elif (
+                isinstance(last, AssistantMessage)
+                and isinstance(message, AssistantMessage)
+                and not last.tool_calls
+            ):
+                content = _joined(last.content or "", message.content or "")
+                out[-1] = structs.replace(message, content=content)
+                continue
+            out.append(message)
+        first = next((one for one in out if one.role not in ("system", "developer")), None)
+        if isinstance(first, AssistantMessage):
+            self._losses.append(Loss("turn_added", path_of(self._request, "messages")))
+            out.insert(out.index(first), Message("user", _BETWEEN))
+        return out
+
+    def _mark_end(self, messages: list[OutMessage], hint: CacheHint) -> None:
+        """Mark the whole prefix as worth caching."""
+        last = messages[-1] if messages else None
+        if not isinstance(last, Message) or not isinstance(last.content, str):
+            return
+        marked = self._parts.marks.text(last.content, hint)
+        if marked != TextOut(last.content):
+            last.content = [marked]
+
+    def _prefill(self, messages: list[OutMessage]) -> None:
+        """Let the upstream continue an assistant message at the end, or append a user message."""
+        last = messages[-1] if messages else None
+        if not isinstance(last, AssistantMessage) or last.tool_calls:
+            return
+        own = self._request.dialect == "chat"  # it knows how its upstream takes this
+        if not own and not continues(self._request, self._profile):
+            self._losses.append(go_on_loss(self._request, self._target))
+            messages.append(Message("user", GO_ON))
+        elif self._profile.prefill == "prefix":
+            last.prefix = True
+        elif self._profile.prefill == "partial":
+            last.partial = True
+
+
+def place_instructions(
+    turns: Sequence[Turn], profile: Profile, losses: list[Loss]
+) -> Sequence[Turn]:
+    """Put instructions inside the conversation into user turns, where the upstream wants that."""
+    if profile.midturn_system and not profile.merge_system:
+        return turns
+    placed: list[Turn] = []
+    waiting: list[Turn] = []  # reminders for the user's turn that comes next
+    for turn in turns:
+        if turn.role is SYSTEM:
+            losses.append(Loss("system_midturn_emulated", turn.path))
+            if placed and placed[-1].role is USER and not waiting:
+                placed[-1] = _appended(placed[-1], _reminder(turn))
+            else:
+                waiting.append(_reminder(turn))
+            continue
+        for reminder in waiting:
+            if turn.role is USER:
+                turn = structs.replace(turn, parts=reminder.parts + turn.parts)  # noqa: PLW2901
+            else:
+                placed.append(reminder)
+        waiting.clear()
+        placed.append(turn)
+    return placed + waiting
+
+
+def _appended(turn: Turn, other: Turn) -> Turn:
+    return structs.replace(turn, parts=turn.parts + other.parts)
+
+
+def _reminder(turn: Turn) -> Turn:
+    parts = tuple(
+        structs.replace(part, text=f"<system-reminder>\n{part.text}\n</system-reminder>")
+        if isinstance(part, TextPart)
+        else part
+        for part in turn.parts
+    )
+    return Turn(USER, parts, path=turn.path)
+
+
+def _joined(one: Content | UnsetType, other: Content | UnsetType) -> Content:
+    if isinstance(one, str) and isinstance(other, str):
+        return f"{one}\n\n{other}" if one and other else one or other
+    return [*_listed(one), *_listed(other)]
+
+
+def _listed(content: Content | UnsetType) -> Iterable[OutPart]:
+    if isinstance(content, list):
+        return content
+    return [TextOut(content)] if isinstance(content, str) and content else []
+
+
+# --- plain histories ------------------------------------------------------------------------------
+# Text, reasoning, calls, and their results in order: nothing has to be settled or marked.  Whatever is not plain is left to `messages`, which knows everything; both write a plain history alike.
+
+_FUNCTION: Final = Flavor.FUNCTION
+
+_text_of: Final = attrgetter("text")
+
+_OBJECT: Final = msgspec.json.Decoder(AnyObject)
+
+
+def plain_messages(
+    request: Request, profile: Profile, instructions: Sequence[str], losses: list[Loss]
+) -> list[OutMessage] | None:
+    """Return the messages of a plain history, else None; `instructions` are added to the client's."""
+    if not _is_simple(profile):
+        return None
+    lost: list[Loss] = []
+    said = _conversation(request.turns, profile, lost)
+    if said is None and any(turn.role is SYSTEM for turn in request.turns):
+        lost = []
+        said = _conversation(place_instructions(request.turns, profile, lost), profile, lost)
+    if said is None:
+        return None
+    losses += lost
+    return _system(request, profile, instructions) + said
+
+
+def _conversation(
+    turns: Sequence[Turn], profile: Profile, losses: list[Loss]
+) -> list[OutMessage] | None:
+    messages: list[OutMessage] = []
+    absent = EMPTY_CONTENT[profile.empty_assistant_content]
+    replay: Replay | None = None
+    ids: list[str] = []  # of the calls so far
+    answered: list[str] = []  # of the results so far; compared with the calls at the end, once
+    for at, turn in enumerate(turns):
+        if turn.role is ASSISTANT:
+            if len(answered) != len(ids):
+                return None
+            text = ""
+            calls: list[Call] = []
+            thoughts: list[ReasoningPart] = []
+            for part in turn.parts:
+                if type(part) is ToolCallPart:
+                    if part.flavor is not _FUNCTION or part.opaque:
+                        return None
+                    try:
+                        _OBJECT.decode(part.arguments)
+                    except (msgspec.DecodeError, UnicodeEncodeError):
+                        return None
+                    ids.append(part.id)
+                    name = wire_name(part.name, part.namespace)
+                    calls.append(Call(part.id, "function", Function(name, part.arguments)))
+                elif type(part) is TextPart and not calls and not part.citations:
+                    text += part.text
+                elif type(part) is ReasoningPart:
+                    thoughts.append(part)
+                else:
+                    return None
+            if not calls and not text:
+                return None
+            message = AssistantMessage("assistant", text or absent, tool_calls=calls or None)
+            messages.append(message)
+            if thoughts:
+                if profile.replay_reasoning == "current_turn":
+                    return None  # turns are not yet joined as they will be
+                replay = replay or Replay(turns, profile, losses, thinks=True)
+                _recall(message, replay.of(at, thoughts, calls=bool(calls)))
+        elif turn.role is USER:
+            texts: list[str] = []
+            for part in turn.parts:
+                if type(part) is ToolResultPart:
+                    only = part.parts[0] if len(part.parts) == 1 else None
+                    if type(only) is not TextPart or not only.text or texts:
+                        return None
+                    text = error_text(only.text) if part.is_error else only.text
+                    answered.append(part.call_id)
+                    messages.append(ToolMessage("tool", part.call_id, text))
+                elif type(part) is not TextPart:
+                    return None
+                elif part.text:
+                    texts.append(part.text)
+            if texts and (len(answered) != len(ids) or not _say(turn, texts, messages)):
+                return None
+        else:
+            return None
+    # Ids that were made here begin with `g`.
+    if answered != ids or len(ids) != len(set(ids)) or "\ng" in "\n".join(["", *ids]):
+        return None
+    return None if messages and messages[-1].role == "assistant" else messages
+
+
+def _system(request: Request, profile: Profile, instructions: Sequence[str]) -> list[OutMessage]:
+    if not request.system and not instructions:
+        return []
+    said = "\n\n".join(filter(None, [*map(_text_of, request.system), *instructions]))
+    return [Message("developer" if profile.developer_role else "system", said)] if said else []
+
+
+@lru_cache(maxsize=256)
+def _is_simple(profile: Profile) -> bool:
+    """Say whether an upstream takes a plain history just so."""
+    return (
+        profile.id_style == "any"
+        and profile.user_after_tool
+        and profile.content_parts == "parts"
+        and not profile.cache_control
+        and not profile.cache_breakpoints
+        and not profile.alternate_roles
+        and not profile.carry_reasoning
+        and not profile.reasoning_filler
+    )
+
+
+def _recall(message: AssistantMessage, reasoning: Replayed) -> None:
+    """Add the reasoning that the upstream gets back."""
+    message.reasoning_content = reasoning.content
+    message.reasoning = reasoning.text
+    message.reasoning_details = reasoning.details
+
+
+def _say(turn: Turn, texts: list[str], messages: list[OutMessage]) -> bool:
+    """Add what the user says; False if that is not plain."""
+    # A user's second turn behind results is joined to the first.
+    joins = len(messages) > 1 and messages[-1].role == "user" and messages[-2].role == "tool"
+    if joins or turn.name:
+        return False
+    several: list[OutPart] = [TextOut(text) for text in texts] if len(texts) > 1 else []
+    messages.append(Message("user", several or texts[0]))
+    return True

@@ -1,0 +1,855 @@
+"""Encodes events as a Responses stream."""
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.identity import client_ids, identity_of
+from dragoman.dialects.responses.errors import stream_error
+from dragoman.dialects.responses.request_reader import ResponsesRequest
+from dragoman.dialects.responses.schema import NULL
+from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
+from dragoman.dialects.runs import TextRun
+from dragoman.dialects.sealing import seal
+from dragoman.exchange import Exchange
+from dragoman.ids import derived_id
+from dragoman.turn.events import (
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Channel,
+    Citation,
+    Event,
+    Fault,
+    Finish,
+    FinishReason,
+    Flavor,
+    InputDelta,
+    Opaque,
+    OpaqueKind,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
+    Start,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.loss import Loss
+from dragoman.turn.state import Legality
+
+# --- the response object --------------------------------------------------------------------------
+# A response repeats the settings of its request.  They are taken from the request as the client wrote
+# them; where it said nothing, the values are the dialect's own defaults.
+
+# Settings that a response repeats, with what stands there if the request does not say.
+_ECHOES: Final[tuple[tuple[str, bytes], ...]] = (
+    ("background", b"false"),
+    ("instructions", b"null"),
+    ("max_output_tokens", b"null"),
+    ("max_tool_calls", b"null"),
+    ("metadata", b"{}"),
+    ("parallel_tool_calls", b"true"),
+    ("previous_response_id", b"null"),
+    ("prompt_cache_key", b"null"),
+    ("reasoning", b'{"effort":null,"summary":null}'),
+    ("safety_identifier", b"null"),
+    ("service_tier", b"null"),
+    ("store", b"true"),
+    ("temperature", b"null"),
+    ("text", b'{"format":{"type":"text"}}'),
+    ("tool_choice", b'"auto"'),
+    ("tools", b"[]"),
+    ("top_logprobs", b"null"),
+    ("top_p", b"null"),
+    ("truncation", b'"disabled"'),
+    ("user", b"null"),
+)
+
+# How a turn that is not whole is told.
+INCOMPLETE: Final[dict[FinishReason, bytes]] = {
+    FinishReason.LENGTH: b"max_output_tokens",
+    FinishReason.CONTEXT_FULL: b"max_output_tokens",
+    FinishReason.CONTENT_FILTER: b"content_filter",
+    FinishReason.PAUSE: b"max_output_tokens",
+}
+
+
+class ResponseHead:
+    """What all response objects of one answer have in common."""
+
+    def __init__(self, exchange: Exchange, start: Start) -> None:
+        self.seed = exchange.seed or start.id
+        who = identity_of(start, exchange, prefix="resp_", what="response")
+        self._head = b'{"id":%b,"object":"response","created_at":%d,"model":%b' % (
+            encode(who.id),
+            who.created,
+            encode(who.model),
+        )
+        self._echo = _echo(exchange)
+
+    def item_id(self, prefix: str, index: int) -> str:
+        """Return the id of the item at an output index."""
+        return derived_id(prefix, self.seed, f"item {index}")
+
+    def render(
+        self,
+        status: bytes,
+        *,
+        output: bytes = b"",
+        usage: Usage | None = None,
+        fault: Fault | None = None,
+        incomplete: bytes = b"",
+    ) -> bytes:
+        """Return the response object as it stands."""
+        return (
+            b'%b,"status":"%b","error":%b,"incomplete_details":%b,"output":[%b],"usage":%b%b}'
+            % (
+                self._head,
+                status,
+                b"null" if fault is None else encode(stream_error(fault)),
+                b'{"reason":"%b"}' % incomplete if incomplete else b"null",
+                output,
+                b"null" if usage is None else _usage(usage),
+                self._echo,
+            )
+        )
+
+
+def _echo(exchange: Exchange) -> bytes:
+    request = exchange.request
+    given = request.settings if isinstance(request, ResponsesRequest) else {}
+    if exchange.previous_id:
+        given = given | {"previous_response_id": Raw(encode(exchange.previous_id))}
+    fields: list[bytes] = []
+    for name, default in _ECHOES:
+        value = given.get(name, NULL)
+        fields.append(b',"%b":%b' % (name.encode(), default if value == NULL else one_line(value)))
+    return b"".join(fields)
+
+
+def one_line(raw: Raw) -> bytes:
+    """Return JSON text without line ends, which stand between tokens only."""
+    return bytes(raw).translate(None, b"\r\n")
+
+
+def _usage(usage: Usage) -> bytes:
+    return (
+        b'{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d,"cache_write_tokens":%d},'
+        b'"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":%d},"total_tokens":%d}'
+    ) % (
+        usage.prompt,
+        usage.cache_read,
+        usage.cache_write_5m + usage.cache_write_1h,
+        usage.output,
+        usage.reasoning,
+        usage.prompt + usage.output,
+    )
+
+
+def annotation(citation: Citation, length: int) -> bytes | None:
+    """Return a citation as an annotation of a text that has `length` characters so far."""
+    if citation.url:
+        return encode(
+            {
+                "type": "url_citation",
+                "url": citation.url,
+                "title": citation.title,
+                "start_index": 0 if citation.start is None else citation.start,
+                "end_index": length if citation.end is None else citation.end,
+            }
+        )
+    if citation.vendor == "openai" and citation.raw != NULL:
+        return one_line(citation.raw)
+    return None
+
+
+# --- events that pass unchanged -------------------------------------------------------------------
+# While frames pass as they came, the items have the upstream's ids and the events its numbers.  A writer
+# that takes over in the middle must go on with these.
+
+ADDED: Final = "response.output_item.added"
+
+DONE: Final = "response.output_item.done"
+
+# Frames that open what only the frames after them fill.
+ANNOUNCEMENTS: Final = frozenset(
+    {ADDED, "response.content_part.added", "response.reasoning_summary_part.added"}
+)
+
+
+class RelayedItem(Struct, frozen=True):
+    """The item that a frame is about."""
+
+    id: str = ""
+    type: str = ""
+
+
+class RelayedEvent(Struct, frozen=True):
+    """What of a frame concerns the frames after it."""
+
+    type: str = ""
+    sequence_number: int | None = None
+    output_index: int = 0
+    item: RelayedItem = RelayedItem()
+
+
+_EVENT: Final = msgspec.json.Decoder(RelayedEvent)
+
+
+def relayed_events(raw: bytes) -> Iterator[RelayedEvent]:
+    """Give what can be read of the events in some bytes of a stream."""
+    for line in raw.splitlines():
+        if line.startswith(b"data:"):
+            try:
+                yield _EVENT.decode(line[5:])
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                continue  # it passes all the same, and nothing depends on it
+
+
+# --- numbered events ------------------------------------------------------------------------------
+
+
+class Output:
+    """Number the events of one answer and keep its items."""
+
+    def __init__(self) -> None:
+        self.head: ResponseHead | None = None  # known from the start of the answer on
+        self.sequence = 0  # of the next event
+        self.items: list[bytes] = []  # finished ones
+        self.skipped = 0  # items that passed and told nothing
+        self.known: dict[int, RelayedItem] = {}  # by output index: items that the upstream added
+
+    @property
+    def index(self) -> int:
+        """The output index of the item that is open, or of the next one."""
+        return len(self.items) + self.skipped
+
+    def new_id(self, prefix: str, kind: str) -> str:
+        """Return the id of the item at the present index: the upstream's, if it added this item."""
+        assert self.head is not None  # noqa: S101 -- items come after the start
+        known = self.known.get(self.index)
+        if known is not None and known.type == kind and known.id:
+            return known.id
+        return self.head.item_id(prefix, self.index)
+
+    def event(self, name: str, fields: bytes) -> bytes:
+        """Return one event."""
+        word = name.encode()
+        out = b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n' % (
+            word,
+            word,
+            self.sequence,
+            fields,
+        )
+        self.sequence += 1
+        return out
+
+    def added(self, item: bytes) -> bytes:
+        """Announce an item."""
+        fields = b'"output_index":%d,"item":%b' % (self.index, item)
+        return self.event("response.output_item.added", fields)
+
+    def done(self, item: bytes) -> bytes:
+        """Finish an item."""
+        fields = b'"output_index":%d,"item":%b' % (self.index, item)
+        self.items.append(item)
+        return self.event("response.output_item.done", fields)
+
+    def left_open(self, item: bytes) -> None:
+        """Keep an item for the response at the end without finishing it."""
+        self.items.append(item)
+
+    def whole(self, item: bytes) -> bytes:
+        """Put in an item that comes in one piece."""
+        return self.added(item) + self.done(item)
+
+
+# --- message items --------------------------------------------------------------------------------
+
+# The hot path: one text delta.  What does not change while a part is open is filled in once.
+_DELTA: Final = (
+    b"event: response.output_text.delta\n"
+    b'data: {"type":"response.output_text.delta","sequence_number":%%d,'
+    b'"item_id":"%b","output_index":%d,"content_index":%d,"delta":%%b,"logprobs":%%b}\n\n'
+)
+
+
+class MessageWriter:
+    """Write message items, one after another."""
+
+    def __init__(self, output: Output) -> None:
+        self.part_open = False
+        self.open = False
+        self._output = output
+        self._id = ""
+        self._at = b""  # the fields that say which part an event is about
+        self._parts: list[bytes] = []  # those that are whole
+        self._kind = ""  # of the open part: output_text or refusal
+        self._template = b""  # of its text deltas
+        self._texts: list[str] = []
+        self._annotations: list[bytes] = []
+        self._waiting: list[Citation] = []  # for the end of the part
+        self._logprobs: list[bytes] = []
+
+    def open_part(self, kind: str) -> bytes:
+        """Begin a part, and the message if none is open."""
+        output = self._output
+        out = b""
+        if not self.open:
+            self.open = True
+            self._id = output.new_id("msg_", "message")
+            self._parts = []
+            out = output.added(self._item(b"in_progress"))
+        self.part_open = True
+        self._kind = kind
+        self._texts, self._annotations, self._waiting, self._logprobs = [], [], [], []
+        where = (self._id.encode(), output.index, len(self._parts))
+        self._template = _DELTA % where
+        self._at = b'"item_id":"%b","output_index":%d,"content_index":%d' % where
+        return out + self._event("response.content_part.added", b'"part":%b' % self._part(b'""'))
+
+    def text(self, text: str, logprobs: Raw | None = None) -> bytes:
+        """Add text to the open part."""
+        self._texts.append(text)
+        tokens = b"[]"
+        if logprobs is not None:
+            tokens = one_line(logprobs)
+            self._logprobs.append(tokens.strip()[1:-1])
+        output = self._output
+        out = self._template % (output.sequence, encode(text), tokens)
+        output.sequence += 1
+        return out
+
+    def run(self, run: TextRun) -> bytes:
+        """Add texts to the open part, each with a delta of its own."""
+        self._texts.append(run.text)
+        output, template = self._output, self._template
+        first = output.sequence
+        output.sequence += len(run.bodies)
+        deltas = enumerate(run.bodies, first)
+        return b"".join([template % (at, b'"%b"' % body, b"[]") for at, body in deltas])
+
+    def refuse(self, text: str) -> bytes:
+        """Add to the open refusal; one that is shown as text is text."""
+        if self._kind == "output_text":
+            return self.text(text)
+        self._texts.append(text)
+        return self._event("response.refusal.delta", b'"delta":%b' % encode(text))
+
+    def cite(self, citation: Citation) -> bytes | None:
+        """Add a citation to the open part; None if it cannot be said here.
+
+        One without a place is about the whole part and waits for its end, and so do those after it.
+        """
+        if annotation(citation, 0) is None:
+            return None
+        unplaced = citation.url and (citation.start is None or citation.end is None)
+        if unplaced or self._waiting:
+            self._waiting.append(citation)
+            return b""
+        return self._annotate(citation, 0)
+
+    def _annotate(self, citation: Citation, length: int) -> bytes:
+        note = annotation(citation, length)
+        assert note is not None  # noqa: S101 -- `cite` looked
+        fields = b'"annotation_index":%d,"annotation":%b' % (len(self._annotations), note)
+        self._annotations.append(note)
+        return self._event("response.output_text.annotation.added", fields)
+
+    def close_part(self) -> bytes:
+        """End the open part; the message stays open for more."""
+        said = "".join(self._texts)
+        out = b"".join(self._annotate(citation, len(said)) for citation in self._waiting)
+        text = encode(said)
+        whole = self._part(text)
+        if self._kind == "refusal":
+            out += self._event("response.refusal.done", b'"refusal":%b' % text)
+        else:
+            fields = b'"text":%b,"logprobs":[%b]' % (text, b",".join(self._logprobs))
+            out += self._event("response.output_text.done", fields)
+        out += self._event("response.content_part.done", b'"part":%b' % whole)
+        self._parts.append(whole)
+        self.part_open = False
+        return out
+
+    def close(self, *, cut: bool = False) -> bytes:
+        """End the message, if one is open."""
+        if not self.open:
+            return b""
+        self.open = False
+        return self._output.done(self._item(b"incomplete" if cut else b"completed"))
+
+    def _event(self, name: str, fields: bytes) -> bytes:
+        return self._output.event(name, b"%b,%b" % (self._at, fields))
+
+    def _item(self, status: bytes) -> bytes:
+        return b'{"id":"%b","type":"message","role":"assistant","status":"%b","content":[%b]}' % (
+            self._id.encode(),
+            status,
+            b",".join(self._parts),
+        )
+
+    def _part(self, text: bytes) -> bytes:
+        """Return the open part as JSON; `text` is what it says, as JSON too."""
+        if self._kind == "refusal":
+            return b'{"type":"refusal","refusal":%b}' % text
+        logprobs = b',"logprobs":[%b]' % b",".join(self._logprobs) if self._logprobs else b""
+        return b'{"type":"output_text","text":%b,"annotations":[%b]%b}' % (
+            text,
+            b",".join(self._annotations),
+            logprobs,
+        )
+
+
+# --- reasoning items ------------------------------------------------------------------------------
+
+
+class ReasoningWriter:
+    """Write reasoning items, one after another."""
+
+    def __init__(self, output: Output, shown_as: Literal["summary", "content"]) -> None:
+        self.open = False
+        self._output = output
+        self._shown_as = shown_as  # how the model's full reasoning is shown
+        self._id = ""
+        self._key: tuple[Channel, int] | None = None  # of the open segment
+        self._in_summary = True  # the open segment is a part of the summary
+        self._at = b""  # the fields that say which segment an event is about
+        self._texts: list[str] = []  # of the open segment
+        self._summary: list[str] = []  # segments that are whole
+        self._content: list[str] = []
+        self._all: list[str] = []
+
+    def begin(self) -> bytes:
+        """Open an item."""
+        self.open = True
+        self._id = self._output.new_id("rs_", "reasoning")
+        self._key = None
+        self._summary, self._content, self._all = [], [], []
+        return self._output.added(reasoning_item(self._id, [], [], None))
+
+    def text(self, text: str, channel: Channel, part: int) -> bytes:
+        """Add reasoning."""
+        out = b""
+        if self._key != (channel, part):
+            out = self._close_segment()
+            self._key = (channel, part)
+            out += self._open_segment(channel)
+        self._texts.append(text)
+        name = "reasoning_summary_text" if self._in_summary else "reasoning_text"
+        return out + self._event(f"response.{name}.delta", b'"delta":%b' % encode(text))
+
+    def end_text(self) -> tuple[bytes, str]:
+        """End the last segment; return its events, and all text of the item."""
+        out = self._close_segment()
+        return out, "\n\n".join(self._all)
+
+    def close(self, sealed: str | None) -> bytes:
+        """End the item, with the state that its client is to send back."""
+        self.open = False
+        return self._output.done(reasoning_item(self._id, self._summary, self._content, sealed))
+
+    def _open_segment(self, channel: Channel) -> bytes:
+        self._texts = []
+        self._in_summary = channel is Channel.SUMMARY or self._shown_as == "summary"
+        if self._in_summary:
+            index, number = b"summary_index", len(self._summary)
+            name, kind = "response.reasoning_summary_part.added", b"summary_text"
+        else:
+            index, number = b"content_index", len(self._content)
+            name, kind = "response.content_part.added", b"reasoning_text"
+        self._at = b'"item_id":"%b","output_index":%d,"%b":%d' % (
+            self._id.encode(),
+            self._output.index,
+            index,
+            number,
+        )
+        return self._event(name, b'"part":{"type":"%b","text":""}' % kind)
+
+    def _close_segment(self) -> bytes:
+        if self._key is None:
+            return b""
+        self._key = None
+        whole = "".join(self._texts)
+        self._all.append(whole)
+        if self._in_summary:
+            self._summary.append(whole)
+            kind = b"summary_text"
+            names = ("response.reasoning_summary_text.done", "response.reasoning_summary_part.done")
+        else:
+            self._content.append(whole)
+            kind = b"reasoning_text"
+            names = ("response.reasoning_text.done", "response.content_part.done")
+        text = encode(whole)
+        return self._event(names[0], b'"text":%b' % text) + self._event(
+            names[1], b'"part":{"type":"%b","text":%b}' % (kind, text)
+        )
+
+    def _event(self, name: str, fields: bytes) -> bytes:
+        return self._output.event(name, b"%b,%b" % (self._at, fields))
+
+
+def reasoning_item(
+    item_id: str, summary: list[str], content: list[str], sealed: str | None
+) -> bytes:
+    """Return a reasoning item as JSON."""
+    item: dict[str, object] = {
+        "id": item_id,
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": text} for text in summary],
+    }
+    if content:
+        item["content"] = [{"type": "reasoning_text", "text": text} for text in content]
+    if sealed is not None:
+        item["encrypted_content"] = sealed
+    return encode(item)
+
+
+# --- call items -----------------------------------------------------------------------------------
+
+
+class CallWriter:
+    """Write one call."""
+
+    def __init__(self, output: Output, start: BlockStart, call_id: str) -> None:
+        self.call_id = call_id
+        self.announced = False
+        self.waits = False  # its item is not finished, for its status follows from what comes next
+        self._output = output
+        self._start = start
+        self._custom = start.kind is BlockKind.CUSTOM_CALL
+        # What a shell is to do is known at the end of the call only.
+        self._shell = BY_FLAVOR.get(start.flavor)
+        self._id = ""
+        self._texts: list[str] = []
+
+    def announce(self) -> bytes:
+        """Add the call's item."""
+        self.announced = True
+        if self._shell is not None:
+            return b""
+        self._id = (
+            self._output.new_id("ctc_", "custom_tool_call")
+            if self._custom
+            else self._output.new_id("fc_", "function_call")
+        )
+        return self._output.added(self._item("", "in_progress"))
+
+    def arguments(self, text: str) -> bytes:
+        """Add to the arguments, or to the free-form input."""
+        self._texts.append(text)
+        if self._shell is not None:
+            return b""
+        name = "custom_tool_call_input" if self._custom else "function_call_arguments"
+        return self._event(f"response.{name}.delta", b'"delta":%b' % encode(text))
+
+    def close(self, *, complete: bool) -> bytes:
+        """End the call; one that was cut keeps its arguments as they are, and waits for `finish_item`.
+
+        A client that reads done items runs free-form input whatever its status, so input that was cut
+        is never done: only the response at the end has its item.
+        """
+        text = "".join(self._texts)
+        out = b""
+        if self._shell is not None:
+            content = content_of(self._start.flavor, text) if complete else None
+            if content is not None:
+                return self._output.added(self._shell_item(content, "in_progress")) + (
+                    self._output.done(self._shell_item(content, "completed"))
+                )
+            # It does not fit the tool's shape: told as a function's call, so that nothing is lost.
+            self._shell = None
+            self._texts = []
+            out = self.announce() + self.arguments(text)
+        if self._custom and not complete:
+            self._output.left_open(self._item(text, "incomplete"))
+            return out
+        if self._custom:
+            name, field = "response.custom_tool_call_input.done", b"input"
+        else:
+            name, field = "response.function_call_arguments.done", b"arguments"
+        out += self._event(name, b'"%b":%b' % (field, encode(text)))
+        self.waits = not complete
+        return out if self.waits else out + self.finish_item("completed")
+
+    def finish_item(self, status: str) -> bytes:
+        """Finish the item of the call."""
+        self.waits = False
+        return self._output.done(self._item("".join(self._texts), status))
+
+    def _event(self, name: str, fields: bytes) -> bytes:
+        at = b'"item_id":"%b","output_index":%d' % (self._id.encode(), self._output.index)
+        return self._output.event(name, b"%b,%b" % (at, fields))
+
+    def _item(self, text: str, status: str) -> bytes:
+        start = self._start
+        item = {"id": self._id, "type": "custom_tool_call" if self._custom else "function_call"}
+        if not self._custom or status == "incomplete":  # a custom call has one only if it was cut
+            item["status"] = status
+        item["call_id"] = self.call_id
+        item["name"] = start.name
+        if start.namespace:
+            item["namespace"] = start.namespace
+        item["input" if self._custom else "arguments"] = text
+        return encode(item)
+
+    def _shell_item(self, content: object, status: str) -> bytes:
+        flavor = self._start.flavor
+        shell = BY_FLAVOR[flavor]
+        return encode(
+            {
+                "id": self._output.new_id(shell.id_prefix, shell.call_type),
+                "type": shell.call_type,
+                "status": status,
+                "call_id": self.call_id,
+                "operation" if flavor is Flavor.APPLY_PATCH else "action": content,
+            }
+        )
+
+
+# --- the writer -----------------------------------------------------------------------------------
+# Text and refusal blocks that follow each other are parts of one message item, which is closed when
+# something else begins or the turn ends.  Every other block is an item of its own.
+
+# One line and no blank one: SDKs take a comment that ends with a blank line for an empty event.
+KEEP_ALIVE: Final = b": keep-alive\n"
+
+_VENDOR: Final = "openai"
+
+
+class ResponsesWriter:
+    """Write one answer."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.losses: list[Loss] = []
+        self.response = b""  # the response object at the end: the whole answer
+        self._exchange = exchange
+        self._legality = Legality()
+        self._output = Output()
+        self._message = MessageWriter(self._output)
+        # Full reasoning that comes as such from the same dialect stays what it is.
+        shown_as = "content" if exchange.keep_identity else exchange.rendering.responses_reasoning
+        self._reasoning = ReasoningWriter(self._output, shown_as)
+        self._call: CallWriter | None = None  # the one that is open
+        self._cut: CallWriter | None = (
+            None  # a call with broken arguments whose item is not finished
+        )
+        self._opaque: list[Opaque] = []  # of the open block
+        self._usage: Usage | None = None
+        self._ids = client_ids(exchange)
+        self._encrypted = _wants_encrypted(exchange)
+
+    def send(self, event: Event, /) -> bytes:
+        """Return the bytes that tell `event`."""
+        self._legality.check(event)
+        match event:
+            case TextDelta():
+                return self._message.text(event.text, event.logprobs)
+            case ArgsDelta(json=text) | InputDelta(text=text):
+                return self._arguments(text)
+            case ReasoningDelta(text=text, channel=channel, part=part):
+                return self._reasoning.text(text, channel, part)
+            case RefusalDelta(text=text):
+                return self._message.refuse(text)
+            case BlockStart():
+                return self._open(event)
+            case BlockEnd(complete=complete):
+                return self._close(complete=complete)
+            case Opaque():
+                self._opaque.append(event)
+                return b""
+            case Citation():
+                return self._cite(event)
+            case Start():
+                return self._start(event)
+            case Usage():
+                self._usage = event
+                return b""
+            case Finish():
+                return self._finish(event)
+            case Fault():
+                return self._fail(event)
+            case Ping():
+                return KEEP_ALIVE
+            case Loss():
+                return b""
+
+    def send_run(self, run: TextRun, /) -> bytes:
+        """Write deltas of text as `send` writes them one by one."""
+        self._legality.check(TextDelta(run.index, run.text))
+        return self._message.run(run)
+
+    def expect(self, raw: bytes, /, *, resume: bool) -> bool:
+        """Keep the upstream's ids, and its numbers, should these bytes of its own not pass."""
+        output = self._output
+        numbers: list[int] = []
+        announces = False
+        for event in relayed_events(raw):
+            announces = event.type in ANNOUNCEMENTS
+            if event.sequence_number is not None:
+                numbers.append(event.sequence_number)
+            if event.type == ADDED:
+                output.known[event.output_index] = event.item
+                if not self._message.open:
+                    output.skipped = max(0, event.output_index - len(output.items))
+        if resume and numbers:
+            output.sequence = numbers[0]
+        return announces
+
+    def skip(self, event: Event, /) -> None:
+        """Know a delta that passes: items are told in full at their end."""
+        self.send(event)
+
+    def passed(self, raw: bytes, /) -> None:
+        """Know that these bytes of the upstream have been sent in place of what was written."""
+        for event in relayed_events(raw):
+            if event.type == DONE and event.item.type == "message" and not self._message.part_open:
+                self._message.close()
+            elif event.type == DONE and event.item.type != "message":
+                self._finish_cut("incomplete")  # the upstream has finished it
+            if event.sequence_number is not None:
+                self._output.sequence = event.sequence_number + 1
+
+    # --- the response ---------------------------------------------------------------------------
+
+    def _start(self, start: Start) -> bytes:
+        self._output.head = head = ResponseHead(self._exchange, start)
+        response = b'"response":%b' % head.render(b"in_progress")
+        return self._output.event("response.created", response) + self._output.event(
+            "response.in_progress", response
+        )
+
+    def _finish(self, finish: Finish) -> bytes:
+        output = self._output
+        assert output.head is not None  # noqa: S101 -- the legality table says so
+        incomplete = INCOMPLETE.get(finish.reason, b"")
+        out = self._finish_cut("incomplete" if incomplete else "completed")
+        out += self._message.close(cut=bool(incomplete))
+        self.response = output.head.render(
+            b"incomplete" if incomplete else b"completed",
+            output=b",".join(output.items),
+            usage=self._usage,
+            incomplete=incomplete,
+        )
+        name = "response.incomplete" if incomplete else "response.completed"
+        return out + output.event(name, b'"response":%b' % self.response)
+
+    def _fail(self, fault: Fault) -> bytes:
+        output = self._output
+        out = b"" if output.head is not None else self._start(Start())
+        assert output.head is not None  # noqa: S101 -- set by `_start`
+        out += self._finish_cut("incomplete")
+        if not self._message.part_open:
+            out += self._message.close()
+        self.response = output.head.render(
+            b"failed", output=b",".join(output.items), usage=self._usage, fault=fault
+        )
+        return out + output.event("response.failed", b'"response":%b' % self.response)
+
+    # --- blocks ---------------------------------------------------------------------------------
+
+    def _open(self, start: BlockStart) -> bytes:
+        return self._finish_cut("completed") + self._open_block(start)
+
+    def _finish_cut(self, status: str) -> bytes:
+        """Finish the item of a call with broken arguments.
+
+        Only a response that ends at a limit, or fails, has an incomplete item: the AI SDK passes over
+        items with that status, so its agents would never report the arguments to the model.
+        """
+        call, self._cut = self._cut, None
+        return b"" if call is None else call.finish_item(status)
+
+    def _open_block(self, start: BlockStart) -> bytes:
+        self._opaque = []
+        match start.kind:
+            case BlockKind.TEXT:
+                return self._message.open_part("output_text")
+            case BlockKind.REFUSAL:
+                if self._exchange.rendering.responses_refusal == "text":
+                    self._lose("refusal_as_text")
+                    return self._message.open_part("output_text")
+                return self._message.open_part("refusal")
+            case BlockKind.REASONING:
+                return self._message.close() + self._reasoning.begin()
+            case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
+                self._call = CallWriter(self._output, start, self._ids.render(start.call_id))
+                if not self._exchange.expects_call_signatures:
+                    return self._message.close() + self._announce(self._call)
+                # What signs the call comes first, so its item waits for the first of its arguments.
+            case _ if start.vendor == _VENDOR:
+                return self._message.close() + self._output.whole(one_line(start.raw))
+            case _:
+                self._lose("server_block_dropped", f"{start.vendor} {start.kind}")
+        return self._message.close()
+
+    def _close(self, *, complete: bool) -> bytes:
+        if self._call is not None:
+            call = self._call
+            out = self._announce(call) + call.close(complete=complete)
+            self._call = None
+            self._cut = call if call.waits else None
+            if self._opaque:
+                self._lose("opaque_dropped", "it came after the call's arguments")
+            return out
+        if self._reasoning.open:
+            out, text = self._reasoning.end_text()
+            return out + self._reasoning.close(self._seal(text))
+        return self._message.close_part() if self._message.part_open else b""
+
+    def _arguments(self, text: str) -> bytes:
+        assert self._call is not None  # noqa: S101 -- the legality table says so
+        return self._announce(self._call) + self._call.arguments(text)
+
+    def _announce(self, call: CallWriter) -> bytes:
+        """Add the call's item, after a reasoning item that keeps what signs the call."""
+        if call.announced:
+            return b""
+        out = b""
+        sealed = self._seal("", call.call_id)
+        self._opaque = []
+        if sealed is not None:
+            out = self._output.whole(
+                reasoning_item(self._output.new_id("rs_", "reasoning"), [], [], sealed)
+            )
+        return out + call.announce()
+
+    def _cite(self, citation: Citation) -> bytes:
+        out = self._message.cite(citation)
+        if out is None:
+            self._lose("citations_dropped", citation.vendor)
+            return b""
+        return out
+
+    def _seal(self, text: str, call_id: str = "") -> str | None:
+        """Return what `encrypted_content` holds: the vendor's own state, or an envelope of another's."""
+        opaque = self._opaque
+        if not opaque:
+            return None
+        if not self._encrypted:
+            self._lose("opaque_dropped", "the client did not ask for reasoning.encrypted_content")
+            return None
+        for state in opaque:
+            if state.kind is OpaqueKind.ENCRYPTED and state.origin == _VENDOR:
+                return state.data
+        sealed = seal(self._exchange, opaque, text, keep_text=True, call_id=call_id)
+        if sealed is None and self._exchange.sealer is None:
+            self._lose("opaque_dropped", "there is no key to seal it with")
+        elif sealed is None:
+            self._lose("opaque_too_large")
+        return sealed
+
+    def _lose(self, code: str, detail: str = "") -> None:
+        self.losses.append(Loss(code, f"block {self._legality.index}", detail))
+
+
+def _wants_encrypted(exchange: Exchange) -> bool:
+    request = exchange.request
+    always = exchange.rendering.responses_encrypted == "always"
+    if always or not isinstance(request, ResponsesRequest):
+        return True
+    return request.store is False or "reasoning.encrypted_content" in request.include

@@ -1,0 +1,407 @@
+"""Decides which block of the answer each part of a Responses stream belongs to."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.responses.schema import (
+    ANNOTATION,
+    HOSTED_ITEMS,
+    OutputItem,
+    Part,
+    PartEvent,
+    TextDeltaEvent,
+    UsageObject,
+)
+from dragoman.dialects.responses.tools_reader import NAME_BY_CALL, SHELLS, arguments_of
+from dragoman.dialects.surrogates import Halves, mended
+from dragoman.turn.assembly import Assembler
+from dragoman.turn.events import (
+    BlockKind,
+    Channel,
+    Citation,
+    Fault,
+    FaultKind,
+    Flavor,
+    OpaqueKind,
+    Usage,
+)
+from dragoman.turn.tools import ToolTable, wire_name
+
+# --- items that are open --------------------------------------------------------------------------
+
+_CALLS: Final = frozenset({"function_call", "custom_tool_call"})
+
+
+class Item:
+    """One item, from its first word to its last."""
+
+    def __init__(self, key: int, kind: str) -> None:
+        self.key = key  # its number in the order of arrival
+        self.type = kind
+        self.id = ""
+        self.call_id = ""
+        self.given: set[tuple[str, int]] = set()  # which parts of it were told
+        self.opened = False  # a call: told to the assembler
+        self.held: list[str] = []  # a call without a name yet: its arguments
+        self.done = False  # told in full
+        self.claimed = False  # found in the finished response
+
+
+class Items:
+    """All items of one answer, found by id, call id or index, whichever their peer keeps to."""
+
+    def __init__(self) -> None:
+        self._all: list[Item] = []
+        self._by_id: dict[str, Item] = {}
+        self._by_call_id: dict[str, Item] = {}
+        self._by_index: dict[int, Item] = {}
+        self._last: Item | None = None
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def of(self, event: PartEvent, kind: str) -> Item:
+        """Return the item of an event about a part of it; one never announced is begun."""
+        item_id, index = event.item_id, event.output_index
+        item = self._by_id.get(item_id) if item_id else None
+        if item is None and index is not None:
+            # Some peers give each event of an item another id.
+            item = self._by_index.get(index)
+        if item is None and item_id is None and index is None:
+            item = self._last
+        if item is None or item.type not in (kind, ""):
+            item = self._begin(kind, item_id or "", "", index)
+        return item
+
+    def added(self, out: OutputItem, index: int | None) -> Item:
+        """Return the item that is announced."""
+        item = self._known(out, lambda one: one.done)
+        if item is None:
+            item = self._begin(out.type, out.id or "", out.call_id or "", index)
+        return item
+
+    def done(self, out: OutputItem, index: int | None) -> Item:
+        """Return the item that an event tells whole."""
+        item = self._known(out, lambda one: one.done) or self._at(out, index)
+        if item is None and (not out.id or index is None):
+            item = self._unnamed(out, [one for one in self._all if not one.done])
+        return item or self._begin(out.type, out.id or "", out.call_id or "", index)
+
+    def final(self, out: OutputItem, index: int) -> Item:
+        """Return the item that stands at `index` of the finished response."""
+        item = self._known(out, lambda one: one.claimed) or self._at(out, index)
+        if item is None:
+            item = self._unnamed(out, [one for one in self._all if not one.claimed])
+        item = item or self._begin(out.type, out.id or "", out.call_id or "", index)
+        item.claimed = True
+        return item
+
+    def _at(self, out: OutputItem, index: int | None) -> Item | None:
+        item = None if index is None else self._by_index.get(index)
+        return item if item is not None and _same(item, out) else None
+
+    def _unnamed(self, out: OutputItem, items: list[Item]) -> Item | None:
+        """Return the first of these that may be `out`, for peers without ids or indexes."""
+        for item in items:
+            if _same(item, out) and not (item.id and out.id):
+                return item
+        return None
+
+    def _known(self, out: OutputItem, told: Callable[[Item], bool]) -> Item | None:
+        """Return the item of the same id, or of the same call: some peers give each event another id.
+
+        A call that was `told` and comes under another id is another call, whose peer numbers badly.
+        """
+        item = self._by_id.get(out.id) if out.id else None
+        if item is not None and _same(item, out):
+            return item
+        item = self._by_call_id.get(out.call_id) if out.call_id and out.type in _CALLS else None
+        if item is None or not _same(item, out) or (told(item) and item.id and out.id):
+            return None
+        return item
+
+    def _begin(self, kind: str, item_id: str, call_id: str, index: int | None) -> Item:
+        item = Item(len(self._all), kind)
+        item.id = item_id
+        item.call_id = call_id
+        self._all.append(item)
+        self._last = item
+        if item_id:
+            self._by_id[item_id] = item
+        if call_id:
+            self._by_call_id[call_id] = item
+        if index is not None:
+            self._by_index[index] = item
+        return item
+
+
+def _same(item: Item, out: OutputItem) -> bool:
+    """Say whether an item told whole can be the one that is known."""
+    if out.type and out.type != item.type:
+        return False
+    return not (item.call_id and out.call_id and item.call_id != out.call_id)
+
+
+def usage_of(usage: UsageObject) -> Usage:
+    """Return the counts: cached input is part of `input_tokens` here and not in the turn."""
+    into, out = usage.input_tokens_details, usage.output_tokens_details
+    cached = (into.cached_tokens if into else 0) or 0
+    written = (into.cache_write_tokens if into else 0) or 0
+    details = into.cache_write_tokens_details if into else None
+    long = min(written, (details.ttl_12h_tokens if details else 0) or 0)
+    reasoning = (out.reasoning_tokens if out else 0) or 0
+    prompt, output = usage.input_tokens or 0, usage.output_tokens or 0
+    if reasoning and (usage.total_tokens or 0) == prompt + output + reasoning:
+        output += reasoning  # a peer that counts reasoning beside the output
+    return Usage(
+        input=max(0, prompt - cached - written),
+        output=output,
+        cache_read=cached,
+        cache_write_5m=written - long,
+        cache_write_1h=long,
+        reasoning=reasoning,
+    )
+
+
+# --- items to events ------------------------------------------------------------------------------
+# What is said twice counts once: text and arguments are taken from the first place that has them, of the
+# deltas, the `.done` events, the finished item and the finished response.  Peers leave out any of these.
+
+_VENDOR: Final = "openai"
+
+
+class Pieces:
+    """Tell the items of one answer, piece by piece or whole."""
+
+    def __init__(self, assembler: Assembler, tools: ToolTable) -> None:
+        self.assembler = assembler
+        self.items = Items()
+        self.halves = Halves(lambda: assembler.loss("surrogate_replaced"))
+        self._tools = tools
+        self.hot: TextDeltaEvent | None = None  # an event of the text part that is in focus
+        self._focus: tuple[object, ...] = ()  # which part the open text or reasoning block holds
+        self._spoke = False  # text was said
+        self._refusing = False  # the last thing said was a refusal
+
+    @property
+    def only_refused(self) -> bool:
+        """The answer is a refusal and nothing else."""
+        return self._refusing and not self._spoke and not self.assembler.has_calls
+
+    def finish(self, item: Item, out: OutputItem, raw: Raw) -> None:
+        """Take what a finished item says and its events did not."""
+        item.done = True
+        kind = out.type or item.type
+        match kind:
+            case "message":
+                for index, part in enumerate(out.content or ()):
+                    self.message_part(item, index, part)
+                self.split()
+            case "reasoning":
+                self._finish_reasoning(item, out)
+            case "function_call" | "custom_tool_call":
+                self._finish_call(item, out)
+            case "local_shell_call" | "shell_call" | "apply_patch_call" if _client_runs(out):
+                self._shell_call(item, out, SHELLS[NAME_BY_CALL[kind]].flavor)
+            case _:
+                self._refusing = False
+                self.assembler.whole_block(_block_kind(kind), _VENDOR, raw)
+
+    def message_part(self, item: Item, index: int, part: Part) -> None:
+        if part.type == "refusal" or (part.text is None and part.refusal):
+            if ("refusal", index) not in item.given:
+                self.refusal(item, index, part.refusal or "")
+            return
+        if ("text", index) not in item.given:
+            self.text(item, index, part.text or "")
+        if ("cited", index) not in item.given:
+            for annotation in part.annotations or ():
+                self.cite(item, index, annotation)
+
+    def _finish_reasoning(self, item: Item, out: OutputItem) -> None:
+        for index, part in enumerate(out.summary or ()):
+            if ("summary", index) not in item.given:
+                self.reasoning(item, Channel.SUMMARY, index, part.text or "")
+        for index, part in enumerate(out.content or ()):
+            if ("full", index) not in item.given:
+                self.reasoning(item, Channel.FULL, index, part.text or "")
+        if out.encrypted_content:
+            self._turn_to("reasoning", item.key)
+            self.assembler.opaque(OpaqueKind.ENCRYPTED, out.encrypted_content, out.id or item.id)
+        self.split()
+
+    def _finish_call(self, item: Item, out: OutputItem) -> None:
+        if not item.opened:
+            self.open_call(item, out)
+        if not item.opened:
+            self.refuse_nameless(item)
+            return
+        text = out.input if item.type == "custom_tool_call" else out.arguments
+        if isinstance(text, dict):
+            text = encode(text).decode()
+        if isinstance(text, str):
+            self.whole_args(item, text)
+        self.assembler.end_call(item.key, cut=out.status == "incomplete")
+
+    def _shell_call(self, item: Item, out: OutputItem, flavor: Flavor) -> None:
+        self._refusing = False
+        self.assembler.open_call(
+            item.key,
+            call_id=out.call_id or out.id or "",
+            name=NAME_BY_CALL[out.type or item.type],
+            flavor=flavor,
+        )
+        item.opened = True
+        content = out.operation if flavor is Flavor.APPLY_PATCH else out.action
+        self.assembler.args(item.key, arguments_of(flavor, content))
+        self.assembler.end_call(item.key, cut=out.status == "incomplete")
+
+    def open_call(self, item: Item, out: OutputItem) -> None:
+        """Open a call, if its name is known by now."""
+        if not out.name:
+            return
+        self._refusing = False
+        name, namespace = mended(out.name), mended(out.namespace or "")
+        wire = wire_name(name, namespace)
+        known = wire in self._tools
+        custom = item.type == "custom_tool_call"
+        flavor = Flavor.CUSTOM if custom else None
+        if namespace and not known:
+            flavor = flavor or Flavor.FUNCTION
+        self.assembler.open_call(
+            item.key,
+            call_id=out.call_id or out.id or item.id,
+            name=wire if known else name,
+            namespace=namespace,
+            flavor=flavor,
+            raw_input=custom,
+        )
+        item.opened = True
+        held, item.held = item.held, []
+        for fragment in held:
+            self.assembler.args(item.key, fragment)
+
+    def refuse_nameless(self, item: Item) -> None:
+        self.assembler.loss("call_without_name", f"item {item.id}")
+        message = "the upstream made a tool call without a name"
+        self.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed"))
+
+    # --- pieces ---------------------------------------------------------------------------------
+
+    def _turn_to(self, *part: object) -> None:
+        """End the open block unless it holds this part."""
+        if self._focus != part:
+            self.split()
+            self._focus = part
+
+    def split(self) -> None:
+        if self.halves:
+            self._release_half()
+        self._focus = ()
+        self.hot = None
+        self.assembler.split()
+
+    def text(self, item: Item, index: int, text: str, logprobs: list[Raw] | None = None) -> None:
+        if not text:
+            return
+        if self._focus != ("text", item.key, index):
+            self._turn_to("text", item.key, index)
+            item.given.add(("text", index))
+            self._spoke = True
+            self._refusing = False
+        text = self.halves.join("", text)
+        if not text:
+            return
+        self.assembler.text(text, Raw(msgspec.json.encode(logprobs)) if logprobs else None)
+
+    def refusal(self, item: Item, index: int, text: str) -> None:
+        if not text:
+            return
+        self._turn_to("refusal", item.key, index)
+        item.given.add(("refusal", index))
+        self._refusing = True
+        text = self.halves.join("", text)
+        if text:
+            self.assembler.refusal(text)
+
+    def reasoning(self, item: Item, channel: Channel, part: int, text: str) -> None:
+        if not text:
+            return
+        self._turn_to("reasoning", item.key)
+        item.given.add((str(channel), part))
+        self._refusing = False
+        text = self.halves.join("", text)
+        if text:
+            self.assembler.reasoning(text, channel, part)
+
+    def args(self, item: Item, fragment: str) -> None:
+        fragment = self.halves.join("", fragment)
+        if not fragment:
+            return
+        item.given.add(("args", 0))
+        if item.opened:
+            self.assembler.args(item.key, fragment)
+        else:
+            item.held.append(fragment)
+
+    def whole_args(self, item: Item, text: str) -> None:
+        """Take arguments that come in one piece, unless they came already."""
+        if self.halves:
+            self.args(item, self._replacement())
+        if ("args", 0) not in item.given:
+            self.args(item, text)
+
+    def cite(self, item: Item, index: int, raw: Raw) -> None:
+        try:
+            note = ANNOTATION.decode(raw)
+        except msgspec.MsgspecError:
+            self.assembler.loss("citations_dropped", f"item {item.id}", "of unknown shape")
+            return
+        item.given.add(("cited", index))
+        self._turn_to("text", item.key, index)
+        self.assembler.citation(
+            Citation(
+                0,
+                note.url or "",
+                note.title or "",
+                start=note.start_index,
+                end=note.end_index,
+                vendor=_VENDOR,
+                raw=raw,
+            )
+        )
+
+    def _replacement(self) -> str:
+        """Return what takes the place of the half that is held."""
+        return "".join(text for _, text in self.halves.release())
+
+    def _release_half(self) -> None:
+        """Let out, replaced, the half of a character whose other half never came."""
+        text = self._replacement()
+        match self._focus[:1]:
+            case ("text",):
+                self.assembler.text(text)
+            case ("refusal",):
+                self.assembler.refusal(text)
+            case _:
+                pass
+
+
+def _client_runs(out: OutputItem) -> bool:
+    """Say whether a shell call is for the client: one in a container was run by the vendor."""
+    return out.environment is None or not out.environment.type.startswith("container")
+
+
+def _block_kind(kind: str) -> BlockKind:
+    if kind.endswith("_output"):
+        return BlockKind.SERVER_RESULT
+    if kind in HOSTED_ITEMS or kind.endswith("_call"):
+        return BlockKind.SERVER_CALL
+    return BlockKind.OPAQUE

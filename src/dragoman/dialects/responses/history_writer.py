@@ -1,0 +1,457 @@
+"""Encodes turns as the input items of a Responses upstream."""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from msgspec import Raw, Struct
+
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.replay_policy import ReplayPolicy
+from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
+from dragoman.errors import Untranslatable
+from dragoman.exchange import Target
+from dragoman.ids import UpstreamIds
+from dragoman.turn.events import Flavor, OpaqueKind
+from dragoman.turn.loss import Loss
+from dragoman.turn.request import (
+    ASSISTANT,
+    USER,
+    AudioPart,
+    Base64Source,
+    CacheHint,
+    DocumentPart,
+    FileSource,
+    ImagePart,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    RefusalPart,
+    SearchResultPart,
+    ServerToolPart,
+    TextPart,
+    TextSource,
+    ToolCallPart,
+    ToolResultPart,
+    Turn,
+    UrlSource,
+)
+from dragoman.turn.tools import wire_name
+
+# --- losses ---------------------------------------------------------------------------------------
+
+
+class Report:
+    """Collect the losses of one request."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self.losses: list[Loss] = []
+        self.strict = strict
+
+    def note(self, loss: Loss) -> None:
+        """Tell what changes nothing of the request's meaning."""
+        self.losses.append(loss)
+
+    def lose(self, loss: Loss) -> None:
+        """Tell what changes the request's meaning.
+
+        Raises:
+            Untranslatable: the target is strict.
+        """
+        if self.strict:
+            detail = f": {loss.detail}" if loss.detail else ""
+            reason = f"this upstream cannot take it ({loss.code}{detail})"
+            raise Untranslatable(reason, path=loss.path)
+        self.losses.append(loss)
+
+
+# --- items ----------------------------------------------------------------------------------------
+# Items are sent without ids: nothing is kept there that an id could name.  Reasoning goes back in its
+# encrypted form if that is the upstream's own, and as text if the profile says that text is taken.
+
+
+class _PlainCall(Struct, gc=False, tag_field="type", tag="function_call"):
+    call_id: str
+    name: str
+    arguments: str
+
+
+class _PlainOutput(Struct, gc=False, tag_field="type", tag="function_call_output"):
+    call_id: str
+    output: str
+
+
+_Item: TypeAlias = dict[str, object] | Raw | _PlainCall | _PlainOutput
+
+_VENDOR: Final = "openai"
+
+_FUNCTION: Final = Flavor.FUNCTION
+
+_CUSTOM: Final = Flavor.CUSTOM
+
+
+class ItemEncoder:
+    """Write the history of one request."""
+
+    def __init__(
+        self, target: Target, report: Report, *, native: bool, relayed: bool = False
+    ) -> None:
+        profile = target.profile
+        self._profile = profile
+        self._report = report
+        self._native = native  # the upstream has the dialect's own tools and namespaces
+        style = "responses64" if profile.id_style == "any" else profile.id_style
+        self._ids = UpstreamIds(style, target.known_ids)
+        self._calls: dict[str, ToolCallPart] = {}
+        self._items: list[_Item] = []
+        self._spoken: list[_Item] | None = (
+            None  # content of the assistant's message, while it grows
+        )
+        self._path = ""  # of the turn
+        # A client of the same dialect has the upstream's own state, as it was relayed.
+        self._own_origins = {profile.origin, _VENDOR if relayed else profile.origin}
+        self._unsigned = False  # the present turn gets unsigned reasoning back
+
+    def encode(self, turns: Sequence[Turn]) -> list[_Item]:
+        """Return the items of all turns."""
+        replay = ReplayPolicy(turns, self._profile)
+        for at, turn in enumerate(turns):
+            self._path = turn.path
+            if turn.role is ASSISTANT:
+                calls = any(type(part) is ToolCallPart for part in turn.parts)
+                signed = self._profile.signed_reasoning
+                self._unsigned = not signed and replay.wants(at, calls=calls)
+                self._assistant(turn, calls=calls)
+            elif turn.role is USER:
+                self._user(turn)
+            else:
+                self._system(turn)
+        return self._items
+
+    def instructions(self, system: Sequence[TextPart]) -> _Item:
+        """Return leading instructions as a message, which can carry cache marks."""
+        role = "developer" if self._profile.developer_role else "system"
+        return _message(role, [self._text(part) for part in system if part.text])
+
+    # --- turns ----------------------------------------------------------------------------------
+
+    def _user(self, turn: Turn) -> None:
+        rest: list[Part] = []
+        for part in turn.parts:
+            if type(part) is ToolResultPart:
+                self._items.append(self._result(part))
+            else:
+                rest.append(part)
+        if not rest:
+            return
+        content: list[_Item] = []
+        for part in rest:
+            if type(part) is OpaquePart:
+                self._items.append(self._opaque(part))
+            else:
+                content += self._content(part)
+        if content:
+            self._items.append(_message("user", content))
+
+    def _assistant(self, turn: Turn, *, calls: bool) -> None:
+        first = len(self._items)
+        for part in turn.parts:
+            # The frequent sorts first: a class that does not match costs a `match` more than a type.
+            if type(part) is ToolCallPart:
+                self._call(part)
+            elif type(part) is TextPart:
+                if part.text:
+                    self._say(turn, self._output_text(part))
+            else:
+                self._beside(turn, part)
+        self._spoken = None
+        if calls and self._unsigned and self._profile.reasoning_filler:
+            self._fill_reasoning(first)
+
+    def _beside(self, turn: Turn, part: Part) -> None:
+        """Add what the assistant made beside text and calls."""
+        match part:
+            case ReasoningPart():
+                self._reasoning(part)
+            case RefusalPart(text=text):
+                self._say(turn, {"type": "refusal", "refusal": text})
+            case ServerToolPart():
+                self._server_tool(turn, part)
+            case OpaquePart():
+                self._spoken = None
+                self._items.append(self._opaque(part))
+            case _:
+                detail = type(part).__name__
+                self._report.lose(Loss("content_dropped", turn.path, detail))
+
+    def _system(self, turn: Turn) -> None:
+        profile = self._profile
+        texts = [part for part in turn.parts if isinstance(part, TextPart) and part.text]
+        if not texts:
+            return
+        if profile.midturn_system and not profile.merge_system:
+            self._items.append(self.instructions(texts))
+            return
+        self._report.lose(Loss("system_midturn_emulated", turn.path))
+        text = "\n\n".join(part.text for part in texts)
+        reminder = f"<system-reminder>\n{text}\n</system-reminder>"
+        self._items.append(_message("user", [{"type": "input_text", "text": reminder}]))
+
+    # --- what the assistant made ----------------------------------------------------------------
+
+    def _say(self, turn: Turn, part: _Item) -> None:
+        """Add to the assistant's message, beginning one if something else came before."""
+        if self._spoken is None:
+            self._spoken = []
+            message = _message("assistant", self._spoken)
+            if turn.phase and self._native:
+                message["phase"] = turn.phase
+            self._items.append(message)
+        self._spoken.append(part)
+
+    def _output_text(self, part: TextPart) -> _Item:
+        text: dict[str, object] = {"type": "output_text", "text": part.text}
+        if not part.citations:
+            return text
+        if part.vendor == _VENDOR and self._native:
+            text["annotations"] = list(part.citations)
+        else:
+            self._report.note(Loss("citations_dropped", self._path))
+        return text
+
+    def _reasoning(self, part: ReasoningPart) -> None:
+        self._spoken = None
+        for state in part.opaque:
+            if state.kind is OpaqueKind.ENCRYPTED and state.origin in self._own_origins:
+                summary = [
+                    {"type": "summary_text", "text": segment.text} for segment in part.segments
+                ]
+                self._items.append(
+                    {"type": "reasoning", "summary": summary, "encrypted_content": state.data}
+                )
+                return
+        plain = all(state.kind is OpaqueKind.PLAIN for state in part.opaque)
+        if self._unsigned and plain and part.text:
+            self._items.append(_reasoning_text(part.text))
+            return
+        code = "opaque_dropped" if part.opaque else "reasoning_dropped"
+        self._report.note(Loss(code, self._path))
+
+    def _fill_reasoning(self, first: int) -> None:
+        """Put a placeholder before calls whose reasoning the upstream demands and nobody has."""
+        written = self._items[first:]
+        if any(isinstance(one, dict) and one["type"] == "reasoning" for one in written):
+            return
+        self._report.note(Loss("reasoning_filled", self._path))
+        self._items.insert(first, _reasoning_text(self._profile.reasoning_filler))
+
+    def _call(self, part: ToolCallPart) -> None:
+        self._spoken = None
+        self._calls[part.id] = part
+        if part.flavor is _FUNCTION and not part.namespace and not part.opaque:
+            name = wire_name(part.name)
+            call_id = self._ids.of(part.id, name)
+            self._items.append(_PlainCall(call_id, name, part.arguments or "{}"))
+            return
+        if part.opaque:
+            self._report.note(Loss("opaque_dropped", self._path, f"of call {part.id}"))
+        name, namespace = self._name(part)
+        item: dict[str, object] = {
+            "type": "function_call",
+            "call_id": self._ids.of(part.id, name),
+        }
+        content = content_of(part.flavor, part.arguments) if self._is_shell(part.flavor) else None
+        if content is not None:
+            item["type"] = BY_FLAVOR[part.flavor].call_type
+            item["status"] = "completed"
+            item["operation" if part.flavor is Flavor.APPLY_PATCH else "action"] = content
+        else:
+            custom = part.flavor is _CUSTOM
+            item["name"] = name
+            if namespace:
+                item["namespace"] = namespace
+            if custom and self._native:
+                item["type"] = "custom_tool_call"
+                item["input"] = part.arguments
+            elif custom:
+                item["arguments"] = encode({"input": part.arguments}).decode()
+            else:
+                item["arguments"] = part.arguments or "{}"
+        self._items.append(item)
+
+    def _name(self, part: ToolCallPart) -> tuple[str, str]:
+        if part.namespace and self._native:
+            return part.name, part.namespace
+        return wire_name(part.name, part.namespace), ""
+
+    def _is_shell(self, flavor: Flavor) -> bool:
+        return self._native and flavor in BY_FLAVOR
+
+    def _server_tool(self, turn: Turn, part: ServerToolPart) -> None:
+        if part.vendor == _VENDOR == self._profile.origin:
+            self._spoken = None
+            self._items.append(part.raw)
+            return
+        self._report.note(Loss("content_flattened", turn.path, part.summary))
+        if part.summary:
+            self._say(turn, {"type": "output_text", "text": part.summary})
+
+    def _opaque(self, part: OpaquePart) -> _Item:
+        if part.vendor == _VENDOR == self._profile.origin:
+            return part.raw
+        if part.text:
+            role = "developer" if self._profile.developer_role else "system"
+            self._report.note(Loss("content_flattened", part.path))
+            return _message(role, [{"type": "input_text", "text": part.text}])
+        reason = "only its own vendor can read this part of the history"
+        raise Untranslatable(reason, path=part.path, code="unsupported_content_block")
+
+    # --- what the user gave ---------------------------------------------------------------------
+
+    def _result(self, part: ToolResultPart) -> _Item:
+        call = self._calls.get(part.call_id)
+        only = part.parts[0] if len(part.parts) == 1 else None
+        function = call is not None and call.flavor is _FUNCTION
+        if function and type(only) is TextPart and only.cache is None and not part.is_error:
+            return _PlainOutput(self._ids.of(part.call_id), only.text)
+        flavor = call.flavor if call is not None else part.flavor
+        name = self._name(call)[0] if call is not None else ""
+        call_id = self._ids.of(part.call_id, name)
+        parts = self._result_parts(part)
+        text = _only_text(parts)
+        if call is not None and self._is_shell(flavor) and content_of(flavor, call.arguments):
+            return _shell_output(flavor, call_id, text or "", failed=part.is_error)
+        kind = "function_call_output"
+        if flavor is _CUSTOM and self._native:
+            kind = "custom_tool_call_output"
+        return {"type": kind, "call_id": call_id, "output": parts if text is None else text}
+
+    def _result_parts(self, part: ToolResultPart) -> list[_Item]:
+        given: list[Part] = list(part.parts)
+        if part.is_error:
+            first = given[0] if given else TextPart("")
+            if not isinstance(first, TextPart):
+                given.insert(0, TextPart("Error"))
+            elif not first.text.lower().startswith("error"):
+                given[:1] = [TextPart(f"Error: {first.text}", first.cache)]
+        content: list[_Item] = []
+        for one in given:
+            content += self._content(one)
+        return content
+
+    def _content(self, part: Part) -> list[_Item]:
+        match part:
+            case TextPart():
+                return [self._text(part)] if part.text else []
+            case RefusalPart(text=text):
+                return [{"type": "input_text", "text": text}]
+            case ImagePart():
+                return [self._image(part)]
+            case DocumentPart():
+                return self._document(part)
+            case AudioPart(data=data, format=form):
+                return [{"type": "input_audio", "input_audio": {"data": data, "format": form}}]
+            case SearchResultPart():
+                self._report.note(Loss("content_flattened", self._path, "search result"))
+                text = "\n".join(one.text for one in part.parts)
+                head = f'<search_result source="{part.source}" title="{part.title}">'
+                return [{"type": "input_text", "text": f"{head}\n{text}\n</search_result>"}]
+            case _:
+                self._report.lose(Loss("content_dropped", self._path, type(part).__name__))
+                return []
+
+    def _text(self, part: TextPart) -> _Item:
+        return self._marked({"type": "input_text", "text": part.text}, part.cache)
+
+    def _marked(self, item: dict[str, object], cache: CacheHint | None) -> _Item:
+        if cache is not None and self._profile.cache_breakpoints:
+            ttl = "12h" if cache.long else "30m"
+            item["prompt_cache_breakpoint"] = {"mode": "explicit", "ttl": ttl}
+        return item
+
+    def _image(self, part: ImagePart) -> _Item:
+        source, allowed = part.source, self._profile.images
+        if allowed == "none" or (allowed == "base64_only" and not isinstance(source, Base64Source)):
+            reason = "this upstream takes no images" if allowed == "none" else "no image addresses"
+            raise Untranslatable(reason, path=self._path, code="unsupported_content_block")
+        item: dict[str, object] = {"type": "input_image"}
+        match source:
+            case Base64Source(media_type=kind, data=data):
+                item["image_url"] = f"data:{kind};base64,{data}"
+            case UrlSource(url=url):
+                item["image_url"] = url
+            case FileSource():
+                item["file_id"] = self._file_id(source)
+        item["detail"] = part.detail or "auto"
+        return self._marked(item, part.cache)
+
+    def _document(self, part: DocumentPart) -> list[_Item]:
+        if part.cite:
+            self._report.note(Loss("citations_dropped", self._path, part.title))
+        content: list[_Item] = []
+        if part.context:
+            content.append({"type": "input_text", "text": part.context})
+        item: dict[str, object] = {"type": "input_file"}
+        match part.source:
+            case Base64Source(media_type=kind, data=data):
+                item["filename"] = part.title or "document.pdf"
+                item["file_data"] = f"data:{kind};base64,{data}"
+            case UrlSource(url=url):
+                item["file_url"] = url
+            case FileSource():
+                item["file_id"] = self._file_id(part.source)
+            case TextSource(text=text):
+                return [*content, self._marked(_tagged(part.title, text), part.cache)]
+            case None:
+                text = "\n\n".join(one.text for one in part.parts if isinstance(one, TextPart))
+                images = [self._image(one) for one in part.parts if isinstance(one, ImagePart)]
+                return [*content, self._marked(_tagged(part.title, text), part.cache), *images]
+        if not self._profile.documents:
+            reason = "this upstream takes no files"
+            raise Untranslatable(reason, path=self._path, code="unsupported_content_block")
+        return [*content, self._marked(item, part.cache)]
+
+    def _file_id(self, source: FileSource) -> str:
+        if source.vendor != self._profile.origin:
+            reason = f"the file `{source.file_id}` is kept at another vendor"
+            raise Untranslatable(reason, path=self._path, code="unsupported_content_block")
+        return source.file_id
+
+
+def _reasoning_text(text: str) -> dict[str, object]:
+    content = [{"type": "reasoning_text", "text": text}]
+    return {"type": "reasoning", "summary": [], "content": content}
+
+
+def _message(role: str, content: list[_Item]) -> dict[str, object]:
+    return {"type": "message", "role": role, "content": content}
+
+
+def _tagged(title: str, text: str) -> dict[str, object]:
+    head = f'<document title="{title}">' if title else "<document>"
+    return {"type": "input_text", "text": f"{head}\n{text}\n</document>"}
+
+
+def _only_text(parts: Sequence[_Item]) -> str | None:
+    """Return plain text parts as one string, or None if there is anything else."""
+    texts: list[str] = []
+    for part in parts:
+        if not isinstance(part, dict) or part.keys() != {"type", "text"}:
+            return None
+        texts.append(str(part["text"]))
+    return "\n".join(texts)
+
+
+def _shell_output(flavor: Flavor, call_id: str, text: str, *, failed: bool) -> _Item:
+    item: dict[str, object] = {"type": BY_FLAVOR[flavor].output_type}
+    match flavor:
+        case Flavor.LOCAL_SHELL:
+            # The declared shape names the call by `id`.
+            item |= {"id": call_id, "call_id": call_id, "output": text}
+        case Flavor.SHELL:
+            outcome = {"type": "exit", "exit_code": int(failed)}
+            output = [{"stdout": text, "stderr": "", "outcome": outcome}]
+            item |= {"call_id": call_id, "output": output}
+        case _:
+            status = "failed" if failed else "completed"
+            item |= {"call_id": call_id, "status": status, "output": text}
+    return item

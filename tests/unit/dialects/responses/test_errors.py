@@ -1,0 +1,66 @@
+"""The `error` of a failed response."""
+
+import msgspec
+import pytest
+
+from dragoman.dialects.responses import DIALECT
+from dragoman.dialects.responses.errors import stream_error
+from dragoman.turn.events import Fault, FaultKind
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (Fault(FaultKind.BAD_REQUEST, "m"), "invalid_prompt"),
+        (Fault(FaultKind.CONTEXT_LENGTH, "m"), "context_length_exceeded"),
+        (Fault(FaultKind.CONTENT_POLICY, "m", code="content_policy_violation"), "invalid_prompt"),
+        (Fault(FaultKind.CONTENT_POLICY, "m", code="bio_policy"), "bio_policy"),
+        (Fault(FaultKind.AUTH, "m", code="invalid_api_key"), "server_error"),
+        (Fault(FaultKind.BILLING, "m"), "insufficient_quota"),
+        (Fault(FaultKind.BILLING, "m", code="usage_not_included"), "usage_not_included"),
+        (Fault(FaultKind.PERMISSION, "m"), "server_error"),
+        (Fault(FaultKind.PERMISSION, "m", code="slow_down"), "server_error"),
+        (Fault(FaultKind.NOT_FOUND, "m"), "invalid_prompt"),
+        (Fault(FaultKind.CONFLICT, "m"), "server_error"),
+        (Fault(FaultKind.TOO_LARGE, "m"), "invalid_prompt"),
+        (Fault(FaultKind.RATE_LIMIT, "m"), "rate_limit_exceeded"),
+        (Fault(FaultKind.SERVER, "m"), "server_error"),
+        (Fault(FaultKind.UPSTREAM_BAD, "m", code="upstream_truncated"), "server_error"),
+        (Fault(FaultKind.OVERLOADED, "m", code="slow_down"), "server_error"),
+        (Fault(FaultKind.OVERLOADED, "m", code="server_is_overloaded"), "server_error"),
+        (Fault(FaultKind.OVERLOADED, "m", code="529"), "server_error"),
+        (Fault(FaultKind.TIMEOUT, "m"), "server_error"),
+        (Fault(FaultKind.GATEWAY, "m"), "server_error"),
+    ],
+)
+def test_code_of_a_failed_response_is_one_that_agents_know(fault: Fault, code: str) -> None:
+    assert code == stream_error(fault).code
+
+
+@pytest.mark.parametrize("code", ["", "server_is_overloaded", "slow_down", "overloaded_error"])
+def test_overload_is_a_status_after_which_codex_retries(code: str) -> None:
+    fault = Fault(FaultKind.OVERLOADED, "the model is busy", 529, code)
+
+    status, body = DIALECT.encode_fault(fault, "req_1")
+    error = msgspec.json.decode(body)["error"]
+
+    assert 503 == status
+    assert ("the model is busy", "server_error", "server_error") == (
+        error["message"],
+        error["type"],
+        error["code"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("Slow down.", "Slow down. Please try again in 1.5s."),
+        ("Retry after 1.5 seconds", "Retry after 1.5 seconds. Please try again in 1.5s."),
+        ("Please try again in 1.5s.", "Please try again in 1.5s."),
+    ],
+)
+def test_delay_is_told_in_words_that_agents_read(message: str, told: str) -> None:
+    error = stream_error(Fault(FaultKind.RATE_LIMIT, message, retry_after=1.5))
+
+    assert told == error.message
