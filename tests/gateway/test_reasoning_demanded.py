@@ -79,6 +79,27 @@ def test_a_host_that_demands_reasoning_gets_it(
     assert all(text.strip() for one in seen for text in one.reasoning)
 
 
+class LastPieceTalk(TALKS["chat"]):
+    """Keeps the last event of each field, as the `openai` package for Node does."""
+
+    def _turn(self) -> Said:
+        said = super()._turn()
+        turn = self.history[-1]
+        if "reasoning_content" in turn:
+            self.history[-1] = turn | {"reasoning_content": turn["reasoning_content"][-4:]}
+        return said
+
+
+@ways
+def test_a_client_that_returns_a_piece_of_reasoning_is_completed(
+    unknown: Stand, stream: bool
+) -> None:
+    seen = converse(unknown, LastPieceTalk, "chat/plain+think", stream=stream)
+
+    assert all(one.reasoning for one in seen)
+    assert all(len(text) > 4 for one in seen for text in one.reasoning[:1])
+
+
 def statuses(found: Stand) -> list[int]:
     return [one.status for one in found.simulator.exchanges]
 

@@ -260,14 +260,17 @@ class ReasoningMemory:
         known = [self._find(part, place) for part in parts if isinstance(part, ToolCallPart)]
         while known and known[0] is None:
             known.pop(0)  # calls that were made before any reasoning
-        found = [one.only_signed() if signed_only else one for one in known if one is not None]
+        found = [one for one in known if one is not None]
         if not found or len(found) < len(known):
             return parts  # a part of the whole would be another thought
         thoughts = [part for part in parts if isinstance(part, ReasoningPart)]
         if any(part.opaque for part in thoughts):
             return parts  # the client sends it back
         # Text that came back is as good as ours, unless it must be signed or is the last piece alone.
-        fills = not thoughts or any(one.signed for one in found) or _is_piece(thoughts, found)
+        is_piece = bool(thoughts) and _is_piece(thoughts, found)
+        if signed_only and not is_piece:
+            found = [one.only_signed() for one in found]
+        fills = not thoughts or is_piece or any(one.signed for one in found)
         return _filled(parts, found, fills=fills)
 
     def _find(self, call: ToolCallPart, place: Place) -> Recollection | None:

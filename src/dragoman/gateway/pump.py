@@ -216,6 +216,9 @@ class Pump:
             arguments=self._rewrites(hop),
             signed_only=profile.replay_reasoning == "never",
         )
+        if request is not job.request and not self._rewrites(hop) and self._may_replay(hop):
+            # The client sends reasoning itself; messages in which it was completed are written with it.
+            profile = structs.replace(profile, replay_reasoning="always")
         written = write_request(
             self._client_for(hop),
             target=hop.upstream.dialect,
@@ -231,6 +234,10 @@ class Pump:
         job.request_losses = written.losses
         self._body = extra_fields(hop, route, written.body)
         self._stop = written.stop
+
+    def _may_replay(self, hop: Hop) -> bool:
+        """Return whether nothing is known against sending reasoning to this upstream."""
+        return hop.profile.replay_reasoning == "auto" and not self._profile.refuses_reasoning
 
     def _client_for(self, hop: Hop) -> ClientRequest:
         """Return what the client said, without a line that only one vendor has a use for."""
