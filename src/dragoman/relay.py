@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from dragoman.ids import encode_id
-from dragoman.turn.events import BlockKind, BlockStart, Event, Fault, Finish, Flavor
+from dragoman.turn.events import CALL_KINDS, BlockStart, Event, Fault, Finish, Flavor
 from dragoman.turn.loss import Loss
 from dragoman.turn.merge import merged
 
@@ -42,7 +42,6 @@ _OURS: Final = frozenset(
         "call_without_name",
     }
 )
-_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
 def _compact(frame: bytes) -> bytes:
@@ -136,7 +135,7 @@ class Relay:
         touches_call = self._in_call
         for event in self._after:
             if isinstance(event, BlockStart):
-                self._in_call = event.kind in _CALLS
+                self._in_call = event.kind in CALL_KINDS
             touches_call = touches_call or self._in_call or isinstance(event, Finish)
         if self._mended and not (self._resumes and not touches_call):
             return False
@@ -153,7 +152,7 @@ class Relay:
                 return True
             if isinstance(event, Fault) and event.code in _OURS:
                 return True
-            if isinstance(event, BlockStart) and event.kind in _CALLS:
+            if isinstance(event, BlockStart) and event.kind in CALL_KINDS:
                 kept = event.flavor is Flavor.FUNCTION and not event.namespace
                 if self._renamed(event) or (self._functions_only and not kept):
                     return True

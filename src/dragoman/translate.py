@@ -29,8 +29,8 @@ from dragoman.toolcalls.selection import stages as native_stages
 from dragoman.toolcalls.stage import Stage
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import (
+    CALL_KINDS,
     ArgsDelta,
-    BlockKind,
     BlockStart,
     Event,
     Fault,
@@ -51,7 +51,6 @@ from dragoman.turn.tools import ToolTable
 from dragoman.turn.whole import WholeCalls
 
 _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
-CALL_KINDS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 # What may come before an answer has said anything, and of a failed one instead of it.
 PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})

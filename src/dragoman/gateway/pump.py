@@ -31,14 +31,13 @@ from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
 from dragoman.requests import ClientRequest, fault_of_request, write_request
 from dragoman.toolcalls.stage import Stage
 from dragoman.translate import (
-    CALL_KINDS,
     ExchangeOptions,
     Translator,
     fault_of,
     translate_body,
 )
 from dragoman.transport import NO_DESCRIPTORS, Reply, TransportFailed
-from dragoman.turn.events import Fault, FaultKind, Finish, FinishReason
+from dragoman.turn.events import CALL_KINDS, Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request
 
 # Failures that another attempt at the same upstream may not meet.

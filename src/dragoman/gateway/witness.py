@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from dragoman.ids import ClientIds
 from dragoman.turn.events import (
+    CALL_KINDS,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -28,7 +29,6 @@ _MAX_CHARS: Final = (
 MAX_ARGUMENTS: Final = 64 * 1024  # characters of a call that are told; the rest is left out
 # State without which an upstream refuses or forgets its own reasoning, whatever else it takes back.
 VITAL: Final = frozenset({OpaqueKind.SIGNATURE, OpaqueKind.REDACTED, OpaqueKind.ENCRYPTED})
-_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 # Reasoning before the text that led to a call, between that text and the call, and the call's own state.
 Parts: TypeAlias = tuple[
@@ -132,7 +132,7 @@ class Witness:
         self._kind = start.kind
         self._segments = []
         self._states = []
-        if start.kind in _CALLS:
+        if start.kind in CALL_KINDS:
             self._call_id = self._ids.render(start.call_id)
             self._on_call(self._call_id, start.call_id)
             self._arguments = []
@@ -145,7 +145,7 @@ class Witness:
             return
         if self._kind is BlockKind.REASONING:
             self._end_reasoning()
-        elif self._kind in _CALLS:
+        elif self._kind in CALL_KINDS:
             parts = (tuple(self._before), tuple(self._after), tuple(self._states))
             self._thought = self._thought or any(parts)
             # A call that was cut comes back too, with an error as its result.

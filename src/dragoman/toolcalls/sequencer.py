@@ -4,7 +4,6 @@ Opens and ends blocks as their content comes, numbers them, and names the tools 
 them.
 """
 
-import re
 from typing import Final
 
 from msgspec import Struct
@@ -43,9 +42,6 @@ class Broken(Struct, frozen=True, gc=False):
 
     fault: Fault
     at: int  # what stands from here on in `out` is not to be told
-
-
-_LIMIT: Final = re.compile(r"limit `(\w+)`")
 
 
 class Sequencer:
@@ -149,7 +145,7 @@ class Sequencer:
 
     def _overflow(self, limit: str) -> None:
         self.overfull = True
-        self.problem("native_call_invalid", f"limit `{limit}` passed")
+        self.problem("native_call_invalid", f"limit `{limit}` passed", limit=limit)
         self._break()
 
     def _break(self) -> None:
@@ -172,15 +168,13 @@ class Sequencer:
         self.out.append(BlockEnd(self.index, complete))
         self.kind = None
 
-    def problem(self, code: str, detail: str = "") -> None:
+    def problem(self, code: str, detail: str = "", *, limit: str = "") -> None:
         if code in _ONCE:
             if code in self._told:
                 return
             self._told.add(code)
-        elif code == "native_call_invalid":
-            limit = _LIMIT.match(detail)
-            self._limit = self._limit or (limit[1] if limit else "")
-        self.out.append(Loss(code, detail=detail))
+        self._limit = self._limit or limit
+        self.out.append(Loss(code, detail=detail, limit=limit))
 
     # --- blocks ------------------------------------------------------------------------------------
 

@@ -28,6 +28,6 @@ class Sink(Protocol):
         """End the call that is open; one that was cut or is invalid is not complete."""
         ...
 
-    def problem(self, code: str, detail: str = "") -> None:
+    def problem(self, code: str, detail: str = "", *, limit: str = "") -> None:
         """Tell what was dropped, mended or not understood; the code is one of `turn.loss`."""
         ...

@@ -7,7 +7,7 @@ Ids are those of the upstream, verbatim; writers make them legal for their clien
 """
 
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
 
@@ -23,6 +23,10 @@ class BlockKind(StrEnum):
     SERVER_CALL = "server_call"  # a tool the vendor ran: whole in `raw`
     SERVER_RESULT = "server_result"  # its result: whole in `raw`
     OPAQUE = "opaque"  # a vendor's own block, whole in `raw` (compaction and the like)
+
+
+# Blocks that are calls for the client to run.
+CALL_KINDS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
 class Flavor(StrEnum):

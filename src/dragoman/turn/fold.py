@@ -7,6 +7,7 @@ from msgspec import Raw, Struct
 
 from dragoman.errors import Truncated
 from dragoman.turn.events import (
+    CALL_KINDS,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -31,7 +32,6 @@ from dragoman.turn.request import ReasoningSegment
 from dragoman.turn.state import Legality
 
 _PIECES: Final = 512  # of a block's text that are kept apart
-_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
 class Block(Struct, frozen=True):
@@ -80,7 +80,7 @@ class Answer(Struct, frozen=True):
     @property
     def calls(self) -> tuple[Block, ...]:
         """The calls that it makes, in order: `call_id`, `name`, and the arguments as `text`."""
-        return tuple(block for block in self.blocks if block.kind in _CALLS)
+        return tuple(block for block in self.blocks if block.kind in CALL_KINDS)
 
 
 class _OpenBlock:
@@ -250,7 +250,7 @@ def unfold(answer: Answer) -> list[Event]:
                 block.raw,
             )
         )
-        is_call = block.kind in _CALLS
+        is_call = block.kind in CALL_KINDS
         if is_call:  # state of a call is known from its start
             events.extend(block.opaque)
         match block.kind:

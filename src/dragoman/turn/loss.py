@@ -95,3 +95,4 @@ class Loss(Struct, frozen=True, gc=False, tag="loss", tag_field="event"):
     code: str  # a key of `CODES`
     path: str = ""  # JSON path of the field, in the dialect it came from; or the block
     detail: str = ""  # what is particular to this one
+    limit: str = ""  # the field of `Limits` that was passed, if that is the reason

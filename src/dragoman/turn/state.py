@@ -13,6 +13,7 @@ from typing import Final
 
 from dragoman.errors import IllegalOrder
 from dragoman.turn.events import (
+    CALL_KINDS,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -87,7 +88,6 @@ DELTAS: Final[dict[BlockKind, frozenset[type]]] = {
 }
 
 _ALL_DELTAS: Final = frozenset().union(*DELTAS.values())
-_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 _PLAIN_STOPS: Final = frozenset({FinishReason.STOP, FinishReason.STOP_SEQUENCE})
 
 
@@ -144,7 +144,7 @@ class Legality:
     def _end(self, event: BlockEnd) -> None:
         if event.index != self.index:
             self._refuse("BlockEnd", f"block {event.index} is not open")
-        if self.kind in _CALLS:
+        if self.kind in CALL_KINDS:
             self.calls += 1
         elif not event.complete:
             self._refuse("BlockEnd", "only a call can be cut")

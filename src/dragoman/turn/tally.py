@@ -1,16 +1,9 @@
 """What the calls of one answer amount to, wherever they were found: in fields of their own, or in text."""
 
-import re
-from typing import Final
-
 from dragoman.errors import TooLarge
 from dragoman.limits import Limits
-from dragoman.turn.events import ArgsDelta, BlockKind, BlockStart, Event, InputDelta
+from dragoman.turn.events import CALL_KINDS, ArgsDelta, BlockStart, Event, InputDelta
 from dragoman.turn.loss import Loss
-
-# Calls in text never fail: one that passes a limit is cut, and this is said of it.
-_PASSED: Final = re.compile(r"limit `(max_\w+)`.* passed")
-_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
 class Tally:
@@ -31,15 +24,14 @@ class Tally:
         match event:
             case ArgsDelta(json=text) | InputDelta(text=text):
                 self._add(len(text))
-            case BlockStart(kind=kind) if kind in _CALLS:
+            case BlockStart(kind=kind) if kind in CALL_KINDS:
                 self._size = 0
                 self._calls += 1
                 if self._calls > self._limits.max_calls:
                     raise TooLarge("max_calls", self._limits.max_calls)
-            case Loss(code="native_call_invalid", detail=detail):
-                passed = _PASSED.fullmatch(detail)
-                if passed:
-                    raise TooLarge(passed[1], getattr(self._limits, passed[1]))
+            case Loss(limit=limit) if limit:
+                # A call in text that passes a limit is cut, and reported, where it is read.
+                raise TooLarge(limit, getattr(self._limits, limit))
             case _:
                 pass
 

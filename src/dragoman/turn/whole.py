@@ -6,9 +6,9 @@ failed does not leave at all.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from dragoman.turn.events import (
+    CALL_KINDS,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -19,8 +19,6 @@ from dragoman.turn.events import (
     Opaque,
 )
 from dragoman.turn.loss import Loss
-
-_CALLS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
 class WholeCalls:
@@ -44,7 +42,7 @@ class WholeCalls:
         out: list[Event] = []
         for event in events:
             match event:
-                case BlockStart(kind=kind) if kind in _CALLS:
+                case BlockStart(kind=kind) if kind in CALL_KINDS:
                     self._held = [event]
                 case ArgsDelta(json=text) | InputDelta(text=text):
                     self._fragments.append(text)

@@ -15,6 +15,7 @@ from dragoman.dialects.runs import TextRun
 from dragoman.dialects.sealing import seal
 from dragoman.exchange import Exchange
 from dragoman.turn.events import (
+    CALL_KINDS,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -470,7 +471,7 @@ class MessagesWriter:
     def _fail(self, event: Fault) -> bytes:
         """Write the error event; close open text or thinking before it only if that is asked for."""
         tail = self._exchange.rendering.stream_error_tail
-        in_call = self._legality.kind in (BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL)
+        in_call = self._legality.kind in CALL_KINDS
         closed = b"" if in_call or tail == "open" else self._close()
         last = MESSAGE_STOP if tail == "message_stop" else b""
         return closed + _ERROR % error_event(event) + last

@@ -136,7 +136,7 @@ class ObjectsBody:
             try:
                 to = self._read(text, at)
             except TooLarge as error:
-                self._sink.problem("native_call_invalid", str(error))
+                self._sink.problem("native_call_invalid", str(error), limit=error.limit)
                 to = self._overflow(text, at)
             if self._raw is not None:
                 self._raw.append(text[at:to])
@@ -153,7 +153,7 @@ class ObjectsBody:
         try:
             self._end_with(text[at:], cut=cut)
         except TooLarge as error:
-            self._sink.problem("native_call_invalid", str(error))
+            self._sink.problem("native_call_invalid", str(error), limit=error.limit)
             self._overflow(text, at)
             if self._machine.body is self:
                 self._end_free(cut=cut)

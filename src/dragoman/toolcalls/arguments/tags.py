@@ -224,7 +224,7 @@ class TagsBody:
         try:
             self._out.append(arguments.feed(text[at:]))
         except TooLarge as error:
-            self._sink.problem("native_call_invalid", str(error))
+            self._sink.problem("native_call_invalid", str(error), limit=error.limit)
             self._end_json(arguments, cut=True)
             return at
         if not arguments.whole and not arguments.stalled:

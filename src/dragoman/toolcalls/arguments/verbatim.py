@@ -121,7 +121,7 @@ class JsonBody:
             out = self._arguments.feed(fragment)
         except TooLarge as error:
             self._overfull = True
-            self._sink.problem("native_call_invalid", str(error))
+            self._sink.problem("native_call_invalid", str(error), limit=error.limit)
             return 0
         if not out:
             return 0
