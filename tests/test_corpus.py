@@ -4,9 +4,9 @@ import pytest
 
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.translate import read_whole
+from dragoman.turn.answer import fold
 from dragoman.turn.events import Finish
-from dragoman.turn.fold import fold
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.merge import merged
 from dragoman.turn.state import Legality
 from tests.support.corpus import Case, corpus, drive, places, splits

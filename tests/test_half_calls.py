@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from dragoman.context import Exchange
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.dialects.stream import StreamReader
-from dragoman.exchange import Exchange
+from dragoman.dialects.framing import StreamReader
 from dragoman.simulator.native import FAMILIES
 from dragoman.simulator.native.family import Call
 from dragoman.translate import Translator, answer_stages, make_exchange, translate_body
+from dragoman.turn.answer import fold
 from dragoman.turn.events import Event, Fault
-from dragoman.turn.fold import fold
 from dragoman.turn.request import Tool
-from dragoman.wire.json_stream import JsonScanner
+from dragoman.wire.json_scanner import JsonScanner
 
 Json = dict[str, Any]
 

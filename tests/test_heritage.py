@@ -17,9 +17,9 @@ from dragoman import (
     translate_body,
     translate_request,
 )
+from dragoman.context import Exchange
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.dialects.stream import StreamReader
-from dragoman.exchange import Exchange
+from dragoman.dialects.framing import StreamReader
 from dragoman.profiles import profile
 from dragoman.toolcalls.detection import detect
 from dragoman.toolcalls.parser import parse

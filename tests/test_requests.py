@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dragoman.requests import read_request
+from dragoman.translate_request import read_request
 from dragoman.turn.request import ToolCallPart, ToolResultPart
 from tests.support.params import validate
 from tests.support.requests import RequestCase, cases, names_of, shown

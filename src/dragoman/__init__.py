@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dragoman._version import __version__ as __version__
     from dragoman.checker.checker import Checker as Checker
-    from dragoman.client.calls import Call as Call
+    from dragoman.client.answer_stream import AnswerStream as AnswerStream
     from dragoman.client.client import Client as Client
     from dragoman.client.errors import ClientError as ClientError
-    from dragoman.client.loop import Bounds as Bounds
-    from dragoman.client.loop import LoopStopped as LoopStopped
-    from dragoman.client.loop import ToolLoop as ToolLoop
     from dragoman.client.messages import answer_turn as answer_turn
     from dragoman.client.messages import ask as ask
     from dragoman.client.messages import assistant as assistant
@@ -24,10 +21,15 @@ if TYPE_CHECKING:
     from dragoman.client.messages import user as user
     from dragoman.client.settings import Timeouts as Timeouts
     from dragoman.client.step import Step as Step
-    from dragoman.client.stream import AnswerStream as AnswerStream
-    from dragoman.client.sync import SyncAnswerStream as SyncAnswerStream
-    from dragoman.client.sync import SyncClient as SyncClient
+    from dragoman.client.sync_client import SyncAnswerStream as SyncAnswerStream
+    from dragoman.client.sync_client import SyncClient as SyncClient
+    from dragoman.client.tool_calls import Call as Call
+    from dragoman.client.tool_loop import Bounds as Bounds
+    from dragoman.client.tool_loop import LoopStopped as LoopStopped
+    from dragoman.client.tool_loop import ToolLoop as ToolLoop
     from dragoman.client.transcript import Transcript as Transcript
+    from dragoman.context import Rendering as Rendering
+    from dragoman.envelopes import Sealer as Sealer
     from dragoman.errors import ConfigError as ConfigError
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.errors import IllegalOrder as IllegalOrder
@@ -39,25 +41,23 @@ if TYPE_CHECKING:
     from dragoman.errors import TooLarge as TooLarge
     from dragoman.errors import Truncated as Truncated
     from dragoman.errors import Untranslatable as Untranslatable
-    from dragoman.exchange import Rendering as Rendering
     from dragoman.limits import Limits as Limits
-    from dragoman.opaque import Sealer as Sealer
     from dragoman.profiles import profile as profile
     from dragoman.profiles.profile import Profile as Profile
-    from dragoman.requests import TranslatedRequest as TranslatedRequest
-    from dragoman.requests import decode_tools as decode_tools
-    from dragoman.requests import refuse as refuse
-    from dragoman.requests import translate_request as translate_request
     from dragoman.toolcalls.parser import ToolCallParser as ToolCallParser
     from dragoman.translate import TranslatedBody as TranslatedBody
     from dragoman.translate import Translator as Translator
     from dragoman.translate import translate_body as translate_body
     from dragoman.translate import translate_error as translate_error
+    from dragoman.translate_request import TranslatedRequest as TranslatedRequest
+    from dragoman.translate_request import decode_tools as decode_tools
+    from dragoman.translate_request import refuse as refuse
+    from dragoman.translate_request import translate_request as translate_request
     from dragoman.transport import TLS as TLS
+    from dragoman.turn.answer import Answer as Answer
+    from dragoman.turn.answer import Block as Block
     from dragoman.turn.events import Event as Event
-    from dragoman.turn.fold import Answer as Answer
-    from dragoman.turn.fold import Block as Block
-    from dragoman.turn.loss import Loss as Loss
+    from dragoman.turn.losses import Loss as Loss
     from dragoman.turn.request import DialectName as DialectName
     from dragoman.turn.request import Request as Request
     from dragoman.turn.request import Tool as Tool
@@ -67,10 +67,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "dragoman._version": ("__version__",),
     "dragoman.checker.checker": ("Checker",),
-    "dragoman.client.calls": ("Call",),
+    "dragoman.client.tool_calls": ("Call",),
     "dragoman.client.client": ("Client",),
     "dragoman.client.errors": ("ClientError",),
-    "dragoman.client.loop": ("Bounds", "LoopStopped", "ToolLoop"),
+    "dragoman.client.tool_loop": ("Bounds", "LoopStopped", "ToolLoop"),
     "dragoman.client.messages": (
         "answer_turn",
         "ask",
@@ -82,8 +82,8 @@ _HOMES = {
     ),
     "dragoman.client.settings": ("Timeouts",),
     "dragoman.client.step": ("Step",),
-    "dragoman.client.stream": ("AnswerStream",),
-    "dragoman.client.sync": ("SyncAnswerStream", "SyncClient"),
+    "dragoman.client.answer_stream": ("AnswerStream",),
+    "dragoman.client.sync_client": ("SyncAnswerStream", "SyncClient"),
     "dragoman.client.transcript": ("Transcript",),
     "dragoman.errors": (
         "ConfigError",
@@ -98,18 +98,23 @@ _HOMES = {
         "Truncated",
         "Untranslatable",
     ),
-    "dragoman.exchange": ("Rendering",),
+    "dragoman.context": ("Rendering",),
     "dragoman.limits": ("Limits",),
-    "dragoman.opaque": ("Sealer",),
+    "dragoman.envelopes": ("Sealer",),
     "dragoman.profiles": ("profile",),
     "dragoman.profiles.profile": ("Profile",),
-    "dragoman.requests": ("TranslatedRequest", "decode_tools", "refuse", "translate_request"),
+    "dragoman.translate_request": (
+        "TranslatedRequest",
+        "decode_tools",
+        "refuse",
+        "translate_request",
+    ),
     "dragoman.toolcalls.parser": ("ToolCallParser",),
     "dragoman.translate": ("TranslatedBody", "Translator", "translate_body", "translate_error"),
     "dragoman.transport": ("TLS",),
     "dragoman.turn.events": ("Event",),
-    "dragoman.turn.fold": ("Answer", "Block"),
-    "dragoman.turn.loss": ("Loss",),
+    "dragoman.turn.answer": ("Answer", "Block"),
+    "dragoman.turn.losses": ("Loss",),
     "dragoman.turn.request": ("DialectName", "Request", "Tool", "Turn"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -13,20 +13,21 @@ from typing import Final, TypedDict, Unpack
 
 from msgspec import Struct, structs
 
+from dragoman.context import Exchange, Rendering
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_complete
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.runs import TextRun
-from dragoman.dialects.stream import FrameReader, RunUnit, StreamReader, Unit, read_answer
+from dragoman.dialects.framing import FrameReader, RunUnit, StreamReader, Unit, read_answer
+from dragoman.dialects.text_runs import TextRun
+from dragoman.envelopes import Sealer
 from dragoman.errors import IllegalOrder, MisuseError, PeerError, TooLarge
-from dragoman.exchange import Exchange, Rendering
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.opaque import Sealer
+from dragoman.passthrough import Relay
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
-from dragoman.relay import Relay
 from dragoman.toolcalls.selection import stages as native_stages
 from dragoman.toolcalls.stage import Stage
+from dragoman.turn.answer import Answer, fold
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import (
     CALL_KINDS,
@@ -43,8 +44,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.fold import Answer, fold
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.stops import StopSequences
 from dragoman.turn.tools import ToolTable

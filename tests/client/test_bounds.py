@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from dragoman import Client, ClientError, Limits, ask, user
-from dragoman.client.prepared import prepare
+from dragoman.client.encode import prepare
 from dragoman.client.settings import Settings
-from dragoman.opaque import Envelope, Sealer
+from dragoman.envelopes import Envelope, Sealer
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.request import Tool
 from tests.support.client import failure

@@ -7,7 +7,7 @@ import pytest
 from dragoman import Client, ClientError, MisuseError, Untranslatable, ask, user
 from dragoman.simulator.server import Simulator
 from dragoman.turn.events import Finish, Start, TextDelta
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from tests.support.client import REQUEST, stalled, text_of
 from tests.support.peers import CHAT, HELLO, Talk, http, nothing_left, peer, sse
 

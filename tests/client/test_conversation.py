@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import Client, SyncClient, answer_turn, ask, result, system, tool, user
 from dragoman.simulator.server import Simulator
-from dragoman.turn.fold import Answer
+from dragoman.turn.answer import Answer
 from dragoman.turn.request import Request, Turn
 
 DIALECTS = ("chat", "anthropic", "responses")

@@ -10,7 +10,7 @@ import pytest
 
 import dragoman
 from dragoman import Client, ClientError, Limits, MisuseError, SyncClient, ask, tool, user
-from dragoman.client.prepared import prepare
+from dragoman.client.encode import prepare
 from dragoman.client.settings import Settings
 from dragoman.turn.events import ArgsDelta, BlockEnd, Finish
 from dragoman.turn.request import Request, Tool

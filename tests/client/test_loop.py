@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from dragoman.client.calls import CUT, INVALID
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
-from dragoman.client.loop import ToolLoop
 from dragoman.client.messages import ask, tool, user
-from dragoman.client.sync import SyncClient
+from dragoman.client.sync_client import SyncClient
+from dragoman.client.tool_calls import CUT, INVALID
+from dragoman.client.tool_loop import ToolLoop
 from dragoman.client.transcript import Transcript
 from dragoman.errors import MisuseError
 from dragoman.turn.events import Finish

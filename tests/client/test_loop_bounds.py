@@ -6,9 +6,9 @@ import itertools
 import pytest
 
 from dragoman.client.client import Client
-from dragoman.client.loop import Bounds, LoopStopped, ToolLoop
 from dragoman.client.messages import ask, user
-from dragoman.client.sync import SyncClient
+from dragoman.client.sync_client import SyncClient
+from dragoman.client.tool_loop import Bounds, LoopStopped, ToolLoop
 from dragoman.turn.request import Request
 from tests.support.loops import HANDLERS, STORY, TOOLS, Played
 

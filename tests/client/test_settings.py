@@ -16,7 +16,7 @@ from dragoman import (
     ask,
     user,
 )
-from dragoman.client.prepared import prepare
+from dragoman.client.encode import prepare
 from dragoman.client.settings import Settings
 from tests.support.client import KEY, REQUEST, text_of
 from tests.support.peers import CHAT, HELLO, http, peer, sse

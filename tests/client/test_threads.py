@@ -12,9 +12,9 @@ import pytest
 
 from dragoman import Client, ClientError, MisuseError, SyncClient, Timeouts
 from dragoman.client import incoming
-from dragoman.client.sync import SyncAnswerStream
+from dragoman.client.sync_client import SyncAnswerStream
+from dragoman.turn.answer import Folder
 from dragoman.turn.events import Event, Finish, Start, TextDelta
-from dragoman.turn.fold import Folder
 from tests.support.client import REQUEST, text_of
 from tests.support.peers import CHAT, HELLO, Script, Talk, body, http, nothing_left, peer, sse
 

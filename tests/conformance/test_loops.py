@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.requests import translate_request
 from dragoman.translate import translate_body
+from dragoman.translate_request import translate_request
 from tests.support.corpus import SEALER
 from tests.support.turns import echo, request
 

@@ -9,8 +9,8 @@ import pytest
 
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.translate import Translator
+from dragoman.turn.answer import fold
 from dragoman.turn.events import Fault, FaultKind
-from dragoman.turn.fold import fold
 from tests.support.corpus import SEALER, Case, corpus, drive
 from tests.support.sdks import accumulate, parse_body, provoke
 

@@ -11,7 +11,7 @@ from dragoman.toolcalls.arguments.literals import MAX_KEY_CHARS
 from dragoman.toolcalls.arguments.objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.machine import MAX_BLANKS
-from dragoman.turn.loss import CODES
+from dragoman.turn.losses import CODES
 from tests.support.held import longest_marker
 
 ROOT = Path(__file__).parent.parent.parent

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from dragoman import Bounds, Call, Step, ToolLoop, Transcript
-from dragoman.client.loop import LoopOptions, Reason
+from dragoman.client.tool_loop import LoopOptions, Reason
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "tool-loop.md").read_text("utf-8")
 

@@ -20,7 +20,7 @@ from msgspec import structs
 
 from dragoman.gateway import pump
 from dragoman.gateway.config.settings import Server, Settings, Store, Timeouts
-from dragoman.gateway.store import ResponsesStore
+from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.limits import Limits
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, Asked, Gate, OddUpstream, Told, odd_upstream

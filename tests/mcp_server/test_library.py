@@ -10,10 +10,10 @@ from jsonschema import Draft202012Validator
 from dragoman.checker.checker import check, rules
 from dragoman.gateway.config.settings import Settings, Upstream
 from dragoman.mcp_server.tools import TOOLS
-from dragoman.requests import translate_request
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.parser import parse
 from dragoman.translate import Translator, translate_body
+from dragoman.translate_request import translate_request
 from tests.support.mcp_talk import DIALECTS, Talk, run, said
 
 KIMI = (

@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from dragoman.context import Exchange
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.dialects.stream import StreamReader, read_answer
-from dragoman.exchange import Exchange
+from dragoman.dialects.framing import StreamReader, read_answer
 from dragoman.profiles import profile
+from dragoman.turn.answer import Block, fold
 from dragoman.turn.events import (
     CUT_REASONS,
     BlockEnd,
@@ -20,8 +21,7 @@ from dragoman.turn.events import (
     Ping,
     Start,
 )
-from dragoman.turn.fold import Block, fold
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.merge import merged
 from tests.properties.strategies import streams
 from tests.support.corpus import SEALER, drive

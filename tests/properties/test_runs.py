@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.answer_reader import AnswerReader
 from dragoman.dialects import DIALECT_NAMES, stream
 from dragoman.errors import PeerError
 from dragoman.limits import Limits
-from dragoman.reading import AnswerReader
 from dragoman.translate import Translator
 from dragoman.turn.events import Event, Fault, FaultKind
 from dragoman.turn.merge import merged

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from dragoman.checker.checker import Checker
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import DragomanError, ProtocolError
-from dragoman.requests import translate_request
 from dragoman.translate import Translator, translate_body, translate_error
-from dragoman.turn.fold import fold
-from dragoman.turn.loss import Loss
+from dragoman.translate_request import translate_request
+from dragoman.turn.answer import fold
+from dragoman.turn.losses import Loss
 from tests.properties.strategies import chat_streams, json_values
 from tests.support.corpus import Case, corpus, drive
 from tests.support.views import HALF_CALL

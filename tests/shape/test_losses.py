@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import dragoman
-from dragoman.turn.loss import CODES
+from dragoman.turn.losses import CODES
 
 SOURCE = Path(dragoman.__file__).parent
 _LITERAL = re.compile(r'"([a-z][a-z0-9]*(?:_[a-z0-9]+)+)"')

@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 from hypothesis import settings
 
+from dragoman.context import Exchange
 from dragoman.dialects import dialect
-from dragoman.dialects.stream import StreamReader
-from dragoman.exchange import Exchange
+from dragoman.dialects.framing import StreamReader
+from dragoman.envelopes import Sealer
 from dragoman.limits import DEFAULT_LIMITS
-from dragoman.opaque import Sealer
 from dragoman.profiles import profile
 from dragoman.turn.events import Event, TextDelta
 from dragoman.turn.tools import ToolTable

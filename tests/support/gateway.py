@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, Upstream
-from dragoman.gateway.log import Logger
+from dragoman.gateway.logging import Logger
 from dragoman.gateway.serve import Running
 from dragoman.simulator.server import Simulator
 

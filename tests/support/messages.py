@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from dragoman.context import EncodedRequest, Exchange, Target
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.stream import StreamReader
-from dragoman.exchange import EncodedRequest, Exchange, Target
+from dragoman.dialects.framing import StreamReader
+from dragoman.envelopes import Sealer
 from dragoman.limits import DEFAULT_LIMITS
-from dragoman.opaque import Sealer
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Event

@@ -27,7 +27,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 
 START = Start("some-model", "the-id", 1700000000)
 USAGE = Usage(input=3, output=2, final=True)

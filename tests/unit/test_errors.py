@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from dragoman.client.errors import ClientError
-from dragoman.client.loop import LoopStopped
+from dragoman.client.tool_loop import LoopStopped
 from dragoman.errors import (
     ConfigError,
     DragomanError,
@@ -18,8 +18,8 @@ from dragoman.errors import (
     Truncated,
     Untranslatable,
 )
+from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, Start
-from dragoman.turn.fold import Answer, Block
 
 ERRORS = [
     Malformed("bad", path="$.a", code="c"),

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 import dragoman
+from dragoman.envelopes import Envelope, Sealer
 from dragoman.errors import DragomanError, TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.opaque import Envelope, Sealer
 from dragoman.turn.arguments import JsonArguments
-from dragoman.turn.assembly import Assembler
+from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import OpaqueKind
-from dragoman.wire.json_stream import JsonScanner
+from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.sse import SSEReader
 
 SOURCE = Path(dragoman.__file__).parent

@@ -3,9 +3,9 @@
 from tools.bench.chunks import chunk_payloads, floor_of, reads
 from tools.bench.measure import Row, ratio_of
 
-from dragoman.requests import decode_tools
 from dragoman.toolcalls.parser import ToolCallParser
 from dragoman.translate import Translator
+from dragoman.translate_request import decode_tools
 
 TOOLS = decode_tools(
     b'[{"name":"write","input_schema":{"type":"object","properties":{"text":{"type":"string"}}}}]'

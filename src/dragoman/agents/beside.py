@@ -10,7 +10,7 @@ from typing import Final, Self, TextIO
 from msgspec import structs
 
 from dragoman.gateway.config.settings import DEFAULT_HOST, Settings
-from dragoman.gateway.log import Logger
+from dragoman.gateway.logging import Logger
 from dragoman.gateway.plan import secrets_of
 from dragoman.gateway.serve import Companion, Running
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from dragoman.errors import TooLarge
 from dragoman.limits import Limits
-from dragoman.wire.json_stream import JsonScanner
+from dragoman.wire.json_scanner import JsonScanner
 
 Json: TypeAlias = Mapping[str, object]
 

@@ -12,11 +12,11 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.decoding import decode
 from dragoman.errors import DragomanError
-from dragoman.requests import decode_tools
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.toolcalls.selection import choose_format
 from dragoman.toolcalls.thinking import PLAIN
+from dragoman.translate_request import decode_tools
 from dragoman.turn.request import Tool
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.profiles.catalogue import PROFILES
-from dragoman.turn.loss import CODES, Loss
+from dragoman.turn.losses import CODES, Loss
 
 _READ_BYTES = 65536
 _DIALECT = click.Choice(DIALECT_NAMES)
@@ -67,8 +67,8 @@ def command(  # noqa: PLR0913 -- one parameter for each option
       dragoman translate --from anthropic --to responses --body < answer.json
       dragoman translate --from anthropic --to chat --request --model kimi-k2 --profile moonshot < request.json
     """
-    from dragoman.requests import decode_tools, translate_request
     from dragoman.translate import Translator, translate_body
+    from dragoman.translate_request import decode_tools, translate_request
 
     declared = decode_tools(tools.read_bytes()) if tools else ()
     out = sys.stdout.buffer

@@ -5,10 +5,10 @@ They stay in the history as they came, so that the model can be told about them;
 
 from msgspec import structs
 
-from dragoman.client.calls import CUT, INVALID
 from dragoman.client.errors import ClientError
+from dragoman.client.tool_calls import CUT, INVALID
+from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import CUT_REASONS
-from dragoman.turn.fold import Answer, Block
 
 
 def with_broken_call(error: ClientError) -> Answer:

@@ -9,17 +9,17 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from dragoman.client.answer_stream import AnswerStream
+from dragoman.client.encode import prepare
 from dragoman.client.exchange import Exchange, Session
 from dragoman.client.faults import fault_error, keep_received, peer_error
 from dragoman.client.incoming import Incoming
-from dragoman.client.prepared import prepare
 from dragoman.client.settings import Settings, Timeouts
-from dragoman.client.stream import AnswerStream
 from dragoman.errors import TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles.profile import Profile
 from dragoman.transport import TLS
-from dragoman.turn.fold import Answer
+from dragoman.turn.answer import Answer
 from dragoman.turn.request import DialectName, Request
 from dragoman.wire.json_values import decode_any
 

@@ -6,7 +6,7 @@
 from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
 from dragoman.errors import DragomanError
-from dragoman.turn.fold import Answer
+from dragoman.turn.answer import Answer
 
 Stage: TypeAlias = Literal[
     "connect",  # nobody there

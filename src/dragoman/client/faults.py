@@ -9,8 +9,8 @@ from dragoman.client.settings import Settings
 from dragoman.errors import NotJson, PeerError, TooLarge
 from dragoman.limits import Limits
 from dragoman.transport import Reply, TransportFailed
+from dragoman.turn.answer import Answer
 from dragoman.turn.events import Fault, FaultKind, Start
-from dragoman.turn.fold import Answer
 
 _LIMITS: Final = frozenset(Limits.__struct_fields__)
 # Faults that our own readers find in an answer; all others are told by the server itself.

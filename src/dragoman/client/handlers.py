@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from dragoman.client.calls import Call
+from dragoman.client.tool_calls import Call
 from dragoman.turn.events import Flavor
 
 Handlers: TypeAlias = Mapping[str, Callable[..., object]]

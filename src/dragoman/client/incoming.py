@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from dragoman.client.encode import Prepared
 from dragoman.client.errors import ClientError
 from dragoman.client.exchange import Exchange, Session, cancelled
 from dragoman.client.faults import as_fault, fault_error, keep_received, peer_error
-from dragoman.client.prepared import Prepared
 from dragoman.errors import MisuseError, PeerError
+from dragoman.turn.answer import Answer, Folder
 from dragoman.turn.events import Event, Fault, FaultKind
-from dragoman.turn.fold import Answer, Folder
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 
 _TOGETHER: Final = 64  # events that are folded at once: one by one costs as much as to read them
 _UNFINISHED: Final = Fault(

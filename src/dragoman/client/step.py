@@ -5,10 +5,10 @@ from typing import TypeAlias, get_args
 
 import msgspec
 
-from dragoman.client.calls import Call
+from dragoman.client.tool_calls import Call
 from dragoman.dialects.surrogates import mended
 from dragoman.errors import MisuseError
-from dragoman.turn.fold import Answer
+from dragoman.turn.answer import Answer
 from dragoman.turn.request import (
     USER,
     DocumentPart,

@@ -10,15 +10,15 @@ from typing import Protocol
 
 from msgspec import Raw
 
-from dragoman.dialects.runs import TextRun
-from dragoman.dialects.stream import FrameReader
-from dragoman.exchange import EncodedRequest, Exchange, Target
+from dragoman.context import EncodedRequest, Exchange, Target
+from dragoman.dialects.framing import FrameReader
+from dragoman.dialects.text_runs import TextRun
+from dragoman.envelopes import Sealer
 from dragoman.limits import Limits
-from dragoman.opaque import Sealer
 from dragoman.profiles.profile import Profile
+from dragoman.turn.answer import Answer
 from dragoman.turn.events import Event, Fault
-from dragoman.turn.fold import Answer
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import DialectName, Request
 
 

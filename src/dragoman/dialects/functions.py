@@ -9,7 +9,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.limits import Limits
 from dragoman.turn.arguments import JsonArguments
 from dragoman.turn.events import Flavor
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool, ToolCallPart
 
 NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from dragoman.exchange import Exchange
+from dragoman.context import Exchange
 from dragoman.ids import ClientIds, derived_id
 from dragoman.turn.events import Start
 

@@ -2,11 +2,11 @@
 
 from typing import Final
 
+from dragoman.context import Target
 from dragoman.dialects.paths import path_of
 from dragoman.errors import Untranslatable
-from dragoman.exchange import Target
 from dragoman.profiles.profile import Profile
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request
 
 # A thinking budget as an effort: the first row that it reaches.

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from dragoman.exchange import Exchange
-from dragoman.opaque import Envelope, Sealer, is_envelope, text_digest
+from dragoman.context import Exchange
+from dragoman.envelopes import Envelope, Sealer, is_envelope, text_digest
 from dragoman.turn.events import Opaque, OpaqueKind
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import OpaqueState
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from dragoman.errors import Untranslatable
-from dragoman.turn.loss import CODES, Loss
+from dragoman.turn.losses import CODES, Loss
 
 # Losses that leave the meaning of a request as it was, whatever the dialect of the target.
 _HARMLESS: Final = frozenset(

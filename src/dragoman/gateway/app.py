@@ -9,18 +9,18 @@ from aiohttp import web
 
 from dragoman._version import __version__
 from dragoman.errors import DragomanError
-from dragoman.gateway import answering, side
+from dragoman.gateway import accept, endpoints
 from dragoman.gateway.call import Call
 from dragoman.gateway.capacity import Overloaded, overloaded
 from dragoman.gateway.connections import OWN_NAME, connections_allowed
+from dragoman.gateway.fault_replies import fault_response, refused
 from dragoman.gateway.flight import ClientLeft
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
-from dragoman.gateway.replies import fault_response, refused
+from dragoman.gateway.responses.vendor import compact
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.token_counts import count_tokens
-from dragoman.gateway.vendor_state import compact
-from dragoman.requests import fault_of_request
+from dragoman.translate_request import fault_of_request
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import DialectName
 
@@ -212,7 +212,7 @@ class Gateway:
 async def _told(call: Call, fault: Fault, status: int = 0) -> web.StreamResponse:
     """Tell a failure, inside the stream if one was begun."""
     if call.job is not None and await call.job.flight.hush():
-        return await answering.break_off(call.job, fault)
+        return await accept.break_off(call.job, fault)
     return refused(call, fault, status)
 
 
@@ -221,21 +221,23 @@ _STATUS: Final = {415: 415}  # statuses that no kind of failure has
 
 PROBES: Final = ("/", "/health", "/ready")  # answered without a key, and without an upstream
 ENDPOINTS: Final = (
-    Endpoint(("POST",), "/messages", answering.answer, "anthropic"),
+    Endpoint(("POST",), "/messages", accept.answer, "anthropic"),
     Endpoint(("POST",), "/messages/count_tokens", count_tokens, "anthropic"),
-    Endpoint(("POST",), "/chat/completions", answering.answer, "chat"),
-    Endpoint(("POST",), "/responses", answering.answer, "responses"),
+    Endpoint(("POST",), "/chat/completions", accept.answer, "chat"),
+    Endpoint(("POST",), "/responses", accept.answer, "responses"),
     Endpoint(("POST",), "/responses/input_tokens", count_tokens, "responses"),
     Endpoint(("POST",), "/responses/compact", compact, "responses"),
-    Endpoint(("GET",), "/responses/{id}", side.get_response, "responses"),
-    Endpoint(("DELETE",), "/responses/{id}", side.delete_response, "responses"),
-    Endpoint(("GET",), "/responses/{id}/input_items", side.input_items, "responses"),
-    Endpoint(("POST",), "/responses/{id}/cancel", side.cancel_response, "responses"),
-    Endpoint(("GET", "HEAD"), "/models", side.models),
-    Endpoint(("GET", "HEAD"), "/models/{rest}", side.models),
+    Endpoint(("GET",), "/responses/{id}", endpoints.get_response, "responses"),
+    Endpoint(("DELETE",), "/responses/{id}", endpoints.delete_response, "responses"),
+    Endpoint(("GET",), "/responses/{id}/input_items", endpoints.input_items, "responses"),
+    Endpoint(("POST",), "/responses/{id}/cancel", endpoints.cancel_response, "responses"),
+    Endpoint(("GET", "HEAD"), "/models", endpoints.models),
+    Endpoint(("GET", "HEAD"), "/models/{rest}", endpoints.models),
     # What agents ask for on the side, and can do without: answered cheaply, never forwarded.
     *(
-        Endpoint(("POST", "GET", "HEAD", "PUT", "PATCH", "DELETE"), path, side.nothing, asks=False)
+        Endpoint(
+            ("POST", "GET", "HEAD", "PUT", "PATCH", "DELETE"), path, endpoints.nothing, asks=False
+        )
         for path in (
             "/api/event_logging/{rest}",
             "/api/claude_code/{rest}",

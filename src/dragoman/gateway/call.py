@@ -7,11 +7,11 @@ from aiohttp import web
 from msgspec import structs
 
 from dragoman.gateway.capacity import HeldBytes
+from dragoman.gateway.headers import new_request_id
 from dragoman.gateway.keys import Admission, Holder
-from dragoman.gateway.log import RequestRecord
+from dragoman.gateway.logging import RequestRecord
 from dragoman.gateway.origins import cors_headers
 from dragoman.gateway.plan import Plan
-from dragoman.gateway.reqids import new_request_id
 from dragoman.gateway.routing import Choice
 from dragoman.gateway.runtime import Runtime
 from dragoman.toolcalls.selection import choose_format

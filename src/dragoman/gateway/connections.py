@@ -16,7 +16,7 @@ from aiohttp import web
 from dragoman.dialects import dialect
 from dragoman.gateway.capacity import Descriptors, overloaded
 from dragoman.gateway.config.settings import Server
-from dragoman.gateway.log import Logger
+from dragoman.gateway.logging import Logger
 from dragoman.turn.events import Fault, FaultKind
 
 if sys.platform != "win32":

@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from dragoman.turn.events import Fault, FaultKind
-from dragoman.turn.loops import Loop
+from dragoman.turn.repeats import Loop
 from dragoman.turn.request import USER, Request, TextPart, Turn
 
 

@@ -12,13 +12,13 @@ from msgspec import Raw
 from yarl import URL
 
 from dragoman.dialects import dialect
+from dragoman.envelopes import Sealer
 from dragoman.errors import Malformed
 from dragoman.gateway.config.settings import Route, Secret, Settings, Upstream
 from dragoman.gateway.keys import ANONYMOUS, Keyring
 from dragoman.gateway.redaction import Secrets, hide, redact
 from dragoman.gateway.routing import Hop, Router
 from dragoman.gateway.upstream import tls_context
-from dragoman.opaque import Sealer
 from dragoman.toolcalls.selection import choose_format
 from dragoman.toolcalls.warming import warm
 from dragoman.turn.request import DialectName

@@ -12,23 +12,22 @@ from typing import Final
 from aiohttp import web
 from msgspec import Struct, structs
 
+from dragoman.context import Rendering
 from dragoman.dialects import dialect
 from dragoman.dialects.anthropic.request_reader import strip_billing_body
 from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
-from dragoman.exchange import Rendering
+from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
+from dragoman.gateway.headers import answer_headers
 from dragoman.gateway.heavy import Feeder
 from dragoman.gateway.job import Job
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.rate_limits import rate_limits
-from dragoman.gateway.replies import JsonResponse, fault_response, upstream_fault
-from dragoman.gateway.reqids import answer_headers
-from dragoman.gateway.responses_state import complete_response_of
+from dragoman.gateway.responses.state import complete_response_of
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.telling import Telling
 from dragoman.gateway.upstream import fault_of_transport
 from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
-from dragoman.requests import ClientRequest, fault_of_request, write_request
 from dragoman.toolcalls.stage import Stage
 from dragoman.translate import (
     ExchangeOptions,
@@ -36,6 +35,7 @@ from dragoman.translate import (
     fault_of,
     translate_body,
 )
+from dragoman.translate_request import ClientRequest, fault_of_request, write_request
 from dragoman.transport import NO_DESCRIPTORS, Reply, TransportFailed
 from dragoman.turn.events import CALL_KINDS, Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request

@@ -7,16 +7,16 @@ from typing import Final
 from dragoman.gateway.capacity import InflightBytes
 from dragoman.gateway.catalogue import Catalogue
 from dragoman.gateway.counting import Calibration
-from dragoman.gateway.database import StoreFailed
+from dragoman.gateway.deadline_clock import Watch
 from dragoman.gateway.health import Health, in_order
 from dragoman.gateway.heavy import HeavyWork
-from dragoman.gateway.log import Logger
-from dragoman.gateway.memory import ReasoningMemory
+from dragoman.gateway.logging import Logger
 from dragoman.gateway.reasoning_hosts import ReasoningHosts
+from dragoman.gateway.reasoning_memory import ReasoningMemory
+from dragoman.gateway.responses.database import StoreFailed
+from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.routing import Hop
-from dragoman.gateway.store import ResponsesStore
 from dragoman.gateway.vendor_ids import GivenIds
-from dragoman.gateway.watch import Watch
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.transport import Connector
 

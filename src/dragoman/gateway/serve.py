@@ -21,11 +21,11 @@ from dragoman.gateway.capacity import Descriptors, share_out
 from dragoman.gateway.config.settings import Route, Settings, Upstream
 from dragoman.gateway.connections import ClientServer
 from dragoman.gateway.keys import Keyring
-from dragoman.gateway.log import Logger, http_logger
-from dragoman.gateway.memory import ReasoningMemory
+from dragoman.gateway.logging import Logger, http_logger
 from dragoman.gateway.plan import Plan, secrets_of
+from dragoman.gateway.reasoning_memory import ReasoningMemory
+from dragoman.gateway.responses.store import open_store
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.store import open_store
 from dragoman.gateway.workers import Workers, let_signals_in
 
 if sys.platform != "win32":

@@ -8,15 +8,15 @@ from yarl import URL
 
 from dragoman.errors import Malformed, Untranslatable
 from dragoman.gateway import counting
+from dragoman.gateway.accept import read_client
 from dragoman.gateway.admission import admit
-from dragoman.gateway.answering import read_client
 from dragoman.gateway.call import Call
 from dragoman.gateway.counting import Question
+from dragoman.gateway.fault_replies import JsonResponse, refused
+from dragoman.gateway.headers import answer_headers
 from dragoman.gateway.plan import extra_fields, upstream_headers
-from dragoman.gateway.replies import JsonResponse, refused
-from dragoman.gateway.reqids import answer_headers
 from dragoman.gateway.routing import Choice, Hop
-from dragoman.requests import ClientRequest, write_request
+from dragoman.translate_request import ClientRequest, write_request
 from dragoman.transport import TransportFailed
 from dragoman.turn.events import Fault, FaultKind
 

@@ -9,6 +9,7 @@ from dragoman.client.errors import ClientError
 from dragoman.errors import DragomanError, TooLarge
 from dragoman.ids import ClientIds
 from dragoman.mcp_server.forms import ChatOutput, Failure, ToldCall, ToldLoss, ToldSource, ToldUsage
+from dragoman.turn.answer import Answer
 from dragoman.turn.events import (
     ArgsDelta,
     BlockKind,
@@ -19,8 +20,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.fold import Answer
-from dragoman.turn.loss import CODES, Loss
+from dragoman.turn.losses import CODES, Loss
 
 _VENDORS: Final = frozenset({BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, BlockKind.OPAQUE})
 

@@ -28,12 +28,12 @@ from dragoman.mcp_server.forms import (
 )
 from dragoman.mcp_server.telling import Piece, chat_output, pieces_of, told
 from dragoman.mcp_server.upstreams import ModelList, Upstreams
-from dragoman.requests import decode_tools, translate_request
 from dragoman.toolcalls.formats import ALIASES, FORMATS
 from dragoman.toolcalls.parser import Parsed, parse
 from dragoman.toolcalls.selection import choose_format
 from dragoman.toolcalls.thinking import PLAIN
 from dragoman.translate import Translator, translate_body
+from dragoman.translate_request import decode_tools, translate_request
 from dragoman.turn.request import Request, Tool
 
 Report: TypeAlias = Callable[[Piece], Awaitable[None]]

@@ -11,7 +11,7 @@ from dragoman.probe.question import Question
 from dragoman.toolcalls.detection import STANDARD, known_family
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, parse
-from dragoman.turn.fold import Answer
+from dragoman.turn.answer import Answer
 from dragoman.turn.request import Tool
 
 Place: TypeAlias = Literal["content", "reasoning"]

@@ -5,14 +5,14 @@ from typing import Final
 
 from msgspec import Struct
 
+from dragoman.answer_reader import read_body
 from dragoman.checker.checker import Verdict, check
 from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import TooLarge
 from dragoman.probe.trace import Trace, trace
 from dragoman.profiles.profile import Profile
-from dragoman.reading import read_body
+from dragoman.turn.answer import Answer
 from dragoman.turn.events import Fault, FinishReason
-from dragoman.turn.fold import Answer
 from dragoman.turn.request import DialectName
 
 # Nothing is looked for in the text: it is judged as it came.

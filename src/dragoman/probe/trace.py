@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from dragoman.errors import TooLarge
 from dragoman.turn.request import DialectName
-from dragoman.wire.json_stream import JsonScanner
+from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.sse import Frame, SSEReader
 
 _JSON: Final = msgspec.json.Decoder(object)

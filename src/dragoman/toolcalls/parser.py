@@ -27,7 +27,7 @@ from dragoman.turn.events import (
     ReasoningDelta,
     TextDelta,
 )
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
 from dragoman.turn.tools import ToolTable
 from dragoman.turn.whole import WholeCalls

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dragoman.exchange import Exchange
+from dragoman.context import Exchange
 from dragoman.toolcalls.detection import STANDARD, known_family
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import AUTO, FORMATS, find_format

@@ -28,7 +28,7 @@ from dragoman.turn.events import (
     TextDelta,
 )
 from dragoman.turn.freeform import CustomInput
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.tools import NO_TOOLS, ToolTable
 
 # Problems that are told once for an answer, however often they occur.

@@ -25,7 +25,7 @@ from dragoman.toolcalls.grammar import Grammar, grammar
 from dragoman.toolcalls.machine import Machine
 from dragoman.toolcalls.names import Declared
 from dragoman.toolcalls.sequencer import Broken, Sequencer
-from dragoman.turn.assembly import half_input
+from dragoman.turn.assembler import half_input
 from dragoman.turn.events import (
     CUT_REASONS,
     ArgsDelta,
@@ -47,7 +47,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
 from dragoman.turn.tools import NO_TOOLS, ToolTable
 

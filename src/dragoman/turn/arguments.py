@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 
 from dragoman.errors import TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.wire.json_stream import JsonScanner, Place
+from dragoman.wire.json_scanner import JsonScanner, Place
 from dragoman.wire.json_values import decode_any
 
 _SPACE: Final = " \t\n\r"

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
 
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 
 
 class BlockKind(StrEnum):

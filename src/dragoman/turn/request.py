@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Raw, Struct, structs
 
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 
 DialectName: TypeAlias = Literal["chat", "anthropic", "responses"]
 

@@ -32,7 +32,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 
 
 class TurnState(StrEnum):

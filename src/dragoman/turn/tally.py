@@ -3,7 +3,7 @@
 from dragoman.errors import TooLarge
 from dragoman.limits import Limits
 from dragoman.turn.events import CALL_KINDS, ArgsDelta, BlockStart, Event, InputDelta
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 
 
 class Tally:

@@ -18,7 +18,7 @@ from dragoman.turn.events import (
     InputDelta,
     Opaque,
 )
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 
 
 class WholeCalls:

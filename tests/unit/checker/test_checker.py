@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.checker.checker import MAX_VIOLATIONS, Checker, Ending, check, rules
+from dragoman.context import Exchange, Rendering
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.dialects.stream import StreamReader
+from dragoman.dialects.framing import StreamReader
 from dragoman.errors import ConfigError, MisuseError, TooLarge
-from dragoman.exchange import Exchange, Rendering
 from dragoman.limits import Limits
 from dragoman.profiles import profile
 from dragoman.turn.events import BlockEnd, Fault

@@ -3,10 +3,10 @@
 import pytest
 
 from dragoman.client.broken import for_history, why_broken, with_broken_call
-from dragoman.client.calls import CUT, INVALID
 from dragoman.client.errors import ClientError
+from dragoman.client.tool_calls import CUT, INVALID
+from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, Fault, FaultKind, Finish, FinishReason, Start
-from dragoman.turn.fold import Answer, Block
 
 FAULT = Fault(FaultKind.UPSTREAM_BAD, "no JSON", code="invalid_arguments")
 TEXT = Block(BlockKind.TEXT, "Hi")

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from dragoman import Malformed, MisuseError, answer_turn, ask, assistant, result, system, tool, user
+from dragoman.client.encode import prepare
 from dragoman.client.functions import description_of, schema_of
-from dragoman.client.prepared import prepare
 from dragoman.client.settings import Settings
+from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, Citation, Fault, FaultKind, Opaque, OpaqueKind, Start
-from dragoman.turn.fold import Answer, Block
 from dragoman.turn.request import (
     ASSISTANT,
     SYSTEM,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dragoman.client.calls import Call
 from dragoman.client.step import Step
+from dragoman.client.tool_calls import Call
 from dragoman.errors import MisuseError
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import USER, ImagePart, TextPart, ToolResultPart, Turn, UrlSource

@@ -5,7 +5,7 @@ import pytest
 from dragoman.dialects.functions import description_with_grammar, object_arguments
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.turn.events import Flavor
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool, ToolCallPart
 
 

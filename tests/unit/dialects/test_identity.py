@@ -2,8 +2,8 @@
 
 from msgspec import structs
 
+from dragoman.context import Exchange
 from dragoman.dialects.identity import Identity, client_ids, identity_of
-from dragoman.exchange import Exchange
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Start
 

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.strictness import refuse_losses
 from dragoman.errors import Untranslatable
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 
 
 def test_the_first_loss_that_does_harm_is_refused_with_its_path() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.context import Target
 from dragoman.dialects import dialect
-from dragoman.exchange import Target
 from dragoman.gateway.guards import (
     loop_fault,
     with_note,
@@ -17,7 +17,7 @@ from dragoman.gateway.guards import (
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles import profile
 from dragoman.turn.events import FaultKind
-from dragoman.turn.loops import Loop, find_loop
+from dragoman.turn.repeats import Loop, find_loop
 from dragoman.turn.request import (
     Base64Source,
     CacheHint,

@@ -14,22 +14,22 @@ from msgspec import Raw
 from openai.types.responses import Response
 from openai.types.responses.response_item_list import ResponseItemList
 
+from dragoman.context import Rendering
+from dragoman.envelopes import Sealer
 from dragoman.errors import ConfigError, Malformed, TooLarge
-from dragoman.exchange import Rendering
 from dragoman.gateway.config.settings import Store
-from dragoman.gateway.database import StoreFailed
-from dragoman.gateway.responses_state import (
+from dragoman.gateway.responses.database import StoreFailed
+from dragoman.gateway.responses.state import (
     Expanded,
     Page,
     complete_response_of,
     page_of,
 )
-from dragoman.gateway.store import ResponsesStore, open_store
+from dragoman.gateway.responses.store import ResponsesStore, open_store
 from dragoman.gateway.vendor_ids import MAX_IDS
 from dragoman.limits import Limits
-from dragoman.opaque import Sealer
-from dragoman.requests import read_request, translate_request
 from dragoman.translate import Translator, translate_body
+from dragoman.translate_request import read_request, translate_request
 from dragoman.turn.events import FaultKind
 
 CALL = b'{"type":"function_call","id":"fc_1","call_id":"call_1","name":"ls","arguments":"{ }"}'

@@ -6,6 +6,7 @@ from dragoman.client.errors import ClientError
 from dragoman.errors import Malformed, MisuseError, TooLarge
 from dragoman.mcp_server.forms import Failure, ToldSource
 from dragoman.mcp_server.telling import Piece, chat_output, failure_of, pieces_of
+from dragoman.turn.answer import Answer, Block, fold
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -21,7 +22,6 @@ from dragoman.turn.events import (
     Start,
     TextDelta,
 )
-from dragoman.turn.fold import Answer, Block, fold
 
 
 def test_pieces_keep_channels_apart_and_what_came_in_order() -> None:

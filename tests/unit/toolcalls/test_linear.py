@@ -14,7 +14,7 @@ from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import ToolCallParser
 from dragoman.toolcalls.scanner import Found, Scanner
-from dragoman.wire.json_stream import JsonScanner
+from dragoman.wire.json_scanner import JsonScanner
 from tests.support.hostile import hostile, scanners
 
 each_family = pytest.mark.parametrize("form", [*FORMATS.values(), AUTO], ids=lambda form: form.key)

@@ -7,6 +7,7 @@ from msgspec import Raw
 from dragoman.limits import Limits
 from dragoman.toolcalls.formats import find_format
 from dragoman.toolcalls.stage import NativeCalls
+from dragoman.turn.answer import Answer, fold
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -25,8 +26,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.fold import Answer, fold
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.merge import merged
 from dragoman.turn.request import Tool
 from dragoman.turn.state import Legality

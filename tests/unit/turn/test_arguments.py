@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dragoman.errors import TooLarge
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.arguments import Ending, JsonArguments
-from dragoman.wire.json_stream import JsonScanner
+from dragoman.wire.json_scanner import JsonScanner
 
 
 def arguments(*fragments: str, limits: Limits = DEFAULT_LIMITS) -> tuple[str, Ending]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import Malformed
 from dragoman.turn.history import NO_RESULT, settle
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ImagePart,
     Part,

@@ -26,7 +26,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.state import DELTAS, TURN, Legality, TurnState
 
 # One of each kind of event, at home in block 0.

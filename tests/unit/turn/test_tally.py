@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from dragoman.answer_reader import AnswerReader, read_body
 from dragoman.errors import TooLarge
 from dragoman.limits import Limits
-from dragoman.reading import AnswerReader, read_body
 from dragoman.translate import Translator, translate_body
-from dragoman.turn.assembly import Assembler
+from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import ArgsDelta, BlockEnd, BlockKind, BlockStart, Fault, Finish
 from dragoman.turn.request import Tool
 from dragoman.turn.tally import Tally

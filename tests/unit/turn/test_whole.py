@@ -16,7 +16,7 @@ from dragoman.turn.events import (
     Start,
     TextDelta,
 )
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.whole import WholeCalls
 
 CALL = BlockStart(1, BlockKind.TOOL_CALL, "c", "bash")

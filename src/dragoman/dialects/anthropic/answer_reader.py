@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 from msgspec import Raw, structs
 
+from dragoman.context import Exchange
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.block_reader import Blocks, decode_cleanly
 from dragoman.dialects.anthropic.errors import decode_fault, event_fault
-from dragoman.dialects.stream import assembler_for, truncated
+from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.errors import Malformed
-from dragoman.exchange import Exchange
 from dragoman.turn.events import CUT_REASONS, Fault, FaultKind, FinishReason, Ping, Usage
 from dragoman.wire.sse import Frame
 

@@ -7,13 +7,14 @@ from typing import Final, assert_never
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.context import Exchange
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.errors import error_event
 from dragoman.dialects.encoding import encode, escaped
 from dragoman.dialects.identity import Identity, client_ids, identity_of
-from dragoman.dialects.runs import TextRun
 from dragoman.dialects.sealing import seal
-from dragoman.exchange import Exchange
+from dragoman.dialects.text_runs import TextRun
+from dragoman.turn.answer import Block
 from dragoman.turn.events import (
     CALL_KINDS,
     ArgsDelta,
@@ -36,8 +37,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.fold import Block
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSegment
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import wire_name

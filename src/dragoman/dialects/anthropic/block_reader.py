@@ -16,7 +16,7 @@ from dragoman.dialects.functions import wrapped_text
 from dragoman.errors import Malformed
 from dragoman.limits import Limits
 from dragoman.turn.arguments import JsonArguments
-from dragoman.turn.assembly import Assembler
+from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import BlockKind, Channel, Citation, Fault, FaultKind, OpaqueKind
 
 T = TypeVar("T")

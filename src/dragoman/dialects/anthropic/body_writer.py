@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 from msgspec import Raw
 
+from dragoman.context import Exchange
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.answer_writer import (
     Sealing,
@@ -17,10 +18,9 @@ from dragoman.dialects.anthropic.answer_writer import (
 from dragoman.dialects.anthropic.errors import encode_fault
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.identity import client_ids
-from dragoman.exchange import Exchange
 from dragoman.ids import ClientIds
+from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind
-from dragoman.turn.fold import Answer, Block
 from dragoman.turn.tools import wire_name
 
 OutBlock: TypeAlias = (

@@ -15,10 +15,10 @@ from dragoman.dialects.anthropic.schema import TextBlock, ToolResultBlock, ToolU
 from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
+from dragoman.envelopes import Sealer
 from dragoman.errors import Malformed
-from dragoman.opaque import Sealer
 from dragoman.turn.events import Channel, OpaqueKind
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
     SYSTEM,

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias, assert_never
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.context import Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.dialects.encoding import encode
@@ -18,13 +19,12 @@ from dragoman.dialects.paths import path_of
 from dragoman.dialects.replay_policy import ReplayPolicy
 from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
 from dragoman.errors import Untranslatable
-from dragoman.exchange import Target
 from dragoman.ids import UpstreamIds
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.history import settle
 from dragoman.turn.known import made_once
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
     SYSTEM,

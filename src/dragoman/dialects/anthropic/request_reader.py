@@ -14,10 +14,10 @@ from dragoman.dialects.anthropic.request_writer import _NO_WISHES, _TIERS, EFFOR
 from dragoman.dialects.anthropic.tools_reader import TOOL_LISTS, decode_choice, without_deferred
 from dragoman.dialects.decoding import check_messages, check_size, decode
 from dragoman.dialects.encoding import encode
+from dragoman.envelopes import Sealer
 from dragoman.errors import Malformed
 from dragoman.limits import Limits
-from dragoman.opaque import Sealer
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling, TextPart, Tool
 
 # --- the billing line -----------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_writer import History, mark_of, marks_of
 from dragoman.dialects.anthropic.tools_writer import Audience, Toolbox, define
@@ -15,9 +16,8 @@ from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import effort_of
 from dragoman.dialects.strictness import refuse_losses
 from dragoman.errors import Untranslatable
-from dragoman.exchange import EncodedRequest, Target
 from dragoman.profiles.profile import Profile
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     OutputFormat,
     Part,

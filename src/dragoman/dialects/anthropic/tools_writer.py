@@ -5,6 +5,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.context import Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_writer import CacheMarks, marked_tools
 from dragoman.dialects.encoding import encode
@@ -12,11 +13,10 @@ from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_wi
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.server_tools import dropped_options, search_location
 from dragoman.errors import Untranslatable
-from dragoman.exchange import Target
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.known import made_once
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolChoice
 from dragoman.turn.tools import wire_name
 

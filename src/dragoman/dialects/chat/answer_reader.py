@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.context import Exchange
 from dragoman.dialects.chat.answer_writer import own_word
 from dragoman.dialects.chat.block_reader import Calls, Channels
 from dragoman.dialects.chat.errors import finish_fault
@@ -27,11 +28,10 @@ from dragoman.dialects.chat.schema import (
     is_given,
 )
 from dragoman.dialects.decoding import decode
+from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.dialects.openai_errors import decode_fault, error_fault
-from dragoman.dialects.stream import assembler_for, truncated
 from dragoman.dialects.surrogates import mended
 from dragoman.errors import Malformed
-from dragoman.exchange import Exchange
 from dragoman.turn.events import CUT_REASONS, Citation, Fault, FaultKind, FinishReason, Usage
 from dragoman.wire.sse import Frame
 

@@ -6,14 +6,15 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 import msgspec
 from msgspec import Raw, Struct, structs
 
+from dragoman.context import Exchange
 from dragoman.dialects.chat.block_reader import _LIST, joined
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import escaped
 from dragoman.dialects.identity import Identity, client_ids, identity_of
 from dragoman.dialects.openai_errors import encode_error
-from dragoman.dialects.runs import TextRun
 from dragoman.dialects.sealing import seal
-from dragoman.exchange import Exchange
+from dragoman.dialects.text_runs import TextRun
+from dragoman.turn.answer import Block
 from dragoman.turn.events import (
     TRUNCATED,
     ArgsDelta,
@@ -36,8 +37,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.fold import Block
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSegment
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import ToolName, wire_name

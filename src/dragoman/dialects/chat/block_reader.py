@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from dragoman.context import Exchange
 from dragoman.dialects.chat.schema import (
     PARTS,
     CallDelta,
@@ -19,11 +20,10 @@ from dragoman.dialects.chat.schema import (
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.surrogates import Halves, mended
 from dragoman.errors import Malformed, TooLarge
-from dragoman.exchange import Exchange
 from dragoman.ids import derived_id
-from dragoman.turn.assembly import Assembler
+from dragoman.turn.answer import Block
+from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
-from dragoman.turn.fold import Block
 from dragoman.wire.json_values import read_float
 
 # --- reasoning details ----------------------------------------------------------------------------

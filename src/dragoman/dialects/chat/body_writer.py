@@ -3,6 +3,7 @@
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.context import Exchange
 from dragoman.dialects.chat.answer_writer import (
     AnnotationOut,
     CallNames,
@@ -17,9 +18,8 @@ from dragoman.dialects.chat.answer_writer import (
 from dragoman.dialects.chat.block_reader import joined
 from dragoman.dialects.encoding import escaped
 from dragoman.dialects.openai_errors import encode_error
-from dragoman.exchange import Exchange
+from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, OpaqueKind
-from dragoman.turn.fold import Answer, Block
 
 
 class _Function(Struct):

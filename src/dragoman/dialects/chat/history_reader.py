@@ -34,11 +34,11 @@ from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
+from dragoman.envelopes import Sealer, is_envelope
 from dragoman.errors import Malformed
 from dragoman.ids import derived_id
-from dragoman.opaque import Sealer, is_envelope
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
     SYSTEM,

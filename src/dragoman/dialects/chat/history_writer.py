@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, assert_never
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
+from dragoman.context import Target
 from dragoman.dialects.chat.history_reader import CHAT_ORIGIN
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
@@ -16,12 +17,11 @@ from dragoman.dialects.paths import path_of
 from dragoman.dialects.replay_policy import ReplayPolicy, is_question
 from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
 from dragoman.errors import Untranslatable
-from dragoman.exchange import Target
 from dragoman.ids import UpstreamIds
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.history import settle
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
     SYSTEM,

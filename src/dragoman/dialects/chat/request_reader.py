@@ -20,10 +20,10 @@ from dragoman.dialects.chat.schema import (
 from dragoman.dialects.chat.tools_reader import TOOL_LISTS, decode_choice, decode_tools
 from dragoman.dialects.decoding import check_messages, check_size, decode, decode_at, decode_fields
 from dragoman.dialects.encoding import encode
+from dragoman.envelopes import Sealer
 from dragoman.errors import Malformed
 from dragoman.limits import Limits
-from dragoman.opaque import Sealer
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling
 
 # --- reasoning effort -----------------------------------------------------------------------------

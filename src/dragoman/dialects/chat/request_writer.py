@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.chat.history_writer import Messages, plain_messages
 from dragoman.dialects.chat.schema import EMPTY
 from dragoman.dialects.chat.tools_writer import Audience, OutChoice, define, encode_tools
@@ -17,11 +18,10 @@ from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import effort_of
 from dragoman.dialects.strictness import refuse_losses
 from dragoman.errors import Untranslatable
-from dragoman.exchange import EncodedRequest, Target
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling, ToolCallPart
 from dragoman.turn.tools import ToolTable, wire_name
 from dragoman.wire.json_values import decode_any, read_float

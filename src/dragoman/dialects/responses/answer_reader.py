@@ -5,7 +5,9 @@ from typing import Final, assert_never
 import msgspec
 from msgspec import Raw
 
+from dragoman.context import Exchange
 from dragoman.dialects.decoding import decode
+from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.dialects.openai_errors import decode_fault, error_fault, find_fault
 from dragoman.dialects.responses.block_reader import Pieces, usage_of
 from dragoman.dialects.responses.schema import (
@@ -42,9 +44,7 @@ from dragoman.dialects.responses.schema import (
     TextDeltaEvent,
     TextDone,
 )
-from dragoman.dialects.stream import assembler_for, truncated
 from dragoman.errors import Malformed
-from dragoman.exchange import Exchange
 from dragoman.turn.events import Channel, Fault, FaultKind, FinishReason
 from dragoman.wire.sse import Frame
 

@@ -6,15 +6,15 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.context import Exchange
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.identity import client_ids, identity_of
 from dragoman.dialects.responses.errors import stream_error
 from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
-from dragoman.dialects.runs import TextRun
 from dragoman.dialects.sealing import seal
-from dragoman.exchange import Exchange
+from dragoman.dialects.text_runs import TextRun
 from dragoman.ids import derived_id
 from dragoman.turn.events import (
     ArgsDelta,
@@ -38,7 +38,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.state import Legality
 
 # --- the response object --------------------------------------------------------------------------

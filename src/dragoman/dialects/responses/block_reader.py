@@ -18,7 +18,7 @@ from dragoman.dialects.responses.schema import (
 )
 from dragoman.dialects.responses.tools_reader import NAME_BY_CALL, SHELLS, arguments_of
 from dragoman.dialects.surrogates import Halves, mended
-from dragoman.turn.assembly import Assembler
+from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import (
     BlockKind,
     Channel,

@@ -1,8 +1,8 @@
 """Encodes a whole answer as a Responses body."""
 
+from dragoman.context import Exchange
 from dragoman.dialects.responses.answer_writer import ResponsesWriter
-from dragoman.exchange import Exchange
-from dragoman.turn.fold import Answer, unfold
+from dragoman.turn.answer import Answer, unfold
 
 
 def encode_body(answer: Answer, exchange: Exchange) -> bytes:

@@ -38,11 +38,11 @@ from dragoman.dialects.responses.schema import (
 )
 from dragoman.dialects.responses.tools_reader import arguments_of, decode_tools
 from dragoman.dialects.sealing import unseal
+from dragoman.envelopes import Sealer
 from dragoman.errors import Malformed
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.opaque import Sealer
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
     USER,

@@ -5,14 +5,14 @@ from typing import Final, TypeAlias
 
 from msgspec import Raw, Struct
 
+from dragoman.context import Target
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.replay_policy import ReplayPolicy
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
 from dragoman.errors import Untranslatable
-from dragoman.exchange import Target
 from dragoman.ids import UpstreamIds
 from dragoman.turn.events import Flavor, OpaqueKind
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
     USER,

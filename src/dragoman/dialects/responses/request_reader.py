@@ -16,10 +16,10 @@ from dragoman.dialects.responses.schema import (
     TextConfig,
 )
 from dragoman.dialects.responses.tools_reader import TOOL_LISTS, decode_choice
+from dragoman.envelopes import Sealer
 from dragoman.errors import Malformed
 from dragoman.limits import Limits
-from dragoman.opaque import Sealer
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling, TextPart
 
 # Fields that say something about the transport or the client alone.

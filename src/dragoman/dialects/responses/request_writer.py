@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.decoding import entries_of
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
@@ -17,11 +18,10 @@ from dragoman.dialects.responses.tools_reader import SHELLS
 from dragoman.dialects.responses.tools_writer import Audience, Toolset, define
 from dragoman.dialects.server_tools import base_kind
 from dragoman.errors import Untranslatable
-from dragoman.exchange import EncodedRequest, Target
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.history import settle
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     Request,
     Role,

@@ -18,7 +18,7 @@ from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.known import made_once
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolChoice
 from dragoman.turn.tools import ToolTable, wire_name
 

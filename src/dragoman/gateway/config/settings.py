@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct, defstruct, inspect, structs
 
-from dragoman.exchange import ErrorTail
+from dragoman.context import ErrorTail
 from dragoman.limits import MIB, Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import DialectName

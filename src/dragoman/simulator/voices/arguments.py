@@ -5,7 +5,7 @@ import msgspec
 from dragoman.simulator.play import Json
 from dragoman.simulator.reply import Call
 from dragoman.turn.events import Flavor
-from dragoman.wire.json_stream import JsonScanner
+from dragoman.wire.json_scanner import JsonScanner
 
 
 def as_object(call: Call) -> Json:

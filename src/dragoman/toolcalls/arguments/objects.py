@@ -18,7 +18,7 @@ from dragoman.toolcalls.format import Objects
 from dragoman.toolcalls.scanner import Found
 from dragoman.toolcalls.schema import PLAIN
 from dragoman.turn.arguments import JsonArguments
-from dragoman.wire.json_stream import JsonScanner
+from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.json_values import decode_any
 
 if TYPE_CHECKING:

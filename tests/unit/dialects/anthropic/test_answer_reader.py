@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.stream import StreamReader, read_answer
+from dragoman.dialects.framing import StreamReader, read_answer
 from dragoman.errors import Malformed
 from dragoman.profiles.profile import Profile
+from dragoman.turn.answer import Answer, fold
 from dragoman.turn.events import (
     BlockKind,
     BlockStart,
@@ -21,8 +22,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.fold import Answer, fold
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.wire.sse import Frame
 from tests.support.messages import exchange, read
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from dragoman.context import Rendering
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.errors import IllegalOrder
-from dragoman.exchange import Rendering
 from dragoman.profiles import profile
 from dragoman.turn.events import (
     ArgsDelta,
@@ -32,7 +32,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from tests.support.messages import SEALER, decode, exchange, parts, written
 
 START = Start("kimi", "up-1")

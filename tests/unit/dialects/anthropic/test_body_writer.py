@@ -7,6 +7,7 @@ import pytest
 from msgspec import Raw
 
 from dragoman.dialects.anthropic import DIALECT
+from dragoman.turn.answer import fold
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -29,7 +30,6 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.fold import fold
 from tests.support.messages import exchange
 from tests.support.sdks import accumulate, parse_body
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from dragoman.envelopes import Envelope, text_digest
 from dragoman.errors import Malformed
-from dragoman.opaque import Envelope, text_digest
 from dragoman.turn.events import Channel, OpaqueKind
 from dragoman.turn.request import (
     Base64Source,

@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
+from dragoman.context import EncodedRequest, Exchange, Target
 from dragoman.dialects.chat import DIALECT
-from dragoman.dialects.stream import StreamReader, read_answer
-from dragoman.exchange import EncodedRequest, Exchange, Target
+from dragoman.dialects.framing import StreamReader, read_answer
+from dragoman.envelopes import Sealer
 from dragoman.limits import DEFAULT_LIMITS
-from dragoman.opaque import Sealer
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Event
 from dragoman.turn.merge import merged

@@ -17,7 +17,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.wire.sse import Frame
 from tests.unit.dialects.chat.support import (
     call,

@@ -4,9 +4,10 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from dragoman.context import Exchange, Rendering
 from dragoman.dialects.chat import DIALECT
 from dragoman.errors import IllegalOrder
-from dragoman.exchange import Exchange, Rendering
+from dragoman.turn.answer import fold
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -30,8 +31,7 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.fold import fold
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Role, Tool, ToolCallPart, Turn
 from tests.support.sdks import accumulate
 from tests.unit.dialects.chat.support import codes, deltas, exchange, write

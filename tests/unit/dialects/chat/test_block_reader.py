@@ -5,9 +5,9 @@ import pytest
 from dragoman.errors import TooLarge
 from dragoman.ids import derived_id
 from dragoman.limits import Limits
+from dragoman.turn.answer import fold
 from dragoman.turn.events import ArgsDelta, BlockStart, Finish, FinishReason
-from dragoman.turn.fold import fold
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
 from dragoman.turn.tools import ToolTable
 from tests.unit.dialects.chat.support import call, calls, chunk, codes, exchange, of_type, read

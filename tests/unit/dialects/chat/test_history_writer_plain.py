@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.context import Target
 from dragoman.dialects.chat.history_writer import Messages, plain_messages
 from dragoman.errors import DragomanError
-from dragoman.exchange import Target
 from dragoman.profiles import profile
 from dragoman.turn.events import Flavor, OpaqueKind
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     CacheHint,
     OpaqueState,

@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
+from dragoman.context import Rendering
 from dragoman.dialects.chat import DIALECT
-from dragoman.exchange import Rendering
 from dragoman.profiles.profile import Profile
+from dragoman.turn.answer import fold
 from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
@@ -20,7 +21,6 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.fold import fold
 from dragoman.turn.request import (
     OpaqueState,
     ReasoningPart,
@@ -246,7 +246,7 @@ def test_e5_envelopes_in_details_open_again_and_never_go_upstream() -> None:
 
 def test_e5_changed_text_makes_an_envelope_worthless() -> None:
     sealed = exchange().sealer.seal
-    from dragoman.opaque import Envelope, text_digest
+    from dragoman.envelopes import Envelope, text_digest
 
     envelope = sealed(
         Envelope("anthropic", OpaqueKind.SIGNATURE, data="SIG", digest=text_digest("why"))

@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.context import Exchange
+from dragoman.dialects.framing import StreamReader, read_answer
 from dragoman.dialects.responses import DIALECT
-from dragoman.dialects.stream import StreamReader, read_answer
 from dragoman.errors import Malformed
-from dragoman.exchange import Exchange
 from dragoman.profiles.profile import Profile
+from dragoman.turn.answer import Answer, fold
 from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
@@ -21,7 +22,6 @@ from dragoman.turn.events import (
     FinishReason,
     TextDelta,
 )
-from dragoman.turn.fold import Answer, fold
 from dragoman.turn.merge import merged
 from tests.support.corpus import corpus, drive
 

@@ -6,13 +6,14 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from dragoman.context import Exchange, Rendering
 from dragoman.dialects.responses import DIALECT
 from dragoman.dialects.responses.request_reader import decode_request
+from dragoman.envelopes import Sealer
 from dragoman.errors import IllegalOrder
-from dragoman.exchange import Exchange, Rendering
 from dragoman.limits import DEFAULT_LIMITS
-from dragoman.opaque import Sealer
 from dragoman.profiles.profile import Profile
+from dragoman.turn.answer import fold
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -36,7 +37,6 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.fold import fold
 from dragoman.turn.request import Request
 
 SEALER = Sealer(b"key")

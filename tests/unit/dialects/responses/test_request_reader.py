@@ -6,15 +6,15 @@ import msgspec
 import pytest
 from msgspec import Raw
 
+from dragoman.context import Exchange
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.sealing import seal
+from dragoman.envelopes import Sealer
 from dragoman.errors import Malformed, TooLarge, Untranslatable
-from dragoman.exchange import Exchange
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.opaque import Sealer
 from dragoman.profiles import profile
 from dragoman.turn.events import Channel, Flavor, Opaque, OpaqueKind
-from dragoman.turn.loss import Loss
+from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     AudioPart,
     Base64Source,

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from msgspec import Raw, structs
 
+from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.request_writer import encode_request
 from dragoman.errors import Malformed, Untranslatable
-from dragoman.exchange import EncodedRequest, Target
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Channel, Flavor, OpaqueKind

@@ -1,0 +1,166 @@
+"""The front door for programs that want events instead of another dialect's bytes.
+
+    reader = AnswerReader(source="chat", model="kimi-k2", request=request)
+    events = reader.feed(data)      # any chunking
+    events = reader.close()         # end of input
+
+The same readers and stages as in `Translator`; a peer that breaks its dialect or a limit raises.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, Unpack
+
+from dragoman.dialects import dialect
+from dragoman.dialects.framing import StreamReader
+from dragoman.dialects.text_runs import TextRun
+from dragoman.errors import MisuseError, TooLarge
+from dragoman.toolcalls.stage import Stage
+from dragoman.translate import ExchangeOptions, answer_stages, fault_of, make_exchange, read_whole
+from dragoman.turn.answer import Answer, Folder
+from dragoman.turn.events import Event, Fault, Finish, ReasoningDelta, TextDelta, Usage
+from dragoman.turn.tally import Tally
+
+_TEXT: Final = frozenset({TextDelta, ReasoningDelta})
+
+
+class AnswerReader:
+    """Read one streamed answer.  The arguments are those of `Translator`, without a target."""
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        model: str = "",
+        native_format: str = "auto",
+        stop: Sequence[str] = (),
+        **options: Unpack[ExchangeOptions],
+    ) -> None:
+        exchange = make_exchange(**options)
+        tools = options.get("tools", ())
+        self._reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
+        self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
+        self._tally = Tally(exchange.limits)
+        self._before: list[Event] | None = None  # what came before a limit was passed
+        self._closed = False
+        self.outcome: Finish | Fault | None = None  # how the answer ended
+        self.usage: Usage | None = None  # the last counts
+
+    @property
+    def done(self) -> bool:
+        """The answer has ended: what still comes is of no use."""
+        return self.outcome is not None
+
+    @property
+    def broken(self) -> Literal["", "sse", "json"]:
+        """The layer below the dialect at which the answer went wrong, if one did."""
+        return self._reader.broken
+
+    def feed(self, data: bytes, /) -> list[Event]:
+        """Return the events that `data` leads to.
+
+        Raises:
+            PeerError: the peer broke its dialect (in strict mode) or a limit.
+        """
+        if self._closed:
+            raise MisuseError("feed after close")
+        if self.outcome is not None:
+            return []
+        echo = self._reader.echo
+        again = None if echo is None else echo.take(data)
+        if again is not None:  # what nearly every read is, while a model writes
+            delta = TextDelta(self._reader.block, again[1])
+            for stage in self._stages:
+                if not stage.passes(delta):
+                    return self._through([delta])
+            return [delta]
+        events: list[Event] = []
+        try:
+            for piece in self._reader.feed_pieces(data):
+                if isinstance(piece, list):
+                    events += self._through(piece)
+                else:
+                    events += self._texts(piece)
+        except TooLarge:
+            if self._before is not None:
+                self._before = events + self._before
+            raise
+        return events
+
+    def close(self) -> list[Event]:
+        """End of input: return what was held back, and how the answer ended."""
+        if self._closed:
+            raise MisuseError("close after close")
+        self._closed = True
+        return [] if self.done else self._through(self._reader.close())
+
+    def fail(self, fault: Fault) -> list[Event]:
+        """End the answer with a failure that the caller found."""
+        self._closed = True
+        if self.done:
+            return []
+        if self._before is None:
+            return self._through(self._reader.fail(fault))
+        self.outcome = fault
+        return [*self._before, fault]
+
+    def _texts(self, run: TextRun) -> list[Event]:
+        if self.outcome is not None:
+            return []  # it came with what ended the answer
+        deltas = run.deltas()
+        whole = TextDelta(run.index, run.text)
+        passes = all(stage.passes(whole) for stage in self._stages)
+        return deltas if passes else self._through(deltas)
+
+    def _through(self, events: list[Event]) -> list[Event]:
+        for stage in self._stages:
+            events = stage.feed(events)
+        for at, event in enumerate(events):
+            if type(event) in _TEXT:
+                continue
+            if isinstance(event, Usage):
+                self.usage = event
+            elif isinstance(event, Finish | Fault):
+                self.outcome = event
+            else:
+                try:
+                    self._tally.count(event)
+                except TooLarge:
+                    self._before = events[:at]
+                    raise
+        return events
+
+
+def read_body(
+    body: bytes,
+    *,
+    source: str,
+    model: str = "",
+    native_format: str = "auto",
+    stop: Sequence[str] = (),
+    **options: Unpack[ExchangeOptions],
+) -> Answer:
+    """Return a complete answer; one that cannot be read, or tells of a failure, has a `fault`.
+
+    What came before the failure is in it, the block that was open included.
+    """
+    exchange = make_exchange(**options)
+    events = read_whole(body, dialect(source), exchange)
+    for stage in answer_stages(exchange, options.get("tools", ()), stop, model, native_format):
+        events = stage.feed(events)
+    folder = Folder()
+    for event in _bounded(events, Tally(exchange.limits)):
+        if isinstance(event, Fault):
+            return folder.so_far(event)
+        folder.feed((event,))
+    return folder.answer()
+
+
+def _bounded(events: Iterable[Event], tally: Tally) -> Iterator[Event]:
+    """Give the events up to the first that passes a limit, and the fault."""
+    for event in events:
+        try:
+            tally.count(event)
+        except TooLarge as error:
+            yield fault_of(error)
+            return
+        yield event

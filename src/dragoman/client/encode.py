@@ -1,0 +1,109 @@
+"""A request as a client sends it, and how its answer is to be read.  No I/O."""
+
+from typing import Final
+
+from msgspec import Struct, structs
+
+from dragoman.answer_reader import AnswerReader, read_body
+from dragoman.client.described import check_described
+from dragoman.client.errors import ClientError
+from dragoman.client.settings import Settings
+from dragoman.context import Target
+from dragoman.dialects.server_tools import check_needed
+from dragoman.errors import MisuseError, TooLarge
+from dragoman.profiles import for_model
+from dragoman.toolcalls.detection import bare_name, known_family
+from dragoman.turn.answer import Answer
+from dragoman.turn.events import FaultKind
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import Request
+
+_ACCEPT: Final = {True: "text/event-stream", False: "application/json"}
+
+
+class Prepared(Struct, frozen=True):
+    """One request in the server's dialect."""
+
+    request: Request
+    body: bytes
+    headers: dict[str, str]
+    losses: tuple[Loss, ...]  # what the dialect or the server cannot be told
+    stop: tuple[str, ...]  # what is matched on the answer, for a server that cannot
+    settings: Settings
+
+    def reader(self) -> AnswerReader:
+        """Return a reader of the answer, if it is a stream."""
+        settings = self.settings
+        return AnswerReader(
+            source=settings.dialect.name,
+            model=self.request.model,
+            native_format=settings.native_format,
+            stop=self.stop,
+            profile=settings.profile,
+            request=self.request,
+            strict=settings.strict,
+            limits=settings.limits,
+        )
+
+    def read(self, body: bytes) -> Answer:
+        """Return a complete answer."""
+        settings = self.settings
+        answer = read_body(
+            body,
+            source=settings.dialect.name,
+            model=self.request.model,
+            native_format=settings.native_format,
+            stop=self.stop,
+            profile=settings.profile,
+            request=self.request,
+            strict=settings.strict,
+            limits=settings.limits,
+        )
+        return (
+            structs.replace(answer, losses=self.losses + answer.losses) if self.losses else answer
+        )
+
+
+def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
+    """Write a request in the server's dialect.
+
+    Raises:
+        MisuseError: it is no request, no model is named, or a strict client is given a tool that is not described.
+        Malformed: the conversation does not hold together.
+        Untranslatable: the server cannot be told what the request asks for.
+        ClientError: the request passes `max_request_bytes`.
+    """
+    if not isinstance(request, Request):
+        raise MisuseError(f"a request is made by `ask(…)`, not `{type(request).__name__}`")
+    model = request.model or settings.model
+    if not model:
+        raise MisuseError("no model: name one for the client or for the request")
+    if settings.strict:
+        for tool in request.tools:
+            check_described(tool)
+    # What `ask` makes belongs to no dialect; fields of another dialect's own keep theirs.
+    name = request.dialect if request.extensions else settings.dialect.name
+    request = structs.replace(request, dialect=name, model=model, stream=stream)
+    target = Target(
+        profile=for_model(
+            settings.profile, bare_name(model), known_family(model), settings.dialect.name
+        ),
+        model=model,
+        strict=settings.strict,
+        limits=settings.limits,
+    )
+    check_needed(request, settings.dialect.name, target.profile)
+    encoded = settings.dialect.encode_request(request, target)
+    most = settings.limits.max_request_bytes
+    if len(encoded.body) > most:
+        passed = TooLarge("max_request_bytes", most)
+        said = f"the request is not sent: {passed}"
+        raise ClientError("limit", said, code=passed.limit, kind=FaultKind.TOO_LARGE)
+    return Prepared(
+        request,
+        encoded.body,
+        {"accept": _ACCEPT[stream], **settings.headers},
+        request.losses + encoded.losses,
+        encoded.stop,
+        settings,
+    )

@@ -1,0 +1,88 @@
+"""All that is known of one exchange: what readers and writers are made from.
+
+Ids, time and keys come in here, from the shell; the core makes none of them up.
+"""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from dragoman.envelopes import Sealer
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.profiles.profile import Profile
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import Request
+from dragoman.turn.tools import NO_TOOLS, ToolTable
+
+# How an interrupted Messages stream ends.  Always with `error`, and a cut call is never closed.
+#   open          the open block stays open: Claude Code retries only while no block has ended
+#   close         an open text or thinking block is closed before `error`
+#   message_stop  the same, and `message_stop` follows, for clients that wait for it
+ErrorTail: TypeAlias = Literal["open", "close", "message_stop"]
+
+
+class Rendering(Struct, frozen=True, kw_only=True, gc=False):
+    """Choices a client may make about how its answers look."""
+
+    chat_reasoning: Literal["reasoning_content", "reasoning", "both", "details", "off"] = (
+        "reasoning_content"
+    )
+    responses_reasoning: Literal["summary", "content"] = "summary"
+    responses_refusal: Literal["refusal", "text"] = "refusal"
+    # "always" writes reasoning state even for a client that did not ask for it, as an answer that is
+    # kept here must have it.
+    responses_encrypted: Literal["asked", "always"] = "asked"
+    stream_error_tail: ErrorTail = "open"
+    # "nothing" ends a truncated Chat stream as the upstream did, without an error event.
+    chat_truncated_tail: Literal["error", "nothing"] = "error"
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """One request and its answer."""
+
+    profile: Profile
+    request: Request | None = None  # the client's, if it is at hand
+    tools: ToolTable = NO_TOOLS  # the client's declared tools
+    model: str = ""  # the name the client is told; empty: the upstream's own
+    # The answer keeps the upstream's id, model and time: what a same-dialect relay writes itself must
+    # fit the bytes it passes on.
+    keep_identity: bool = False
+    previous_id: str = ""  # of the answer that this one goes on from, if it was kept here
+    seed: str = ""  # what ids are derived from; empty: the upstream's id of the answer
+    created: int = 0  # Unix seconds; 0: what the upstream said
+    sealer: Sealer | None = None  # without one, foreign reasoning state is not carried
+    input_estimate: int = (
+        0  # tokens of the request, for clients that are told before they are known
+    )
+    strict: bool = False  # a malformed event is an error instead of a loss
+    rendering: Rendering = Rendering()
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def expects_call_signatures(self) -> bool:
+        """State that signs a call may come and can be carried: it must stand before the call."""
+        return self.profile.signs_calls and self.sealer is not None
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """Where a request is going, and what may be done to get it there."""
+
+    profile: Profile
+    model: str = ""  # the upstream's name for the model; empty: the client's
+    strict: bool = False  # what would be a loss of meaning is refused instead
+    repair_history: bool = False  # orphan tool results become text instead of an error
+    prefill: Literal["reject", "continue"] = (
+        "reject"  # a last assistant turn the target cannot go on
+    )
+    known_ids: dict[str, str] = {}  # native ids behind `gh-…` ids, as far as remembered
+    limits: Limits = DEFAULT_LIMITS
+
+
+class EncodedRequest(Struct, frozen=True):
+    """A request in a target's dialect."""
+
+    body: bytes
+    losses: tuple[Loss, ...] = ()
+    stop: tuple[
+        str, ...
+    ] = ()  # stop sequences the target cannot match: to be matched on the answer

@@ -1,0 +1,270 @@
+"""What is written down: one line a request, and a few notices.  Never content, never secrets.
+
+A line is JSON for programs, or text for people; which of them, the settings and the terminal decide.
+"""
+
+import functools
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final, Literal, TextIO, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+
+from dragoman.gateway.config.settings import Log
+from dragoman.gateway.headers import is_request_id
+from dragoman.gateway.redaction import Secrets, redact
+
+__all__ = ["Fact", "Level", "Logger", "RequestRecord", "Secrets", "http_logger", "redact"]
+
+Level: TypeAlias = Literal["debug", "info", "warning", "error"]
+Fact: TypeAlias = str | int | float | bool | None
+
+_RANK: Final[dict[str, int]] = {"debug": 0, "info": 1, "warning": 2, "error": 3}
+# Names come from peers: a line stays a line, of a length that can be read.
+_MAX_TEXT: Final = 300
+_MAX_ITEMS: Final = 20
+_MAX_REMEMBERED: Final = 100
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_COLOURS: Final[dict[str, str]] = {
+    "debug": "\x1b[2m",
+    "info": "\x1b[32m",
+    "warning": "\x1b[33m",
+    "error": "\x1b[31m",
+}
+_DIM: Final = "\x1b[2m"
+_PLAIN: Final = "\x1b[0m"
+
+
+class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept of one request: names, counts and times."""
+
+    time: float  # Unix seconds at which it came
+    id: str
+    path: str
+    dialect: str = ""  # of the client
+    key: str = ""  # the name of the client's key
+    route: str = ""
+    upstream: str = ""  # the last one that was asked
+    model: str = ""  # as the client asked for it
+    upstream_model: str = ""
+    native_format: str = ""  # family of native tool calls that was looked for
+    status: int = 0  # what the client was told
+    ended: str = ""  # the finish reason, `fault`, or `client_left`
+    error: str = ""  # kind of the failure
+    error_code: str = ""
+    stream: bool = False
+    tokens_in: int = 0  # cached ones included
+    tokens_out: int = 0  # reasoning included
+    tokens_cached: int = 0
+    tokens_reasoning: int = 0
+    tokens_estimated: bool = False  # nobody reported them
+    first_event_ms: float | None = None
+    duration_ms: float = 0.0
+    calls: int = 0  # tool calls that were made
+    call_names: tuple[str, ...] = ()
+    retries: int = 0
+    warnings: tuple[str, ...] = ()  # codes of losses
+
+    @property
+    def level(self) -> Level:
+        """How much this concerns whoever runs the gateway."""
+        if self.status >= 500 or self.error in ("gateway", "server", "upstream_bad"):
+            return "error"
+        return "warning" if self.status >= 400 or self.error else "info"
+
+
+class Logger:
+    """Writes lines to one stream.  A stream that cannot be written to does no harm to requests."""
+
+    def __init__(  # noqa: PLR0913 -- a line has as many sides
+        self,
+        stream: TextIO,
+        *,
+        json: bool = False,
+        colour: bool = False,
+        level: Level = "info",
+        secrets: Secrets = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._stream = stream
+        self._json = json
+        self._colour = colour and not json
+        self._least = _RANK[level]
+        self._clock = clock
+        self.secrets = secrets  # a reload brings others
+
+    @classmethod
+    def of(cls, settings: Log, *, secrets: Secrets = (), stream: TextIO | None = None) -> "Logger":
+        """Return the logger that the settings ask for, on standard error unless told otherwise."""
+        out = sys.stderr if stream is None else stream
+        terminal = out.isatty()
+        return cls(
+            out,
+            json=settings.format == "json" or (settings.format == "auto" and not terminal),
+            colour=terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
+            level=settings.level,
+            secrets=secrets,
+        )
+
+    def redact(self, text: str) -> str:
+        """Return a text that may be told."""
+        return redact(text, self.secrets)
+
+    def request(self, record: RequestRecord) -> None:
+        """Write the line of one request."""
+        level = record.level
+        if _RANK[level] < self._least:
+            return
+        clean = self._clean(structs.asdict(record))
+        if self._json:
+            self._write_json(record.time, level, "request", clean)
+        else:
+            self._write_text(record.time, self._readable(msgspec.convert(clean, RequestRecord)))
+
+    def notice(self, event: str, *, level: Level = "info", **facts: Fact) -> None:
+        """Write something that is not about one request, such as `started` with its address."""
+        if _RANK[level] < self._least:
+            return
+        clean = self._clean(facts)
+        now = self._clock()
+        if self._json:
+            self._write_json(now, level, event, clean)
+        else:
+            told = "  ".join(f"{self._dim(name)} {value}" for name, value in clean.items())
+            self._write_text(now, f"{self._shade(level, event)}  {told}".rstrip())
+
+    # --- one line ---------------------------------------------------------------------------------
+
+    def _clean(self, facts: Mapping[str, object]) -> dict[str, object]:
+        """Return the facts that say something: no secrets, no control characters, of bounded size."""
+        clean: dict[str, object] = {}
+        secrets = self.secrets
+        for name, value in facts.items():
+            if isinstance(value, str):
+                if name == "id" and is_request_id(value):
+                    clean[name] = value  # ours, and another one on every line
+                elif value:
+                    clean[name] = _shown(value, secrets)
+            elif isinstance(value, tuple):
+                if value:
+                    clean[name] = tuple(_shown(str(one), secrets) for one in value[:_MAX_ITEMS])
+            elif value is not None and value is not False:  # a count of 0 says something
+                clean[name] = value
+        return clean
+
+    def _write_json(self, at: float, level: Level, event: str, facts: dict[str, object]) -> None:
+        stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {
+            "time": stamp.replace("+00:00", "Z"),
+            "level": level,
+            "event": event,
+        }
+        self._write(msgspec.json.encode({**line, **facts, **line}).decode())
+
+    def _write_text(self, at: float, text: str) -> None:
+        stamp = datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+        self._write(f"{self._dim(stamp)} {text}")
+
+    def _write(self, line: str) -> None:
+        try:
+            try:
+                self._stream.write(line + "\n")
+            except UnicodeEncodeError:  # a stream of another encoding
+                self._stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            pass  # closed, or its reader is gone: there is nowhere to say so
+
+    # --- for people -------------------------------------------------------------------------------
+
+    def _readable(self, record: RequestRecord) -> str:
+        target = record.upstream
+        if record.upstream_model:
+            target = f"{record.upstream}/{record.upstream_model}".lstrip("/")
+        said = [
+            self._shade(record.level, str(record.status or "---")),
+            record.path,
+            f"{record.model} → {target}" if target else record.model,
+            self._seconds(record),
+            self._tokens(record),
+            self._calls(record),
+            f"{self._dim('ended')} {record.ended}" if record.ended else "",
+            f"{self._dim('error')} {' '.join(filter(None, (record.error, record.error_code)))}"
+            if record.error
+            else "",
+            f"{self._dim('retries')} {record.retries}" if record.retries else "",
+            f"{self._dim('warnings')} {','.join(record.warnings)}" if record.warnings else "",
+            f"{self._dim('format')} {record.native_format}" if record.native_format else "",
+            f"{self._dim('route')} {record.route}" if record.route else "",
+            f"{self._dim('key')} {record.key}" if record.key else "",
+            self._dim(record.id),
+        ]
+        return "  ".join(filter(None, said))
+
+    def _seconds(self, record: RequestRecord) -> str:
+        first = record.first_event_ms
+        after = "" if first is None else f" {self._dim('first')} {first / 1000:.2f}s"
+        return f"{record.duration_ms / 1000:.2f}s{after}"
+
+    def _tokens(self, record: RequestRecord) -> str:
+        if not record.tokens_in and not record.tokens_out:
+            return ""
+        about = "~" if record.tokens_estimated else ""
+        cached = f" ({record.tokens_cached} cached)" if record.tokens_cached else ""
+        thought = f" ({record.tokens_reasoning} reasoning)" if record.tokens_reasoning else ""
+        return (
+            f"{self._dim('in')} {about}{record.tokens_in}{cached} "
+            f"{self._dim('out')} {about}{record.tokens_out}{thought}"
+        )
+
+    def _calls(self, record: RequestRecord) -> str:
+        if not record.calls:
+            return ""
+        names = ",".join(dict.fromkeys(record.call_names))
+        return f"{self._dim('calls')} {record.calls} {names}".rstrip()
+
+    def _shade(self, level: Level, text: str) -> str:
+        return f"{_COLOURS[level]}{text}{_PLAIN}" if self._colour else text
+
+    def _dim(self, text: str) -> str:
+        return f"{_DIM}{text}{_PLAIN}" if self._colour else text
+
+
+class _Notices(logging.Handler):
+    """Turns what the HTTP server has to say into notices: what happened, never to what bytes."""
+
+    def __init__(self, logger: Logger) -> None:
+        super().__init__(logging.WARNING)
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        why = type(error).__name__ if error else record.levelname
+        self._logger.notice("connection failed", level="warning", why=why)
+
+
+def http_logger(logger: Logger) -> logging.Logger:
+    """Return a logger for the HTTP server that writes to ours."""
+    found = logging.Logger("dragoman.http")  # noqa: LOG001 -- of one gateway, and no other
+    found.addHandler(_Notices(logger))
+    return found
+
+
+def _shown(text: str, secrets: Secrets) -> str:
+    """Return a text that may stand in a line.  Names come with every request; what is long does not."""
+    return _remembered(text, secrets) if len(text) < _MAX_REMEMBERED else _make_shown(text, secrets)
+
+
+def _make_shown(text: str, secrets: Secrets) -> str:
+    # Redaction comes before the cut, or half a secret would stay.
+    shown = _UNPRINTABLE.sub("?", redact(text, secrets))
+    return shown if len(shown) <= _MAX_TEXT else shown[: _MAX_TEXT - 1] + "…"
+
+
+_remembered = functools.lru_cache(maxsize=512)(_make_shown)

@@ -1,0 +1,1 @@
+"""Kept responses: in SQLite here, or at the upstream that keeps them."""

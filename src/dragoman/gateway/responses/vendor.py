@@ -1,0 +1,233 @@
+"""Responses that an upstream keeps itself: the gateway keeps no copy of them, and asks where they are.
+
+An upstream knows only the gateway's key, not whose request it was.  It is asked only where that cannot hand
+out what belongs to somebody else: the client was given the id, the gateway has one client, or the client's own
+credential goes upstream.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from msgspec import structs
+
+from dragoman.dialects import dialect
+from dragoman.errors import PeerError, TooLarge
+from dragoman.gateway.accept import read_client
+from dragoman.gateway.admission import admit, may_name, shares_credential
+from dragoman.gateway.call import Call
+from dragoman.gateway.config.settings import Route, Timeouts
+from dragoman.gateway.fault_replies import JsonResponse, refused, upstream_fault
+from dragoman.gateway.flight import STREAM_HEADERS, ClientLeft
+from dragoman.gateway.headers import answer_headers
+from dragoman.gateway.plan import extra_fields, upstream_headers
+from dragoman.gateway.redaction import hide_in_json
+from dragoman.gateway.routing import Hop
+from dragoman.gateway.upstream import fault_of_transport
+from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
+from dragoman.translate import fault_of
+from dragoman.translate_request import write_request
+from dragoman.transport import Reply, TransportFailed
+from dragoman.turn.events import Fault, FaultKind
+from dragoman.wire.sse import SSEReader
+
+_NUMBER: Final = re.compile(rb'"sequence_number": ?(\d{1,9})')
+_OWN: Final = Route(to=())
+# Nothing but the id of a response leads to another path of the upstream.
+_ABOUT_ONE: Final = re.compile(r"/responses/[A-Za-z0-9_-]+(/(input_items|cancel))?/?(\?|\Z)")
+
+
+async def ask_keepers(call: Call) -> web.StreamResponse | None:
+    """Pass a question about a response to whoever may keep it; None if nobody knows it."""
+    path = call.http.path_qs.removeprefix("/v1")
+    if not _ABOUT_ONE.match(path):
+        return None
+    known = await may_name(call, path.split("/")[2].partition("?")[0])
+    for hop, route in _keepers(call, known=known):
+        answer = await _passed_on(call, hop, route, path, None)
+        if answer is not None:
+            return answer
+    return None
+
+
+async def compact(call: Call) -> web.StreamResponse:
+    """Have a conversation shortened by an upstream that can."""
+    client, _ = await read_client(call)
+    admitted = await admit(call, client)
+    if isinstance(admitted, Fault):
+        return refused(call, admitted)
+    choice = admitted.choice
+    heavy, size = call.runtime.heavy, len(client.body)
+    hop = choice.hops[0]
+    if hop.upstream.dialect == "responses":
+        written = await heavy.run(
+            size,
+            lambda: write_request(client, target="responses", profile=hop.profile, model=hop.model),
+        )
+        body = extra_fields(hop, choice.route, written.body)
+        answer = await _passed_on(call, hop, choice.route, "/responses/compact", body)
+        if answer is not None:
+            return answer
+    said = f"`{hop.upstream_name}` cannot compact conversations; let the client do it"
+    return refused(call, Fault(FaultKind.NOT_FOUND, said, code="unknown_url"))
+
+
+def _keepers(call: Call, *, known: bool) -> Iterator[tuple[Hop, Route]]:
+    """Return the upstreams that may be asked, each with the route that says with whose credential.
+
+    `known`: the client was given the id that it asks for.
+    """
+    settings = call.plan.settings
+    for hop in call.plan.router.upstreams():
+        if hop.upstream.dialect != "responses" or not hop.profile.supports_store:
+            continue
+        targets = f"{hop.upstream_name}/"
+        ways = (one for one in settings.routes if any(to.startswith(targets) for to in one.to))
+        route = next(ways, _OWN)
+        if known or not shares_credential(call, route):
+            yield hop, route
+
+
+async def _passed_on(
+    call: Call, hop: Hop, route: Route, path: str, body: bytes | None
+) -> web.StreamResponse | None:
+    """Return what an upstream answers; None if it has not heard of what is asked for."""
+    clock = _Clock(hop.timeouts)
+    try:
+        async with clock.first():
+            reply = await call.runtime.connector.open(
+                call.http.method,
+                call.plan.url(hop.upstream_name, path),
+                headers=upstream_headers(hop, route, call.http.headers, same_dialect=True),
+                body=body,
+                connect_seconds=hop.timeouts.connect,
+                tls=call.plan.tls(hop.upstream_name),
+            )
+        async with reply:
+            if reply.status in (404, 405):
+                return None
+            if 200 <= reply.status < 300:
+                return await _relayed(call, hop, reply, clock)
+            async with clock.next():
+                said = await reply.read_error()
+            fault = dialect("responses").decode_fault(reply.status, said)
+            fault = structs.replace(fault, retry_after=reply.retry_after or fault.retry_after)
+    except TimeoutError:
+        fault = Fault(FaultKind.TIMEOUT, clock.reason)
+    except TransportFailed as failed:
+        fault = fault_of_transport(failed)
+    return refused(call, upstream_fault(fault, hop, route, call.plan, call.runtime.logger))
+
+
+class _Clock:
+    """How long an upstream may be silent: before its headers, and after them."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self._times = timeouts
+        self._began = asyncio.get_running_loop().time()
+        self.reason = f"upstream timed out: no answer within {timeouts.first_byte:g} s"
+
+    def first(self) -> asyncio.Timeout:
+        """Bound the wait for the headers."""
+        return asyncio.timeout_at(self._due(self._times.first_byte))
+
+    def next(self) -> asyncio.Timeout:
+        """Bound the wait for the next bytes."""
+        self.reason = (
+            f"upstream timed out: it was silent for {self._times.idle:g} s, or took too long"
+        )
+        return asyncio.timeout_at(self.due)
+
+    @property
+    def due(self) -> float | None:
+        """When the next bytes must have come; None: at any time."""
+        return self._due(self._times.idle)
+
+    def _due(self, seconds: float) -> float | None:
+        ends = [asyncio.get_running_loop().time() + seconds] if seconds else []
+        if self._times.total:
+            ends.append(self._began + self._times.total)
+        return min(ends, default=None)
+
+
+async def _relayed(call: Call, hop: Hop, reply: Reply, clock: _Clock) -> web.StreamResponse:
+    headers = answer_headers(
+        call.id,
+        upstream_model=hop.model,
+        upstream_id=call.plan.hide(reply.request_id),
+        extra=call.cors,
+    )
+    if not reply.headers.get("content-type", "").startswith("text/event-stream"):
+        limit = call.plan.settings.server.limits.max_response_bytes
+        async with clock.next() as scope:
+            body = await reply.read_all(limit, lambda: scope.reschedule(clock.due))
+        if body is None:
+            return refused(call, fault_of(TooLarge("max_response_bytes", limit)))
+        body = hide_in_json(body, call.plan.secrets)
+        if len(call.plan.settings.server.keys) > 1:
+            await call.runtime.note_given(call.owner, given_by_body(body))
+        return JsonResponse(body, headers=headers)
+    response = web.StreamResponse(headers=STREAM_HEADERS | headers)
+    try:
+        await response.prepare(call.http)
+        await _pass_on_stream(call, reply, response, clock)
+        await response.write_eof()
+    except ConnectionError as error:
+        raise ClientLeft from error
+    return response
+
+
+async def _pass_on_stream(
+    call: Call, reply: Reply, response: web.StreamResponse, clock: _Clock
+) -> None:
+    """Send a stream in whole frames without known secrets; ids in it are remembered for the client.
+
+    If it breaks off, its last event says so: the status has left.
+    """
+    several = len(call.plan.settings.server.keys) > 1
+    reader = SSEReader(limits=call.plan.settings.server.limits, keep_raw=True)
+    given: set[str] = set()
+    last = b""
+    fault: Fault | None = None
+    ended = False
+    try:
+        while not ended:
+            async with clock.next():
+                data = await reply.read()
+            ended = not data
+            frames = reader.feed(data) if data else reader.close()
+            out = hide_in_json(b"".join(frame.raw for frame in frames), call.plan.secrets)
+            if several:
+                fresh = given_by_frames(out)
+                given |= fresh
+                call.runtime.given.add(call.owner, fresh)
+            if out:
+                await response.write(out)
+                last = out
+    except TimeoutError:
+        fault = Fault(FaultKind.TIMEOUT, clock.reason, code="idle_timeout")
+    except TransportFailed as failed:
+        fault = fault_of_transport(failed)
+    except PeerError as error:
+        fault = fault_of(error)
+    if given:
+        await call.runtime.note_given(call.owner, given)
+    if fault is not None:
+        call.fault = fault
+        await response.write(_error_event(fault, last))
+
+
+def _error_event(fault: Fault, last: bytes) -> bytes:
+    """Return the event that ends a broken stream, numbered after the `last` frames that were sent."""
+    seen = _NUMBER.findall(last)
+    event = {
+        "type": "error",
+        "code": fault.code,
+        "message": fault.message,
+        "param": None,
+        "sequence_number": int(seen[-1]) + 1 if seen else 0,
+    }
+    return b"\n\nevent: error\ndata: %b\n\n" % msgspec.json.encode(event)

@@ -1,0 +1,170 @@
+"""A stream from a dialect into the same dialect: bytes pass as they came unless something was mended.
+
+The writer is told every event all the same, so that it can take over at any frame; what it writes is
+thrown away while the original can stand.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from dragoman.ids import encode_id
+from dragoman.turn.events import CALL_KINDS, BlockStart, Event, Fault, Finish, Flavor
+from dragoman.turn.losses import Loss
+from dragoman.turn.merge import merged
+
+# Losses that say: the bytes of the peer do not tell what the events tell.
+MENDED: Final = frozenset(
+    {
+        "args_as_object",
+        "args_missing",
+        "args_repaired",
+        "args_repeated",
+        "args_trailing",
+        "block_empty",
+        "block_index_fixed",
+        "block_unclosed",
+        "event_incomplete",
+        "event_unnamed",
+        "finish_reason_fixed",
+        "input_uncertain",
+        "stream_not_sse",
+        "surrogate_replaced",
+    }
+)
+# Faults that the peer did not tell itself.
+_OURS: Final = frozenset(
+    {
+        "upstream_truncated",
+        "upstream_empty",
+        "upstream_error",  # by the finish reason alone, which agents do not know
+        "upstream_malformed",
+        "invalid_arguments",
+        "call_without_name",
+    }
+)
+
+
+def _compact(frame: bytes) -> bytes:
+    return frame.replace(b" ", b"").strip()
+
+
+class Relay:
+    """Choose, for each unit of a stream, between its own bytes and the writer's."""
+
+    def __init__(
+        self, *, resumes: bool, used_ids: Collection[str] = (), functions_only: bool = False
+    ) -> None:
+        self._resumes = resumes  # frames stand alone: after a mended one, others may pass again
+        self._used_ids = used_ids  # by the history
+        # The upstream was told every tool as a function: calls of other kinds are written again.
+        self._functions_only = functions_only
+        self._own_ids: set[str] = set()  # of calls of this answer
+        self._mended = False  # something was written anew
+        self.passed = False  # what was chosen last are the peer's own bytes
+        self._done = False  # the last word behind a failure has passed
+        self._spoiled = False  # the failure to be told is not the peer's
+        self._in_call = False  # the open block is a call
+        self._raw: list[bytes] = []  # what waits for a decision
+        self._written: list[bytes] = []
+        self._before: list[Event] = []
+        self._after: list[Event] = []
+
+    @property
+    def calm(self) -> bool:
+        """Nothing waits, and a delta of text that nobody changes passes as it came."""
+        return not self._raw and not self._in_call and (self._resumes or not self._mended)
+
+    @property
+    def steady(self) -> bool:
+        """Nothing waits, and a piece of a call that nobody changes passes as it came."""
+        return not self._raw and not self._mended
+
+    @property
+    def follows(self) -> bool:
+        """All that was sent is the peer's own."""
+        return not self._mended
+
+    @property
+    def waits(self) -> bool:
+        """Something waits for a decision."""
+        return bool(self._raw)
+
+    def choose(
+        self,
+        raw: bytes,
+        before: Sequence[Event],
+        after: Sequence[Event],
+        written: bytes,
+        *,
+        pending: bool,
+    ) -> bytes:
+        """Return what to send for a unit whose events were `before` and became `after`."""
+        self._raw.append(raw)
+        self._before += before
+        self._after += after
+        self._written.append(written)
+        self.passed = False
+        if pending:
+            return b""
+        self.passed = self._stands()
+        parts = self._raw if self.passed else self._written
+        out = b"".join(parts)
+        for kept in (self._raw, self._before, self._after, self._written):
+            kept.clear()
+        return out
+
+    def spoil(self) -> None:
+        """Expect a failure found here next: the peer's bytes do not tell it."""
+        self._spoiled = True
+
+    def after_failure(self, raw: bytes, last_word: bytes) -> bytes:
+        """Return what to send of bytes behind a failure: the last word, once, if the peer told all itself."""
+        if self._mended or self._done or _compact(raw) != _compact(last_word):
+            return b""
+        self._done = True
+        return raw
+
+    def stands(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
+        """Say whether a complete body can pass as it came."""
+        self._before += before
+        self._after += after
+        return not self._changed()
+
+    def _stands(self) -> bool:
+        """Say whether the bytes of the peer tell what the events tell."""
+        touches_call = self._in_call
+        for event in self._after:
+            if isinstance(event, BlockStart):
+                self._in_call = event.kind in CALL_KINDS
+            touches_call = touches_call or self._in_call or isinstance(event, Finish)
+        if self._mended and not (self._resumes and not touches_call):
+            return False
+        if self._changed():
+            self._mended = True
+            return False
+        return True
+
+    def _changed(self) -> bool:
+        if self._spoiled:
+            return True
+        for event in self._before:
+            if isinstance(event, Loss) and event.code in MENDED:
+                return True
+            if isinstance(event, Fault) and event.code in _OURS:
+                return True
+            if isinstance(event, BlockStart) and event.kind in CALL_KINDS:
+                kept = event.flavor is Flavor.FUNCTION and not event.namespace
+                if self._renamed(event) or (self._functions_only and not kept):
+                    return True
+        if len(self._before) == len(self._after) and all(
+            one is other for one, other in zip(self._before, self._after, strict=True)
+        ):
+            return False
+        return merged(self._before) != merged(self._after)
+
+    def _renamed(self, event: BlockStart) -> bool:
+        """Say whether the client must be told another id than the peer's."""
+        native = event.call_id
+        known = native in self._used_ids or native in self._own_ids
+        self._own_ids.add(native)
+        return known or encode_id(native) != native

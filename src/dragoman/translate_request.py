@@ -1,0 +1,443 @@
+"""The front door for requests: from a client's dialect into an upstream's, and refusals back.
+
+From a dialect into itself the client's bytes pass, but for what the upstream must not or cannot see.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Final, TypedDict, Unpack
+
+import msgspec
+from msgspec import Raw, Struct, structs
+
+from dragoman.context import Target
+from dragoman.dialects import dialect
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.forced_tool import must_narrow, narrowed
+from dragoman.dialects.paths import path_of
+from dragoman.dialects.server_tools import check_needed
+from dragoman.envelopes import PREFIX, Sealer
+from dragoman.errors import DragomanError, Malformed, NameTooLong, TooLarge, Untranslatable
+from dragoman.limits import DEFAULT_LIMITS, MAX_ERROR_CHARS, MAX_ERROR_WORD_CHARS, Limits
+from dragoman.profiles import for_model
+from dragoman.profiles import profile as find_profile
+from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.detection import bare_name, known_family
+from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import (
+    SYSTEM,
+    ImagePart,
+    Request,
+    TextPart,
+    Tool,
+    ToolCallPart,
+    ToolResultPart,
+)
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_ELEMENTS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
+
+
+class _Outline(Struct):
+    """What must be known of a request that is passed on unread."""
+
+    model: str
+    stream: bool = False
+
+
+class _Shape(Struct):
+    """By what one message is told from another."""
+
+    role: str | None = None
+    type: str | None = "message"
+
+
+_NULL: Final = Raw(b"null")
+_GENERIC: Final = find_profile("generic")
+# Fields of a request that hold a name.
+_NAMES: Final = ("model", "user_id", "tier", "cache_key", "verbosity")
+_LEADING: Final = frozenset({"system", "developer"})  # roles of instructions
+_SHAPES: Final = msgspec.json.Decoder(list[_Shape])
+_OUTLINE: Final = msgspec.json.Decoder(_Outline)
+# Refusals that concern what a vendor may well understand, though nobody else does.
+_VENDORS_OWN: Final = frozenset(
+    {"unsupported_content_block", "unsupported_parameter", "item_not_found"}
+)
+
+
+class ClientRequest(Struct, frozen=True):
+    """A client's request, read once, for whichever upstream it then goes to."""
+
+    body: bytes
+    request: Request  # what the client meant
+    # Why no other dialect could take it: only the vendor of its own understands what it asks for.
+    vendors_own: Malformed | None = None
+
+
+class TranslatedRequest(Struct, frozen=True):
+    """A client's request in an upstream's dialect."""
+
+    body: bytes
+    request: Request  # what was said to the upstream
+    losses: tuple[Loss, ...] = ()
+    stop: tuple[str, ...] = ()  # for `Translator(stop=…)`: what the upstream cannot match itself
+
+
+class RequestOptions(TypedDict, total=False):
+    """Where a request goes, and what may be done to get it there."""
+
+    profile: Profile | str  # of the upstream; a name or a `Profile`; default `generic`
+    model: str  # the upstream's name for the model; without one the client's
+    strict: bool  # what would be a loss of meaning is refused instead
+    repair_history: bool  # orphan tool results become text instead of an error
+    prefill: str  # `continue`: a last assistant turn that the target cannot go on is kept as a turn
+    known_ids: Mapping[str, str] | None  # native ids behind shortened ones, as far as remembered
+    limits: Limits
+
+
+def read_request(
+    body: bytes, *, source: str, sealer: Sealer | None = None, limits: Limits = DEFAULT_LIMITS
+) -> ClientRequest:
+    """Read a client's request.
+
+    Raises:
+        Malformed: the request is not of its dialect; carries the path.
+        TooLarge: it passes a limit, which the error names.
+    """
+    from_dialect = dialect(source)
+    try:
+        request = from_dialect.decode_request(body, sealer=sealer, limits=limits)
+        check_request(request, limits)
+        return ClientRequest(body, request)
+    except Malformed as error:
+        if error.code not in _VENDORS_OWN or _has_minted(body):
+            raise
+        outline = decode(_OUTLINE, body)
+        request = Request(dialect=from_dialect.name, model=outline.model, stream=outline.stream)
+        check_request(request, limits)
+        return ClientRequest(body, request, error)
+
+
+def check_request(request: Request, limits: Limits) -> None:
+    """Refuse a request with more parts or tools, or longer names, than any real one has.
+
+    Raises:
+        TooLarge: it passes `max_parts` or `max_tools`.
+        NameTooLong: a name or an id is too long; carries its path.
+    """
+    name_chars, id_chars = limits.max_name_chars, limits.max_id_chars
+    if len(request.tools) > limits.max_tools:
+        raise TooLarge("max_tools", limits.max_tools)
+    for field in _NAMES:
+        if len(getattr(request, field)) > name_chars:
+            raise NameTooLong("max_name_chars", name_chars, path=path_of(request, field))
+    if len(request.previous_id) > id_chars:
+        raise NameTooLong("max_id_chars", id_chars, path=path_of(request, "previous_id"))
+    for at, tool in enumerate(request.tools):
+        if len(tool.name) > name_chars:
+            raise NameTooLong("max_name_chars", name_chars, path=f"$.tools[{at}]")
+    parts = 0
+    for turn in request.turns:
+        parts += len(turn.parts)
+        if len(turn.name) > name_chars:
+            raise NameTooLong("max_name_chars", name_chars, path=turn.path)
+        for part in turn.parts:
+            if type(part) is ToolCallPart:
+                if len(part.name) > name_chars:
+                    raise NameTooLong("max_name_chars", name_chars, path=turn.path)
+                if len(part.id) > id_chars:
+                    raise NameTooLong("max_id_chars", id_chars, path=turn.path)
+            elif type(part) is ToolResultPart:
+                parts += len(part.parts)
+                if len(part.call_id) > id_chars:
+                    raise NameTooLong("max_id_chars", id_chars, path=turn.path)
+    if parts > limits.max_parts:
+        raise TooLarge("max_parts", limits.max_parts)
+
+
+def write_request(
+    client: ClientRequest,
+    *,
+    target: str,
+    changed: Request | None = None,
+    **options: Unpack[RequestOptions],
+) -> TranslatedRequest:
+    """Write a client's request for an upstream; `changed` is what to say instead of what was meant.
+
+    Raises:
+        Malformed: only the vendor of the client's dialect understands it, and `target` is another.
+        Untranslatable: the target cannot say what the request asks for; carries the path.
+    """
+    request = changed or client.request
+    if client.vendors_own is not None and request.dialect != target:
+        raise client.vendors_own
+    profile = options.get("profile", _GENERIC)
+    model = options.get("model", "") or request.model
+    found = find_profile(profile) if isinstance(profile, str) else profile
+    to = Target(
+        profile=for_model(found, bare_name(model), known_family(model), target),
+        model=model,
+        strict=options.get("strict", False),
+        repair_history=options.get("repair_history", False),
+        prefill="continue" if options.get("prefill") == "continue" else "reject",
+        known_ids=dict(options.get("known_ids") or {}),
+        limits=options.get("limits", DEFAULT_LIMITS),
+    )
+    check_needed(request, target, to.profile)
+    if request.dialect == target:
+        return _forward(client, request, dialect(target), to)
+    encoded = dialect(target).encode_request(request, to)
+    return TranslatedRequest(encoded.body, request, request.losses + encoded.losses, encoded.stop)
+
+
+def translate_request(
+    body: bytes,
+    *,
+    source: str,
+    target: str,
+    sealer: Sealer | None = None,
+    **options: Unpack[RequestOptions],
+) -> TranslatedRequest:
+    """Turn a client's request into one for an upstream.
+
+    Raises:
+        Malformed: the request is not of its dialect; carries the path.
+        Untranslatable: the target cannot say what the request asks for; carries the path.
+        TooLarge: it passes `max_request_bytes`.
+    """
+    limits = options.get("limits", DEFAULT_LIMITS)
+    client = read_request(body, source=source, sealer=sealer, limits=limits)
+    return write_request(client, target=target, **options)
+
+
+def _holds_minted(client: ClientRequest) -> bool:
+    """Say whether a request that was read may hold ids or envelopes that were made here.
+
+    They stand in calls, results and reasoning: to search all bytes costs more than to read the request.
+    """
+    for turn in client.request.turns:
+        for part in turn.parts:
+            if type(part) is TextPart or type(part) is ImagePart:
+                continue
+            if type(part) is ToolResultPart:
+                known = part.call_id[:1] != "g"
+            else:
+                known = type(part) is ToolCallPart and part.id[:1] != "g" and not part.opaque
+            if not known:
+                return _has_minted(client.body)
+    # What did not open was left out, and told.
+    return bool(client.request.losses) and _has_minted(client.body)
+
+
+def _has_minted(body: bytes) -> bool:
+    """Say whether a request may hold ids or envelopes that were made here."""
+    return PREFIX.encode() in body or b'"gx' in body or b'"gh-' in body
+
+
+def _forward(
+    client: ClientRequest, request: Request, to: Dialect, target: Target
+) -> TranslatedRequest:
+    """Keep the client's bytes; the model, and what means nothing upstream, or harm, is written anew."""
+    profile = target.profile
+    _refuse_kept(request, to, profile)
+    rewritten: set[str] = set()
+    adapted = (
+        profile.id_style in ("kimi", "mistral9")
+        or profile.reasoning_filler != ""
+        or (profile.refuses_reasoning and request.has_reasoning)
+    )
+    if adapted or _holds_minted(client):
+        rewritten.update(to.history_fields)
+    if profile.schema_dialect != "any":
+        rewritten.update(("tools", "tool_choice") if must_narrow(request, profile) else ("tools",))
+    losses = request.losses
+    changed = request is not client.request
+    if not (rewritten or changed or _must_fit(request, to, profile)) and (
+        target.model == request.model
+    ):
+        return TranslatedRequest(client.body, request, losses)
+    fields = decode(_FIELDS, client.body)
+    declared = "tools" in fields
+    if rewritten or changed:
+        as_it_is = target
+        if not adapted:  # what passes before anything was made here, passes so afterwards too
+            as_it_is = structs.replace(
+                target, profile=structs.replace(profile, midturn_system=True)
+            )
+        encoded = to.encode_request(request, as_it_is)
+        before = fresh = decode(_FIELDS, encoded.body)
+        if changed:
+            before = decode(_FIELDS, to.encode_request(client.request, as_it_is).body)
+            names = fresh.keys() | before.keys()
+            rewritten.update(name for name in names if fresh.get(name) != before.get(name))
+        if not adapted and _leads_back(fields, before, fresh, to):
+            rewritten.difference_update(to.history_fields[:-1])
+        losses += tuple(loss for loss in encoded.losses if _concerns(loss, rewritten))
+        for name in rewritten:
+            if name in fresh:
+                own = fields.get(name) if name in to.history_fields and not adapted else None
+                fields[name] = _with_own(own, before.get(name), fresh[name])
+            else:
+                fields.pop(name, None)
+    if _must_fit(request, to, profile):
+        for fit in (_fit_tools, _fitted):
+            fitted, mends = fit(fields, request, to, target)
+            for name, raw in fitted.items():
+                if raw == _NULL:
+                    fields.pop(name, None)
+                else:
+                    fields[name] = raw
+            losses += mends
+    if declared and "tool_choice" in fields and "tools" not in fields:
+        del fields["tool_choice"]
+        losses += (Loss("tool_choice_dropped", "$.tool_choice"),)
+    fields["model"] = Raw(msgspec.json.encode(target.model))
+    return TranslatedRequest(msgspec.json.encode(fields), request, losses)
+
+
+def _refuse_kept(request: Request, to: Dialect, profile: Profile) -> None:
+    """Refuse a request whose conversation only the vendor's own servers could hold."""
+    for name in to.kept_by_vendor:
+        asked = bytes(request.extensions.get(name, b"null"))
+        if asked not in (b"null", b"false") and profile.origin != to.name:
+            reason = "this upstream holds no conversations: send all of its messages"
+            raise Untranslatable(reason, path=f"$.{name}")
+
+
+def _must_fit(request: Request, to: Dialect, profile: Profile) -> bool:
+    """Say whether a request holds what the upstream would refuse or misread."""
+    return (
+        must_narrow(request, profile)
+        or _is_instructed(request, to, profile)
+        or to.misfits(request, profile)
+    )
+
+
+def _is_instructed(request: Request, to: Dialect, profile: Profile) -> bool:
+    """Say whether instructions stand between messages, where the upstream does not take them."""
+    takes = profile.midturn_system or profile.own_midturn_system or to.without_instructions is None
+    return not takes and any(turn.role is SYSTEM for turn in request.turns)
+
+
+def _fit_tools(
+    fields: Mapping[str, Raw], request: Request, to: Dialect, target: Target
+) -> tuple[dict[str, Raw], tuple[Loss, ...]]:
+    """Return the fields that hold tools which the upstream does not take, as it takes them."""
+    return (
+        to.fit_tools(fields, request, target) if to.misfits(request, target.profile) else ({}, ())
+    )
+
+
+def _fitted(
+    fields: Mapping[str, Raw], request: Request, to: Dialect, target: Target
+) -> tuple[dict[str, Raw], tuple[Loss, ...]]:
+    """Return the fields that the upstream would refuse or misread, as it takes them."""
+    profile = target.profile
+    fitted: dict[str, Raw] = {}
+    losses: tuple[Loss, ...] = ()
+    if profile.schema_dialect == "any" and must_narrow(request, profile):
+        fitted, losses = narrowed(fields, request, to.any_tool)
+    if to.without_instructions is not None and _is_instructed(request, to, profile):
+        fitted["messages"], mends = to.without_instructions(fields["messages"])
+        losses += mends
+    return fitted, losses
+
+
+def _leads_back(
+    own: Mapping[str, Raw], before: dict[str, Raw], fresh: dict[str, Raw], to: Dialect
+) -> bool:
+    """Put instructions that the client began its messages with back there, if nobody changed them.
+
+    Written anew they stand in a field of their own, and an upstream's cache would lose its whole prefix.
+    """
+    *elsewhere, name = to.history_fields
+    lists = [one.get(name) for one in (own, fresh)]
+    if not elsewhere or any(one is None or not bytes(one).startswith(b"[") for one in lists):
+        return False
+    if any(fresh.get(field) != before.get(field) for field in elsewhere):
+        return False
+    mine, new = decode(_SHAPES, own[name]), decode(_SHAPES, fresh[name])
+    more = len(mine) - len(new)
+    if more <= 0 or mine[more:] != new or any(one.role not in _LEADING for one in mine[:more]):
+        return False
+    front = decode(_ELEMENTS, own[name])[:more]
+    for fields in {id(one): one for one in (before, fresh)}.values():
+        fields[name] = Raw(msgspec.json.encode([*front, *decode(_ELEMENTS, fields[name])]))
+    return True
+
+
+def _with_own(own: Raw | None, before: Raw | None, fresh: Raw) -> Raw:
+    """Keep the client's bytes of every message that is not changed and holds nothing made here.
+
+    An upstream's cache of prefixes would else lose all that came before the first change.
+    """
+    lists = [one for one in (own, before, fresh) if one is not None and bytes(one).startswith(b"[")]
+    if len(lists) < 3 or any(decode(_SHAPES, one) != decode(_SHAPES, fresh) for one in lists):
+        return fresh
+    triples = zip(*(decode(_ELEMENTS, one) for one in lists), strict=True)
+    kept = (
+        bytes(old if same == new and not _has_minted(bytes(old)) else new)
+        for old, same, new in triples
+    )
+    return Raw(b"[" + b",".join(kept) + b"]")
+
+
+def _concerns(loss: Loss, fields: Collection[str]) -> bool:
+    """Say whether a loss lies in one of the top-level fields."""
+    return any(loss.path.startswith(f"$.{name}") for name in fields)
+
+
+def refuse(error: DragomanError, *, target: str, request_id: str = "") -> tuple[int, bytes]:
+    """Turn an error of ours about a client's request into that client's error answer."""
+    return dialect(target).encode_fault(fault_of_request(error), request_id)
+
+
+def fault_of_request(error: DragomanError) -> Fault:
+    """Return the fault for a client's request that cannot be served as it is."""
+    path = getattr(error, "path", "")[:MAX_ERROR_WORD_CHARS]
+    code = getattr(error, "code", "")
+    message = str(error)[:MAX_ERROR_CHARS]
+    if isinstance(error, TooLarge) and not isinstance(error, NameTooLong):
+        return Fault(FaultKind.TOO_LARGE, message, status=413, code="request_too_large")
+    kind = FaultKind.BAD_REQUEST if error.http_status < 500 else FaultKind.GATEWAY
+    # Vendors name a field without the sign of the root.
+    param = path.removeprefix("$").removeprefix(".")
+    return Fault(kind, message, status=error.http_status, code=code, param=param)
+
+
+def decode_tools(body: bytes) -> tuple[Tool, ...]:
+    """Read a JSON list of tool definitions, each in the shape of any of the three dialects.
+
+    Raises:
+        Malformed: it is no list, or a definition fits no dialect.
+    """
+    tools: list[Tool] = []
+    definitions = decode(_ELEMENTS, body)
+    for index, raw in enumerate(definitions):
+        tools += _decode_tool(bytes(raw), f"$[{index}]")
+    return tuple(tools)
+
+
+def _decode_tool(raw: bytes, path: str) -> tuple[Tool, ...]:
+    keys = decode(_FIELDS, raw).keys()
+    shapes: tuple[str, ...] = ("responses", "anthropic", "chat")
+    if "input_schema" in keys:
+        shapes = ("anthropic",)
+    elif "function" in keys or "custom" in keys:
+        shapes = ("chat",)
+    reasons: list[str] = []
+    for name in shapes:
+        body = b'%b,"tools":[%b]}' % (_EMPTY_REQUEST[name], raw)
+        try:
+            return dialect(name).decode_request(body, sealer=None, limits=DEFAULT_LIMITS).tools
+        except Malformed as error:
+            reasons.append(f"{name}: {error}")
+    raise Malformed(f"a tool definition that fits no dialect ({'; '.join(reasons)})", path=path)
+
+
+_EMPTY_REQUEST: Final = {
+    "chat": b'{"model":"m","messages":[]',
+    "anthropic": b'{"model":"m","max_tokens":1,"messages":[]',
+    "responses": b'{"model":"m","input":[]',
+}

@@ -1,0 +1,289 @@
+"""From events to a whole answer: the only way there is."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, assert_never
+
+from msgspec import Raw, Struct
+
+from dragoman.errors import Truncated
+from dragoman.turn.events import (
+    CALL_KINDS,
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Citation,
+    Event,
+    Fault,
+    Finish,
+    FinishReason,
+    Flavor,
+    InputDelta,
+    Opaque,
+    Ping,
+    ReasoningDelta,
+    RefusalDelta,
+    Start,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import ReasoningSegment
+from dragoman.turn.state import Legality
+
+_PIECES: Final = 512  # of a block's text that are kept apart
+
+
+class Block(Struct, frozen=True):
+    """A block, whole."""
+
+    kind: BlockKind
+    text: str = ""  # text, refusal, arguments (JSON) or custom input, as the kind says
+    segments: tuple[ReasoningSegment, ...] = ()  # reasoning: one for each channel and part
+    opaque: tuple[Opaque, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    logprobs: tuple[Raw, ...] = ()
+    call_id: str = ""
+    name: str = ""
+    namespace: str = ""
+    flavor: Flavor = Flavor.FUNCTION
+    complete: bool = True
+    vendor: str = ""
+    raw: Raw = Raw(b"null")
+
+
+class Answer(Struct, frozen=True):
+    """A whole answer.  Exactly one of `finish` and `fault` is set."""
+
+    start: Start
+    blocks: tuple[Block, ...] = ()  # with a fault: those that had ended
+    usage: Usage | None = None
+    finish: Finish | None = None
+    fault: Fault | None = None
+    losses: tuple[Loss, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What the model says, without its reasoning."""
+        return "".join(block.text for block in self.blocks if block.kind is BlockKind.TEXT)
+
+    @property
+    def reasoning(self) -> str:
+        """What of its reasoning can be read; parts of it are set apart by a blank line."""
+        return "\n\n".join(one.text for block in self.blocks for one in block.segments)
+
+    @property
+    def reason(self) -> FinishReason | None:
+        """Why it ended; None if it failed."""
+        return None if self.finish is None else self.finish.reason
+
+    @property
+    def calls(self) -> tuple[Block, ...]:
+        """The calls that it makes, in order: `call_id`, `name`, and the arguments as `text`."""
+        return tuple(block for block in self.blocks if block.kind in CALL_KINDS)
+
+
+class _OpenBlock:
+    def __init__(self, start: BlockStart) -> None:
+        self.start = start
+        self.texts: list[str] = []
+        self._chunks: list[str] = []  # what came before `texts`, joined: small pieces weigh much
+        self.segments: list[tuple[tuple[object, int], list[str]]] = []
+        self.opaque: list[Opaque] = []
+        self.citations: list[Citation] = []
+        self.logprobs: list[Raw] = []
+
+    def add_text(self, text: str) -> None:
+        self.texts.append(text)
+        if len(self.texts) > _PIECES:
+            self._chunks.append("".join(self.texts))
+            self.texts.clear()
+
+    def add(
+        self, delta: TextDelta | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta
+    ) -> None:
+        match delta:
+            case TextDelta(text=text, logprobs=logprobs):
+                self.add_text(text)
+                if logprobs is not None:
+                    self.logprobs.append(logprobs)
+            case InputDelta(text=text) | RefusalDelta(text=text):
+                self.add_text(text)
+            case ArgsDelta(json=text):
+                self.add_text(text)
+            case ReasoningDelta(text=text, channel=channel, part=part):
+                key = (channel, part)
+                if not self.segments or self.segments[-1][0] != key:
+                    self.segments.append((key, []))
+                self.segments[-1][1].append(text)
+            case _:
+                assert_never(delta)
+
+    def end(self, end: BlockEnd) -> Block:
+        start = self.start
+        return Block(
+            kind=start.kind,
+            text="".join((*self._chunks, *self.texts)),
+            segments=tuple(
+                ReasoningSegment("".join(texts), key[0])  # type: ignore[arg-type]
+                for key, texts in self.segments
+            ),
+            opaque=tuple(self.opaque),
+            citations=tuple(self.citations),
+            logprobs=tuple(self.logprobs),
+            call_id=start.call_id,
+            name=start.name,
+            namespace=start.namespace,
+            flavor=start.flavor,
+            complete=end.complete,
+            vendor=start.vendor,
+            raw=start.raw,
+        )
+
+
+class Folder:
+    """Fold events as they come."""
+
+    def __init__(self) -> None:
+        self._legality = Legality()
+        self._check = self._legality.check
+        self._start = Start()
+        self._blocks: list[Block] = []
+        self._losses: list[Loss] = []
+        self._usage: Usage | None = None
+        self._block: _OpenBlock | None = None
+        self._end: Finish | Fault | None = None
+
+    def feed(self, events: Iterable[Event], /) -> None:
+        """Take events; what follows the end is passed over.
+
+        Raises:
+            IllegalOrder: the stream is not legal.
+        """
+        check = self._check
+        for event in events:
+            if self._end is not None:
+                return
+            check(event)
+            if type(event) is TextDelta and event.logprobs is None:
+                self._block.add_text(event.text)  # type: ignore[union-attr]  # legality says so
+            else:
+                self._take(event)
+
+    def _take(self, event: Event) -> None:
+        block = self._block
+        match event:
+            case Start():
+                self._start = event
+            case BlockStart():
+                self._block = _OpenBlock(event)
+            case BlockEnd():
+                assert block is not None  # noqa: S101 -- the legality table says so
+                self._blocks.append(block.end(event))
+                self._block = None
+            case Opaque():
+                assert block is not None  # noqa: S101
+                block.opaque.append(event)
+            case Citation():
+                assert block is not None  # noqa: S101
+                block.citations.append(event)
+            case Usage():
+                self._usage = event
+            case Finish() | Fault():
+                self._end = event
+            case Ping():
+                pass
+            case Loss():
+                self._losses.append(event)
+            case _:
+                assert block is not None  # noqa: S101
+                block.add(event)
+
+    def answer(self) -> Answer:
+        """Return the answer.
+
+        Raises:
+            Truncated: it has no end.
+        """
+        if self._end is None:
+            raise Truncated("the turn")
+        return self._answer(self._end, self._blocks)
+
+    def so_far(self, fault: Fault) -> Answer:
+        """Return what has come, with the block that is open, and why that is not all."""
+        blocks = self._blocks
+        if self._block is not None:
+            blocks = [*blocks, self._block.end(BlockEnd(self._legality.index, complete=False))]
+        return self._answer(fault, blocks)
+
+    def _answer(self, end: Finish | Fault, blocks: Sequence[Block]) -> Answer:
+        finish = end if isinstance(end, Finish) else None
+        fault = end if isinstance(end, Fault) else None
+        return Answer(self._start, tuple(blocks), self._usage, finish, fault, tuple(self._losses))
+
+
+def fold(events: Iterable[Event]) -> Answer:
+    """Return the answer that a legal stream of events tells.
+
+    Raises:
+        IllegalOrder: the stream is not legal.
+        Truncated: it has no end.
+    """
+    folder = Folder()
+    folder.feed(events)
+    return folder.answer()
+
+
+def unfold(answer: Answer) -> list[Event]:
+    """Return a stream of events that folds into `answer`."""
+    events: list[Event] = [answer.start, *answer.losses]
+    for index, block in enumerate(answer.blocks):
+        events.append(
+            BlockStart(
+                index,
+                block.kind,
+                block.call_id,
+                block.name,
+                block.namespace,
+                block.flavor,
+                block.vendor,
+                block.raw,
+            )
+        )
+        is_call = block.kind in CALL_KINDS
+        if is_call:  # state of a call is known from its start
+            events.extend(block.opaque)
+        match block.kind:
+            case BlockKind.TEXT if block.text:
+                events.append(TextDelta(index, block.text, _joined(block.logprobs)))
+            case BlockKind.TOOL_CALL if block.text:
+                events.append(ArgsDelta(index, block.text))
+            case BlockKind.CUSTOM_CALL if block.text:
+                events.append(InputDelta(index, block.text))
+            case BlockKind.REFUSAL if block.text:
+                events.append(RefusalDelta(index, block.text))
+            case _:
+                pass
+        events.extend(
+            ReasoningDelta(index, segment.text, segment.channel, part)
+            for part, segment in enumerate(block.segments)
+        )
+        events.extend(block.citations)
+        if not is_call:
+            events.extend(block.opaque)
+        events.append(BlockEnd(index, block.complete))
+    if answer.usage is not None:
+        events.append(answer.usage)
+    if answer.finish is not None:
+        events.append(answer.finish)
+    if answer.fault is not None:
+        events.append(answer.fault)
+    return events
+
+
+def _joined(lists: Sequence[Raw]) -> Raw | None:
+    """Return JSON lists as one."""
+    if len(lists) < 2:
+        return lists[0] if lists else None
+    bodies = [bytes(one).strip()[1:-1].strip() for one in lists]
+    return Raw(b"[" + b",".join(body for body in bodies if body) + b"]")

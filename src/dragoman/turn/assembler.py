@@ -1,0 +1,471 @@
+"""From what a peer says, in whatever order, to a legal stream of events.
+
+The readers of all dialects tell an `Assembler` what they find; it opens and ends blocks, keeps them
+from overlapping, guards arguments, and settles how the turn ends.  Knows no field names.
+
+Blocks are serial.  While a call is open and its arguments are not whole, whatever else arrives waits
+(bounded by `max_waiting_bytes`) and follows in the order of its arrival.  A call ends when its peer
+says so, when its arguments are whole and something else begins, or at the end of the turn.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Final, TypeAlias
+
+from msgspec import Raw, structs
+
+from dragoman.errors import TooLarge
+from dragoman.ids import derived_id
+from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.turn.call import Call
+from dragoman.turn.events import (
+    CUT_REASONS,
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Channel,
+    Citation,
+    Event,
+    Fault,
+    FaultKind,
+    Finish,
+    FinishReason,
+    Flavor,
+    InputDelta,
+    Opaque,
+    OpaqueKind,
+    ReasoningDelta,
+    RefusalDelta,
+    Start,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.freeform import RawInput
+from dragoman.turn.losses import Loss
+from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
+
+_TEXT: Final = BlockKind.TEXT  # to look up a member costs as much as the rest of a delta
+_REASONING: Final = BlockKind.REASONING
+_CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
+# What waits is called with its assembler: one that held it would be a reference cycle around its text.
+_Action: TypeAlias = Callable[["Assembler"], None]
+
+
+class Assembler:
+    """Build one turn's events.  `out` holds those not yet taken."""
+
+    def __init__(  # noqa: PLR0913 -- one keyword for each thing known of the exchange
+        self,
+        *,
+        tools: ToolTable = NO_TOOLS,
+        seed: str = "",
+        origin: str = "",
+        input_estimate: int = 0,
+        seal_plain: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.out: list[Event] = []
+        self.ended = False  # the terminal event is out
+        self._tools = tools
+        self._seed = seed
+        self._origin = origin
+        self._input_estimate = input_estimate
+        self._seal_plain = seal_plain  # unsigned reasoning is marked to be given back
+        self._limits = limits
+        self._started = False
+        self._index = -1  # of the open block, or the last one
+        self._kind: BlockKind | None = None  # of the open block
+        self._sealed = False  # the open reasoning block carries opaque state
+        self._call: Call | None = None  # whose block is open
+        self._calls: dict[Hashable, Call] = {}
+        self._call_count = 0
+        self._args_size = 0  # of all calls
+        self._waiting: deque[Call | _Action] = deque()
+        self._waiting_size = 0
+        self._made_calls = 0  # calls whose block has ended
+        self._half_input = ""  # the name of a free-form tool whose input was truncated
+        self._usage: Usage | None = None
+        self._chars = 0  # of output, for an estimate
+
+    # --- what readers say ---------------------------------------------------------------------
+
+    def take(self) -> list[Event]:
+        """Return the events since the last call."""
+        out = self.out
+        self.out = []
+        return out
+
+    @property
+    def started(self) -> bool:
+        return self._started
+
+    @property
+    def holding(self) -> bool:
+        """The open call has arguments that were not forwarded yet, or what comes next decides its end."""
+        call = self._call
+        if call is None:
+            return False
+        return call.arguments.holding or (call.ended and not call.arguments.whole)
+
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._calls)
+
+    def start(self, *, model: str = "", id: str = "", created: int = 0) -> None:  # noqa: A002 -- the event's field
+        """Begin the turn; only the first word counts."""
+        if not self._started:
+            self._started = True
+            self.out.append(Start(model, id, created))
+
+    @property
+    def in_text(self) -> bool:
+        """A text block is open."""
+        return self._kind is _TEXT
+
+    @property
+    def index(self) -> int:
+        """Of the open block, or the last one."""
+        return self._index
+
+    def add_text(self, chars: int) -> None:
+        """Know of more text, whose deltas are told elsewhere."""
+        self._chars += chars
+
+    def text(self, text: str, logprobs: Raw | None = None) -> None:
+        if self._kind is not _TEXT and not self._ready(
+            _TEXT, lambda to: to.text(text, logprobs), len(text)
+        ):
+            return
+        self._chars += len(text)
+        self.out.append(TextDelta(self._index, text, logprobs))
+
+    def reasoning(self, text: str, channel: Channel = Channel.FULL, part: int = 0) -> None:
+        if self._kind is not _REASONING and not self._ready(
+            _REASONING, lambda to: to.reasoning(text, channel, part), len(text)
+        ):
+            return
+        self._chars += len(text)
+        self.out.append(ReasoningDelta(self._index, text, channel, part))
+
+    def refusal(self, text: str) -> None:
+        if self._kind is not BlockKind.REFUSAL and not self._ready(
+            BlockKind.REFUSAL, lambda to: to.refusal(text), len(text)
+        ):
+            return
+        self.out.append(RefusalDelta(self._index, text))
+
+    def citation(self, citation: Citation) -> None:
+        """Cite a source for the text block; `index` is filled in."""
+        if self._kind is not BlockKind.TEXT and not self._ready(
+            BlockKind.TEXT, lambda to: to.citation(citation), len(citation.raw)
+        ):
+            return
+        self.out.append(structs.replace(citation, index=self._index))
+
+    def opaque(self, kind: OpaqueKind, data: str, item_id: str = "") -> None:
+        """Attach a vendor's state to the reasoning block, opening one if none is open."""
+        if self._kind is not BlockKind.REASONING and not self._ready(
+            BlockKind.REASONING, lambda to: to.opaque(kind, data, item_id), len(data)
+        ):
+            return
+        self._sealed = True
+        self.out.append(Opaque(self._index, kind, data, self._origin, item_id))
+
+    def split(self) -> None:
+        """End the open block, unless it is a call: what follows opens a new one."""
+        if self._call is None:
+            self._end_block()
+        elif self._waiting:
+            self._waiting.append(Assembler.split)
+
+    def whole_block(self, kind: BlockKind, vendor: str, raw: Raw) -> None:
+        """Put in a block that comes in one piece."""
+        if self._blocked():
+            self._wait(lambda to: to.whole_block(kind, vendor, raw), len(raw))
+            return
+        self._end_block()
+        self._begin(BlockStart(self._index + 1, kind, vendor=vendor, raw=raw))
+        self._end_block()
+
+    def open_call(  # noqa: PLR0913 -- what may be known of a call at its start
+        self,
+        key: Hashable,
+        *,
+        call_id: str,
+        name: str,
+        namespace: str = "",
+        flavor: Flavor | None = None,
+        raw_input: bool = False,
+    ) -> None:
+        """Begin a call; `key` names it in `args`, `end_call` and `call_opaque`.
+
+        `flavor` and `namespace` are for peers that tell them; otherwise the declared tools do.
+        `raw_input` says that what follows is free text, not JSON.
+        """
+        if self._call_count >= self._limits.max_calls:
+            raise TooLarge("max_calls", self._limits.max_calls)
+        self._call_count += 1
+        tool = self._tools.resolve(name)
+        if flavor is not None:
+            tool = ToolName(tool.name, tool.namespace or namespace, flavor)
+        call_id = call_id or derived_id("call_", self._seed, f"call {len(self._calls)}")
+        call = Call(call_id, tool, raw_input=raw_input, limits=self._limits)
+        self._calls[key] = call
+        if self._blocked():
+            self._waiting.append(call)
+            self._count_waiting(len(name) + len(call_id))
+        else:
+            self._open(call)
+
+    def knows_call(self, key: Hashable) -> bool:
+        return key in self._calls
+
+    def call_is_whole(self, key: Hashable) -> bool:
+        """Say whether a call's arguments, waiting ones included, are complete JSON."""
+        return self._calls[key].is_whole
+
+    def args(self, key: Hashable, fragment: str) -> None:
+        """Add to a call's arguments."""
+        self._args_size += len(fragment)
+        if self._args_size > self._limits.max_turn_args_bytes:
+            raise TooLarge("max_turn_args_bytes", self._limits.max_turn_args_bytes)
+        call = self._calls[key]
+        if call is self._call:
+            text = call.arguments.feed(fragment)
+            if text:
+                self._delta(call, text)
+            if self._waiting and call.arguments.whole:
+                self._close_call(cut=False)
+                self._drain()
+        elif call.closed:
+            if fragment.strip():
+                self.loss("late_delta_dropped", f"call {call.call_id}")
+        else:
+            call.waiting.append(fragment)
+            self._count_waiting(len(fragment))
+
+    def call_opaque(self, key: Hashable, kind: OpaqueKind, data: str) -> None:
+        """Attach a vendor's state to a call."""
+        call = self._calls[key]
+        if call is self._call:
+            self.out.append(Opaque(self._index, kind, data, self._origin))
+        elif call.closed:
+            self.loss("late_delta_dropped", f"call {call.call_id}")
+        else:
+            call.opaque.append((kind, data))
+
+    def end_call(self, key: Hashable, *, cut: bool = False) -> None:
+        """Note that the peer ended a call; `cut` says that it is not whole."""
+        call = self._calls[key]
+        call.ended = True
+        call.cut = cut
+        if call is self._call and self._is_settled(call):
+            self._close_call(cut=False)
+            self._drain()
+
+    def usage(self, usage: Usage) -> None:
+        """Note the counts so far; the last ones are told at the end."""
+        self._usage = usage
+
+    def loss(self, code: str, path: str = "", detail: str = "") -> None:
+        self.out.append(Loss(code, path, detail))
+
+    def finish(
+        self,
+        reason: FinishReason | None,
+        *,
+        stop_sequence: str | None = None,
+        category: str = "",
+        explanation: str = "",
+        raw: str = "",
+    ) -> None:
+        """End the turn.  `reason` is what the peer said, or None if it said nothing usable."""
+        self.start()
+        cut = reason in CUT_REASONS
+        while self._call is not None:
+            self._close_call(cut=cut)
+            self._drain()
+        self._end_block()
+        if self._half_input and not cut:
+            self.fault(half_input(self._half_input))
+            return
+        settled = self._settle(reason)
+        self._report_usage()
+        self.out.append(Finish(settled, stop_sequence, category, explanation, raw))
+        self.ended = True
+
+    def fault(self, fault: Fault) -> None:
+        """End the turn with a failure.  An open block stays open."""
+        if self._waiting:
+            self._waiting.clear()
+            self.loss("held_content_lost")
+        self.out.append(fault)
+        self.ended = True
+
+    # --- blocks ---------------------------------------------------------------------------------
+
+    def _ready(self, kind: BlockKind, again: _Action, size: int) -> bool:
+        """Open a block of `kind`, or let the action wait for its turn."""
+        if self._blocked():
+            self._wait(again, size)
+            return False
+        self._end_block()
+        self._begin(BlockStart(self._index + 1, kind))
+        return True
+
+    def _begin(self, event: BlockStart) -> None:
+        if event.index >= self._limits.max_blocks:
+            raise TooLarge("max_blocks", self._limits.max_blocks)
+        self.start()
+        self._index = event.index
+        self._kind = event.kind
+        self._sealed = False
+        self.out.append(event)
+
+    def _end_block(self) -> None:
+        """End the open block, which is not a call."""
+        if self._kind is None:
+            return
+        if self._kind is BlockKind.REASONING and self._seal_plain and not self._sealed:
+            self.out.append(Opaque(self._index, OpaqueKind.PLAIN, "", self._origin))
+        self._kind = None
+        self.out.append(BlockEnd(self._index))
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    def _blocked(self) -> bool:
+        """Say whether what comes now must wait, ending every call that can be ended first."""
+        while self._call is not None:
+            if not (self._call.ended or self._call.arguments.whole):
+                return True
+            self._close_call(cut=False)
+            self._drain()
+        return False
+
+    def _wait(self, action: _Action, size: int) -> None:
+        self._waiting.append(action)
+        self._count_waiting(size)
+
+    def _count_waiting(self, size: int) -> None:
+        self._waiting_size += size
+        if self._waiting_size > self._limits.max_waiting_bytes:
+            raise TooLarge("max_waiting_bytes", self._limits.max_waiting_bytes)
+
+    def _open(self, call: Call) -> None:
+        self._end_block()
+        tool = call.tool
+        self._begin(
+            BlockStart(
+                self._index + 1, call.kind, call.call_id, tool.name, tool.namespace, tool.flavor
+            )
+        )
+        call.open = True
+        self._call = call
+        for kind, data in call.opaque:
+            self.out.append(Opaque(self._index, kind, data, self._origin))
+        for fragment in call.waiting:
+            text = call.arguments.feed(fragment)
+            if text:
+                self._delta(call, text)
+        call.waiting.clear()
+
+    def _delta(self, call: Call, text: str) -> None:
+        self._chars += len(text)
+        if call.kind is BlockKind.CUSTOM_CALL:
+            self.out.append(InputDelta(self._index, text))
+        else:
+            self.out.append(ArgsDelta(self._index, text))
+
+    def _close_call(self, *, cut: bool) -> None:
+        """End the open call; `cut` says that its peer stopped before the end."""
+        call = self._call
+        assert call is not None  # noqa: S101 -- callers check
+        self._call = None
+        call.closed = True
+        cut = cut or call.cut
+        ending = call.arguments.end()
+        if ending.open_ended and self._may_be_half(call, cut=cut):
+            ending = call.halved(ending)
+        if ending.text:
+            self._delta(call, ending.text)
+        for code in ending.losses:
+            if not (cut and code == "args_invalid"):  # that it was cut explains it
+                self.loss(code, f"call {call.call_id}")
+        whole = ending.whole
+        if not whole and not cut and call.arguments.may_close(self._tools.required(call.tool)):
+            whole = True
+            if call.kind is BlockKind.TOOL_CALL:
+                self._delta(call, "}")
+            self.loss("args_repaired", f"call {call.call_id}", "the closing bracket was missing")
+        elif not whole:
+            if cut or not ending.broken:
+                self.loss("call_cut", f"call {call.call_id}")
+            if call.kind is BlockKind.CUSTOM_CALL:
+                self._half_input = call.tool.name
+        self._made_calls += 1
+        self.out.append(BlockEnd(self._index, whole))
+        self._kind = None
+
+    def _may_be_half(self, call: Call, *, cut: bool) -> bool:
+        """Say whether a call may lack its end although nothing of it shows that.
+
+        Free text looks whole wherever it stops, and so does a call without arguments: only the peer
+        knows, or what came after it.
+        """
+        if call.cut:
+            return True
+        if call.kind is BlockKind.CUSTOM_CALL:
+            return cut and not (call.ended or self._waiting)
+        return (cut and not self._waiting) or bool(self._tools.required(call.tool))
+
+    def _is_settled(self, call: Call) -> bool:
+        """Say whether nothing more can come for a call: its peer ended it, or went on after it."""
+        if call.arguments.whole:
+            return call.ended or bool(self._waiting)
+        return call.ended and (call.cut or isinstance(call.arguments, RawInput))
+
+    def _drain(self) -> None:
+        """Let what waited go on, up to the next call that is not settled."""
+        while self._waiting and self._call is None and not self.ended:
+            piece = self._waiting.popleft()
+            if not isinstance(piece, Call):
+                piece(self)
+                continue
+            self._open(piece)
+            if self._is_settled(piece):
+                self._close_call(cut=False)
+        if not self._waiting:
+            self._waiting_size = 0
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def _settle(self, reason: FinishReason | None) -> FinishReason:
+        """Make the reason agree with what was said; cuts and filters are never masked."""
+        if reason in CUT_REASONS:
+            return reason
+        if self._made_calls and reason in (None, FinishReason.STOP, FinishReason.STOP_SEQUENCE):
+            if reason is not None:
+                self.loss("finish_reason_fixed", detail=f"{reason} although calls were made")
+            return FinishReason.TOOL_CALLS
+        if reason is FinishReason.TOOL_CALLS and not self._made_calls:
+            self.loss("finish_reason_fixed", detail="tool_calls without calls")
+            return FinishReason.STOP
+        return reason or FinishReason.STOP
+
+    def _report_usage(self) -> None:
+        usage = self._usage
+        if usage is None:
+            self.loss("usage_missing")
+            output = -(-self._chars // _CHARS_PER_TOKEN)
+            usage = Usage(self._input_estimate, output, estimated=True)
+        self.out.append(structs.replace(usage, final=True))
+
+
+def half_input(name: str) -> Fault:
+    """Return the failure of an answer that ends inside free-form input, for no reason that says so.
+
+    Free text looks complete wherever it stops, so the client must not see its end.
+    """
+    message = f"the input of tool call `{name}` is incomplete"
+    return Fault(FaultKind.UPSTREAM_BAD, message, code="invalid_arguments")

@@ -1,0 +1,176 @@
+"""Requests from a dialect into itself: what passes, byte by byte."""
+
+import msgspec
+import pytest
+from msgspec import Raw, structs
+
+from dragoman.ids import encode_id
+from dragoman.profiles.profile import Profile
+from dragoman.translate_request import (
+    TranslatedRequest,
+    read_request,
+    translate_request,
+    write_request,
+)
+from dragoman.turn.request import TextPart
+
+FIRST = [
+    b'{"content": [{"text":"Hello","type":"text"}], "role": "user"}',
+    b'{"role":"system","content":"Be brief."}',
+]
+
+
+PLAIN = Profile(name="plain")
+
+
+class _Body(msgspec.Struct):
+    messages: list[Raw]
+
+
+def body(*messages: bytes) -> bytes:
+    return b'{"model":"a","max_tokens":9,"messages":[' + b",".join(messages) + b"]}"
+
+
+def sent(request: bytes) -> list[bytes]:
+    out = translate_request(
+        request, source="anthropic", target="anthropic", model="b", profile=PLAIN
+    ).body
+    return [bytes(one) for one in msgspec.json.decode(out, type=_Body).messages]
+
+
+def test_messages_before_the_first_call_keep_their_bytes_once_ids_were_made_here() -> None:
+    made = encode_id("functions.Bash:0").encode()
+    call = (
+        b'{"role":"assistant","content":[{"type":"tool_use","id":"%b","name":"Bash","input":{}}]}'
+    )
+    result = (
+        b'{"role":"user","content":[{"tool_use_id":"%b","type":"tool_result","content":"done"}]}'
+    )
+
+    before = sent(body(*FIRST))
+    after = sent(body(*FIRST, call % made, result % made))
+
+    assert FIRST == before
+    assert FIRST == after[:2]
+    assert b'"functions.Bash:0"' in after[2]
+    assert b'"functions.Bash:0"' in after[3]
+    assert made not in b"".join(after)
+
+
+def test_messages_that_nobody_changed_keep_their_bytes() -> None:
+    said = b'{"role":"assistant","content": [{"type":"text","text":"Yes."}]}'
+    client = read_request(body(*FIRST, said, FIRST[0]), source="anthropic")
+    turns = list(client.request.turns)
+    turns[2] = structs.replace(turns[2], parts=(TextPart("No."),))
+    changed = structs.replace(client.request, turns=tuple(turns))
+
+    out = write_request(client, target="anthropic", changed=changed, model="b", profile=PLAIN).body
+    after = [bytes(one) for one in msgspec.json.decode(out, type=_Body).messages]
+
+    assert [*FIRST, FIRST[0]] == [after[0], after[1], after[3]]
+    assert b'"No."' in after[2]
+
+
+# --- what an upstream would refuse or misread ---------------------------------------------------------
+
+SYSTEM = b'{"role":"system","content":"Be brief."}'
+SAID = b'{"role": "assistant", "content": "Yes."}'
+REMINDER = "<system-reminder>\nBe brief.\n</system-reminder>"
+LLAMA = "llama-server"
+
+CHAT_TOOLS = (
+    b'[{"type":"function","function":{"name":"f","parameters":{}},"x": 1},'
+    b'{"type":"function", "function": {"name":"g","parameters":{ },"strict":true},"x": 2}]'
+)
+FLAT_TOOLS = (
+    b'[{"type":"function","name":"f","parameters":{}},'
+    b'{"type":"function", "name":"g", "strict":true, "x": 2}]'
+)
+MESSAGES_TOOLS = b'[{"name":"f","input_schema":{}},{"name":"g", "input_schema":{ }, "eager_input_streaming":true}]'
+
+
+def forwarded(request: bytes, dialect: str, profile: str) -> TranslatedRequest:
+    return translate_request(request, source=dialect, target=dialect, profile=profile)
+
+
+@pytest.mark.parametrize("profile", ["generic", "llama-server", "vllm", "anthropic-budget"])
+def test_instructions_between_messages_become_marked_text_where_none_are_taken(
+    profile: str,
+) -> None:
+    first = b'{"role":"user","content": "Hello"}'
+    out = forwarded(body(first, SAID, first, SYSTEM, SAID, first), "anthropic", profile)
+    messages = msgspec.json.decode(out.body, type=_Body).messages
+
+    assert [first, SAID] == [bytes(one) for one in messages[:2]]
+    assert {
+        "role": "user",
+        "content": [{"type": "text", "text": "Hello"}, {"type": "text", "text": REMINDER}],
+    } == msgspec.json.decode(messages[2])
+    assert [SAID, first] == [bytes(one) for one in messages[3:]]
+    assert [("system_midturn_emulated", "$.messages[3]")] == [
+        (loss.code, loss.path) for loss in out.losses
+    ]
+
+
+@pytest.mark.parametrize("profile", ["anthropic", "openai"])
+def test_instructions_pass_where_they_may_be_taken(profile: str) -> None:
+    request = body(FIRST[0], SYSTEM, SAID, FIRST[0])
+
+    assert request == forwarded(request, "anthropic", profile).body
+
+
+def test_request_without_such_instructions_keeps_its_bytes() -> None:
+    request = body(FIRST[0], SAID, FIRST[0])
+
+    assert (request, ()) == (
+        (out := forwarded(request, "anthropic", "generic")).body,
+        out.losses,
+    )
+
+
+@pytest.mark.parametrize(
+    ("dialect", "tools", "choice", "told"),
+    [
+        ("chat", CHAT_TOOLS, b'{"type":"function","function":{"name":"g"}}', b'"required"'),
+        ("responses", FLAT_TOOLS, b'{"type":"function","name":"g"}', b'"required"'),
+        (
+            "anthropic",
+            MESSAGES_TOOLS,
+            b'{"type":"tool","name":"g","disable_parallel_tool_use":true}',
+            b'{"type":"any","disable_parallel_tool_use":true}',
+        ),
+    ],
+)
+def test_oddity_llama_cpp_calls_the_forced_tool_when_no_other_is_declared(
+    dialect: str, tools: bytes, choice: bytes, told: bytes
+) -> None:
+    history = b'"input":"hi"' if dialect == "responses" else b'"messages":[%b]' % FIRST[0]
+    request = b'{"model":"a","max_tokens":9,%b,"tools":%b,"tool_choice":%b}' % (
+        history,
+        tools,
+        choice,
+    )
+    fields = msgspec.json.Decoder(dict[str, Raw])
+    second = msgspec.json.decode(tools, type=list[Raw])[1]
+
+    out = forwarded(request, dialect, LLAMA)
+    sent = fields.decode(out.body)
+
+    assert b"[%b]" % bytes(second) == bytes(sent["tools"])
+    assert told == bytes(sent["tool_choice"])
+    assert [("tool_choice_narrowed", "$.tool_choice", "g")] == [
+        (loss.code, loss.path, loss.detail) for loss in out.losses
+    ]
+    # All else, and requests to upstreams that can be told, stay.
+    changed = {"tools", "tool_choice"}
+    assert {name: one for name, one in fields.decode(request).items() if name not in changed} == {
+        name: one for name, one in sent.items() if name not in changed
+    }
+    assert request == forwarded(request, dialect, "openai").body
+
+
+def test_forced_tool_that_is_not_declared_is_the_upstreams_affair() -> None:
+    choice = b'{"type":"function","function":{"name":"g"}}'
+    request = b'{"model":"a","messages":[%b],"tool_choice":%b}' % (FIRST[0], choice)
+
+    assert request == forwarded(request, "chat", LLAMA).body

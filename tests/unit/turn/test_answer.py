@@ -1,0 +1,187 @@
+"""From events to an answer and back: nothing is lost on the way."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from dragoman.errors import IllegalOrder, Truncated
+from dragoman.turn.answer import Answer, Block, fold, unfold
+from dragoman.turn.events import (
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Channel,
+    Citation,
+    Fault,
+    FaultKind,
+    Finish,
+    FinishReason,
+    Flavor,
+    Opaque,
+    OpaqueKind,
+    Ping,
+    ReasoningDelta,
+    Start,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import ReasoningSegment
+from dragoman.turn.state import DELTAS, Legality
+
+words = st.text(min_size=1, max_size=5)
+
+
+@st.composite
+def blocks(draw: st.DrawFn, index: int) -> Block:
+    kind = draw(st.sampled_from(BlockKind))
+    deltas = DELTAS[kind]
+    text = draw(words) if deltas & {TextDelta} or kind is BlockKind.REFUSAL else ""
+    segments: tuple[ReasoningSegment, ...] = ()
+    if kind is BlockKind.REASONING:
+        segments = tuple(
+            draw(st.lists(st.builds(ReasoningSegment, words, st.sampled_from(Channel)), max_size=3))
+        )
+    call: dict[str, object] = {}
+    if kind in (BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL):
+        text = draw(st.sampled_from(["{}", '{"a":1}']))
+        call = {
+            "call_id": draw(words),
+            "name": draw(words),
+            "namespace": draw(st.sampled_from(["", "ns"])),
+            "flavor": draw(st.sampled_from(Flavor)),
+        }
+        if draw(st.booleans()):
+            call |= {"complete": False}
+    opaque = st.builds(Opaque, st.just(index), st.sampled_from(OpaqueKind), words, words, words)
+    citation = st.builds(Citation, st.just(index), words, words, words)
+    whole = kind in (BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, BlockKind.OPAQUE)
+    return Block(
+        kind=kind,
+        text=text,
+        segments=segments,
+        opaque=tuple(draw(st.lists(opaque, max_size=2))) if Opaque in deltas else (),
+        citations=tuple(draw(st.lists(citation, max_size=2))) if Citation in deltas else (),
+        vendor="v" if whole else "",
+        **call,
+    )
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> Answer:
+    found = tuple(draw(blocks(index)) for index in range(draw(st.integers(0, 4))))
+    calls = [block for block in found if block.call_id]
+    reasons = {FinishReason.LENGTH, FinishReason.CONTENT_FILTER}
+    if all(block.complete for block in calls):
+        reasons |= {FinishReason.TOOL_CALLS} if calls else {FinishReason.STOP, FinishReason.PAUSE}
+    finish = Finish(draw(st.sampled_from(sorted(reasons))), draw(st.none() | words), raw="x")
+    fault = Fault(draw(st.sampled_from(FaultKind)), "m", 500, "c", "p", 1.5)
+    failed = draw(st.booleans())
+    return Answer(
+        start=Start(draw(words), draw(words), 7),
+        blocks=found,
+        usage=draw(st.none() | st.just(Usage(1, 2, 3, final=True))),
+        finish=None if failed else finish,
+        fault=fault if failed else None,
+        losses=tuple(draw(st.lists(st.just(Loss("usage_missing", "p", "d")), max_size=2))),
+    )
+
+
+@given(answers())
+def test_what_is_unfolded_folds_into_the_same(answer: Answer) -> None:
+    assert answer == fold(unfold(answer))
+
+
+@given(answers())
+def test_what_is_unfolded_is_legal_and_has_no_empty_delta(answer: Answer) -> None:
+    legality = Legality()
+    for event in unfold(answer):
+        legality.check(event)
+        match event:
+            case TextDelta(text=text) | ReasoningDelta(text=text) | ArgsDelta(json=text):
+                assert text
+            case _:
+                pass
+
+    assert legality.state == "ended"
+
+
+def test_a_cut_call_of_which_nothing_came_unfolds_without_a_delta() -> None:
+    block = Block(BlockKind.TOOL_CALL, call_id="c", name="f", complete=False)
+    answer = Answer(Start(), (block,), finish=Finish(FinishReason.LENGTH))
+
+    assert [type(event) for event in unfold(answer)] == [Start, BlockStart, BlockEnd, Finish]
+    assert answer == fold(unfold(answer))
+
+
+def test_deltas_are_joined_and_parts_of_a_summary_kept_apart() -> None:
+    answer = fold(
+        [
+            Start(),
+            BlockStart(0, BlockKind.REASONING),
+            ReasoningDelta(0, "a", Channel.SUMMARY, 0),
+            ReasoningDelta(0, "b", Channel.SUMMARY, 0),
+            Ping(),
+            ReasoningDelta(0, "c", Channel.SUMMARY, 1),
+            ReasoningDelta(0, "d", Channel.FULL, 1),
+            BlockEnd(0),
+            BlockStart(1, BlockKind.TEXT),
+            TextDelta(1, "x", Raw(b"[1]")),
+            Citation(1, "u"),
+            TextDelta(1, "y"),
+            TextDelta(1, "z", Raw(b"[ 2 ]")),
+            BlockEnd(1),
+            Usage(1),
+            Usage(2),
+            Finish(FinishReason.STOP),
+        ]
+    )
+
+    assert answer.blocks[0].segments == (
+        ReasoningSegment("ab", Channel.SUMMARY),
+        ReasoningSegment("c", Channel.SUMMARY),
+        ReasoningSegment("d", Channel.FULL),
+    )
+    assert answer.blocks[1].text == "xyz"
+    assert answer.blocks[1].citations == (Citation(1, "u"),)
+    assert [bytes(one) for one in answer.blocks[1].logprobs] == [b"[1]", b"[ 2 ]"]
+    assert answer.usage == Usage(2)
+    deltas = [event for event in unfold(answer) if isinstance(event, TextDelta)]
+    assert [(delta.text, bytes(delta.logprobs or b"")) for delta in deltas] == [("xyz", b"[1,2]")]
+
+
+def test_g2_a_block_that_a_fault_left_open_is_not_part_of_the_answer() -> None:
+    answer = fold(
+        [
+            Start(),
+            BlockStart(0, BlockKind.TEXT),
+            TextDelta(0, "a"),
+            BlockEnd(0),
+            BlockStart(1, BlockKind.TOOL_CALL, "c", "f"),
+            ArgsDelta(1, "{"),
+            Fault(FaultKind.UPSTREAM_BAD, "cut"),
+        ]
+    )
+
+    assert [block.text for block in answer.blocks] == ["a"]
+    assert answer.fault == Fault(FaultKind.UPSTREAM_BAD, "cut")
+    assert answer.finish is None
+
+
+def test_g1_a_fault_alone_is_an_answer() -> None:
+    assert fold([Fault(FaultKind.SERVER, "x")]) == Answer(
+        Start(), fault=Fault(FaultKind.SERVER, "x")
+    )
+
+
+@pytest.mark.parametrize("events", [[], [Start()], [Start(), BlockStart(0, BlockKind.TEXT)]])
+def test_s_11_a_stream_without_an_end_is_no_answer(events: list) -> None:
+    with pytest.raises(Truncated):
+        fold(events)
+
+
+def test_an_illegal_stream_is_no_answer() -> None:
+    with pytest.raises(IllegalOrder):
+        fold([TextDelta(0, "x")])
