@@ -9,7 +9,7 @@ READY  := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks check fix bench fuzz node-sdks lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -30,6 +30,18 @@ run: $(READY)  ## start the gateway on 127.0.0.1:8484; without settings the simu
 
 test: $(READY)  ## run all tests
 	$(BIN)/python -m pytest -n auto
+
+# The pure core: these tests open no sockets and start no processes.
+CORE_TESTS := $(addprefix tests/unit/,turn wire dialects checker toolcalls profiles) $(wildcard tests/unit/test_*.py)
+test-core: $(READY)  ## run the tests of the pure core alone, without sockets
+	$(BIN)/python -m pytest -n auto $(CORE_TESTS)
+
+# One process, because coverage does not follow the workers of pytest-xdist.
+TESTS ?= tests
+coverage: export COVERAGE_FILE = $(VENV)/coverage
+coverage: $(READY)  ## run the tests in one process and list uncovered lines (narrow it: TESTS=tests/unit)
+	$(BIN)/coverage run --branch --source=src/dragoman -m pytest $(TESTS)
+	$(BIN)/coverage report --skip-covered --show-missing
 
 check: $(READY)  ## lint, types, import contracts
 	$(BIN)/ruff check .

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dragoman.translate_request import read_request
+from dragoman.translate_requests import read_request
 from dragoman.turn.request import ToolCallPart, ToolResultPart
 from tests.support.params import validate
 from tests.support.requests import RequestCase, cases, names_of, shown

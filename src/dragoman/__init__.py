@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from dragoman.translate import Translator as Translator
     from dragoman.translate import translate_body as translate_body
     from dragoman.translate import translate_error as translate_error
-    from dragoman.translate_request import TranslatedRequest as TranslatedRequest
-    from dragoman.translate_request import decode_tools as decode_tools
-    from dragoman.translate_request import refuse as refuse
-    from dragoman.translate_request import translate_request as translate_request
+    from dragoman.translate_requests import TranslatedRequest as TranslatedRequest
+    from dragoman.translate_requests import decode_tools as decode_tools
+    from dragoman.translate_requests import refuse as refuse
+    from dragoman.translate_requests import translate_request as translate_request
     from dragoman.transport import TLS as TLS
     from dragoman.turn.answer import Answer as Answer
     from dragoman.turn.answer import Block as Block
@@ -103,7 +103,7 @@ _HOMES = {
     "dragoman.envelopes": ("Sealer",),
     "dragoman.profiles": ("profile",),
     "dragoman.profiles.profile": ("Profile",),
-    "dragoman.translate_request": (
+    "dragoman.translate_requests": (
         "TranslatedRequest",
         "decode_tools",
         "refuse",

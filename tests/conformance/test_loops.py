@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.translate import translate_body
-from dragoman.translate_request import translate_request
+from dragoman.translate_requests import translate_request
 from tests.support.corpus import SEALER
 from tests.support.turns import echo, request
 

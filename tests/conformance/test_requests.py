@@ -12,7 +12,7 @@ import pytest
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import Untranslatable
 from dragoman.profiles.catalogue import PROFILES as PROFILES_BY_NAME
-from dragoman.translate_request import translate_request
+from dragoman.translate_requests import translate_request
 from tests.support.params import validate
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -13,7 +13,7 @@ from dragoman.mcp_server.tools import TOOLS
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.parser import parse
 from dragoman.translate import Translator, translate_body
-from dragoman.translate_request import translate_request
+from dragoman.translate_requests import translate_request
 from tests.support.mcp_talk import DIALECTS, Talk, run, said
 
 KIMI = (

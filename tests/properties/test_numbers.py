@@ -7,7 +7,7 @@ import pytest
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import Malformed, TooLarge, Untranslatable
 from dragoman.profiles.catalogue import PROFILES
-from dragoman.translate_request import translate_request
+from dragoman.translate_requests import translate_request
 
 NUMBERS = (
     "0", "-0", "-1", "1", "2", "15", "16", "1023", "1024", "4095", "32768", "64001", "2147483648",

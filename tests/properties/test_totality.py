@@ -11,7 +11,7 @@ from dragoman.checker.checker import Checker
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import DragomanError, ProtocolError
 from dragoman.translate import Translator, translate_body, translate_error
-from dragoman.translate_request import translate_request
+from dragoman.translate_requests import translate_request
 from dragoman.turn.answer import fold
 from dragoman.turn.losses import Loss
 from tests.properties.strategies import chat_streams, json_values

@@ -170,7 +170,7 @@ def test_g2_stream_that_breaks_does_not_look_complete(
         ("responses", "anthropic"),
     ],
 )
-def test_e1_the_model_stops_when_the_client_leaves(
+def test_g7_the_model_stops_when_the_client_leaves(
     chain: Chain, client: str, upstream: str, behind: str
 ) -> None:
     body = question(client, f"{upstream}/{behind}/sim/plain+text:64+pace:50")

@@ -256,7 +256,7 @@ def test_request_that_the_server_refuses_says_why(
 
 @clients
 @upstreams
-def test_e1_server_stops_when_the_client_leaves(
+def test_g7_server_stops_when_the_client_leaves(
     gateway: Stand, noisy: Llama, client: str, upstream: str
 ) -> None:
     until(lambda: not noisy.slot["is_processing"])

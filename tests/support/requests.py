@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.translate_request import TranslatedRequest, translate_request
+from dragoman.translate_requests import TranslatedRequest, translate_request
 from dragoman.turn.request import Request
 
 ROOT = Path(__file__).parent.parent / "corpus" / "requests"

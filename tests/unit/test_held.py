@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw, structs
 
 from dragoman.errors import Untranslatable
-from dragoman.translate_request import read_request, refuse, translate_request, write_request
+from dragoman.translate_requests import read_request, refuse, translate_request, write_request
 from dragoman.turn.request import TextPart
 
 TOLD = {"role": "developer", "content": "Be  brief."}

@@ -10,7 +10,7 @@ from dragoman import Translator, translate_body, translate_request
 from dragoman.checker.checker import check
 from dragoman.errors import Untranslatable
 from dragoman.profiles import profile
-from dragoman.translate_request import read_request
+from dragoman.translate_requests import read_request
 
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
 PATCH = {"type": "custom", "name": "apply_patch", "description": "Edit.", "format": GRAMMAR}

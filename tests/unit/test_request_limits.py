@@ -8,7 +8,7 @@ import pytest
 from dragoman.errors import Malformed, NameTooLong, TooLarge
 from dragoman.limits import Limits
 from dragoman.translate import translate_body, translate_error
-from dragoman.translate_request import fault_of_request, read_request, refuse
+from dragoman.translate_requests import fault_of_request, read_request, refuse
 from tests.support.gateway import DIALECTS
 from tests.support.simulator import WEATHER
 

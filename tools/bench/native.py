@@ -5,7 +5,7 @@ from tools.bench.measure import Row, ratio_of
 
 from dragoman.toolcalls.parser import ToolCallParser
 from dragoman.translate import Translator
-from dragoman.translate_request import decode_tools
+from dragoman.translate_requests import decode_tools
 
 TOOLS = decode_tools(
     b'[{"name":"write","input_schema":{"type":"object","properties":{"text":{"type":"string"}}}}]'

@@ -6,7 +6,7 @@ from tools.bench.measure import Row, ratio_of
 from dragoman.dialects.anthropic import schema as anthropic
 from dragoman.dialects.chat import schema as chat
 from dragoman.dialects.responses import schema as responses
-from dragoman.translate_request import translate_request
+from dragoman.translate_requests import translate_request
 
 
 def agent_request() -> bytes:

@@ -16,7 +16,7 @@ from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.toolcalls.selection import choose_format
 from dragoman.toolcalls.thinking import PLAIN
-from dragoman.translate_request import decode_tools
+from dragoman.translate_requests import decode_tools
 from dragoman.turn.request import Tool
 
 

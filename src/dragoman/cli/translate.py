@@ -68,7 +68,7 @@ def command(  # noqa: PLR0913 -- one parameter for each option
       dragoman translate --from anthropic --to chat --request --model kimi-k2 --profile moonshot < request.json
     """
     from dragoman.translate import Translator, translate_body
-    from dragoman.translate_request import decode_tools, translate_request
+    from dragoman.translate_requests import decode_tools, translate_request
 
     declared = decode_tools(tools.read_bytes()) if tools else ()
     out = sys.stdout.buffer

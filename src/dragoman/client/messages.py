@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from dragoman.client.functions import description_of, schema_of
 from dragoman.errors import MisuseError
-from dragoman.translate_request import decode_tools
+from dragoman.translate_requests import decode_tools
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, Flavor
 from dragoman.turn.request import (

@@ -17,7 +17,7 @@ from dragoman.gateway.job import Job
 from dragoman.gateway.overrides import apply
 from dragoman.gateway.pump import Pump
 from dragoman.translate import Translator
-from dragoman.translate_request import ClientRequest, read_request
+from dragoman.translate_requests import ClientRequest, read_request
 from dragoman.turn.events import Fault
 from dragoman.turn.losses import Loss
 from dragoman.turn.repeats import find_loop

@@ -15,7 +15,7 @@ from dragoman.gateway.call import Call
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.routing import Choice, Question
 from dragoman.gateway.vendor_ids import not_given, references
-from dragoman.translate_request import ClientRequest
+from dragoman.translate_requests import ClientRequest
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import Request

@@ -20,7 +20,7 @@ from dragoman.gateway.plan import Plan
 from dragoman.gateway.responses.vendor import compact
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.token_counts import count_tokens
-from dragoman.translate_request import fault_of_request
+from dragoman.translate_requests import fault_of_request
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import DialectName
 

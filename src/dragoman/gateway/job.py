@@ -7,7 +7,7 @@ from dragoman.gateway.flight import Flight
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.routing import Choice, Hop
 from dragoman.translate import Translator
-from dragoman.translate_request import ClientRequest
+from dragoman.translate_requests import ClientRequest
 from dragoman.turn.events import Fault, Finish, Usage
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request

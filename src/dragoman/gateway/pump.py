@@ -35,7 +35,7 @@ from dragoman.translate import (
     fault_of,
     translate_body,
 )
-from dragoman.translate_request import ClientRequest, fault_of_request, write_request
+from dragoman.translate_requests import ClientRequest, fault_of_request, write_request
 from dragoman.transport import NO_DESCRIPTORS, Reply, TransportFailed
 from dragoman.turn.events import CALL_KINDS, Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request

@@ -16,7 +16,7 @@ from dragoman.gateway.fault_replies import JsonResponse, refused
 from dragoman.gateway.headers import answer_headers
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.routing import Choice, Hop
-from dragoman.translate_request import ClientRequest, write_request
+from dragoman.translate_requests import ClientRequest, write_request
 from dragoman.transport import TransportFailed
 from dragoman.turn.events import Fault, FaultKind
 

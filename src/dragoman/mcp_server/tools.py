@@ -33,7 +33,7 @@ from dragoman.toolcalls.parser import Parsed, parse
 from dragoman.toolcalls.selection import choose_format
 from dragoman.toolcalls.thinking import PLAIN
 from dragoman.translate import Translator, translate_body
-from dragoman.translate_request import decode_tools, translate_request
+from dragoman.translate_requests import decode_tools, translate_request
 from dragoman.turn.request import Request, Tool
 
 Report: TypeAlias = Callable[[Piece], Awaitable[None]]

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.errors import Untranslatable
 from dragoman.profiles.profile import Profile
-from dragoman.translate_request import TranslatedRequest, translate_request
+from dragoman.translate_requests import TranslatedRequest, translate_request
 
 CANNOT = Profile(name="cannot")
 CAN = Profile(name="can", prefill="native")

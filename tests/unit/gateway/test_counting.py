@@ -13,7 +13,7 @@ from dragoman.gateway import counting
 from dragoman.gateway.config.settings import Upstream
 from dragoman.gateway.counting import Calibration, read_count, read_prompt
 from dragoman.limits import DEFAULT_LIMITS
-from dragoman.translate_request import translate_request
+from dragoman.translate_requests import translate_request
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.request import Request, Role, TextPart, Tool, Turn
 

@@ -9,7 +9,7 @@ import pytest
 from dragoman.gateway.reasoning_memory import ReasoningMemory
 from dragoman.profiles import profile as find_profile
 from dragoman.translate import Translator, translate_body
-from dragoman.translate_request import TranslatedRequest, read_request, write_request
+from dragoman.translate_requests import TranslatedRequest, read_request, write_request
 
 TOOL = {"type": "object", "properties": {"path": {"type": "string"}}}
 TOOLS = {

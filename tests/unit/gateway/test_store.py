@@ -29,7 +29,7 @@ from dragoman.gateway.responses.store import ResponsesStore, open_store
 from dragoman.gateway.vendor_ids import MAX_IDS
 from dragoman.limits import Limits
 from dragoman.translate import Translator, translate_body
-from dragoman.translate_request import read_request, translate_request
+from dragoman.translate_requests import read_request, translate_request
 from dragoman.turn.events import FaultKind
 
 CALL = b'{"type":"function_call","id":"fc_1","call_id":"call_1","name":"ls","arguments":"{ }"}'

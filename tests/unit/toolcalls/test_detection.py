@@ -303,7 +303,7 @@ def test_family_by_catalogue_spellings(model: str, family: str) -> None:
         ("unknown/model", "standard"),
     ],
 )
-def test_p1_family_of_the_twelve_examples(model: str, family: str) -> None:
+def test_p_1_family_of_the_twelve_examples(model: str, family: str) -> None:
     assert family == detect(model)
 
 

@@ -9,7 +9,7 @@ from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.errors import Malformed
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles import profile
-from dragoman.translate_request import read_request, translate_request
+from dragoman.translate_requests import read_request, translate_request
 from dragoman.turn.known import KnownTools, ToolLists, made_once
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.tools import ToolTable

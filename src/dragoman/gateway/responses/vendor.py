@@ -29,7 +29,7 @@ from dragoman.gateway.routing import Hop
 from dragoman.gateway.upstream import fault_of_transport
 from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
 from dragoman.translate import fault_of
-from dragoman.translate_request import write_request
+from dragoman.translate_requests import write_request
 from dragoman.transport import Reply, TransportFailed
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.wire.sse import SSEReader

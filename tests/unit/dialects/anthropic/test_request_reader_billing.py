@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects.anthropic.request_reader import strip_billing_body, without_billing
-from dragoman.translate_request import read_request, translate_request
+from dragoman.translate_requests import read_request, translate_request
 
 LINE = "x-anthropic-billing-header: cc_version=2.1.197.d02; cc_entrypoint=cli; cch=a1b2c;"
 PROMPT = "You are an agent.\n\nBe kind; x-anthropic-billing-header: is a line.\n"

@@ -13,7 +13,7 @@ from dragoman.client.errors import STAGES, ClientError
 from dragoman.turn.events import FaultKind
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "library-client.md").read_text("utf-8")
 SOURCE = Path(dragoman.__file__).parent
 
 

@@ -6,7 +6,7 @@ from msgspec import Raw, structs
 
 from dragoman.ids import encode_id
 from dragoman.profiles.profile import Profile
-from dragoman.translate_request import (
+from dragoman.translate_requests import (
     TranslatedRequest,
     read_request,
     translate_request,
