@@ -268,6 +268,7 @@ class _Error(Struct, frozen=True):
 class _Body(Struct, frozen=True):
     error: _Error
 
+
 _OVERLOADED_STATUS: Final = 529  # of Anthropic; other hosts use it too
 
 
