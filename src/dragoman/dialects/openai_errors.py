@@ -269,14 +269,21 @@ class _Body(Struct, frozen=True):
     error: _Error
 
 
+_OVERLOADED_STATUS: Final = 529  # of Anthropic; other hosts use it too
+
+
 def encode_fault(
     fault: Fault,
     request_id: str,  # noqa: ARG001 -- goes into a header
     *,
     code: str = "",
 ) -> tuple[int, bytes]:
-    """Return the HTTP status and body that tell a client of a failure; `code` replaces the usual one."""
-    return _ANSWERS[fault.kind].status, encode_error(fault, code=code)
+    """Return the HTTP status and body that tell a client of a failure; `code` replaces the usual one.
+
+    An upstream's 529 stays: Qwen Code gives up after it, and retries a 503 for minutes.
+    """
+    status = fault.status if fault.status == _OVERLOADED_STATUS else _ANSWERS[fault.kind].status
+    return status, encode_error(fault, code=code)
 
 
 def encode_error(fault: Fault, *, code: str = "") -> bytes:
