@@ -20,7 +20,16 @@ from tests.support.peers import HELLO, Talk, http, nothing_left, peer, sse
 SOURCE = Path(dragoman.__file__).parent
 REQUEST = ask(user("hello"), model="m")
 URL = "http://127.0.0.1:1/v1"
-OWN = ("client", "errors", "exchange", "faults", "prepared", "settings", "stream", "sync")
+OWN = (
+    "client",
+    "errors",
+    "exchange",
+    "faults",
+    "encode",
+    "settings",
+    "answer_stream",
+    "sync_client",
+)
 
 
 def imports(path: Path) -> set[str]:

@@ -13,7 +13,7 @@ PAGES = Path(__file__).parent.parent.parent / "docs"
 @pytest.mark.timeout(600)
 def test_programs_are_typed(tmp_path: Path) -> None:
     programs = []
-    for name in ("client", "tool-loop", "mcp"):
+    for name in ("library-client", "tool-loop", "mcp"):
         page = (PAGES / f"{name}.md").read_text("utf-8")
         for number, block in enumerate(re.findall(r"```python\n(.*?)```", page, re.DOTALL)):
             programs.append(tmp_path / f"{name.replace('-', '_')}_{number}.py")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.answer_reader import AnswerReader
-from dragoman.dialects import DIALECT_NAMES, stream
+from dragoman.dialects import DIALECT_NAMES, framing
 from dragoman.errors import PeerError
 from dragoman.limits import Limits
 from dragoman.translate import Translator
@@ -109,7 +109,7 @@ FRAMES = {
 def one_by_one() -> Iterator[None]:
     """Read every frame by itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stream, "_MAX_SHAPES", 0)
+        patch.setattr(framing, "_MAX_SHAPES", 0)
         yield
 
 
