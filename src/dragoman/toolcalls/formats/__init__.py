@@ -6,7 +6,18 @@ from types import ModuleType
 from typing import Final
 
 from dragoman.errors import ConfigError
-from dragoman.toolcalls.format import ANYWHERE, Do, Format, Rule, Where
+from dragoman.toolcalls.format import (
+    AHEAD,
+    ANYWHERE,
+    BLANKS,
+    Do,
+    Format,
+    Pattern,
+    Rule,
+    Run,
+    Where,
+    one_of,
+)
 from dragoman.toolcalls.formats import (
     apertus,
     apriel,
@@ -56,7 +67,6 @@ from dragoman.toolcalls.formats import (
     step3,
     xlam,
 )
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
 
 # In the order of the families' table.
 _ALL: Final = (

@@ -2,9 +2,19 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import CALLED, Do, Format, Objects, Where, marks
+from dragoman.toolcalls.format import (
+    BLANKS,
+    CALLED,
+    Do,
+    Format,
+    Objects,
+    Pattern,
+    Run,
+    Where,
+    marks,
+    one_of,
+)
 from dragoman.toolcalls.grammars.json_objects import tagged_objects
-from dragoman.toolcalls.patterns import BLANKS, Pattern, Run, one_of
 
 _ANSWER_END: Final[Pattern] = (
     Run(r"\n", 0, 1),

@@ -4,9 +4,19 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dragoman.toolcalls.format import Do, Format, Objects, Where, call, closes, marks
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    Do,
+    Format,
+    Objects,
+    Where,
+    call,
+    closes,
+    marks,
+    one_of,
+)
 from dragoman.toolcalls.grammars.json_objects import tagged_objects
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, one_of
 
 # Their ids are small counters, of no use beyond the answer.
 _OBJECTS: Final = Objects(

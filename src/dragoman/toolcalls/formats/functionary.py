@@ -2,8 +2,18 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Json, Where, call, closes, marks
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    Do,
+    Format,
+    Json,
+    Run,
+    Where,
+    call,
+    closes,
+    marks,
+)
 
 _NAME: Final = Run(r"[A-Za-z0-9_.\-]", 1, 128, name="name")
 

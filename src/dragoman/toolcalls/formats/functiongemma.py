@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Format, Literals, call, closes
-from dragoman.toolcalls.patterns import BLANKS, Run
+from dragoman.toolcalls.format import BLANKS, Format, Literals, Run, call, closes
 
 FORMAT: Final = Format(
     key="functiongemma",

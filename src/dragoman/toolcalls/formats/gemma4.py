@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Literals, Where, call, closes, marks
-from dragoman.toolcalls.patterns import BLANKS, Run
+from dragoman.toolcalls.format import BLANKS, Do, Format, Literals, Run, Where, call, closes, marks
 
 FORMAT: Final = Format(
     key="gemma4",

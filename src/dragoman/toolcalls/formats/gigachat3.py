@@ -2,9 +2,19 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import CALLED, Do, Format, Where, closes, marks
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    CALLED,
+    Do,
+    Format,
+    Run,
+    Where,
+    closes,
+    marks,
+    one_of,
+)
 from dragoman.toolcalls.grammars.json_objects import objects_after
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run, one_of
 
 _OLD: Final = "function call<|role_sep|>"
 

@@ -2,8 +2,18 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Json, Where, call, closes, marks
-from dragoman.toolcalls.patterns import Pattern, Run, one_of
+from dragoman.toolcalls.format import (
+    Do,
+    Format,
+    Json,
+    Pattern,
+    Run,
+    Where,
+    call,
+    closes,
+    marks,
+    one_of,
+)
 
 _WORD: Final = Run("[a-z]", 1, 32)
 _REST: Final = Run("[^<]", 0, 64)

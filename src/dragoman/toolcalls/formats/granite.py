@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import AT_START, Format, Objects, call, closes
+from dragoman.toolcalls.format import AHEAD, AT_START, BLANKS, Format, Objects, call, closes
 from dragoman.toolcalls.grammars.json_objects import objects_after, tagged_objects
-from dragoman.toolcalls.patterns import AHEAD, BLANKS
 
 FORMAT: Final = Format(
     key="granite",

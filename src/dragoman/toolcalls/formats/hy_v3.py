@@ -2,9 +2,17 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Format, closes, opens_section
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    Format,
+    Pattern,
+    Run,
+    closes,
+    one_of,
+    opens_section,
+)
 from dragoman.toolcalls.grammars.tool_call_tag import keyed_values
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
 
 # Every tag may carry one common suffix, such as `:opensource`.
 _SUFFIX: Final = one_of((":", Run(r"[^<>\s]", 1, 32)), "")

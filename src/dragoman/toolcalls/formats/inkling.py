@@ -2,9 +2,18 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Objects, Where, closes, marks
+from dragoman.toolcalls.format import (
+    Do,
+    Format,
+    Objects,
+    Pattern,
+    Run,
+    Where,
+    closes,
+    marks,
+    one_of,
+)
 from dragoman.toolcalls.grammars.json_objects import objects_after
-from dragoman.toolcalls.patterns import Pattern, Run, one_of
 
 _MODEL: Final[Pattern] = (one_of(("<|message_model|>", Run("[^<]", 0, 64)), ""),)
 _END: Final[Pattern] = (one_of("<|end_message|>", "<|content_model_end_sampling|>"),)

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Format, closes
+from dragoman.toolcalls.format import BLANKS, Format, closes
 from dragoman.toolcalls.grammars.json_objects import objects_after
-from dragoman.toolcalls.patterns import BLANKS
 
 FORMAT: Final = Format(
     key="internlm2",

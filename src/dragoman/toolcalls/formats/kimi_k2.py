@@ -3,16 +3,20 @@
 from typing import Final
 
 from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
     Do,
     Format,
     Json,
+    Pattern,
     Rule,
+    Run,
     Where,
     call,
     closes,
+    one_of,
     opens_section,
 )
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
 
 # Some hosts of K2-Thinking write the section's markers in the singular.
 _SECTION_BEGIN: Final = one_of("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")

@@ -2,8 +2,21 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Tags, Where, call, closes, marks, opens_section
-from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
+from dragoman.toolcalls.format import (
+    AHEAD,
+    AHEAD_OR_END,
+    BLANKS,
+    Do,
+    Format,
+    Run,
+    Tags,
+    Where,
+    call,
+    closes,
+    marks,
+    one_of,
+    opens_section,
+)
 
 _TOKEN: Final = one_of("<|open|>", "<|close|>")
 _CALL: Final = ('<|open|>call tool="',)

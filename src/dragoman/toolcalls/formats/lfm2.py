@@ -2,9 +2,20 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Objects, Where, call, closes, marks
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    Do,
+    Format,
+    Objects,
+    Run,
+    Where,
+    call,
+    closes,
+    marks,
+    one_of,
+)
 from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_calls
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run, one_of
 
 _OPENER: Final = "<|tool_call_start|>"
 

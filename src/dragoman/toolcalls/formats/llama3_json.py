@@ -2,9 +2,20 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import AT_START, Format, Json, Objects, Where, call, closes
+from dragoman.toolcalls.format import (
+    AHEAD,
+    AT_START,
+    BLANKS,
+    Format,
+    Json,
+    Objects,
+    Run,
+    Where,
+    call,
+    closes,
+    one_of,
+)
 from dragoman.toolcalls.grammars.json_objects import further_objects, objects_after
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Run, one_of
 
 _OBJECTS: Final = Objects(argument_keys=("parameters", "arguments"))
 _IN_TAIL: Final = frozenset({Where.TAIL})

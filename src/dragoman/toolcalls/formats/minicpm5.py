@@ -2,8 +2,17 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Format, Tags, call, closes
-from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Run, one_of
+from dragoman.toolcalls.format import (
+    AHEAD,
+    AHEAD_OR_END,
+    BLANKS,
+    Format,
+    Run,
+    Tags,
+    call,
+    closes,
+    one_of,
+)
 
 _PARAM_NAME: Final = Run(r"[^\"'<>\n]", 1, 80, name="key")
 _QUOTE: Final = Run(r"[\"']", 1, 1)

@@ -3,16 +3,19 @@
 from typing import Final
 
 from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
     Do,
     Elements,
     Format,
+    Pattern,
+    Run,
     Where,
     call,
     closes,
     marks,
     opens_section,
 )
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run
 
 _MARK: Final = "]<]minimax[>["
 _INVOKE: Final[Pattern] = (_MARK, BLANKS, "<invoke name=", Run(r"[\"']", 0, 1))

@@ -4,9 +4,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dragoman.toolcalls.format import Do, Format, Where, closes, marks
+from dragoman.toolcalls.format import BLANKS, Do, Format, Pattern, Run, Where, closes, marks, one_of
 from dragoman.toolcalls.grammars.invokes import invokes
-from dragoman.toolcalls.patterns import BLANKS, Pattern, Run, one_of
 
 _START: Final[Pattern] = (one_of(("<|start|>assistant", Run(" ", 0, 2)), ""),)
 _END: Final[Pattern] = (one_of("<|eom|>", "<|eot|>"),)

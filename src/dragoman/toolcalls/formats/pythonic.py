@@ -2,9 +2,18 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import AT_START, Do, Format, Where, closes, marks
+from dragoman.toolcalls.format import (
+    AT_START,
+    BLANKS,
+    Do,
+    Format,
+    Run,
+    Where,
+    closes,
+    marks,
+    one_of,
+)
 from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_calls
-from dragoman.toolcalls.patterns import BLANKS, Run, one_of
 
 FORMAT: Final = Format(
     key="pythonic",

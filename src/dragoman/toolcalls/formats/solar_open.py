@@ -2,8 +2,21 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Json, Where, call, closes, marks, opens_section
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    Do,
+    Format,
+    Json,
+    Pattern,
+    Run,
+    Where,
+    call,
+    closes,
+    marks,
+    one_of,
+    opens_section,
+)
 
 _BEGIN: Final[Pattern] = (one_of("<|begin|>assistant", ""),)
 _END: Final[Pattern] = (one_of("<|end|>", "<|flush|>"),)

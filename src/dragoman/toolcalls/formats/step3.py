@@ -5,9 +5,19 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dragoman.toolcalls.format import ANYWHERE, Do, Format, Where, closes, marks
+from dragoman.toolcalls.format import (
+    ANYWHERE,
+    BLANKS,
+    Do,
+    Format,
+    Pattern,
+    Run,
+    Where,
+    closes,
+    marks,
+    one_of,
+)
 from dragoman.toolcalls.grammars.invokes import invokes
-from dragoman.toolcalls.patterns import BLANKS, Pattern, Run, one_of
 
 # Full-width bars, but ASCII underscores.
 _BAR: Final = Run("[｜|]", 1, 1)

@@ -2,10 +2,20 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import AT_START, Do, Format, Objects, Where, call, marks
+from dragoman.toolcalls.format import (
+    AHEAD,
+    AT_START,
+    BLANKS,
+    Do,
+    Format,
+    Objects,
+    Where,
+    call,
+    marks,
+    one_of,
+)
 from dragoman.toolcalls.grammars.json_objects import objects_after, tagged_objects
 from dragoman.toolcalls.grammars.python_objects import python_objects
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, one_of
 
 FORMAT: Final = Format(
     key="xlam",

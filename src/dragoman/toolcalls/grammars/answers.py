@@ -1,7 +1,6 @@
 """Answers that stand between tags of their own: `<answer>` and `</answer>`."""
 
-from dragoman.toolcalls.format import Do, Rule, Where, marks
-from dragoman.toolcalls.patterns import Run
+from dragoman.toolcalls.format import Do, Rule, Run, Where, marks
 
 
 def answer_tags(tag: str) -> tuple[Rule, ...]:

@@ -6,9 +6,23 @@ The versions' markers do not clash, so all of them count for every version: host
 # ruff: noqa: RUF001 -- full-width characters are what the models write
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Json, Rule, Where, call, closes, marks, opens_section
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    Do,
+    Json,
+    OneOf,
+    Pattern,
+    Rule,
+    Run,
+    Where,
+    call,
+    closes,
+    marks,
+    one_of,
+    opens_section,
+)
 from dragoman.toolcalls.grammars.invokes import invokes
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, OneOf, Pattern, Run, one_of
 
 # Full-width bars and blocks; gateways that normalise text make them ASCII.
 _BAR: Final = Run("[｜|]", 1, 1)

@@ -2,15 +2,21 @@
 
 from typing import Final, Literal
 
-from dragoman.toolcalls.format import Do, Rule, Tags, call, closes, marks, opens_section
-from dragoman.toolcalls.patterns import (
+from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,
+    Do,
     OneOf,
     Pattern,
+    Rule,
     Run,
+    Tags,
+    call,
+    closes,
+    marks,
     one_of,
+    opens_section,
 )
 
 _QUOTE: Final = Run(r"[\"']", 0, 1)

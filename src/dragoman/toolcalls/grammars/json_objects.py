@@ -1,15 +1,19 @@
 """Calls that are JSON objects with name and arguments: the rules that many families share."""
 
 from dragoman.toolcalls.format import (
+    AHEAD,
     ANYWHERE,
+    BLANKS,
     Do,
     Objects,
+    Pattern,
     Rule,
+    Run,
     Where,
     call,
     closes,
+    one_of,
 )
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
 
 _IN_TAIL = frozenset({Where.TAIL})
 

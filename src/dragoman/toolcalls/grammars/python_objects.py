@@ -6,8 +6,7 @@ Only what begins in single quotation marks is Python; the rest is JSON.
 from collections.abc import Iterable
 from typing import Final
 
-from dragoman.toolcalls.format import ANYWHERE, Literals, Rule, Where, call
-from dragoman.toolcalls.patterns import Pattern, Run, one_of
+from dragoman.toolcalls.format import ANYWHERE, Literals, Pattern, Rule, Run, Where, call, one_of
 
 _BODY: Final = Literals(style="python", closer="}", outer="}]")
 _QUOTE: Final = Run(r"[\"']", 1, 1)

@@ -3,8 +3,18 @@
 from collections.abc import Iterable
 from typing import Final
 
-from dragoman.toolcalls.format import ANYWHERE, Literals, Rule, Where, call
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.format import (
+    AHEAD,
+    ANYWHERE,
+    BLANKS,
+    Literals,
+    Pattern,
+    Rule,
+    Run,
+    Where,
+    call,
+    one_of,
+)
 
 _BODY: Final = Literals(style="python", closer=")")
 _KEYWORD: Final = Run(r"[\w\-]", 1, 128)

@@ -6,16 +6,21 @@ name one with keys and values in tags.
 
 from typing import Final
 
-from dragoman.toolcalls.format import Rule, Tags, Where, call, closes, opens_section
-from dragoman.toolcalls.patterns import (
+from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,
     OneOf,
     Part,
     Pattern,
+    Rule,
     Run,
+    Tags,
+    Where,
+    call,
+    closes,
     one_of,
+    opens_section,
 )
 
 NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128, name="name")

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from dragoman.errors import TooLarge
 from dragoman.toolcalls.scanner import Found
-from dragoman.toolcalls.schema import PLAIN
+from dragoman.toolcalls.schema_types import PLAIN
 from dragoman.turn.arguments import JsonArguments
 
 if TYPE_CHECKING:

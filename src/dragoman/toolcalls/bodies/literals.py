@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from dragoman.toolcalls.format import Literals
-from dragoman.toolcalls.schema import STRING_ONLY, escaped, loose_number, quoted, to_json
+from dragoman.toolcalls.schema_types import STRING_ONLY, escaped, loose_number, quoted, to_json
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine

@@ -1,8 +1,8 @@
 import pytest
 from msgspec import Raw
 
-from dragoman.toolcalls.names import Declared, Resolved
 from dragoman.toolcalls.parser import parse
+from dragoman.toolcalls.tool_names import Declared, Resolved
 from dragoman.turn.request import Tool
 
 TOOLS = [

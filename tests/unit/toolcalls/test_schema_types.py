@@ -1,7 +1,7 @@
 import pytest
 from msgspec import Raw
 
-from dragoman.toolcalls.schema import Parameters, to_json, types_of
+from dragoman.toolcalls.schema_types import Parameters, to_json, types_of
 from dragoman.turn.request import Tool
 
 

@@ -6,11 +6,10 @@ is a value, typed by the schema, and a string leaves escaped as it arrives.
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.toolcalls.arguments.tags import Value
-from dragoman.toolcalls.format import Elements
-from dragoman.toolcalls.patterns import BLANKS, Run
+from dragoman.toolcalls.bodies.tags import Value
+from dragoman.toolcalls.format import BLANKS, Elements, Run
 from dragoman.toolcalls.scanner import Found, Scanner, scanner
-from dragoman.toolcalls.schema import element_schema, escaped, quoted, types_of
+from dragoman.toolcalls.schema_types import element_schema, escaped, quoted, types_of
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine

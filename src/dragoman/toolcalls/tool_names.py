@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.toolcalls.schema import Parameters
+from dragoman.toolcalls.schema_types import Parameters
 from dragoman.turn.known import made_once
 from dragoman.turn.request import Tool
 from dragoman.turn.tools import wire_name

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import TooLarge
-from dragoman.toolcalls.arguments.verbatim import settle
+from dragoman.toolcalls.bodies.json import settle
 from dragoman.toolcalls.format import Objects
 from dragoman.toolcalls.scanner import Found
-from dragoman.toolcalls.schema import PLAIN
+from dragoman.toolcalls.schema_types import PLAIN
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.json_values import decode_any

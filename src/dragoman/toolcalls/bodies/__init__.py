@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, assert_never
 from weakref import proxy
 
-from dragoman.toolcalls.arguments.elements import ElementsBody
-from dragoman.toolcalls.arguments.literals import LiteralsBody
-from dragoman.toolcalls.arguments.objects import ObjectsBody
-from dragoman.toolcalls.arguments.tags import TagsBody, unescaped
-from dragoman.toolcalls.arguments.verbatim import JsonBody
+from dragoman.toolcalls.bodies.elements import ElementsBody
+from dragoman.toolcalls.bodies.json import JsonBody
+from dragoman.toolcalls.bodies.json_objects import ObjectsBody
+from dragoman.toolcalls.bodies.literals import LiteralsBody
+from dragoman.toolcalls.bodies.tags import TagsBody, unescaped
 from dragoman.toolcalls.format import Elements, Json, Literals, Objects, Rule, Tags
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import TooLarge
-from dragoman.toolcalls.arguments.verbatim import settle
+from dragoman.toolcalls.bodies.json import settle
 from dragoman.toolcalls.format import Tags
 from dragoman.toolcalls.scanner import Found, Scanner, scanner
-from dragoman.toolcalls.schema import (
+from dragoman.toolcalls.schema_types import (
     STRING_ONLY,
     STRING_OR_NULL,
     escaped,
