@@ -22,7 +22,7 @@ from dragoman.toolcalls.format import (
     one_of,
     opens_section,
 )
-from dragoman.toolcalls.grammars.json_objects import further_objects, objects_after
+from dragoman.toolcalls.formats.json_rules import further_objects, objects_after
 
 _MARKER: Final = "[TOOL_CALLS]"
 _CLOSER: Final = "[/TOOL_CALLS]"
@@ -34,7 +34,7 @@ _NAME_FIRST: Final[tuple[Pattern, ...]] = (
 )
 _OBJECTS: Final = Objects(id_keys=("id",))
 
-FORMAT: Final = Format(
+MISTRAL: Final = Format(
     key="mistral",
     opens=("[TOOL_CALLS]",),
     says="Mistral, Mixtral, Nemo, Codestral, Devstral, Magistral, Ministral, Pixtral",

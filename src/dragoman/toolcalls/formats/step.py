@@ -1,6 +1,7 @@
 """Step-3: invokes in tags of their own, between special tokens."""
 
 # ruff: noqa: RUF001 -- full-width characters are what the models write
+
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from dragoman.toolcalls.format import (
     marks,
     one_of,
 )
-from dragoman.toolcalls.grammars.invokes import invokes
+from dragoman.toolcalls.formats.invokes import invokes
 
 # Full-width bars, but ASCII underscores.
 _BAR: Final = Run("[｜|]", 1, 1)
@@ -34,7 +35,7 @@ _INVOKES: Final = invokes(
     before=(*_STEP_BEGIN, one_of(_STEP_SEP, ("",))),
 )
 
-FORMAT: Final = Format(
+STEP3: Final = Format(
     key="step3",
     opens=("<｜tool_calls_begin｜>",),
     says="Step-3",

@@ -1,8 +1,4 @@
-"""What stands between `<tool_call>` and `</tool_call>`: one grammar for all who share the tag.
-
-What follows the tag decides: `{` is a JSON object, `<function=` a function with parameters in tags, a
-name one with keys and values in tags.
-"""
+"""Qwen3-Coder and families that write functions and parameters as XML-like tags."""
 
 from typing import Final
 
@@ -10,18 +6,24 @@ from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,
+    Format,
     OneOf,
-    Part,
-    Pattern,
     Rule,
     Run,
     Tags,
-    Where,
     call,
     closes,
     one_of,
     opens_section,
 )
+from dragoman.toolcalls.formats.json_rules import tagged_objects
+
+# --- xml ----------------------------------------------------------------------------------------------
+#
+# What stands between `<tool_call>` and `</tool_call>`: one grammar for all who share the tag.
+#
+# What follows the tag decides: `{` is a JSON object, `<function=` a function with parameters in tags, a
+# name one with keys and values in tags.
 
 NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128, name="name")
 _ANY_NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128)
@@ -90,50 +92,34 @@ def _after_function(name: Run) -> OneOf:
     return one_of(("=", name, _GAP, ">"), (' name="', name, '">'), (" ", name, ">"), (name, ">"))
 
 
-def keyed_values(
-    opener: Pattern,
-    closer: Pattern,
-    *,
-    suffix: Part = "",
-    separator: Pattern = (),
-) -> tuple[Rule, ...]:
-    """Return the rules of keys and values in tags: `<arg_key>k</arg_key><arg_value>v</arg_value>`.
+# --- qwen3_coder --------------------------------------------------------------------------------------
+#
+# Qwen3-Coder, Qwen3.5 and later, Nemotron-3, MiMo, Step-3.5: functions and parameters in tags.
 
-    Each tag may end with `suffix`; `separator` stands between the name and the first key, if the
-    format has such a thing.
-    """
-    key: Pattern = ("<arg_key", suffix, ">")
-    key_end: Pattern = ("</arg_key", suffix, ">")
-    value: Pattern = ("<arg_value", suffix, ">")
-    value_end: Pattern = ("</arg_value", suffix, ">")
-    named: Pattern = (*key, Run(r"[^<>]", 1, 256, name="key"), *key_end)
-    param: Pattern = (*named, BLANKS, _ESCAPED, *value)
-    body = Tags(
-        param=(param,),
-        value_end=(
-            (*value_end, BLANKS, _ESCAPED, AHEAD_OR_END, one_of(key, value, closer, opener)),
-        ),
-        value_cut=((AHEAD, *param),),
-        call_end=(closer,),
-        # A key without its value, a value without its key.
-        skip=(
-            (*key, Run(r"[^<>]", 0, 256), *key_end, AHEAD, BLANKS, one_of(key, closer)),
-            (*value, Run(r"[^<]", 0, 256), *value_end),
-            value_end,
-        ),
-    )
-    if separator:
-        return call((*opener, BLANKS, NAME, BLANKS, *separator), body=body)
-    any_key: Pattern = (*key, Run(r"[^<>]", 1, 256), *key_end, BLANKS, *value)
-    return (
-        *call((*opener, BLANKS, NAME, BLANKS, _ESCAPED, AHEAD, *key), body=body),
-        # The opener left out: only where nothing else was said can a name be held for that.
-        *call(
-            (NAME, BLANKS, AHEAD, *any_key),
-            body=body,
-            at={Where.START, Where.ANSWER},
-            declared=True,
-        ),
-        # Without arguments nothing but the name tells a call from prose.
-        *call((*opener, BLANKS, NAME, BLANKS, *closer), body=body, declared=True, empty=True),
-    )
+QWEN3_CODER: Final = Format(
+    key="qwen3_coder",
+    opens=("<tool_call><function=", "<function="),
+    says="Qwen3-Coder, Qwen3.5+, Nemotron-3, MiMo, Step-3.5",
+    models=("qwen3-coder*", "qwen3.5*", "nemotron-3*", "mimo-v2*", "step-3.5*"),
+    rules=(
+        *xml_functions("<tool_call>", "</tool_call>"),
+        # Where templates are mixed up, an object stands in the tag.
+        *tagged_objects("<tool_call>", "</tool_call>"),
+    ),
+    trim_think=True,
+    starts_thinking=True,
+)
+
+# --- seed_oss -----------------------------------------------------------------------------------------
+#
+# Seed-OSS: functions and parameters in tags, inside tags of its own.
+
+SEED_OSS: Final = Format(
+    key="seed_oss",
+    opens=("<seed:tool_call>",),
+    says="Seed-OSS",
+    models=("seed-oss*", "bytedance-seed/*"),
+    rules=xml_functions("<seed:tool_call>", "</seed:tool_call>"),
+    think=(("<seed:think>", "</seed:think>"),),
+    starts_thinking=True,
+)

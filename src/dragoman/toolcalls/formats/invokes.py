@@ -1,4 +1,4 @@
-"""Calls as `<invoke name="f"><parameter name="k">v</parameter></invoke>`, whatever stands before `invoke`."""
+"""Calls as `<invoke name="f"><parameter name="k">v</parameter></invoke>`, and families with names as attributes."""
 
 from typing import Final, Literal
 
@@ -7,6 +7,7 @@ from dragoman.toolcalls.format import (
     AHEAD_OR_END,
     BLANKS,
     Do,
+    Format,
     OneOf,
     Pattern,
     Rule,
@@ -18,6 +19,11 @@ from dragoman.toolcalls.format import (
     one_of,
     opens_section,
 )
+from dragoman.toolcalls.formats.json_rules import tagged_objects
+
+# --- invokes ------------------------------------------------------------------------------------------
+#
+# Calls as `<invoke name="f"><parameter name="k">v</parameter></invoke>`, whatever stands before `invoke`.
 
 _QUOTE: Final = Run(r"[\"']", 0, 1)
 _GAP: Final = Run(" ", 0, 4)
@@ -98,3 +104,82 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
     if special:
         rules += marks((*begin, "invoke", Run("[^<>]", 0, 128), ">"), do=Do.INVALID)
     return tuple(rules)
+
+
+# --- dots ---------------------------------------------------------------------------------------------
+#
+# dots.llm: invokes, or one object, in a section of their own.
+
+_OPENER: Final = "<dots_function_call>"
+_CLOSER: Final = "</dots_function_call>"
+
+DOTS: Final = Format(
+    key="dots",
+    opens=("<dots_function_call>",),
+    says="dots.llm",
+    models=("dots.llm*", "dots-*", "rednote*"),
+    rules=(
+        *invokes((), section=((_OPENER,), (_CLOSER,)), trim="blank"),
+        *tagged_objects(_OPENER, _CLOSER),
+    ),
+)
+
+# --- minicpm5 -----------------------------------------------------------------------------------------
+#
+# MiniCPM 5: functions and parameters in tags with names as attributes.
+
+_PARAM_NAME: Final = Run(r"[^\"'<>\n]", 1, 80, name="key")
+_MINICPM5_QUOTE: Final = Run(r"[\"']", 1, 1)
+_PARAM: Final = (
+    "<param",
+    Run(" ", 0, 2),
+    "name=",
+    _MINICPM5_QUOTE,
+    _PARAM_NAME,
+    _MINICPM5_QUOTE,
+    ">",
+)
+# What stands in such a section is taken as it is.
+_CDATA: Final = Run(r"\[", 1, 1, name="verbatim")
+MINICPM5: Final = Format(
+    key="minicpm5",
+    opens=('<function name="',),
+    says="MiniCPM 5",
+    models=("minicpm5*",),
+    rules=(
+        *call(
+            (
+                "<function",
+                Run(" ", 0, 2),
+                "name=",
+                _MINICPM5_QUOTE,
+                Run(r"[^\"'<>\s]", 1, 128, name="name"),
+                _MINICPM5_QUOTE,
+                ">",
+                BLANKS,
+                AHEAD,
+                one_of("<param", "</function>"),
+            ),
+            body=Tags(
+                param=((*_PARAM, Run(r"[ \n]", 0, 8), "<![CDATA", _CDATA), _PARAM),
+                value_end=(
+                    (
+                        BLANKS,
+                        "</param>",
+                        BLANKS,
+                        AHEAD_OR_END,
+                        one_of("<param", "</function>"),
+                    ),
+                ),
+                value_cut=(
+                    (BLANKS, AHEAD, *_PARAM),
+                    (BLANKS, AHEAD, "</function>", BLANKS, AHEAD_OR_END, "<function"),
+                ),
+                verbatim_end=(("]]>", BLANKS, "</param>"),),
+                call_end=(("</function>",),),
+                trim="blank",
+            ),
+        ),
+        *closes(("</function>",), stray=False),
+    ),
+)

@@ -4,12 +4,14 @@ The versions' markers do not clash, so all of them count for every version: host
 """
 
 # ruff: noqa: RUF001 -- full-width characters are what the models write
+
 from typing import Final
 
 from dragoman.toolcalls.format import (
     AHEAD,
     BLANKS,
     Do,
+    Format,
     Json,
     OneOf,
     Pattern,
@@ -22,7 +24,7 @@ from dragoman.toolcalls.format import (
     one_of,
     opens_section,
 )
-from dragoman.toolcalls.grammars.invokes import invokes
+from dragoman.toolcalls.formats.invokes import invokes
 
 # Full-width bars and blocks; gateways that normalise text make them ASCII.
 _BAR: Final = Run("[｜|]", 1, 1)
@@ -92,3 +94,55 @@ _DSML_RULES: Final = invokes(
 
 JSON_FIRST: Final = (*_JSON_RULES, *_DSML_RULES)
 DSML_FIRST: Final = (*_DSML_RULES, *_JSON_RULES)
+
+# --- deepseek_v3 --------------------------------------------------------------------------------------
+#
+# DeepSeek V3-0324 and R1-0528: special tokens, the arguments in a code fence.
+
+DEEPSEEK_V3: Final = Format(
+    key="deepseek_v3",
+    opens=("<｜tool▁calls▁begin｜>",),
+    says="DeepSeek V3-0324, R1-0528",
+    models=("deepseek-v3", "deepseek-chat-v3-0324", "deepseek-r1*"),
+    rules=JSON_FIRST,
+    starts_thinking=True,
+)
+
+# --- deepseek_v31 -------------------------------------------------------------------------------------
+#
+# DeepSeek V3.1, Terminus and V3.2-Exp: special tokens, bare JSON.
+
+DEEPSEEK_V31: Final = Format(
+    key="deepseek_v31",
+    opens=("<｜tool▁calls▁begin｜>",),
+    says="DeepSeek V3.1, V3.1-Terminus, V3.2-Exp",
+    models=("deepseek-v3.1*", "deepseek-chat-v3.1", "*terminus*", "deepseek-v3.2-exp"),
+    rules=JSON_FIRST,
+    starts_thinking=True,
+)
+
+# --- deepseek_v32 -------------------------------------------------------------------------------------
+#
+# DeepSeek V3.2: DSML tags in a section called `function_calls`.
+
+DEEPSEEK_V32: Final = Format(
+    key="deepseek_v32",
+    opens=("<｜DSML｜function_calls>",),
+    says="DeepSeek V3.2",
+    models=("deepseek-v3.2*",),
+    rules=DSML_FIRST,
+    starts_thinking=True,
+)
+
+# --- deepseek_v4 --------------------------------------------------------------------------------------
+#
+# DeepSeek V4: DSML tags in a section called `tool_calls`.
+
+DEEPSEEK_V4: Final = Format(
+    key="deepseek_v4",
+    opens=("<｜DSML｜tool_calls>",),
+    says="DeepSeek V4",
+    models=("deepseek-v4*",),
+    rules=DSML_FIRST,
+    starts_thinking=True,
+)

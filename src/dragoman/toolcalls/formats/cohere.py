@@ -16,14 +16,14 @@ from dragoman.toolcalls.format import (
     marks,
     one_of,
 )
-from dragoman.toolcalls.grammars.json_objects import tagged_objects
+from dragoman.toolcalls.formats.json_rules import tagged_objects
 
 # Their ids are small counters, of no use beyond the answer.
 _OBJECTS: Final = Objects(
     name_keys=("tool_name", "name"), argument_keys=("parameters", "arguments")
 )
 
-FORMAT: Final = Format(
+COHERE_COMMAND: Final = Format(
     key="cohere_command",
     opens=("<|START_ACTION|>",),
     says="Command R7B, Command A, Command 3 and 4",
