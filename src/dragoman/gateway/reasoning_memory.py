@@ -29,7 +29,6 @@ from msgspec.structs import replace
 
 from dragoman.ids import ClientIds
 from dragoman.profiles.profile import Profile
-from dragoman.toolcalls.stage import Stage
 from dragoman.turn.events import (
     CALL_KINDS,
     ArgsDelta,
@@ -57,6 +56,7 @@ from dragoman.turn.request import (
     ToolCallPart,
     Turn,
 )
+from dragoman.turn.stages import Stage
 
 # --- one answer, watched ---
 

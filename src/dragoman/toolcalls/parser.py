@@ -29,8 +29,8 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
+from dragoman.turn.stages import WholeCalls
 from dragoman.turn.tools import ToolTable
-from dragoman.turn.whole import WholeCalls
 
 
 class ParsedCall(Struct, frozen=True, gc=False):

@@ -8,7 +8,14 @@ from msgspec import Struct
 from dragoman.client.errors import ClientError
 from dragoman.errors import DragomanError, TooLarge
 from dragoman.ids import ClientIds
-from dragoman.mcp_server.forms import ChatOutput, Failure, ToldCall, ToldLoss, ToldSource, ToldUsage
+from dragoman.mcp_server.tool_types import (
+    ChatOutput,
+    Failure,
+    ToldCall,
+    ToldLoss,
+    ToldSource,
+    ToldUsage,
+)
 from dragoman.turn.answer import Answer
 from dragoman.turn.events import (
     ArgsDelta,

@@ -10,7 +10,7 @@ from typing import Final, TextIO
 from msgspec import Struct
 
 from dragoman.agents.agent import NO_KEY, Agent, Session, Window
-from dragoman.agents.beside import GatewayBeside
+from dragoman.agents.gateway_thread import GatewayBeside
 from dragoman.agents.models import Listed, choose, window
 from dragoman.agents.visit import address, check_health, list_models
 from dragoman.errors import ConfigError

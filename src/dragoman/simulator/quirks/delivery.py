@@ -5,10 +5,10 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from dragoman.simulator import voices
+from dragoman.simulator import answer_writers
 from dragoman.simulator.play import EVERYTHING, Delivery, Frame, Play
 from dragoman.simulator.quirks.quirk import Act, Quirk
-from dragoman.simulator.quirks.writing import middle, with_edit
+from dragoman.simulator.quirks.wire_format import middle, with_edit
 
 _MS: Final = (0, 600_000)
 _STATUS: Final = (400, 599)
@@ -35,7 +35,7 @@ def _error_page(play: Play, value: str) -> Play:
 
 def _error_first(play: Play, value: str) -> Play:
     status = int(value or 500)
-    return with_edit(play, lambda _frames, play: voices.failure(play, status))
+    return with_edit(play, lambda _frames, play: answer_writers.failure(play, status))
 
 
 def _empty(play: Play, _value: str) -> Play:
@@ -46,7 +46,7 @@ def _error_in(play: Play, value: str) -> Play:
     status = int(value or 500)
 
     def edit(frames: list[Frame], play: Play) -> list[Frame]:
-        return frames[: middle(frames) + 1] + voices.failure(play, status)
+        return frames[: middle(frames) + 1] + answer_writers.failure(play, status)
 
     return with_edit(play, edit)
 
@@ -56,7 +56,7 @@ def _error_end(play: Play, value: str) -> Play:
 
     def edit(frames: list[Frame], play: Play) -> list[Frame]:
         said = [frame for frame in frames if frame.kind not in ("finish", "usage", "done")]
-        return said + voices.failure(play, status)
+        return said + answer_writers.failure(play, status)
 
     return with_edit(play, edit)
 

@@ -4,8 +4,8 @@ from msgspec import Raw
 
 from dragoman.client.errors import ClientError
 from dragoman.errors import Malformed, MisuseError, TooLarge
-from dragoman.mcp_server.forms import Failure, ToldSource
-from dragoman.mcp_server.telling import Piece, chat_output, failure_of, pieces_of
+from dragoman.mcp_server.results import Piece, chat_output, failure_of, pieces_of
+from dragoman.mcp_server.tool_types import Failure, ToldSource
 from dragoman.turn.answer import Answer, Block, fold
 from dragoman.turn.events import (
     ArgsDelta,

@@ -4,7 +4,6 @@ from typing import Final
 
 from dragoman.probe.calls import Made, is_kimi_id, leaked, made, structural
 from dragoman.probe.finding import Check, Finding, fails, ok, quirk, unknown
-from dragoman.probe.heard import Heard, Unanswered, shown
 from dragoman.probe.probe import Probe
 from dragoman.probe.question import Question
 from dragoman.probe.questions import (
@@ -20,6 +19,7 @@ from dragoman.probe.questions import (
     REQUIRED,
     TEXT,
 )
+from dragoman.probe.response import Heard, Unanswered, shown
 from dragoman.probe.schemas import misfits
 from dragoman.probe.trace import decoded, has_whole_arguments
 

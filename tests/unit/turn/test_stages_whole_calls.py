@@ -17,7 +17,7 @@ from dragoman.turn.events import (
     TextDelta,
 )
 from dragoman.turn.losses import Loss
-from dragoman.turn.whole import WholeCalls
+from dragoman.turn.stages import WholeCalls
 
 CALL = BlockStart(1, BlockKind.TOOL_CALL, "c", "bash")
 CUSTOM = BlockStart(1, BlockKind.CUSTOM_CALL, "c", "patch")

@@ -4,10 +4,10 @@ They are written by hand and know nothing of the writers in `dragoman.dialects`:
 code would share their faults.
 """
 
+from dragoman.simulator.answer_writers import anthropic, chat, responses
+from dragoman.simulator.answer_writers.errors import words
+from dragoman.simulator.answer_writers.frames import encode, encode_body
 from dragoman.simulator.play import Fields, Frame, Play
-from dragoman.simulator.voices import chat, messages, responses
-from dragoman.simulator.voices.errors import words
-from dragoman.simulator.voices.frames import encode, encode_body
 from dragoman.turn.request import DialectName
 
 
@@ -17,7 +17,7 @@ def stream(play: Play) -> list[bytes]:
         case "chat":
             frames = chat.frames(play)
         case "anthropic":
-            frames = messages.frames(play)
+            frames = anthropic.frames(play)
         case "responses":
             frames = responses.frames(play)
     for edit in play.style.edits:
@@ -33,7 +33,7 @@ def body(play: Play) -> bytes:
         case "chat":
             fields = chat.body(play)
         case "anthropic":
-            fields = messages.body(play)
+            fields = anthropic.body(play)
         case "responses":
             fields = responses.body(play)
     return encode_body(fields)
@@ -46,7 +46,7 @@ def failure(play: Play, status: int) -> list[Frame]:
         case "chat":
             return chat.failure(told.code, told.chat, told.says)
         case "anthropic":
-            return messages.failure(play, status, told.says)
+            return anthropic.failure(play, status, told.says)
         case "responses":
             return responses.failure(play, status, told.says)
 
@@ -63,7 +63,7 @@ def error(  # noqa: PLR0913 -- all that an error body holds
     """Return the body of an error answer."""
     told = words(status)
     if dialect == "anthropic":
-        fields: Fields = messages.error(status, says or told.says, request_id)
+        fields: Fields = anthropic.error(status, says or told.says, request_id)
     else:
         fields = chat.error(says or told.says, told.chat, code or told.code, param or None)
     return encode_body(fields)

@@ -4,7 +4,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from dragoman.probe.finding import Check, Finding, fails, ok, quirk, unknown
-from dragoman.probe.heard import Heard, shown
 from dragoman.probe.probe import Probe
 from dragoman.probe.questions import (
     AFTER_LEAVING,
@@ -16,6 +15,7 @@ from dragoman.probe.questions import (
     TEXT_BODY_NEWER,
     TEXT_UNASKED,
 )
+from dragoman.probe.response import Heard, shown
 from dragoman.probe.trace import decoded
 
 _SLOWER: Final = 5.0  # times as long as before

@@ -3,9 +3,8 @@
 from typing import Final
 
 from dragoman.probe.calls import is_kimi_id
-from dragoman.probe.checks.calling import need_tools
+from dragoman.probe.checks.tool_calls import need_tools
 from dragoman.probe.finding import CHAT, OPENAI, Check, Fact, Finding, fails, ok, quirk, unknown
-from dragoman.probe.heard import Heard
 from dragoman.probe.probe import Probe
 from dragoman.probe.questions import (
     AUTO,
@@ -26,6 +25,7 @@ from dragoman.probe.questions import (
     THOUGHT,
     TWO_SYSTEMS,
 )
+from dragoman.probe.response import Heard
 
 # The style in which each dialect's own vendor takes ids that are not quite free.
 _PLAIN_IDS: Final = {"chat": "openai40", "anthropic": "anthropic64", "responses": "responses64"}

@@ -5,15 +5,15 @@ from typing import Final
 
 from msgspec import structs
 
-from dragoman.simulator import shorten
+from dragoman.simulator import truncation
 from dragoman.simulator.play import Edit, Frame, Play, Style
 from dragoman.simulator.quirks.quirk import Act, Quirk
 
 _MIB: Final = 1024 * 1024
 _PLACES: Final = {
-    "first": shorten.inside_first,
-    "text": shorten.inside_text,
-    "call": shorten.inside_call,
+    "first": truncation.inside_first,
+    "text": truncation.inside_text,
+    "call": truncation.inside_call,
 }
 
 

@@ -9,8 +9,8 @@ from msgspec import structs
 from dragoman.errors import Malformed
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.play import Fields, Json, Play
+from dragoman.simulator.quirks.content import think
 from dragoman.simulator.quirks.quirk import Quirk
-from dragoman.simulator.quirks.saying import think
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import (
     ASSISTANT,

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from dragoman.probe.checks.conversing import HISTORIES, past
+from dragoman.probe.checks.history import HISTORIES, past
 from dragoman.probe.finding import Check, Finding, ok, quirk, unknown
-from dragoman.probe.heard import Heard, Unanswered
 from dragoman.probe.probe import Probe
 from dragoman.probe.question import SMALL_TOKENS
 from dragoman.probe.questions import (
@@ -20,6 +19,7 @@ from dragoman.probe.questions import (
     UNREASONED,
     WARM,
 )
+from dragoman.probe.response import Heard, Unanswered
 
 _CHARACTERS: Final = 8  # of a token, at the very most where numbers are counted
 _OPENING: Final = "<think>"

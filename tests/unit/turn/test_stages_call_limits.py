@@ -11,7 +11,7 @@ from dragoman.translate import Translator, translate_body
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import ArgsDelta, BlockEnd, BlockKind, BlockStart, Fault, Finish
 from dragoman.turn.request import Tool
-from dragoman.turn.tally import Tally
+from dragoman.turn.stages import CallLimits
 from dragoman.wire.sse import SSEReader
 
 KIMI = "<|tool_calls_section_begin|>{}<|tool_calls_section_end|>"
@@ -40,7 +40,7 @@ def body(text: str) -> bytes:
 
 
 def test_calls_are_counted_up_to_the_limit_and_no_further() -> None:
-    tally = Tally(Limits(max_calls=2))
+    tally = CallLimits(Limits(max_calls=2))
     tally.count(BlockStart(0, BlockKind.TOOL_CALL))
     tally.count(BlockStart(1, BlockKind.TEXT))
     tally.count(BlockStart(2, BlockKind.CUSTOM_CALL))
@@ -50,7 +50,7 @@ def test_calls_are_counted_up_to_the_limit_and_no_further() -> None:
 
 
 def test_arguments_are_counted_for_each_call_and_for_the_turn() -> None:
-    tally = Tally(Limits(max_tool_args_bytes=4, max_turn_args_bytes=6))
+    tally = CallLimits(Limits(max_tool_args_bytes=4, max_turn_args_bytes=6))
     tally.count(BlockStart(0, BlockKind.TOOL_CALL))
     tally.count(ArgsDelta(0, "1234"))
     tally.count(BlockEnd(0))
@@ -62,7 +62,7 @@ def test_arguments_are_counted_for_each_call_and_for_the_turn() -> None:
 
 
 def test_arguments_of_one_call_are_counted() -> None:
-    tally = Tally(Limits(max_tool_args_bytes=4))
+    tally = CallLimits(Limits(max_tool_args_bytes=4))
     tally.count(BlockStart(0, BlockKind.TOOL_CALL))
 
     with pytest.raises(TooLarge, match="max_tool_args_bytes"):

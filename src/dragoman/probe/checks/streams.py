@@ -4,7 +4,6 @@ from itertools import pairwise
 from typing import Final
 
 from dragoman.probe.finding import ALL_DIALECTS, CHAT, Check, Finding, fails, ok, quirk, unknown
-from dragoman.probe.heard import Heard, Unanswered, shown
 from dragoman.probe.probe import Probe
 from dragoman.probe.questions import (
     AUTO,
@@ -13,6 +12,7 @@ from dragoman.probe.questions import (
     TEXT_BODY,
     TEXT_UNASKED,
 )
+from dragoman.probe.response import Heard, Unanswered, shown
 from dragoman.probe.trace import has_whole_arguments
 
 _ENOUGH: Final = 3  # deltas from which a habit can be told

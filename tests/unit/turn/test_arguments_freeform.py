@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import TooLarge
 from dragoman.limits import Limits
-from dragoman.turn.arguments import ArgumentStream, Ending
-from dragoman.turn.freeform import CustomInput, RawInput
+from dragoman.turn.arguments import ArgumentStream, CustomInput, Ending, RawInput
 
 
 def run(stream: ArgumentStream, *fragments: str) -> tuple[str, Ending]:

@@ -3,13 +3,13 @@
 import hashlib
 from typing import Final
 
+from dragoman.simulator.answer_writers.arguments import as_object
+from dragoman.simulator.answer_writers.errors import words
+from dragoman.simulator.answer_writers.frames import encode_body, in_turns
+from dragoman.simulator.answer_writers.usage import input_tokens
 from dragoman.simulator.play import Fields, Frame, FrameKind, Json, Play
 from dragoman.simulator.reply import Call
 from dragoman.simulator.tokens import pieces
-from dragoman.simulator.voices.arguments import as_object
-from dragoman.simulator.voices.errors import words
-from dragoman.simulator.voices.frames import encode_body, in_turns
-from dragoman.simulator.voices.usage import input_tokens
 
 _FINISH: Final = {
     "stop": "end_turn",

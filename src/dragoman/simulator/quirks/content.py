@@ -7,7 +7,8 @@ import msgspec
 from msgspec import structs
 
 from dragoman.errors import Malformed
-from dragoman.simulator import shorten
+from dragoman.simulator import truncation
+from dragoman.simulator.answer_writers.frames import encode_body
 from dragoman.simulator.behaviour import callable_tools, plausible_call
 from dragoman.simulator.conversation import calls_made
 from dragoman.simulator.native.family import dumps
@@ -15,7 +16,6 @@ from dragoman.simulator.play import Fields, Json, Play
 from dragoman.simulator.quirks.quirk import Quirk
 from dragoman.simulator.render import arguments_of
 from dragoman.simulator.reply import Call, Reply
-from dragoman.simulator.voices.frames import encode_body
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool
 
@@ -153,7 +153,7 @@ def _refuse(play: Play, _value: str) -> Play:
 
 
 def _length(play: Play, _value: str) -> Play:
-    return _said(play, shorten.inside_call(play.reply))
+    return _said(play, truncation.inside_call(play.reply))
 
 
 def _changed_arguments(play: Play, change: Callable[[str], str]) -> Play:
@@ -178,7 +178,7 @@ def _quoted_args(play: Play, _value: str) -> Play:
 
 def _cut_args(play: Play, _value: str) -> Play:
     """Cut the arguments in the middle, and report the same finish as for a whole answer."""
-    cut = shorten.inside_call(play.reply)
+    cut = truncation.inside_call(play.reply)
     calls = tuple(structs.replace(call, complete=True) for call in cut.calls)
     return _said(play, structs.replace(cut, calls=calls, finish=play.reply.finish))
 
