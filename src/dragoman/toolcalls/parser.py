@@ -16,8 +16,8 @@ from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import find_format
 from dragoman.toolcalls.grammar import grammar
 from dragoman.toolcalls.machine import Machine
-from dragoman.toolcalls.names import Declared
 from dragoman.toolcalls.sequencer import Sequencer
+from dragoman.toolcalls.tool_names import Declared
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,

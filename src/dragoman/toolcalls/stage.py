@@ -23,8 +23,8 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.grammar import Grammar, grammar
 from dragoman.toolcalls.machine import Machine
-from dragoman.toolcalls.names import Declared
 from dragoman.toolcalls.sequencer import Broken, Sequencer
+from dragoman.toolcalls.tool_names import Declared
 from dragoman.turn.assembler import half_input
 from dragoman.turn.events import (
     CUT_REASONS,
