@@ -15,7 +15,7 @@ from dragoman.errors import ConfigError
 from dragoman.gateway.config.loading import from_flags
 from dragoman.gateway.config.overlays import Flags
 from dragoman.gateway.config.settings import Match, Route, Secret, Settings, Upstream
-from dragoman.mcp_server.serving import serve_http
+from dragoman.mcp_server.server import serve_http
 
 PROGRAM = """
 import sys
