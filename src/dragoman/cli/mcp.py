@@ -61,8 +61,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     port: int | None,
 ) -> None:
     from dragoman.errors import ConfigError
-    from dragoman.gateway.config.loading import load
-    from dragoman.gateway.config.overlays import Flags
+    from dragoman.gateway.config.load import Flags, load
 
     flags = Flags(
         upstream=upstream,
