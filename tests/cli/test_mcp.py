@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from dragoman.cli.routed import RoutedUpstreams
+from dragoman.cli.mcp_upstreams import RoutedUpstreams
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.loading import from_flags
 from dragoman.gateway.config.overlays import Flags

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.simulator.directives import parse
-from dragoman.simulator.names import parse_model
+from dragoman.simulator.model_names import parse_model
 from dragoman.simulator.quirks import QUIRKS, check
 from dragoman.simulator.script import Match, ScriptReply, load_script
 

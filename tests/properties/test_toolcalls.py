@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.toolcalls.format import Do, Format
+from dragoman.toolcalls.format import Do, Format, OneOf, Pattern
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
-from dragoman.toolcalls.patterns import OneOf, Pattern
 from dragoman.turn.request import Tool
 from tests.properties.strategies import scaled
 from tests.support.hostile import openings, units

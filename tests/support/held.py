@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.toolcalls.arguments.literals import MAX_KEY_CHARS
-from dragoman.toolcalls.arguments.objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
-from dragoman.toolcalls.format import Do, Format, Json, Literals, Objects, Rule
+from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
+from dragoman.toolcalls.bodies.literals import MAX_KEY_CHARS
+from dragoman.toolcalls.format import Do, Format, Json, Literals, Objects, OneOf, Pattern, Rule, Run
 from dragoman.toolcalls.machine import MAX_BLANKS
-from dragoman.toolcalls.patterns import OneOf, Pattern, Run
 from tests.support.hostile import rules, scanners
 
 _LITERAL_LEADS = "'TFN"  # where Python is written and JSON is not

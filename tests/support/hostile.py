@@ -4,11 +4,24 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from dragoman.toolcalls.arguments import elements, tags
-from dragoman.toolcalls.format import Do, Elements, Format, Json, Literals, Objects, Rule, Tags
+from dragoman.toolcalls.bodies import elements, tags
+from dragoman.toolcalls.format import (
+    Ahead,
+    Do,
+    Elements,
+    Format,
+    Json,
+    Literals,
+    Objects,
+    OneOf,
+    Part,
+    Pattern,
+    Rule,
+    Run,
+    Tags,
+)
 from dragoman.toolcalls.formats import AUTO
 from dragoman.toolcalls.grammar import grammar
-from dragoman.toolcalls.patterns import Ahead, OneOf, Part, Pattern, Run
 from dragoman.toolcalls.scanner import Scanner
 
 # What a run may be filled with, best first: a blank may go on into the next run.

@@ -11,7 +11,7 @@ import click
 from dragoman.cli.options import upstream_options
 
 if TYPE_CHECKING:
-    from dragoman.cli.routed import RoutedUpstreams
+    from dragoman.cli.mcp_upstreams import RoutedUpstreams
     from dragoman.gateway.config.settings import Settings
 
 _HELP: Final = """Serve the library's own calls as tools, over the Model Context Protocol.
@@ -84,7 +84,7 @@ def command(  # noqa: PLR0913 -- one for each flag
 
 
 async def _serve(settings: "Settings", port: int | None) -> None:
-    from dragoman.cli.routed import RoutedUpstreams
+    from dragoman.cli.mcp_upstreams import RoutedUpstreams
     from dragoman.cli.serve import simulated
 
     if settings.upstreams:

@@ -84,7 +84,7 @@ async def _serve(simulator: Simulator) -> None:
 
 
 def _print_names() -> None:
-    from dragoman.simulator.names import PLAIN, PREFIX
+    from dragoman.simulator.model_names import PLAIN, PREFIX
     from dragoman.simulator.native import FAMILIES
     from dragoman.simulator.quirks import QUIRKS
     from dragoman.toolcalls.formats import FORMATS

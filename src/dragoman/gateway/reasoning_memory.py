@@ -29,7 +29,6 @@ from msgspec.structs import replace
 
 from dragoman.gateway.witness import MAX_ARGUMENTS, VITAL, Parts, Witness
 from dragoman.profiles.profile import Profile
-from dragoman.toolcalls.stage import Stage
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import (
     ASSISTANT,
@@ -42,6 +41,7 @@ from dragoman.turn.request import (
     ToolCallPart,
     Turn,
 )
+from dragoman.turn.stages import Stage
 
 # All that is remembered, in characters: a few hundred long sessions.
 _MAX_CHARS: Final = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ from msgspec import Struct
 from dragoman._version import __version__
 from dragoman.dialects.encoding import encode
 from dragoman.errors import DragomanError, Malformed
-from dragoman.mcp_server.telling import Piece, failure_of
+from dragoman.mcp_server.results import Piece, failure_of
 from dragoman.mcp_server.tools import TOOLS, Around, ServedTool
 from dragoman.mcp_server.upstreams import Upstreams
 

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.probe.heard import Heard, shown
+from dragoman.probe.response import Heard, shown
 
 _MOST: Final = 5_000
 

@@ -11,9 +11,9 @@ from yarl import URL
 
 from dragoman.dialects import dialect as find_dialect
 from dragoman.probe import bodies
-from dragoman.probe.heard import Failure, Heard
 from dragoman.probe.listing import Listing, read_listing
 from dragoman.probe.question import Habits, Question
+from dragoman.probe.response import Failure, Heard
 from dragoman.profiles.profile import Profile
 from dragoman.transport import Connector, Reply, TransportFailed
 from dragoman.turn.request import DialectName

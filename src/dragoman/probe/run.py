@@ -10,10 +10,10 @@ from dragoman.errors import ConfigError
 from dragoman.probe import bodies
 from dragoman.probe.checks import CHECKS
 from dragoman.probe.finding import Check, Fact, Finding, Judgement, unknown
-from dragoman.probe.heard import Unanswered
 from dragoman.probe.probe import Peer, Probe
 from dragoman.probe.question import Habits
 from dragoman.probe.questions import TEXT_BODY
+from dragoman.probe.response import Unanswered
 from dragoman.profiles.profile import Profile
 from dragoman.transport import Connector
 from dragoman.turn.request import DialectName

@@ -7,12 +7,12 @@ from typing import Final
 import msgspec
 
 from dragoman.simulator import directives
+from dragoman.simulator.answer_writers.frames import encode_body
 from dragoman.simulator.conversation import Prompt, prompts
 from dragoman.simulator.directives import AskedCall, Step
 from dragoman.simulator.play import Asked, Json
 from dragoman.simulator.reply import Call, Reply
 from dragoman.simulator.samples import sample
-from dragoman.simulator.voices.frames import encode_body
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Request, Tool
 

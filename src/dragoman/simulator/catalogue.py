@@ -1,6 +1,6 @@
 """The list of models, in a shape that clients of all dialects read."""
 
-from dragoman.simulator.names import PLAIN, PREFIX
+from dragoman.simulator.model_names import PLAIN, PREFIX
 from dragoman.simulator.native import FAMILIES
 from dragoman.simulator.play import CREATED, Fields, Json
 from dragoman.simulator.quirks import QUIRKS

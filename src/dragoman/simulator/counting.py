@@ -7,9 +7,9 @@ import msgspec
 
 from dragoman.errors import Malformed
 from dragoman.simulator.answer import read
+from dragoman.simulator.answer_writers.usage import input_tokens
 from dragoman.simulator.play import Fields, Json
 from dragoman.simulator.tokens import TOKEN, pieces
-from dragoman.simulator.voices.usage import input_tokens
 from dragoman.turn.request import DialectName
 
 _CONTEXT: Final = 262_144  # tokens

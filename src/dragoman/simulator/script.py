@@ -20,7 +20,7 @@ from dragoman.simulator.answer import Answer, answer, request_ids
 from dragoman.simulator.behaviour import asked_calls
 from dragoman.simulator.conversation import Prompt, prompts
 from dragoman.simulator.directives import AskedCall
-from dragoman.simulator.names import parse_quirk
+from dragoman.simulator.model_names import parse_quirk
 from dragoman.simulator.play import Asked
 from dragoman.simulator.reply import Reply
 

@@ -19,7 +19,7 @@ from dragoman.simulator.delivery import Deliveries
 from dragoman.simulator.exchanges import Exchange, Exchanges
 from dragoman.simulator.memory import Memory
 from dragoman.simulator.play import Fields
-from dragoman.simulator.quirks.sending import PLAIN_ERRORS
+from dragoman.simulator.quirks.delivery import PLAIN_ERRORS
 from dragoman.simulator.script import Script, load_script
 from dragoman.turn.request import DialectName
 

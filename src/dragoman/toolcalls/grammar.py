@@ -1,11 +1,25 @@
 """A format made ready to run: for each place in an answer, the markers that count there."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import Final
 
-from dragoman.toolcalls.format import CALLED, Do, Format, Rule, Where
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, OneOf, Part, Pattern, Run
+from dragoman.toolcalls.bodies import elements, tags
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    CALLED,
+    Do,
+    Elements,
+    Format,
+    OneOf,
+    Part,
+    Pattern,
+    Rule,
+    Run,
+    Tags,
+    Where,
+)
 from dragoman.toolcalls.scanner import Scanner, scanner
 
 _WIDE_BAR: Final = "\uff5c"
@@ -147,3 +161,28 @@ def _frames(rule: Rule) -> bool:
     if rule.do is Do.SKIP:
         return rule.section is None and not rule.at.isdisjoint(_FRAMED)
     return rule.do is Do.REASON or rule.do is Do.SAY
+
+
+# --- before the first answer ------------------------------------------------------------------------------
+#
+# A family's expressions are compiled when a text first may hold one of its markers; all of them together
+# take tens to hundreds of milliseconds, once in a process.  A server can spend them before it serves.
+
+
+def warm(formats: Iterable[Format]) -> None:
+    """Compile all that these families need; `auto` does not stand for all of them."""
+    for format_ in formats:
+        for one in scanners(format_):
+            one.warm()
+
+
+def scanners(format_: Format) -> Iterator[Scanner]:
+    """Give all that look for a family's markers, in text and in reasoning."""
+    for table in (grammar(format_, think=True), grammar(format_, think=False)):
+        yield from (state.scanner for state in table.states.values())
+        yield from (table.ends, table.closers)
+    for rule in format_.rules:
+        if isinstance(rule.body, Tags):
+            yield from tags.scanners(rule.body)
+        elif isinstance(rule.body, Elements):
+            yield elements.scanner_of(rule.body)

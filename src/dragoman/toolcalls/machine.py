@@ -11,14 +11,13 @@ import re
 from typing import Final
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.toolcalls.arguments import Body, make_body
-from dragoman.toolcalls.format import Do, Format, Rule, Where
+from dragoman.toolcalls.bodies import Body, make_body
+from dragoman.toolcalls.format import AHEAD_OR_END, Do, Format, Rule, Where
 from dragoman.toolcalls.grammar import Grammar
 from dragoman.toolcalls.grammar import grammar as make_grammar
-from dragoman.toolcalls.names import Declared
-from dragoman.toolcalls.patterns import AHEAD_OR_END
 from dragoman.toolcalls.scanner import Found
 from dragoman.toolcalls.sink import Sink
+from dragoman.toolcalls.tool_names import Declared
 
 # Places where blanks wait for what follows them: before text they are text.
 _BLANK_PLACES: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})

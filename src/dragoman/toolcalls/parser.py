@@ -16,8 +16,8 @@ from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import find_format
 from dragoman.toolcalls.grammar import grammar
 from dragoman.toolcalls.machine import Machine
-from dragoman.toolcalls.names import Declared
 from dragoman.toolcalls.sequencer import Sequencer
+from dragoman.toolcalls.tool_names import Declared
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -29,8 +29,8 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
+from dragoman.turn.stages import WholeCalls
 from dragoman.turn.tools import ToolTable
-from dragoman.turn.whole import WholeCalls
 
 
 class ParsedCall(Struct, frozen=True, gc=False):

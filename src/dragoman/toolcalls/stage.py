@@ -15,7 +15,7 @@ What is not touched leaves as the same object, so that a same-dialect relay can 
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -23,8 +23,8 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.grammar import Grammar, grammar
 from dragoman.toolcalls.machine import Machine
-from dragoman.toolcalls.names import Declared
 from dragoman.toolcalls.sequencer import Broken, Sequencer
+from dragoman.toolcalls.tool_names import Declared
 from dragoman.turn.assembler import half_input
 from dragoman.turn.events import (
     CUT_REASONS,
@@ -377,18 +377,3 @@ class NativeCalls(Splitter):
             implicit_open=think_tags == "implicit_open",
             limits=limits,
         )
-
-
-class Stage(Protocol):
-    """A step between reader and writer."""
-
-    @property
-    def pending(self) -> bool:
-        """Something is held back."""
-        ...
-
-    def passes(self, event: Event, /) -> bool:
-        """Say whether this event, fed now, would leave as it is and change nothing."""
-        ...
-
-    def feed(self, events: Sequence[Event], /) -> list[Event]: ...

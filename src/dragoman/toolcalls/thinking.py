@@ -12,9 +12,9 @@ from typing import Final
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.grammar import grammar
-from dragoman.toolcalls.names import Declared
 from dragoman.toolcalls.sequencer import Sequencer
 from dragoman.toolcalls.stage import Splitter, ThinkTagsMode
+from dragoman.toolcalls.tool_names import Declared
 
 # What a model of no known family may write.
 PLAIN: Final = Format(key="", says="reasoning tags alone", models=(), rules=())

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.toolcalls.arguments.objects import MAX_HEADER_CHARS
-from dragoman.toolcalls.expressions import Expression
+from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import ToolCallParser
-from dragoman.toolcalls.scanner import Found, Scanner
+from dragoman.toolcalls.scanner import Expression, Found, Scanner
 from dragoman.wire.json_scanner import JsonScanner
 from tests.support.hostile import hostile, scanners
 

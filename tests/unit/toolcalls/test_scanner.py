@@ -1,4 +1,4 @@
-from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.format import AHEAD, AHEAD_OR_END, BLANKS, Pattern, Run, one_of
 from dragoman.toolcalls.scanner import Found, Scanner
 
 NAME = Run("[a-z]", 1, 8, name="name")

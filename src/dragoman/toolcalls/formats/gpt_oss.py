@@ -2,8 +2,18 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Json, Where, call, closes, marks
-from dragoman.toolcalls.patterns import Pattern, Run, one_of
+from dragoman.toolcalls.format import (
+    Do,
+    Format,
+    Json,
+    Pattern,
+    Run,
+    Where,
+    call,
+    closes,
+    marks,
+    one_of,
+)
 
 _WORD: Final = Run("[a-z]", 1, 32)
 _REST: Final = Run("[^<]", 0, 64)
@@ -16,7 +26,7 @@ _CHANNEL: Final[Pattern] = (one_of(("<|channel|>", Run("[^<]", 0, 64)), ""),)
 _TURNED: Final[Pattern] = (one_of(("<|channel|>", Run("[a-z]", 1, 32)), ""),)
 _END: Final[Pattern] = (one_of("<|end|>", "<|call|>", "<|return|>"),)
 
-FORMAT: Final = Format(
+GPT_OSS: Final = Format(
     key="gpt_oss",
     opens=("<|channel|>commentary to=functions.",),
     says="gpt-oss-20b, gpt-oss-120b",

@@ -5,19 +5,24 @@ from typing import Final
 from msgspec.structs import replace
 
 from dragoman.toolcalls.format import (
+    AHEAD,
+    AHEAD_OR_END,
     AT_START,
+    BLANKS,
     Do,
     Format,
     Json,
     Objects,
+    Pattern,
     Rule,
+    Run,
     Where,
     call,
     closes,
+    one_of,
     opens_section,
 )
-from dragoman.toolcalls.grammars.json_objects import further_objects, objects_after
-from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.formats.json_rules import further_objects, objects_after
 
 _MARKER: Final = "[TOOL_CALLS]"
 _CLOSER: Final = "[/TOOL_CALLS]"
@@ -29,7 +34,7 @@ _NAME_FIRST: Final[tuple[Pattern, ...]] = (
 )
 _OBJECTS: Final = Objects(id_keys=("id",))
 
-FORMAT: Final = Format(
+MISTRAL: Final = Format(
     key="mistral",
     opens=("[TOOL_CALLS]",),
     says="Mistral, Mixtral, Nemo, Codestral, Devstral, Magistral, Ministral, Pixtral",
