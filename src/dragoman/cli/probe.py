@@ -173,7 +173,7 @@ async def _simulated(found: "Chosen") -> "AsyncIterator[str]":
 def _write(found: "Chosen", report: "Report", name: str) -> None:
     """Save what was found, or print it."""
     from dragoman.cli.probe_report import new_profile, new_upstream
-    from dragoman.gateway.config.adding import added, profile_table, write
+    from dragoman.gateway.config.render import add_profile, profile_table, write_file
 
     profile = new_profile(found, report, "" if name == _PRINT else name)
     if name == _PRINT:
@@ -181,8 +181,8 @@ def _write(found: "Chosen", report: "Report", name: str) -> None:
         return
     text = found.file.read_text("utf-8") if found.file.exists() else ""
     new = None if text.strip() or found.simulated else new_upstream(found, report)
-    whole, used = added(text, profile, upstream=found.upstream, new=new)
-    write(found.file, whole)
+    whole, used = add_profile(text, profile, upstream=found.upstream, new=new)
+    write_file(found.file, whole)
     click.echo(f"dragoman: wrote profile `{profile.name}` into {found.file}", err=True)
     if not used:
         click.echo(f'dragoman: to use it: profile = "{profile.name}" in its upstream', err=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from dragoman.cli.probe_target import Chosen
-from dragoman.gateway.config.adding import NewProfile, NewUpstream
+from dragoman.gateway.config.render import NewProfile, NewUpstream
 from dragoman.probe.run import Report
 from dragoman.profiles.catalogue import PROFILES
 

@@ -8,9 +8,8 @@ from typing import Final
 from msgspec import Struct, structs
 
 from dragoman.errors import ConfigError
-from dragoman.gateway.config.loading import FILE_NAME, Loaded, find_file, load
-from dragoman.gateway.config.mistakes import Mistakes, did_you_mean
-from dragoman.gateway.config.overlays import DEFAULT_UPSTREAM, Flags
+from dragoman.gateway.config.load import DEFAULT_UPSTREAM, FILE_NAME, Flags, Loaded, find_file, load
+from dragoman.gateway.config.problems import Mistakes, did_you_mean
 from dragoman.gateway.config.settings import Route, Secret, Settings
 from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.plan import secrets_of, upstream_headers

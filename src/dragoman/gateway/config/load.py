@@ -1,18 +1,27 @@
-"""What stands over the file: variables of the environment, and flags over those.
+"""From a file, the environment and command-line flags to checked settings.
 
-Both are written into the document before it is read, so that they are judged like the file; `Labels`
-remembers where a value came from, so that a mistake names the flag and not the key.
+Flags override the environment, and the environment overrides the file.  Both are written into the
+document before it is read, so that one set of checks applies to all three; `Labels` records where a
+value came from, so that a message names the flag or variable instead of a key of the file.
 """
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
-from dragoman.gateway.config.mistakes import Mistake
+from dragoman.errors import ConfigError
+from dragoman.gateway.config import checks
+from dragoman.gateway.config.environment import ConfigEnvironment, read_dotenv, read_text
+from dragoman.gateway.config.problems import Mistake, Mistakes, Problem
+from dragoman.gateway.config.read import SettingsReader
+from dragoman.gateway.config.settings import Settings
 from dragoman.gateway.config.vendors import vendor_at
 
+FILE_NAME: Final = "dragoman.toml"
 Document: TypeAlias = dict[str, object]
 Labels: TypeAlias = dict[str, str]  # path of a value: the flag or variable that set it
 
@@ -40,6 +49,131 @@ class Flags(Struct, frozen=True, kw_only=True):
     port: int | None = None
     workers: int | None = None
     insecure: bool | None = None
+
+
+NO_FLAGS: Final = Flags()
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    settings: Settings
+    path: Path | None = None  # of the file; None: there is none
+    warnings: tuple[Mistake, ...] = ()
+
+
+def load(
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    cwd: Path,
+    flags: Flags = NO_FLAGS,
+    need_secrets: bool = True,
+) -> Loaded:
+    """Read the file, put the environment over it and the flags over both, and judge the result.
+
+    Without a path the file is looked for, and its absence is no mistake.  Without `need_secrets` a
+    secret that cannot be found is left empty.
+
+    Raises:
+        ConfigError: there is no file of that name, or `Mistakes` with everything that is wrong.
+    """
+    found = find_file(environ, cwd) if path is None else cwd / path
+    document = {} if found is None else parse(found, cwd)
+    folder = cwd if found is None else found.parent
+    variables, warnings = read_dotenv(folder / ".env")
+    environment = ConfigEnvironment(environ={**variables, **environ}, folder=folder)
+    try:
+        loaded = make_settings(document, environment, flags=flags, need_secrets=need_secrets)
+    except Mistakes as error:
+        raise Mistakes(error.mistakes, source=_shown(found, cwd)) from None
+    if found is not None and not loaded.settings.upstreams:
+        warnings.append(Mistake("upstreams", "there is none: the built-in simulator answers"))
+    return structs.replace(loaded, path=found, warnings=(*warnings, *loaded.warnings))
+
+
+def from_flags(flags: Flags, *, environ: Mapping[str, str], cwd: Path) -> Settings:
+    """Return the settings that flags and environment alone describe; no file is looked for.
+
+    Raises:
+        ConfigError: with everything that is wrong.
+    """
+    return make_settings({}, ConfigEnvironment(environ=environ, folder=cwd), flags=flags).settings
+
+
+def make_settings(
+    document: Document,
+    environment: ConfigEnvironment,
+    *,
+    flags: Flags = NO_FLAGS,
+    need_secrets: bool = True,
+) -> Loaded:
+    """Put environment and flags over a document, which is changed, and judge the result.
+
+    Raises:
+        Mistakes: with everything that is wrong.
+    """
+    labels: Labels = {}
+    apply_environment(document, environment.environ, labels)
+    mistakes = apply_flags(document, flags, environment.environ, labels)
+    reading = SettingsReader(environment, need_secrets=need_secrets)
+    settings = reading.settings(document)
+    mistakes += reading.mistakes
+    reported = {mistake.path for mistake in mistakes}
+    mistakes += [one for one in checks.mistakes(settings) if one.path not in reported]
+    if mistakes:
+        raise Mistakes([_labelled(one, labels) for one in mistakes])
+    found = checks.warnings(settings)
+    return Loaded(settings=settings, warnings=tuple(_labelled(one, labels) for one in found))
+
+
+def find_file(environ: Mapping[str, str], cwd: Path) -> Path | None:
+    """Return the file that counts when none is named: here, else in the folder for settings."""
+    folders = [cwd]
+    if Path(environ.get("XDG_CONFIG_HOME", "")).is_absolute():
+        folders.append(Path(environ["XDG_CONFIG_HOME"], "dragoman"))
+    elif environ.get("HOME"):
+        folders.append(Path(environ["HOME"], ".config", "dragoman"))
+    return next((one for folder in folders if (one := folder / FILE_NAME).is_file()), None)
+
+
+def parse(path: Path, cwd: Path) -> Document:
+    """Return the document in a file.
+
+    Raises:
+        ConfigError: it cannot be read, or `Mistakes` with the place where it is no TOML.
+    """
+    text = read_text(path)
+    if isinstance(text, Problem):
+        raise ConfigError(str(Mistake("", text.message, text.suggestion)))
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        mistake = Mistake("", "nested too deep")
+    except ValueError as error:  # `TOMLDecodeError`, and numbers of thousands of digits
+        mistake = _not_toml(str(error))
+    raise Mistakes([mistake], source=_shown(path, cwd))
+
+
+def _not_toml(said: str) -> Mistake:
+    reason, at, place = said.removesuffix(")").rpartition(" (at ")
+    if not at or not said.endswith(")"):
+        reason, place = said, ""
+    return Mistake(place, f"not TOML: {reason[:1].lower()}{reason[1:]}")
+
+
+def _labelled(mistake: Mistake, labels: Labels) -> Mistake:
+    """Name the flag or variable that set a value, where one did."""
+    label = labels.get(mistake.path)
+    return mistake if label is None else structs.replace(mistake, path=label)
+
+
+def _shown(path: Path | None, cwd: Path) -> str:
+    """Return a file's name as people know it."""
+    if path is None:
+        return ""
+    return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
+
+
+# --- values of the environment and of flags ---
 
 
 def apply_environment(document: Document, environ: Mapping[str, str], labels: Labels) -> None:

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
-from dragoman.gateway.config.loading import settle
+from dragoman.gateway.config.environment import ConfigEnvironment
+from dragoman.gateway.config.load import make_settings
+from dragoman.gateway.config.render import first_file, plain, toml_text, toml_value
 from dragoman.gateway.config.settings import Secret, Settings, Upstream
-from dragoman.gateway.config.showing import plain, toml_text, toml_value
-from dragoman.gateway.config.surroundings import Surroundings
 from dragoman.gateway.config.vendors import VENDORS
-from dragoman.gateway.config.writing import first_file
 from dragoman.gateway.routing import Question, Router
 
 RICH = """
@@ -52,8 +51,8 @@ ENVIRON = {name: f"hidden-{name}-0123456789" for name in "ABCDE"}
 
 
 def read(text: str, environ=ENVIRON, *, need_secrets=True) -> Settings:
-    around = Surroundings(environ=environ, folder=Path("/nowhere"))
-    return settle(tomllib.loads(text), around, need_secrets=need_secrets).settings
+    around = ConfigEnvironment(environ=environ, folder=Path("/nowhere"))
+    return make_settings(tomllib.loads(text), around, need_secrets=need_secrets).settings
 
 
 @pytest.mark.parametrize("defaults", [False, True])
@@ -125,10 +124,10 @@ def test_a_secret_is_written_as_its_source():
 @pytest.mark.parametrize("vendor", VENDORS.values(), ids=lambda one: one.name)
 def test_a_first_file_is_good_once_the_key_is_set(vendor):
     environ = {vendor.key_variable: "k"} if vendor.key_variable else {}
-    around = Surroundings(environ=environ, folder=Path("/nowhere"))
+    around = ConfigEnvironment(environ=environ, folder=Path("/nowhere"))
 
     for dialect in (vendor.dialect, *vendor.others):
-        loaded = settle(tomllib.loads(first_file(vendor.name, dialect=dialect)), around)
+        loaded = make_settings(tomllib.loads(first_file(vendor.name, dialect=dialect)), around)
         chosen = Router(loaded.settings).choose(Question(model="claude-sonnet-4-5"))
 
         assert () == loaded.warnings

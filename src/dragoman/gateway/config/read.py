@@ -1,28 +1,21 @@
-"""A TOML document becomes `Settings`, or a list of everything that is of the wrong shape.
+"""A TOML document becomes `Settings`, or a list of every value that has the wrong type.
 
-The types in `settings` are walked beside the document.  What is wrong is noted and replaced by its
-default, so that one mistake does not hide another.
+The types in `settings` are walked in parallel with the document.  A wrong value is reported and replaced
+by its default, so that one mistake does not hide another.
 """
 
 import math
 import re
 from collections.abc import Mapping
+from datetime import date, time
 from typing import Final, TypeAlias, cast
 
 from msgspec import Struct, inspect
 
-from dragoman.gateway.config.mistakes import Mistake, Problem, did_you_mean
+from dragoman.gateway.config.checks import check_text
+from dragoman.gateway.config.environment import ConfigEnvironment, find_secret, is_reference
+from dragoman.gateway.config.problems import Mistake, Problem, did_you_mean, one_line
 from dragoman.gateway.config.settings import Key, Secret, Settings, TextKind
-from dragoman.gateway.config.surroundings import Surroundings, find_secret, is_reference
-from dragoman.gateway.config.texts import judge
-from dragoman.gateway.config.wording import (
-    MAX_NUMBER,
-    example,
-    mismatch,
-    shortened,
-    suggested,
-    told,
-)
 
 # What a document may hold; values of free tables (`body`, `params`) become JSON.
 Value: TypeAlias = object
@@ -44,12 +37,12 @@ _WRONG: Final = _Wrong()
 _SETTINGS: Final = cast("inspect.StructType", inspect.type_info(Settings))
 
 
-class Reading:
+class SettingsReader:
     """One walk.  `mistakes` holds what was wrong."""
 
-    def __init__(self, around: Surroundings, *, need_secrets: bool = True) -> None:
+    def __init__(self, environment: ConfigEnvironment, *, need_secrets: bool = True) -> None:
         self.mistakes: list[Mistake] = []
-        self._around = around
+        self._environment = environment
         self._need_secrets = need_secrets  # False: a secret that cannot be found is left empty
 
     def settings(self, document: Mapping[str, Value]) -> Settings:
@@ -146,8 +139,8 @@ class Reading:
     def _text(self, inner: inspect.Type, kind: TextKind, value: Value, path: str) -> Value:
         if not isinstance(value, str):
             return self._wrong(path, mismatch(inner, value))
-        judged = judge(kind, value, self._around)
-        return self._wrong(path, judged) if isinstance(judged, Problem) else judged
+        checked = check_text(kind, value, self._environment)
+        return self._wrong(path, checked) if isinstance(checked, Problem) else checked
 
     def _one_of(self, values: tuple[Value, ...], value: Value, path: str) -> Value:
         if isinstance(value, str) and value in values:
@@ -155,7 +148,7 @@ class Reading:
         choices = [str(one) for one in values if one]
         listed = ", ".join(f"`{one}`" for one in choices)
         near = did_you_mean(value, choices) if isinstance(value, str) else ""
-        return self._wrong(path, Problem(f"expected one of {listed}, got {told(value)}", near))
+        return self._wrong(path, Problem(f"expected one of {listed}, got {described(value)}", near))
 
     def _number(self, kind: inspect.IntType | inspect.FloatType, value: Value, path: str) -> Value:
         whole = isinstance(kind, inspect.IntType)
@@ -163,7 +156,7 @@ class Reading:
             return self._wrong(path, mismatch(kind, value))
         assert isinstance(value, int | float)  # noqa: S101 -- for the type checker
         if not math.isfinite(value) if isinstance(value, float) else abs(value) > MAX_NUMBER:
-            return self._wrong(path, Problem(f"{told(value)} is out of range"))
+            return self._wrong(path, Problem(f"{described(value)} is out of range"))
         if kind.ge is not None and value < kind.ge:
             return self._wrong(path, Problem(f"must be at least {kind.ge}, not {value}"))
         if kind.le is not None and value > kind.le:
@@ -173,7 +166,7 @@ class Reading:
     def _secret(self, value: Value, path: str) -> Value:
         if not isinstance(value, str):
             return self._wrong(path, Problem("expected `env:NAME` or `file:PATH`"))
-        found = find_secret(value, self._around)
+        found = find_secret(value, self._environment)
         if not isinstance(found, Problem):
             return found
         if is_reference(value) and not self._need_secrets:
@@ -182,7 +175,7 @@ class Reading:
 
     def _header_value(self, name: str, value: Value, path: str) -> Value:
         if not isinstance(value, str):
-            return self._wrong(path, Problem(f"expected a text, got {told(value)}"))
+            return self._wrong(path, Problem(f"expected a text, got {described(value)}"))
         if is_reference(value):
             return self._secret(value, path)
         if _SECRET_PARTS & set(name.lower().replace("_", "-").split("-")):
@@ -201,7 +194,7 @@ class Reading:
             case float() if math.isfinite(value):
                 return value
             case int() | float():
-                return self._wrong(path, Problem(f"{told(value)} cannot be written as JSON"))
+                return self._wrong(path, Problem(f"{described(value)} cannot be written as JSON"))
             case list() | Mapping() if depth >= _MAX_DEPTH:
                 return self._wrong(path, Problem(f"nested deeper than {_MAX_DEPTH} levels"))
             case list():
@@ -217,7 +210,7 @@ class Reading:
                 }
                 return {key: item for key, item in pairs.items() if item is not _WRONG}
         return self._wrong(
-            path, Problem(f"{told(value)} cannot be written as JSON", "write it in quotes")
+            path, Problem(f"{described(value)} cannot be written as JSON", "write it in quotes")
         )
 
     def _wrong(self, path: str, problem: Problem) -> _Wrong:
@@ -252,3 +245,146 @@ def _placeholder(kind: inspect.Type) -> Value:
 def _is_header_value(kind: inspect.Type) -> bool:
     """Return whether a value may be a secret or a plain text."""
     return isinstance(kind, inspect.UnionType) and len(kind.types) > 1
+
+
+# --- messages about wrong values ---
+
+
+MAX_NUMBER: Final = 2**53  # larger whole numbers do not survive every JSON reader
+_LEADING_NUMBER: Final = re.compile(r"\s*(\d+(?:\.\d+)?)")
+_SHOWN: Final = 40  # characters of a wrong value that are shown
+
+# Names that people know from elsewhere; each counts only where the table has what it means.
+_MEANT: Final[dict[str, str]] = {
+    "api": "dialect",
+    "api_base": "base_url",
+    "api_key": "key",
+    "apikey": "key",
+    "bind": "host",
+    "endpoint": "base_url",
+    "family": "format",
+    "limit": "limits",
+    "protocol": "dialect",
+    "provider": "profile",
+    "rpm": "requests_per_minute",
+    "target": "to",
+    "targets": "to",
+    "timeout": "timeouts",
+    "token": "key",
+    "tpm": "tokens_per_minute",
+    "type": "dialect",
+    "upstream": "to",
+    "url": "base_url",
+    "when": "match",
+}
+
+
+def mismatch(kind: inspect.Type, value: object) -> Problem:
+    return Problem(f"expected {_expected(kind)}, got {described(value)}", _rewritten(kind, value))
+
+
+def _expected(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.IntType():
+            return "a whole number"
+        case inspect.FloatType():
+            return "a number"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.VarTupleType(item_type=inspect.StructType()):
+            return "a list of tables"
+        case inspect.VarTupleType():
+            return "a list"
+        case inspect.DictType() | inspect.StructType():
+            return "a table"
+        case _:
+            return "a text"
+
+
+def described(value: object) -> str:
+    """Say what stood there."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() if abs(value) > MAX_NUMBER:
+            return "a very large number"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return f'the text "{shortened(value)}"'
+        case list():
+            return "a list"
+        case Mapping():
+            return "a table"
+        case date() | time():
+            return "a date or time"
+        case _:
+            return "something else"
+
+
+def shortened(text: str) -> str:
+    clean = one_line(text)
+    return clean if len(clean) <= _SHOWN else f"{clean[: _SHOWN - 1]}…"
+
+
+def _rewritten(kind: inspect.Type, value: object) -> str:
+    """Say how the value should be written, where that shows."""
+    match kind, value:
+        case inspect.IntType() | inspect.FloatType(), str():
+            number = _LEADING_NUMBER.match(value)
+            return f"write the number alone, without quotes: {number[1]}" if number else ""
+        case inspect.IntType(), float() if math.isfinite(value):
+            return f"write {round(value)}"
+        case inspect.BoolType(), str() if value.lower() in ("true", "false"):
+            return f"write it without quotes: {value.lower()}"
+        case inspect.BoolType(), str() if value.lower() in ("yes", "on", "no", "off"):
+            return "write true or false, without quotes"
+        case inspect.StrType(), int() | float() if not isinstance(value, bool):
+            return f'write it in quotes: "{value}"' if abs(value) <= MAX_NUMBER else ""
+        case inspect.VarTupleType(item_type=inspect.StructType()), Mapping():
+            return "write the table's name in two brackets: `[[…]]`"
+        case inspect.VarTupleType(), Mapping():
+            return "write it in brackets: `[…]`"
+    return ""
+
+
+def suggested(name: str, fields: Mapping[str, inspect.Field]) -> str:
+    meant = _MEANT.get(name.lower().replace("-", "_"))
+    if meant in fields:
+        return f"did you mean `{meant}`?"
+    if near := did_you_mean(name, fields, cutoff=0.7):
+        return near
+    if name not in _HOMES:
+        return did_you_mean(name, _HOMES, cutoff=0.75)
+    return f"it belongs into {' or '.join(_HOMES[name][:3])}"
+
+
+def example(name: str) -> str:
+    examples = {
+        "base_url": 'such as `base_url = "https://openrouter.ai/api/v1"`',
+        "to": 'such as `to = ["upstream/model"]`',
+        "key": 'such as `key = "env:NAME"`',
+    }
+    return examples.get(name, "")
+
+
+def _homes(
+    kind: inspect.Type, path: str, found: dict[str, list[str]], *, many: bool = False
+) -> dict[str, list[str]]:
+    """Note for every key the tables that have it."""
+    match kind:
+        case inspect.StructType(cls=cls, fields=fields) if cls is not Secret:
+            for field in fields:
+                if path:
+                    label = f"`[[{path}]]`" if many else f"`[{path}]`"
+                    found.setdefault(field.encode_name, []).append(label)
+                below = f"{path}.{field.encode_name}" if path else field.encode_name
+                _homes(field.type, below, found)
+        case inspect.DictType(value_type=value):
+            _homes(value, f"{path}.NAME", found)
+        case inspect.VarTupleType(item_type=item):
+            _homes(item, path, found, many=True)
+    return found
+
+
+_HOMES: Final = _homes(inspect.type_info(Settings), "", {})

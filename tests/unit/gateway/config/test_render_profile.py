@@ -5,7 +5,13 @@ import tomllib
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.gateway.config.adding import NewProfile, NewUpstream, added, profile_table, write
+from dragoman.gateway.config.render import (
+    NewProfile,
+    NewUpstream,
+    add_profile,
+    profile_table,
+    write_file,
+)
 
 PROFILE = NewProfile(
     name="lab", base="vllm", facts={"images": "none", "midturn_system": True}, remark="Found."
@@ -48,7 +54,7 @@ def test_a_profile_is_a_table():
 def test_the_upstream_names_the_profile_and_all_else_stays(before, after):
     text = FILE.format(line=before)
 
-    whole, used = added(text, PROFILE, upstream="local")
+    whole, used = add_profile(text, PROFILE, upstream="local")
 
     if after is None:
         expected = text.replace("# here\n", '# here\nprofile = "lab"\n')
@@ -68,7 +74,7 @@ def test_the_upstream_names_the_profile_and_all_else_stays(before, after):
     ],
 )
 def test_an_upstream_written_in_another_way_is_left_alone(text):
-    whole, used = added(text, PROFILE, upstream="local")
+    whole, used = add_profile(text, PROFILE, upstream="local")
 
     assert not used
     assert tomllib.loads(text) == {
@@ -80,8 +86,8 @@ def test_an_upstream_written_in_another_way_is_left_alone(text):
 def test_a_new_file_has_the_upstream_too(tmp_path):
     new = NewUpstream(base_url="http://h:1/v1", dialect="chat", key="env:KEY", format="hermes")
 
-    whole, used = added("", PROFILE, new=new)
-    write(tmp_path / "dragoman.toml", whole)
+    whole, used = add_profile("", PROFILE, new=new)
+    write_file(tmp_path / "dragoman.toml", whole)
 
     document = tomllib.loads((tmp_path / "dragoman.toml").read_text())
     assert used
@@ -96,12 +102,12 @@ def test_a_new_file_has_the_upstream_too(tmp_path):
 
 def test_a_profile_of_the_same_name_is_not_replaced():
     with pytest.raises(ConfigError, match="has a profile `lab` already"):
-        added("[profiles.lab]\n", PROFILE)
+        add_profile("[profiles.lab]\n", PROFILE)
 
 
 def test_a_file_that_is_no_toml_is_left_alone():
     with pytest.raises(ConfigError, match="no TOML"):
-        added("[server\n", PROFILE)
+        add_profile("[server\n", PROFILE)
 
 
 def test_what_could_not_be_used_is_not_written(tmp_path):
@@ -109,7 +115,7 @@ def test_what_could_not_be_used_is_not_written(tmp_path):
     path.write_text("[server]\nport = 1\n")
 
     with pytest.raises(ConfigError, match=r"nothing was written: profiles\.lab\.images"):
-        write(path, '[profiles.lab]\nimages = "many"\n')
+        write_file(path, '[profiles.lab]\nimages = "many"\n')
 
     assert path.read_text() == "[server]\nport = 1\n"
     assert [path] == list(tmp_path.iterdir())
@@ -122,7 +128,7 @@ def test_a_link_and_the_files_mode_stay(tmp_path):
     link = tmp_path / "dragoman.toml"
     link.symlink_to(real)
 
-    write(link, TABLE)
+    write_file(link, TABLE)
 
     assert link.is_symlink()
     assert real.read_text() == TABLE

@@ -6,7 +6,7 @@ early failure keeps its status; a client that would wait too long gets the statu
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import web
 from msgspec import structs
@@ -28,7 +28,7 @@ class ClientLeft(Exception):
     """The client is gone: nobody is left to tell."""
 
 
-class Flight:
+class ClientStream:
     """The clocks of one request, and the stream to its client."""
 
     def __init__(self, http: web.BaseRequest, server: Server, keep_alive: bytes) -> None:
@@ -206,3 +206,45 @@ class Flight:
 
 def _timeout(said: str, code: str) -> Fault:
     return Fault(FaultKind.TIMEOUT, f"upstream timed out: {said}", code=code)
+
+
+# --- the clock of all streams ---
+
+
+TICK_SECONDS: Final = 0.2
+
+
+class Ticking(Protocol):
+    def tick(self, now: float) -> None:
+        """Do what is due; `now` is the event loop's time."""
+        ...
+
+
+class DeadlineClock:
+    """Ticks for whoever is on it."""
+
+    def __init__(self) -> None:
+        self._watched: set[Ticking] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._watched)
+
+    def add(self, one: Ticking) -> None:
+        self._watched.add(one)
+        if self._timer is None:
+            self._wind()
+
+    def remove(self, one: Ticking) -> None:
+        self._watched.discard(one)
+
+    def _wind(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        for one in tuple(self._watched):
+            one.tick(now)
+        if self._watched:
+            self._wind()

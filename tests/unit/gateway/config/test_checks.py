@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.gateway.config.loading import load, settle
-from dragoman.gateway.config.mistakes import Mistake, Mistakes
+from dragoman.gateway.config.checks import check_text
+from dragoman.gateway.config.environment import ConfigEnvironment, parse_dotenv
+from dragoman.gateway.config.load import load, make_settings
+from dragoman.gateway.config.problems import Mistake, Mistakes
 from dragoman.gateway.config.settings import TextKind
-from dragoman.gateway.config.surroundings import Surroundings, parse_dotenv
-from dragoman.gateway.config.texts import judge
 from dragoman.gateway.origins import is_loopback
 
 UP = '[upstreams.up]\nbase_url = "https://host/v1"\n'
@@ -17,20 +17,20 @@ ROUTE = UP + "[[routes]]\n"
 ENVIRON = {"GOOD": "value", "EMPTY": " ", "ODD": "a\nb", "ALSO_GOOD": "value"}
 
 
-def around(folder: Path = Path("/nowhere")) -> Surroundings:
-    return Surroundings(environ=ENVIRON, folder=folder)
+def around(folder: Path = Path("/nowhere")) -> ConfigEnvironment:
+    return ConfigEnvironment(environ=ENVIRON, folder=folder)
 
 
 def mistakes(text: str) -> list[str]:
     try:
-        settle(tomllib.loads(text), around())
+        make_settings(tomllib.loads(text), around())
     except Mistakes as error:
         return [str(one) for one in error.mistakes]
     return []
 
 
 def warnings(text: str) -> list[str]:
-    return [str(one) for one in settle(tomllib.loads(text), around()).warnings]
+    return [str(one) for one in make_settings(tomllib.loads(text), around()).warnings]
 
 
 TABLE = "expected a table, got"
@@ -395,26 +395,26 @@ def test_a_mistake_is_one_line_with_its_path_and_what_to_do(text, told):
 
 def test_names_of_keys_must_differ():
     text = 'server.keys = ["env:GOOD", { key = "env:X", name = "key-1" }]'
-    one = Surroundings(environ={"GOOD": "a", "X": "b"}, folder=Path("/"))
+    one = ConfigEnvironment(environ={"GOOD": "a", "X": "b"}, folder=Path("/"))
 
     with pytest.raises(
         Mistakes, match=r"server.keys\[2\].name: key 1 has the name `key-1` already"
     ):
-        settle(tomllib.loads(text), one)
+        make_settings(tomllib.loads(text), one)
 
 
 def test_a_private_key_needs_its_certificate(tmp_path):
     (tmp_path / "key.pem").touch()
 
     with pytest.raises(Mistakes, match=r"upstreams.up.tls.key: a private key without `cert`"):
-        settle(tomllib.loads(UP + 'tls.key = "key.pem"'), around(tmp_path))
+        make_settings(tomllib.loads(UP + 'tls.key = "key.pem"'), around(tmp_path))
 
 
 def test_paths_are_resolved_beside_the_file(tmp_path):
     (tmp_path / "ca.pem").touch()
     text = UP + 'tls.ca = "ca.pem"\n[store]\npath = "state.db"'
 
-    found = settle(tomllib.loads(text), around(tmp_path)).settings
+    found = make_settings(tomllib.loads(text), around(tmp_path)).settings
 
     assert str(tmp_path / "ca.pem") == found.upstreams["up"].tls.ca
     assert str(tmp_path / "state.db") == found.store.path
@@ -503,7 +503,7 @@ def test_what_could_be_a_secret_is_not_repeated(secret):
     ],
 )
 def test_good_texts_are_taken_as_they_are_meant(kind: TextKind, text, meant):
-    assert meant == judge(kind, text, around())
+    assert meant == check_text(kind, text, around())
 
 
 @pytest.mark.parametrize(
@@ -540,7 +540,7 @@ def test_good_texts_are_taken_as_they_are_meant(kind: TextKind, text, meant):
     ],
 )
 def test_bad_texts_are_told_with_what_to_write(kind: TextKind, text, suggestion):
-    found = judge(kind, text, around())
+    found = check_text(kind, text, around())
 
     assert not isinstance(found, str)
     assert suggestion == found.suggestion
@@ -548,7 +548,7 @@ def test_bad_texts_are_told_with_what_to_write(kind: TextKind, text, suggestion)
 
 
 def test_an_unknown_name_that_is_near_nothing_lists_all():
-    found = judge("built_in", "zzzzzz", around())
+    found = check_text("built_in", "zzzzzz", around())
 
     assert found.suggestion.startswith("there are anthropic, anthropic-budget, deepseek")
 

@@ -1,4 +1,4 @@
-"""What lies around the file: the environment, `.env`, and the files that it names."""
+"""What lies environment the file: the environment, `.env`, and the files that it names."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from dragoman.gateway.config.mistakes import Mistake, Problem
+from dragoman.gateway.config.problems import Mistake, Problem
 from dragoman.gateway.config.settings import Secret
 from dragoman.limits import KIB, MIB
 
@@ -25,7 +25,7 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class ConfigEnvironment(Struct, frozen=True, kw_only=True):
     """Where names and relative paths of the file lead."""
 
     environ: Mapping[str, str]
@@ -58,14 +58,14 @@ def read_text(path: Path, *, limit: int = MAX_FILE_BYTES) -> str | Problem:
 # --- secrets ---
 
 
-def find_secret(source: str, around: Surroundings) -> Secret | Problem:
+def find_secret(source: str, environment: ConfigEnvironment) -> Secret | Problem:
     """Look up what `env:NAME` or `file:PATH` stands for.  No message shows a value."""
     kind, colon, rest = source.partition(":")
     match kind, colon:
         case "env", ":":
-            found = _from_environment(rest, around)
+            found = _from_environment(rest, environment)
         case "file", ":":
-            found = _from_file(rest, around)
+            found = _from_file(rest, environment)
         case _:
             return _bare(source)
     if isinstance(found, Problem):
@@ -82,22 +82,22 @@ def is_reference(text: str) -> bool:
     return text.startswith(("env:", "file:"))
 
 
-def _from_environment(name: str, around: Surroundings) -> str | Problem:
+def _from_environment(name: str, environment: ConfigEnvironment) -> str | Problem:
     if not _VARIABLE.fullmatch(name):
         return Problem(f"`{name}` is no name of a variable", "write `env:NAME`")
-    value = around.environ.get(name)
+    value = environment.environ.get(name)
     if value is None:
         return Problem(
             f"environment variable {name} is not set",
-            f"export {name}=… or write that line into {around.folder / '.env'}",
+            f"export {name}=… or write that line into {environment.folder / '.env'}",
         )
     return value.strip()
 
 
-def _from_file(name: str, around: Surroundings) -> str | Problem:
+def _from_file(name: str, environment: ConfigEnvironment) -> str | Problem:
     if not name:
         return Problem("`file:` names no file", "write `file:PATH`")
-    text = read_text(around.resolve(name), limit=MAX_SECRET_BYTES)
+    text = read_text(environment.resolve(name), limit=MAX_SECRET_BYTES)
     return text if isinstance(text, Problem) else text.strip()
 
 

@@ -7,9 +7,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
-from dragoman.gateway.config.loading import find_file, from_flags, load, parse, settle
-from dragoman.gateway.config.mistakes import Mistakes
-from dragoman.gateway.config.overlays import VARIABLES, Flags
+from dragoman.gateway.config.environment import ConfigEnvironment
+from dragoman.gateway.config.load import (
+    VARIABLES,
+    Flags,
+    find_file,
+    from_flags,
+    load,
+    make_settings,
+    parse,
+)
+from dragoman.gateway.config.problems import Mistakes
+from dragoman.gateway.config.render import toml_text
 from dragoman.gateway.config.settings import (
     Key,
     Match,
@@ -21,8 +30,6 @@ from dragoman.gateway.config.settings import (
     Timeouts,
     Upstream,
 )
-from dragoman.gateway.config.showing import toml_text
-from dragoman.gateway.config.surroundings import Surroundings
 from dragoman.gateway.routing import Router
 from dragoman.limits import Limits
 
@@ -527,9 +534,9 @@ DOCUMENTS = st.fixed_dictionaries(
 )
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_any_document_is_settings_or_mistakes(document, flags):
-    around = Surroundings(environ={"A": "v"}, folder=Path("/nowhere"))
+    around = ConfigEnvironment(environ={"A": "v"}, folder=Path("/nowhere"))
 
-    result = outcome(lambda: settle(document, around, flags=flags).settings)
+    result = outcome(lambda: make_settings(document, around, flags=flags).settings)
 
     # What was found good can be used and shown.
     assert (Router(result) and toml_text(result)) if isinstance(result, Settings) else str(result)
