@@ -63,7 +63,7 @@ def running_place(url: str, key: Secret | None) -> Place:
 
     Raises:
         ConfigError: it is no address, or the key is refused.
-        Unreachable: no gateway answers there.
+        UnreachableError: no gateway answers there.
     """
     clean = address(url)
     check_health(clean)

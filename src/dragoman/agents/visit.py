@@ -17,7 +17,7 @@ _SECONDS: Final = 10.0  # the gateway may have to ask its upstreams
 _MAX_BYTES: Final = 8 * 1024 * 1024
 
 
-class Unreachable(DragomanError):
+class UnreachableError(DragomanError):
     """No gateway answers where one should be."""
 
     exit_code: ClassVar[int] = 3
@@ -59,17 +59,17 @@ def check_health(url: str) -> None:
     """See that a gateway lives.
 
     Raises:
-        Unreachable: it does not, or something else is there.
+        UnreachableError: it does not, or something else is there.
     """
     try:
         _get(f"{url}/health", {})
     except urllib.error.HTTPError as error:
         said = f"{url}/health answers {error.code}: there is no gateway that serves"
-        raise Unreachable(said) from error
+        raise UnreachableError(said) from error
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         said = f"no gateway answers at {url}: {reason}; start one with `dragoman serve`"
-        raise Unreachable(said) from error
+        raise UnreachableError(said) from error
 
 
 def list_models(url: str, key: str) -> list[Listed]:

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.adding import NewProfile, NewUpstream
 from dragoman.gateway.config.loading import FILE_NAME, Loaded, find_file, load
-from dragoman.gateway.config.mistakes import Mistakes, did_you_mean
+from dragoman.gateway.config.mistakes import ConfigMistakesError, did_you_mean
 from dragoman.gateway.config.overlays import DEFAULT_UPSTREAM, Flags
 from dragoman.gateway.config.settings import Route, Secret, Settings
 from dragoman.gateway.config.vendors import vendor_at
@@ -127,11 +127,11 @@ def _settings(
     )
     try:
         found = load(loaded.path, environ=environ, cwd=cwd, flags=flags, need_secrets=False)
-    except Mistakes as error:
+    except ConfigMistakesError as error:
         told = [
             structs.replace(one, path=_LABELS.get(one.path, one.path)) for one in error.mistakes
         ]
-        raise Mistakes(told, source=error.source) from error
+        raise ConfigMistakesError(told, source=error.source) from error
     return found.settings, DEFAULT_UPSTREAM
 
 

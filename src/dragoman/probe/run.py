@@ -10,7 +10,7 @@ from dragoman.errors import ConfigError
 from dragoman.probe import bodies
 from dragoman.probe.checks import CHECKS
 from dragoman.probe.finding import Check, Fact, Finding, Judgement, unknown
-from dragoman.probe.heard import Unanswered
+from dragoman.probe.heard import UnansweredError
 from dragoman.probe.probe import Peer, Probe
 from dragoman.probe.question import Habits
 from dragoman.probe.questions import TEXT_BODY
@@ -129,7 +129,7 @@ async def _gone(probe: Probe, checks: Sequence[Check]) -> Report | None:
 async def _found(check: Check, probe: Probe) -> Finding:
     try:
         return await check.run(probe)
-    except Unanswered as error:
+    except UnansweredError as error:
         return unknown(str(error))
 
 

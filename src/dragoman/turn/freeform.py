@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.arguments import Ending, JsonArguments, byte_size, without_surrogates
 from dragoman.wire.json_values import decode_any
@@ -137,7 +137,7 @@ class RawInput:
         """Count and pass."""
         self._size += byte_size(fragment)
         if self._size > self._limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", self._limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", self._limits.max_tool_args_bytes)
         return fragment
 
     def end(self) -> Ending:

@@ -1,6 +1,6 @@
 """What the calls of one answer amount to, wherever they were found: in fields of their own, or in text."""
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.turn.events import CALL_KINDS, ArgsDelta, BlockStart, Event, InputDelta
 from dragoman.turn.losses import Loss
@@ -19,7 +19,7 @@ class Tally:
         """Take one event.
 
         Raises:
-            TooLarge: it passes a limit.
+            TooLargeError: it passes a limit.
         """
         match event:
             case ArgsDelta(json=text) | InputDelta(text=text):
@@ -28,10 +28,10 @@ class Tally:
                 self._size = 0
                 self._calls += 1
                 if self._calls > self._limits.max_calls:
-                    raise TooLarge("max_calls", self._limits.max_calls)
+                    raise TooLargeError("max_calls", self._limits.max_calls)
             case Loss(limit=limit) if limit:
                 # A call in text that passes a limit is cut, and reported, where it is read.
-                raise TooLarge(limit, getattr(self._limits, limit))
+                raise TooLargeError(limit, getattr(self._limits, limit))
             case _:
                 pass
 
@@ -39,7 +39,7 @@ class Tally:
         limits = self._limits
         self._size += size
         if self._size > limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", limits.max_tool_args_bytes)
         self._turn_size += size
         if self._turn_size > limits.max_turn_args_bytes:
-            raise TooLarge("max_turn_args_bytes", limits.max_turn_args_bytes)
+            raise TooLargeError("max_turn_args_bytes", limits.max_turn_args_bytes)

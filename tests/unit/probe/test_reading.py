@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.probe.calls import leaked, made
-from dragoman.probe.heard import Failure, Heard, Unanswered, shown
+from dragoman.probe.heard import Failure, Heard, UnansweredError, shown
 from dragoman.probe.listing import read_listing
 from dragoman.probe.questions import AUTO
 from dragoman.probe.schemas import misfits
@@ -103,7 +103,7 @@ def test_text_about_tools_is_no_call():
 def test_what_failed_has_no_answer():
     heard = Heard("chat", failure=Failure("timeout", "no end of the answer within 1 s"))
 
-    with pytest.raises(Unanswered, match="no end of the answer within 1 s"):
+    with pytest.raises(UnansweredError, match="no end of the answer within 1 s"):
         _ = heard.whole
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.loading import settle
-from dragoman.gateway.config.mistakes import Mistakes
+from dragoman.gateway.config.mistakes import ConfigMistakesError
 from dragoman.gateway.config.showing import toml_value
 from dragoman.gateway.config.surroundings import Surroundings
 from dragoman.turn.request import DialectName
@@ -90,7 +90,7 @@ def write(path: Path, text: str) -> None:
     target = path.resolve()
     try:
         settle(_parsed(text), Surroundings(environ={}, folder=target.parent), need_secrets=False)
-    except Mistakes as error:
+    except ConfigMistakesError as error:
         raise ConfigError(f"nothing was written: {error}") from error
     try:
         mode = target.stat().st_mode if target.exists() else None

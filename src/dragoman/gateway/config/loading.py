@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from dragoman.errors import ConfigError
 from dragoman.gateway.config import checking
-from dragoman.gateway.config.mistakes import Mistake, Mistakes, Problem
+from dragoman.gateway.config.mistakes import ConfigMistakesError, Mistake, Problem
 from dragoman.gateway.config.overlays import (
     Document,
     Flags,
@@ -45,7 +45,7 @@ def load(
     secret that cannot be found is left empty.
 
     Raises:
-        ConfigError: there is no file of that name, or `Mistakes` with everything that is wrong.
+        ConfigError: there is no file of that name, or `ConfigMistakesError` with everything that is wrong.
     """
     found = find_file(environ, cwd) if path is None else cwd / path
     document = {} if found is None else parse(found, cwd)
@@ -54,8 +54,8 @@ def load(
     around = Surroundings(environ={**variables, **environ}, folder=folder)
     try:
         loaded = settle(document, around, flags=flags, need_secrets=need_secrets)
-    except Mistakes as error:
-        raise Mistakes(error.mistakes, source=_shown(found, cwd)) from None
+    except ConfigMistakesError as error:
+        raise ConfigMistakesError(error.mistakes, source=_shown(found, cwd)) from None
     if found is not None and not loaded.settings.upstreams:
         warnings.append(Mistake("upstreams", "there is none: the built-in simulator answers"))
     return structs.replace(loaded, path=found, warnings=(*warnings, *loaded.warnings))
@@ -80,7 +80,7 @@ def settle(
     """Put environment and flags over a document, which is changed, and judge the result.
 
     Raises:
-        Mistakes: with everything that is wrong.
+        ConfigMistakesError: with everything that is wrong.
     """
     labels: Labels = {}
     apply_environment(document, around.environ, labels)
@@ -91,7 +91,7 @@ def settle(
     told = {mistake.path for mistake in mistakes}
     mistakes += [one for one in checking.mistakes(settings) if one.path not in told]
     if mistakes:
-        raise Mistakes([_labelled(one, labels) for one in mistakes])
+        raise ConfigMistakesError([_labelled(one, labels) for one in mistakes])
     found = checking.warnings(settings)
     return Loaded(settings=settings, warnings=tuple(_labelled(one, labels) for one in found))
 
@@ -110,7 +110,7 @@ def parse(path: Path, cwd: Path) -> Document:
     """Return the document in a file.
 
     Raises:
-        ConfigError: it cannot be read, or `Mistakes` with the place where it is no TOML.
+        ConfigError: it cannot be read, or `ConfigMistakesError` with the place where it is no TOML.
     """
     text = read_text(path)
     if isinstance(text, Problem):
@@ -121,7 +121,7 @@ def parse(path: Path, cwd: Path) -> Document:
         mistake = Mistake("", "nested too deep")
     except ValueError as error:  # `TOMLDecodeError`, and numbers of thousands of digits
         mistake = _not_toml(str(error))
-    raise Mistakes([mistake], source=_shown(path, cwd))
+    raise ConfigMistakesError([mistake], source=_shown(path, cwd))
 
 
 def _not_toml(said: str) -> Mistake:

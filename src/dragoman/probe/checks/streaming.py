@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Final
 
 from dragoman.probe.finding import ALL_DIALECTS, CHAT, Check, Finding, fails, ok, quirk, unknown
-from dragoman.probe.heard import Heard, Unanswered, shown
+from dragoman.probe.heard import Heard, UnansweredError, shown
 from dragoman.probe.probe import Probe
 from dragoman.probe.questions import (
     AUTO,
@@ -33,11 +33,11 @@ async def streamed(probe: Probe) -> Heard:
     """Return the first streamed answer, as far as there is a stream.
 
     Raises:
-        Unanswered: none came.
+        UnansweredError: none came.
     """
     heard = await probe.ask(TEXT)
     if heard.status != 200 or not heard.is_stream:
-        raise Unanswered(heard.trouble or "there is no stream")
+        raise UnansweredError(heard.trouble or "there is no stream")
     return heard
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.simulator import shorten
 from dragoman.simulator.behaviour import callable_tools, plausible_call
 from dragoman.simulator.conversation import calls_made
@@ -137,7 +137,9 @@ def _structural(play: Play, _value: str) -> Play:
 
 def _leak_reasoning(play: Play, _value: str) -> Play:
     if not play.asked.family:
-        raise Malformed("only a family that writes calls as text can leak them into its reasoning")
+        raise MalformedError(
+            "only a family that writes calls as text can leak them into its reasoning"
+        )
     return structs.replace(play, style=structs.replace(play.style, leak=True))
 
 

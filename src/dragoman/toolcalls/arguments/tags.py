@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.toolcalls.arguments.verbatim import settle
 from dragoman.toolcalls.format import Tags
 from dragoman.toolcalls.scanner import Found, Scanner, scanner
@@ -223,7 +223,7 @@ class TagsBody:
         assert arguments is not None  # noqa: S101 -- the caller looked
         try:
             self._out.append(arguments.feed(text[at:]))
-        except TooLarge as error:
+        except TooLargeError as error:
             self._sink.problem("native_call_invalid", str(error), limit=error.limit)
             self._end_json(arguments, cut=True)
             return at
