@@ -1,4 +1,4 @@
-"""Keep the table of hard situations: merge the results of a run, and draw docs/clients.md from them.
+"""Keep the table of hard situations: merge the results of a run, and draw the table in docs/agent-tests.md.
 
     python -m tools.hard_table draw
     python -m tools.hard_table merge FILE
@@ -15,9 +15,9 @@ from typing import Final
 from tests.agents import hard_results
 from tests.agents.hard import DIRECT, SITUATIONS, Outcome
 from tests.agents.hard_results import Cell, Results
-from tests.agents.pages import PAGE
 from tests.support.gateway import DIALECTS
 
+PAGE: Final = Path(__file__).parent.parent / "docs" / "agent-tests.md"
 BEGIN: Final = "<!-- drawn by tools/hard_table.py from tests/agents/hard_table.json -->"
 END: Final = "<!-- the end of the drawn table -->"
 _NAMES: Final = {"chat": "Chat", "anthropic": "Messages", "responses": "Responses"}
@@ -85,7 +85,7 @@ def _cell(columns: dict[str, Outcome]) -> str:
 
 
 def drawn_page(text: str, results: Results) -> str:
-    """Return the page with the table drawn anew between its marks."""
+    """Return the page with the table redrawn between its marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n\n{draw(results)}\n\n{END}{after}"

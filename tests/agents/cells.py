@@ -1,6 +1,6 @@
 """Which runs are made: every agent on each upstream dialect, with models of these families.
 
-The table in docs/clients.md is drawn from here, and every cell is a test of its agent.
+The table in docs/agent-tests.md is drawn from here, and every cell is a test of its agent.
 """
 
 from typing import Final

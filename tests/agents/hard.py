@@ -92,25 +92,26 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
         "an error event in the arguments of a call", ("ends-in:call", "error-end:529")
     ),
     "clean end in call": Situation(
-        "the stream ends in the arguments of a call without a finish", ("ends-in:call",)
+        "the stream ends in the arguments of a call, without a finish reason", ("ends-in:call",)
     ),
-    "stall": Situation("the stream falls silent in the text", ("ends-in:first", "stall:end")),
-    "length in call": Situation("the limit of tokens ends the answer in a call", ("length",)),
+    "stall": Situation("the stream stalls in the text", ("ends-in:first", "stall:end")),
+    "length in call": Situation("the token limit ends the response inside a call", ("length",)),
     "cut arguments": Situation(
-        "the arguments end in a string, and the finish is that of a whole call", ("cut-args",)
+        "the arguments end inside a string, but the finish reason is that of a complete call",
+        ("cut-args",),
     ),
     "broken arguments": Situation("the arguments are not JSON", ("bad-json-args",)),
     "quoted arguments": Situation(
-        "the arguments are a JSON string that holds the object", ("quoted-args",)
+        "the arguments are a JSON string that contains the object", ("quoted-args",)
     ),
     **_statuses(),
-    "empty answer": Situation("an answer that holds nothing", text="", calls=False),
+    "empty answer": Situation("an empty response", text="", calls=False),
     "no body": Situation("status 200 without a body", ("empty",)),
     "ids repeated": Situation(
         "every call of the conversation has the same id", times=0, steps=3, lasting=("ids:call_0",)
     ),
     "reasoning demanded": Situation(
-        "a request is refused unless the reasoning before a call comes back",
+        "the upstream refuses requests without the reasoning that preceded a call",
         times=0,
         reasoning="I think about it first.",
         steps=2,

@@ -1,15 +1,15 @@
-"""The lines to copy of docs/clients.md, with a test's own address and model in them."""
+"""Reads the settings that docs/agents.md shows, with the address and model of a test put in."""
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "clients.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "agents.md"
 URL = "http://127.0.0.1:8484"
 MODEL = "kimi-k2"
 
 
 def block(section: str, language: str, url: str, model: str, *, at: int = 0) -> str:
-    """Return a block of code of a section."""
+    """Return a code block of a section."""
     text = PAGE.read_text("utf-8")
     _, _, rest = text.partition(f"\n## {section}\n")
     own = rest.partition("\n## ")[0]

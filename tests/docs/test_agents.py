@@ -1,14 +1,18 @@
-"""The page on agents names all that they are told."""
+"""The page on agents names every variable and setting of `dragoman run`, and its settings are right."""
 
+import json
 import re
-from pathlib import Path
+import tomllib
 
+import msgspec
 import pytest
 
 from dragoman.agents import AGENTS
-from dragoman.agents.agent import Session, Window
+from dragoman.agents.agent import KEY_VARIABLE, NO_KEY, Session, Window
+from tests.agents.pages import MODEL, PAGE, URL, block
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "agents.md").read_text("utf-8")
+TEXT = PAGE.read_text("utf-8")
+SESSION = Session(url=URL, model=MODEL, small=MODEL)
 FULL = Session(
     url="http://127.0.0.1:1", model="m", small="s", window=Window(context=100_000, output=10_000)
 )
@@ -20,6 +24,46 @@ def test_every_variable_and_setting_is_named(name: str) -> None:
     settings = [re.match(r"[\w.]+", value)[0] for value in outfit.arguments[1::2]]
 
     for one in (*outfit.variables, *outfit.clashing, *settings):
-        assert f"`{one}`" in PAGE
+        assert f"`{one}`" in TEXT
     if outfit.file:
-        assert f"`{outfit.file[0]}`" in PAGE
+        assert f"`{outfit.file[0]}`" in TEXT
+
+
+def test_lines_for_claude_code_are_a_part_of_what_run_sets() -> None:
+    lines = dict(
+        re.findall(
+            r"^export (\w+)=(.*)$", block("Claude Code", "sh", URL, MODEL, at=1), re.MULTILINE
+        )
+    )
+
+    assert lines.items() <= AGENTS["claude"].dress(SESSION, {}).variables.items()
+
+
+def test_lines_for_codex_say_what_run_says() -> None:
+    page = tomllib.loads(block("Codex", "toml", URL, MODEL))
+    flags = AGENTS["codex"].dress(SESSION, {}).arguments[1::2]
+    said = tomllib.loads("\n".join(flags))
+
+    assert said["model_providers"] == page["model_providers"]
+    assert (said["model"], said["model_provider"]) == (page["model"], page["model_provider"])
+    assert (said["analytics"], said["features"]) == (page["analytics"], page["features"])
+    assert KEY_VARIABLE == page["model_providers"]["dragoman"]["env_key"]
+
+
+def test_lines_for_opencode_say_what_run_says() -> None:
+    page = json.loads(block("opencode", "json", URL, MODEL))
+    said = json.loads(AGENTS["opencode"].dress(SESSION, {}).variables["OPENCODE_CONFIG_CONTENT"])
+    said["provider"]["dragoman"]["options"]["apiKey"] = NO_KEY
+
+    assert said == {name: page[name] for name in said}
+
+
+@pytest.mark.parametrize("section", ["Qwen Code", "Continue"])
+def test_lines_for_others_name_the_gateway(section: str) -> None:
+    language = {"Qwen Code": "json", "Continue": "yaml"}[section]
+    text = block(section, language, "http://127.0.0.1:1", "other")
+
+    assert "http://127.0.0.1:1/v1" in text
+    assert "other" in text
+    if language == "json":
+        msgspec.json.decode(text)

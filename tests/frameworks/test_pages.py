@@ -1,4 +1,4 @@
-"""The lines to copy of docs/clients.md do what they say."""
+"""The lines to copy of docs/agents.md do what they say."""
 
 import os
 from pathlib import Path
