@@ -10,7 +10,7 @@ from dragoman.errors import MalformedError, NotJsonError, TooLargeError
 from dragoman.limits import Limits
 from dragoman.turn.known import ToolLists
 from dragoman.turn.request import Tool
-from dragoman.wire.json_values import has_more_items
+from dragoman.wire.json_values import has_more, has_more_items
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ def check_json(text: bytes, limits: Limits) -> None:
     """
     if has_more_items(text, limits.max_json_items):
         raise TooLargeError("max_json_items", limits.max_json_items)
-    if len(text) > limits.max_json_escapes and text.count(b"\\") > limits.max_json_escapes:
+    if has_more(text, b"\\", limits.max_json_escapes):
         raise TooLargeError("max_json_escapes", limits.max_json_escapes)
 
 

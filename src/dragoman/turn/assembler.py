@@ -47,6 +47,8 @@ from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 
 _TEXT: Final = BlockKind.TEXT  # to look up a member costs as much as the rest of a delta
 _REASONING: Final = BlockKind.REASONING
+# Characters of one text delta: a longer text becomes several, so that no step over one takes long.
+_LONG_CHARS: Final = 512 * 1024
 _CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
 # What waits is called with its assembler: one that held it would be a reference cycle around its text.
 _Action: TypeAlias = Callable[["Assembler"], None]
@@ -174,6 +176,10 @@ class Assembler:
         self._chars += chars
 
     def text(self, text: str, logprobs: Raw | None = None) -> None:
+        if len(text) > _LONG_CHARS and logprobs is None:
+            for at in range(0, len(text), _LONG_CHARS):
+                self.text(text[at : at + _LONG_CHARS])
+            return
         if self._kind is not _TEXT and not self._ready(
             _TEXT, lambda to: to.text(text, logprobs), len(text)
         ):
@@ -182,6 +188,10 @@ class Assembler:
         self.out.append(TextDelta(self._index, text, logprobs))
 
     def reasoning(self, text: str, channel: Channel = Channel.FULL, part: int = 0) -> None:
+        if len(text) > _LONG_CHARS:
+            for at in range(0, len(text), _LONG_CHARS):
+                self.reasoning(text[at : at + _LONG_CHARS], channel, part)
+            return
         if self._kind is not _REASONING and not self._ready(
             _REASONING, lambda to: to.reasoning(text, channel, part), len(text)
         ):

@@ -21,6 +21,7 @@ _NAMED_FRAME: Final = re.compile(rb"^event: ([^\n]*)\ndata: ([^\n]*)\n\n", re.MU
 _NAMED_FRAME_MARKUP: Final = len(b"event: \ndata: \n\n")
 _EMPTY_EVENTS: Final = re.compile(rb"(?:\n\n)++")
 _SMALL: Final = 4096  # bytes of a read that may be a single frame
+_LARGE_BYTES: Final = 1024 * 1024  # of events that are copied one by one, see `_large_events`
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -177,9 +178,14 @@ class SSEReader:
             return self._find_named(data, end, frames)
         if data[:6] != b"data: ":
             return False
-        found = data[6 : end - 2].split(b"\n\ndata: ")
-        if _LF in b"".join(found):
-            return False  # there are other lines in it
+        if end > _LARGE_BYTES:
+            found = [one for _, one in _large_events(data, end, named=False)]
+            if not found:
+                return False
+        else:
+            found = data[6 : end - 2].split(b"\n\ndata: ")
+            if _LF in b"".join(found):
+                return False  # there are other lines in it
         if self._keep_raw:
             frames.extend([Frame(one, "", b"data: %b\n\n" % one) for one in found])
         else:
@@ -187,7 +193,11 @@ class SSEReader:
         return True
 
     def _find_named(self, data: bytes, end: int, frames: list[Frame]) -> bool:
-        found: list[tuple[bytes, bytes]] = _NAMED_FRAME.findall(data, 0, end)
+        found: list[tuple[bytes, bytes]]
+        if end > _LARGE_BYTES:
+            found = _large_events(data, end, named=True)
+        else:
+            found = _NAMED_FRAME.findall(data, 0, end)
         told = sum([len(name) + len(one) for name, one in found])
         if told + _NAMED_FRAME_MARKUP * len(found) != end:
             return False
@@ -285,3 +295,25 @@ def encode_event(name: str, data: bytes) -> bytes:
 def encode_data(data: bytes) -> bytes:
     """Write one event without a name."""
     return b"data: %b\n\n" % data
+
+
+def _large_events(data: bytes, end: int, *, named: bool) -> list[tuple[bytes, bytes]]:
+    """Return name and data of the events up to `end`, or nothing if one of them has other lines.
+
+    Copies the data of an event once: other threads wait while bytes are copied.
+    """
+    found: list[tuple[bytes, bytes]] = []
+    start = 0
+    while start < end:
+        name = b""
+        if named:
+            line = data.find(b"\n", start, end)
+            if not data.startswith(b"event: ", start):
+                return []
+            name, start = data[start + 7 : line], line + 1
+        stop = data.find(b"\n", start, end)
+        if not data.startswith(b"data: ", start) or not data.startswith(b"\n\n", stop):
+            return []
+        found.append((name, data[start + 6 : stop]))
+        start = stop + 2
+    return found

@@ -114,6 +114,22 @@ def test_a5_r11_any_order_of_kinds_is_kept() -> None:
     ]
 
 
+def test_a_long_text_becomes_several_deltas_of_one_block() -> None:
+    assembler = Assembler()
+    long = "0123456789" * 150_000
+    assembler.reasoning(long, Channel.SUMMARY, 1)
+    assembler.text(long)
+    events = said(assembler)
+    deltas = [one for one in events if isinstance(one, (ReasoningDelta, TextDelta))]
+
+    assert max(len(one.text) for one in deltas) <= 512 * 1024
+    assert 2 == sum(isinstance(one, BlockStart) for one in events)
+    assert long * 2 == "".join(one.text for one in deltas)
+    assert {(Channel.SUMMARY, 1)} == {
+        (one.channel, one.part) for one in deltas if isinstance(one, ReasoningDelta)
+    }
+
+
 def test_a_split_makes_two_blocks_of_one_kind() -> None:
     assembler = Assembler()
     assembler.text("a")

@@ -212,6 +212,30 @@ def test_events_within_the_limit_pass_whatever_their_number() -> None:
     assert len(reader.feed(b"data: 12\n\n" * 100)) == 100
 
 
+@pytest.mark.parametrize("keep_raw", [False, True])
+@pytest.mark.parametrize(
+    "large",
+    [
+        b"data: %b\n\n",
+        b"data: %b\n\ndata: b\n\ndata: \n\n",
+        b"event: a\ndata: %b\n\nevent: b\ndata: c\n\n",
+        b"event: a\ndata: b\n\ndata: %b\n\n",
+        b"data: a\ndata: %b\n\n",
+        b"data: %b\n: a comment\n\ndata: c\n\n",
+        b"data: %b\n\n\n\n\ndata: b\n\n",
+    ],
+)
+def test_large_events_are_read_like_small_ones(large: bytes, keep_raw: bool) -> None:
+    text = b"x" * (2 * 1024 * 1024)
+    expected = frames(large % b"a", keep_raw=keep_raw)
+    found = frames(large % text, keep_raw=keep_raw)
+
+    assert expected == [
+        Frame(one.data.replace(text, b"a"), one.event, one.raw.replace(text, b"a"), one.whole)
+        for one in found
+    ]
+
+
 def test_a_stream_past_its_limit_is_refused_by_name() -> None:
     reader = SSEReader(limits=Limits(max_response_bytes=20))
     reader.feed(b"data: 1\n\n")
