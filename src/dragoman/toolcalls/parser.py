@@ -3,7 +3,7 @@
 parser = ToolCallParser(format="kimi_k2")
 events = parser.feed(text)       # any chunking
 events += parser.close()
-parser.result.calls
+parser.result.tool_calls
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,6 +18,7 @@ from dragoman.toolcalls.grammar import format_grammar
 from dragoman.toolcalls.machine import Machine
 from dragoman.toolcalls.sequencer import Sequencer
 from dragoman.toolcalls.tool_names import DeclaredTools
+from dragoman.turn.answer import INVALID_CALL, ToolCall
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -33,21 +34,12 @@ from dragoman.turn.stages import WholeCalls
 from dragoman.turn.tools import ToolTable
 
 
-class ParsedCall(Struct, frozen=True, gc=False):
-    """One parsed call."""
-
-    id: str
-    name: str
-    arguments: str  # as streamed; free text for custom tools
-    complete: bool = True
-
-
 class Parsed(Struct, frozen=True):
     """The content of a text."""
 
     content: str = ""
     reasoning: str = ""
-    calls: tuple[ParsedCall, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
     problems: tuple[Loss, ...] = ()
 
 
@@ -119,7 +111,7 @@ def parsed(events: Iterable[Event]) -> Parsed:
     content: list[str] = []
     reasoning: list[str] = []
     problems: list[Loss] = []
-    calls: list[ParsedCall] = []
+    calls: list[ToolCall] = []
     start = BlockStart(0, kind=None)  # type: ignore[arg-type]  # replaced before it is used
     arguments: list[str] = []
     for event in events:
@@ -136,7 +128,17 @@ def parsed(events: Iterable[Event]) -> Parsed:
             case ArgsDelta(json=text) | InputDelta(text=text):
                 arguments.append(text)
             case BlockEnd(complete=complete) if start.call_id:
-                calls.append(ParsedCall(start.call_id, start.name, "".join(arguments), complete))
+                calls.append(
+                    ToolCall(
+                        start.call_id,
+                        start.name,
+                        "".join(arguments),
+                        "" if complete else INVALID_CALL,
+                        complete,
+                        start.namespace,
+                        start.flavor,
+                    )
+                )
             case _:
                 pass
     return Parsed("".join(content), "".join(reasoning), tuple(calls), tuple(problems))

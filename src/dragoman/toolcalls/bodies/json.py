@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.toolcalls.scanner import FoundMarker
 from dragoman.toolcalls.schema_types import PLAIN
 from dragoman.turn.arguments import JsonArguments
@@ -59,7 +59,7 @@ class JsonBody:
             # Fast path for most pieces: the text continues a string.
             try:
                 self._arguments.pass_string(text)
-            except TooLarge:
+            except TooLargeError:
                 self._in_string = False
                 return self.feed(text, at)
             self._sink.args(text)
@@ -119,7 +119,7 @@ class JsonBody:
             return 0
         try:
             out = self._arguments.feed(fragment)
-        except TooLarge as error:
+        except TooLargeError as error:
             self._overfull = True
             self._sink.problem("native_call_invalid", str(error), limit=error.limit)
             return 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
 from dragoman.toolcalls.format import ObjectsSpec
 from dragoman.toolcalls.scanner import FoundMarker
@@ -97,7 +97,7 @@ class ObjectsBody:
             # Fast path for most pieces: the text continues a string of the arguments.
             try:
                 self._arguments.pass_string(text)
-            except TooLarge:
+            except TooLargeError:
                 self._in_string = False
                 return self.feed(text, at)
             self._sink.args(text)
@@ -134,7 +134,7 @@ class ObjectsBody:
             state = self._at
             try:
                 to = self._read(text, at)
-            except TooLarge as error:
+            except TooLargeError as error:
                 self._sink.problem("native_call_invalid", str(error), limit=error.limit)
                 to = self._overflow(text, at)
             if self._raw is not None:
@@ -151,7 +151,7 @@ class ObjectsBody:
             return at
         try:
             self._end_with(text[at:], cut=cut)
-        except TooLarge as error:
+        except TooLargeError as error:
             self._sink.problem("native_call_invalid", str(error), limit=error.limit)
             self._overflow(text, at)
             if self._machine.body is self:
@@ -299,7 +299,7 @@ class ObjectsBody:
         self._gathered.append(piece[:taken])
         self._gathered_size += taken
         if self._gathered_size > self._machine.limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
         if scanner.done:
             return self._end_gathering(text, at + taken)
         if taken < len(piece):
@@ -436,7 +436,7 @@ class ObjectsBody:
             self._gathered.append(text[at:to])
             self._gathered_size += to - at
         if self._gathered_size > self._machine.limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
         if isinstance(found, FoundMarker):
             self._end_free(cut=False)
         return to

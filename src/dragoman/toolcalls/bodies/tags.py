@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
 from dragoman.toolcalls.format import TagsSpec
 from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
@@ -228,7 +228,7 @@ class TagsBody:
         assert arguments is not None  # noqa: S101 -- the caller looked
         try:
             self._out.append(arguments.feed(text[at:]))
-        except TooLarge as error:
+        except TooLargeError as error:
             self._sink.problem("native_call_invalid", str(error), limit=error.limit)
             self._end_json(arguments, cut=True)
             return at
