@@ -27,6 +27,7 @@ from dragoman.toolcalls.scanner import Scanner, scanner
 _WIDE_BAR: Final = "\uff5c"
 # Prefixes of special tokens, which people do not type or quote.
 _SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
+_FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
 _OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
 
@@ -116,16 +117,16 @@ class FormatGrammar:
         """
         rules = [rule for rule in self.states[Where.AFTER].rules if _begins_special(rule.pattern)]
         skipped = [rule for rule in rules if rule.action is Action.SKIP]
-        ends: list[Pattern] = [rule.pattern for rule in skipped if rule.section is None]
-        outer: list[Pattern] = [rule.pattern for rule in skipped if rule.section is False]
-        headers = [_without_groups(rule.pattern) for rule in rules if rule.action is Action.CALL]
-        headers += [_without_groups(rule.pattern) for rule in skipped if rule.section]
+        ends = [_tight(rule.pattern) for rule in skipped if rule.section is None]
+        outer = [_tight(rule.pattern) for rule in skipped if rule.section is False]
+        headers = [_tight(rule.pattern) for rule in rules if rule.action is Action.CALL]
+        headers += [_tight(rule.pattern) for rule in skipped if rule.section]
         if not ends or not headers:
             return None
         calls = OneOf(tuple(headers))
-        patterns: list[Pattern] = [(AHEAD, *end, BLANKS, calls) for end in ends]
+        patterns: list[Pattern] = [(AHEAD, *end, _FEW_BLANKS, calls) for end in ends]
         patterns += [
-            (AHEAD, *end, BLANKS, *close, BLANKS, AHEAD_OR_END, calls)
+            (AHEAD, *end, _FEW_BLANKS, *close, _FEW_BLANKS, AHEAD_OR_END, calls)
             for end in ends
             for close in outer
         ]
@@ -149,6 +150,12 @@ def _begins_special(pattern: Pattern) -> bool:
 
 def _without_groups(pattern: Pattern) -> Pattern:
     return tuple(_anonymous(part) for part in pattern if not isinstance(part, Ahead))
+
+
+def _tight(pattern: Pattern) -> Pattern:
+    """Return a pattern without groups and with few blanks, so that little text is held for it."""
+    parts = _without_groups(pattern)
+    return tuple(_FEW_BLANKS if part == BLANKS else part for part in parts)
 
 
 def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:

@@ -55,8 +55,7 @@ class JsonBody:
     def feed(self, text: str, at: int, /) -> int:
         if self._free:
             return self._read_free(text, at)
-        breaks = self._machine.grammar.breaks
-        found = len(text) if breaks is None else breaks.scan(text, at)
+        found = self._machine.find_break(text, at)
         to = found.start if isinstance(found, FoundMarker) else found
         if to == len(text):
             return self._read_json(text, at)

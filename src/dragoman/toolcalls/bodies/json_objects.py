@@ -98,7 +98,7 @@ class ObjectsBody:
             and not at
             and PLAIN(text)
             and self._arguments is not None
-            and self._find_break(text, 0) == len(text)
+            and self._machine.find_break(text, 0) == len(text)
         ):
             # Fast path for most pieces: the text continues a string of the arguments.
             try:
@@ -385,13 +385,8 @@ class ObjectsBody:
         self._sink.problem("call_cut", self._name or "")
         self._sink.end(complete=False)
 
-    def _find_break(self, text: str, at: int) -> FoundMarker | int:
-        """Find the marker that ends a string that was never closed: see `FormatGrammar.breaks`."""
-        breaks = self._machine.grammar.breaks
-        return len(text) if breaks is None else breaks.scan(text, at)
-
     def _read_arguments(self, text: str, at: int) -> int:
-        found = self._find_break(text, at)
+        found = self._machine.find_break(text, at)
         to = found.start if isinstance(found, FoundMarker) else found
         if to == len(text):
             return self._read_json(text, at)
