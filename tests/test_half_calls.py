@@ -495,3 +495,60 @@ def test_every_place_at_which_json_can_stop_is_tried() -> None:
         "AFTER",
     } <= places
     assert all(len(one.calls) <= len(two.calls) for one, two in pairwise(HALVES))
+
+
+# --- how such an answer ends ------------------------------------------------------------------------
+
+
+def endings_of(events: list[Event], exchange: Exchange) -> dict[str, str]:
+    """Return the ending that each client is given, in the words of its dialect."""
+    found = {}
+    answer = fold(events)
+    for name in DIALECT_NAMES:
+        to = dialect(name)
+        writer = to.writer(exchange)
+        stream = events_of(b"".join(map(writer.send, events)))
+        body = msgspec.json.decode(to.encode_body(answer, exchange))
+        match name:
+            case "chat":
+                reasons = [choice["finish_reason"] for one in stream for choice in one["choices"]]
+                ended = next(filter(None, reasons))
+                assert ended == body["choices"][0]["finish_reason"]
+            case "anthropic":
+                deltas = [one["delta"] for one in stream if one["type"] == "message_delta"]
+                ended = deltas[-1]["stop_reason"]
+                # A body cannot hold such a call: text takes its place, and its turn is over.
+                assert body["stop_reason"] in {ended, "end_turn"}
+            case _:
+                ended = f"{stream[-1]['type']} {stream[-1]['response']['incomplete_details']}"
+                assert f"response.{body['status']} {body['incomplete_details']}" == ended
+        found[name] = ended
+    return found
+
+
+AT_A_LIMIT = {
+    "chat": "length",
+    "anthropic": "max_tokens",
+    "responses": "response.incomplete {'reason': 'max_output_tokens'}",
+}
+CALLED = {
+    "chat": "tool_calls",
+    "anthropic": "tool_use",
+    "responses": "response.completed None",
+}
+MALFORMED = ('{"path": }', "{path: 'a'}", '["a"]', '"a"', "1", "null x", '{"path": "a"}}{')
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"), [(one, word) for one in DIALECT_NAMES for word in (CUT[one], *PLAIN[one])]
+)
+def test_ending_of_a_call_with_broken_arguments_is_the_one_that_the_upstream_gave(
+    source: str, reason: str
+) -> None:
+    cut = reason == CUT[source]
+    given = [half.calls for half in HALVES if half.nearly < len(half.calls)]
+    given += [[("write", one)] for one in MALFORMED]
+    for calls in given:
+        events = read(STREAMS[source]("", calls, reason), source, EXCHANGE)
+
+        assert (AT_A_LIMIT if cut else CALLED) == endings_of(events, EXCHANGE), calls
