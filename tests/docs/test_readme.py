@@ -56,7 +56,7 @@ def test_the_table_of_families_is_complete() -> None:
     page = (ROOT / "docs" / "native-formats.md").read_text("utf-8")
 
     for key, family in FORMATS.items():
-        assert f"| `{key}` | {family.says} |" in page
+        assert f"| `{key}` | {family.description} |" in page
 
 
 def test_the_readme_counts_the_families() -> None:

@@ -25,7 +25,7 @@ from dragoman.gateway.config.settings import (
     Timeouts,
     Upstream,
 )
-from dragoman.transport import Connector, TransportFailed
+from dragoman.transport import Connector, TransportError
 from tests.support import endings
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
@@ -380,7 +380,7 @@ def test_g_6_what_came_before_a_connection_broke_is_not_lost() -> None:
                 for _ in range(3):  # meanwhile the first has broken
                     async with await connector.open("POST", url, **how):
                         pass
-                with suppress(TransportFailed):
+                with suppress(TransportError):
                     while data := await reply.read():
                         received += data
                     pytest.fail("the answer looks complete")

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Raw, structs
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.arguments import CustomInput, Ending, JsonArguments, RawInput
@@ -255,7 +255,7 @@ class Assembler:
         `raw_input` says that what follows is free text, not JSON.
         """
         if self._call_count >= self._limits.max_calls:
-            raise TooLarge("max_calls", self._limits.max_calls)
+            raise TooLargeError("max_calls", self._limits.max_calls)
         self._call_count += 1
         tool = self._tools.resolve(name)
         if flavor is not None:
@@ -280,7 +280,7 @@ class Assembler:
         """Add to a call's arguments."""
         self._args_size += len(fragment)
         if self._args_size > self._limits.max_turn_args_bytes:
-            raise TooLarge("max_turn_args_bytes", self._limits.max_turn_args_bytes)
+            raise TooLargeError("max_turn_args_bytes", self._limits.max_turn_args_bytes)
         call = self._calls[key]
         if call is self._call:
             text = call.arguments.feed(fragment)
@@ -367,7 +367,7 @@ class Assembler:
 
     def _begin(self, event: BlockStart) -> None:
         if event.index >= self._limits.max_blocks:
-            raise TooLarge("max_blocks", self._limits.max_blocks)
+            raise TooLargeError("max_blocks", self._limits.max_blocks)
         self.start()
         self._index = event.index
         self._kind = event.kind
@@ -401,7 +401,7 @@ class Assembler:
     def _count_waiting(self, size: int) -> None:
         self._waiting_size += size
         if self._waiting_size > self._limits.max_waiting_bytes:
-            raise TooLarge("max_waiting_bytes", self._limits.max_waiting_bytes)
+            raise TooLargeError("max_waiting_bytes", self._limits.max_waiting_bytes)
 
     def _open(self, call: IncomingCall) -> None:
         self._end_block()

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from dragoman.errors import MisuseError, TooLarge
+from dragoman.errors import MisuseError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 
 _LF, _CR = b"\n\r"  # as numbers they are found several times as fast
@@ -57,20 +57,20 @@ class SSEReader:
         """Return the frames that `data` completes.
 
         Raises:
-            TooLarge: an event, what waits for its end, or the stream passes its limit.
+            TooLargeError: an event, what waits for its end, or the stream passes its limit.
         """
         if self._closed:
             raise MisuseError("feed after close")
         limits = self._limits
         self._total += len(data)
         if self._total > limits.max_response_bytes:
-            raise TooLarge("max_response_bytes", limits.max_response_bytes)
+            raise TooLargeError("max_response_bytes", limits.max_response_bytes)
         if not (self._parts or self._bare_cr or self._at_start):
             frame = self._only(data)
             if frame is not None:
                 self._count += 1
                 if self._count > limits.max_events:
-                    raise TooLarge("max_events", limits.max_events)
+                    raise TooLargeError("max_events", limits.max_events)
                 return [frame]
         frames: list[Frame] = []
         if self._at_start:
@@ -82,12 +82,12 @@ class SSEReader:
         else:
             self._split_blocks(data, frames)
         if self.held > limits.max_sse_event_bytes:
-            raise TooLarge("max_sse_event_bytes", limits.max_sse_event_bytes)
+            raise TooLargeError("max_sse_event_bytes", limits.max_sse_event_bytes)
         if self.held > limits.max_sse_buffer_bytes:
-            raise TooLarge("max_sse_buffer_bytes", limits.max_sse_buffer_bytes)
+            raise TooLargeError("max_sse_buffer_bytes", limits.max_sse_buffer_bytes)
         self._count += len(frames)
         if self._count > limits.max_events:
-            raise TooLarge("max_events", limits.max_events)
+            raise TooLargeError("max_events", limits.max_events)
         return frames
 
     def room(self) -> tuple[int, int]:
@@ -215,7 +215,7 @@ class SSEReader:
                 start = self._skip_blank(data, start, frames)
                 continue
             if end - start > limit:
-                raise TooLarge("max_sse_event_bytes", limit)
+                raise TooLargeError("max_sse_event_bytes", limit)
             self._dispatch(data[start:end].split(b"\n"), data[start : end + 2], frames)
             start = end + 2
         return start
@@ -253,7 +253,7 @@ class SSEReader:
         start = 0
         for match in _BLANK_LINE.finditer(block):
             if match.start() - start > limit:
-                raise TooLarge("max_sse_event_bytes", limit)
+                raise TooLargeError("max_sse_event_bytes", limit)
             lines = _LINE_END.split(block[start : match.start()])
             self._dispatch(lines, block[start : match.end()], frames)
             start = match.end()

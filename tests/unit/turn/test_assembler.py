@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.turn.answer import Answer, Block, fold
 from dragoman.turn.assembler import Assembler
@@ -423,7 +423,7 @@ def test_p_9_arguments_beyond_mending_leave_as_they_came_and_the_reason_stays(te
     assembler.args(0, text)
     one = answer(assembler, FinishReason.TOOL_CALLS)
 
-    assert FinishReason.TOOL_CALLS is one.reason
+    assert FinishReason.TOOL_CALLS is one.finish_reason
     assert calls(one) == [("id 0", text, False)]
     assert losses(one) in (["args_invalid"], ["args_not_object"])
 
@@ -760,7 +760,7 @@ def test_a6_what_may_wait_is_bounded_by_name(more) -> None:
     open_call(assembler, 0)
     open_call(assembler, 1)
 
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(TooLargeError) as caught:
         more(assembler)
     assert caught.value.limit == "max_waiting_bytes"
 
@@ -780,7 +780,7 @@ def test_blocks_are_bounded_by_name() -> None:
     assembler.text("a")
     assembler.reasoning("b")
 
-    with pytest.raises(TooLarge, match="max_blocks"):
+    with pytest.raises(TooLargeError, match="max_blocks"):
         assembler.text("c")
 
 
@@ -790,7 +790,7 @@ def test_arguments_are_bounded_by_name_also_when_they_waited() -> None:
     open_call(assembler, 1)
     assembler.args(1, '{"a":1}')
 
-    with pytest.raises(TooLarge, match="max_tool_args_bytes"):
+    with pytest.raises(TooLargeError, match="max_tool_args_bytes"):
         assembler.args(0, "{}")
 
 

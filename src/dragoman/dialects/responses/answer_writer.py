@@ -137,12 +137,12 @@ def _usage(usage: Usage) -> bytes:
         b'{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d,"cache_write_tokens":%d},'
         b'"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":%d},"total_tokens":%d}'
     ) % (
-        usage.prompt,
-        usage.cache_read,
-        usage.cache_write_5m + usage.cache_write_1h,
-        usage.output,
-        usage.reasoning,
-        usage.prompt + usage.output,
+        usage.prompt_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
+        usage.output_tokens,
+        usage.reasoning_tokens,
+        usage.prompt_tokens + usage.output_tokens,
     )
 
 
