@@ -556,4 +556,4 @@ def test_answer_that_cannot_be_kept_is_not_lost() -> None:
 
     assert "response.completed" in got.text
     assert () == check("responses", got.content).violations
-    assert "response not kept" in log
+    assert "response not stored" in log

@@ -218,10 +218,10 @@ def test_g8_reader_that_rests_is_not_the_upstreams_silence(gateway, dialect: str
     with RawClient(gateway.url, PATHS[dialect], body, buffer=65536) as client:
         client.head()
         exchange = gateway.simulator.exchanges[-1]
-        until(lambda: not exchange.over and gateway.running.gateway._calls)
-        flight = next(iter(gateway.running.gateway._calls)).job.flight
-        rested = flight.last_read + 2.0  # twice the limit
-        until(lambda: time.monotonic() > rested and flight._writing)
+        until(lambda: not exchange.over and gateway.running.gateway._requests)
+        stream = next(iter(gateway.running.gateway.runtime.deadlines.streams))
+        rested = stream.last_read + 2.0  # twice the limit
+        until(lambda: time.monotonic() > rested and stream._writing)
         stream = client.whole()
 
     assert b"timed out" not in stream[-2000:]
@@ -362,7 +362,7 @@ def test_g7_client_that_leaves_between_attempts_is_forgotten() -> None:
         until(lambda: "client_left" in found.log.getvalue())
 
         assert 1 == len(found.simulator.exchanges)
-        assert 0 == len(found.running.gateway.runtime.watch)
+        assert 0 == len(found.running.gateway.runtime.deadlines.streams)
 
 
 # --- what came, and what is left ----------------------------------------------------------------------
@@ -555,7 +555,7 @@ def test_many_streams_at_once_are_each_as_if_alone() -> None:
             if most == MANY:
                 break
         gateway = found.running.gateway
-        until(lambda: not gateway._calls and not len(gateway.runtime.watch))
+        until(lambda: not gateway._requests and not gateway.runtime.deadlines.streams)
         until(lambda: found.do(count_tasks()) <= baseline)
 
     assert MANY == most  # all of them were under way together
