@@ -174,7 +174,7 @@ async def _formats(_asked: NoInput, _around: Around) -> FormatsOutput:
             ToldFormat(
                 key=one.key,
                 aliases=[alias for alias, meant in ALIASES.items() if meant == one.key],
-                says=one.says,
+                says=one.description,
                 markers=list(one.opens),
                 models=list(one.models),
             )

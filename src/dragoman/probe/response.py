@@ -3,6 +3,7 @@
 from functools import cached_property
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from dragoman.answer_reader import read_body
@@ -134,3 +135,36 @@ def shown(text: str) -> str:
     line = " ".join(text.split())
     clean = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line)
     return clean if len(clean) <= _SHOWN else f"{clean[: _SHOWN - 1]}…"
+
+
+# --- the list of models ---
+
+_MOST: Final = 5_000  # models that are read
+
+
+class _Named(Struct):
+    id: str
+
+
+class _Body(Struct):
+    data: list[_Named]
+
+
+_DECODER: Final = msgspec.json.Decoder(_Body)
+
+
+class Listing(Struct, frozen=True):
+    names: tuple[str, ...] = ()
+    trouble: str = ""  # why there is no list
+
+
+def read_listing(heard: Heard) -> Listing:
+    if heard.failure is not None:
+        return Listing(trouble=heard.failure.reason)
+    if heard.fault is not None:
+        return Listing(trouble=f"{heard.status}: {shown(heard.fault.message)}")
+    try:
+        body = _DECODER.decode(heard.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Listing(trouble="what came is no list of models")
+    return Listing(tuple(one.id for one in body.data[:_MOST]))

@@ -13,9 +13,8 @@ from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import answer_writers, quirks, truncation
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.model_names import parse_model
-from dragoman.simulator.play import EVERYTHING, Asked, Delivery, Fields, Play
-from dragoman.simulator.render import render
-from dragoman.simulator.reply import Reply
+from dragoman.simulator.native import render
+from dragoman.simulator.play import EVERYTHING, Asked, Delivery, Fields, Play, Reply
 from dragoman.turn.request import DialectName, Request
 
 SSE: Final = "text/event-stream; charset=utf-8"

@@ -19,15 +19,15 @@ from dragoman.toolcalls.format import (
     Part,
     Pattern,
     Run,
-    apart,
-    joined,
+    is_disjoint,
     leads,
     length,
     may_be_empty,
+    normalized,
 )
 
 
-class Found(Struct, frozen=True, gc=False):
+class FoundMarker(Struct, frozen=True, gc=False):
     """A marker in the text."""
 
     which: int  # its place among the scanner's patterns
@@ -47,7 +47,7 @@ class Scanner:
         self.leads = leads(self.patterns)
         self._ready = False  # the expression is compiled
 
-    def scan(self, text: str, at: int) -> Found | int:
+    def scan(self, text: str, at: int) -> FoundMarker | int:
         """Return the first marker from `at` on, or where the tail begins that may become one."""
         if not self._may_find(text, at):
             return len(text)
@@ -55,14 +55,14 @@ class Scanner:
         match = expression.regex.search(text, at)
         if match is None:
             return len(text)
-        return _found(expression, match) or match.start()
+        return _found_marker(expression, match) or match.start()
 
-    def scan_at(self, text: str, at: int) -> Found | None:
+    def scan_at(self, text: str, at: int) -> FoundMarker | None:
         """Return the marker that begins at `at`, if it is whole and nothing better may come."""
         if not self._ready and not self._may_begin(text, at):
             return None
         match = self._expression.regex.match(text, at)
-        return None if match is None else _found(self._expression, match)
+        return None if match is None else _found_marker(self._expression, match)
 
     def begins(self, text: str, at: int = 0) -> bool:
         """Say whether all of the text from `at` on may become a marker."""
@@ -71,12 +71,12 @@ class Scanner:
         match = self._expression.regex.match(text, at)
         return match is not None and match.lastindex not in self._expression.terminals
 
-    def find_last(self, text: str, at: int) -> Found | None:
+    def find_last(self, text: str, at: int) -> FoundMarker | None:
         """Return the first marker from `at` on, when no more text will come."""
         if not self._may_find(text, at):
             return None
         match = self._at_end.regex.search(text, at)
-        return None if match is None else _found(self._at_end, match)
+        return None if match is None else _found_marker(self._at_end, match)
 
     def warm(self) -> None:
         """Compile now what is else compiled when a text first may hold a marker."""
@@ -108,12 +108,12 @@ class Scanner:
         return Expression(self.patterns, ended=True)
 
 
-def _found(expression: "Expression", match: re.Match[str]) -> Found | None:
+def _found_marker(expression: "Expression", match: re.Match[str]) -> FoundMarker | None:
     terminal = expression.terminals.get(match.lastindex)
     if terminal is None:
         return None
     start, end = match.start(), terminal.end
-    return Found(
+    return FoundMarker(
         terminal.which,
         start,
         match.end() if end is None else start if not end else match.end(end),
@@ -205,7 +205,7 @@ class Expression:
         return out if path.root else f"(?:{out}|\\Z)"
 
     def _run(self, run: Run, rests: list[_Branch], path: _Path) -> str:
-        keeps = all(apart(run, one) for one in _follows(rests, path))
+        keeps = all(is_disjoint(run, one) for one in _follows(rests, path))
         gives_way = run.least and not path.root and not self._ended
         out = f"{run.chars}{{{run.least},{run.most}}}{'+' if keeps else ''}"
         if run.name:
@@ -223,7 +223,7 @@ class Expression:
         if any(which is not None and may_be_empty(rest) for rest, which in rests):
             # Nothing after it would tell the end of the marker from the end of the text.
             return self._choice(_chosen(part, rests), path)
-        choices: list[_Branch] = [(joined(choice), None) for choice in part.choices]
+        choices: list[_Branch] = [(normalized(choice), None) for choice in part.choices]
         inner = self._choice(choices, replace(path, follow=_follows(rests, path)))
         return inner + self._choice(rests, path)
 
@@ -253,7 +253,7 @@ class Expression:
 
 def _rooted(pattern: Pattern) -> list[Pattern]:
     """Return the sequences of a pattern that begin with something that must be there."""
-    pattern = joined(pattern)
+    pattern = normalized(pattern)
     match pattern:
         case (Ahead() as ahead, *rest):
             return [(ahead, *one) for one in _rooted(tuple(rest))]
@@ -266,7 +266,7 @@ def _rooted(pattern: Pattern) -> list[Pattern]:
 
 
 def _chosen(part: OneOf, rests: list[_Branch]) -> list[_Branch]:
-    return [(joined((*one, *rest)), which) for one in part.choices for rest, which in rests]
+    return [(normalized((*one, *rest)), which) for one in part.choices for rest, which in rests]
 
 
 def _follows(rests: list[_Branch], path: _Path) -> tuple[Pattern, ...]:
@@ -304,7 +304,7 @@ def _grouped(branches: list[_Branch]) -> list[tuple[Part | None, list[_Branch]]]
 def _may_share(first: Part | None, rest: _Branch, others: list[_Branch]) -> bool:
     match first:
         case Run():
-            return all(apart(first, one) for one, _ in (rest, *others))
+            return all(is_disjoint(first, one) for one, _ in (rest, *others))
         case Ahead():
             return rest[1] == others[0][1]
         case _:

@@ -48,7 +48,7 @@ _SCHEMA: Final[msgspec.json.Decoder[dict[str, Any]]] = msgspec.json.Decoder(
 )
 
 
-class Parameters:
+class ToolParameters:
     """The declared parameters of one tool."""
 
     def __init__(self, tool: Tool) -> None:

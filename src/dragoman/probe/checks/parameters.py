@@ -5,7 +5,6 @@ from typing import Final
 from dragoman.probe.checks.history import HISTORIES, past
 from dragoman.probe.finding import Check, Finding, ok, quirk, unknown
 from dragoman.probe.probe import Probe
-from dragoman.probe.question import SMALL_TOKENS
 from dragoman.probe.questions import (
     HISTORY_REASONED,
     HOT,
@@ -14,6 +13,7 @@ from dragoman.probe.questions import (
     LIMIT_OLDER,
     REASONED,
     REPLAYED,
+    SMALL_TOKENS,
     STOP,
     TEXT,
     UNREASONED,

@@ -5,7 +5,6 @@ from typing import Final
 from dragoman.probe.calls import Made, is_kimi_id, leaked, made, structural
 from dragoman.probe.finding import Check, Finding, fails, ok, quirk, unknown
 from dragoman.probe.probe import Probe
-from dragoman.probe.question import Question
 from dragoman.probe.questions import (
     AUTO,
     BOOK,
@@ -18,6 +17,7 @@ from dragoman.probe.questions import (
     ONE_AT_A_TIME,
     REQUIRED,
     TEXT,
+    Question,
 )
 from dragoman.probe.response import Heard, Unanswered, shown
 from dragoman.probe.schemas import misfits

@@ -11,11 +11,10 @@ from dragoman.simulator import truncation
 from dragoman.simulator.answer_writers.frames import encode_body
 from dragoman.simulator.behaviour import callable_tools, plausible_call
 from dragoman.simulator.conversation import calls_made
+from dragoman.simulator.native import arguments_of
 from dragoman.simulator.native.family import dumps
-from dragoman.simulator.play import Fields, Json, Play
+from dragoman.simulator.play import Call, Fields, Json, Play, Reply
 from dragoman.simulator.quirks.quirk import Quirk
-from dragoman.simulator.render import arguments_of
-from dragoman.simulator.reply import Call, Reply
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool
 

@@ -13,13 +13,20 @@ from dragoman.toolcalls.bodies.json import JsonBody
 from dragoman.toolcalls.bodies.json_objects import ObjectsBody
 from dragoman.toolcalls.bodies.literals import LiteralsBody
 from dragoman.toolcalls.bodies.tags import TagsBody, unescaped
-from dragoman.toolcalls.format import Elements, Json, Literals, Objects, Rule, Tags
+from dragoman.toolcalls.format import (
+    ElementsSpec,
+    JsonSpec,
+    LiteralsSpec,
+    ObjectsSpec,
+    Rule,
+    TagsSpec,
+)
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
 
 
-class Body(Protocol):
+class CallBody(Protocol):
     """The open call."""
 
     @property
@@ -49,7 +56,9 @@ class Body(Protocol):
         ...
 
 
-def make_body(machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: str) -> Body | None:
+def make_body(
+    machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: str
+) -> CallBody | None:
     """Return the body for a call that a rule begins, or None if it is no call after all."""
     declared = machine.declared
     # The machine refers to the body that is open.  A plain reference back would be a cycle, which keeps a
@@ -58,24 +67,24 @@ def make_body(machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: st
     call_id = groups.get("id", "")
     name: str | None = None
     if "name" in groups:
-        entities = isinstance(rule.body, Tags) and rule.body.entities
-        name = declared.plain(unescaped(groups["name"]) if entities else groups["name"])
+        entities = isinstance(rule.body, TagsSpec) and rule.body.entities
+        name = declared.resolve_name(unescaped(groups["name"]) if entities else groups["name"])
     elif "id" in groups:
-        name = declared.kimi(call_id)
+        name = declared.name_from_id(call_id)
     if rule.declared and declared.known and name not in declared:
         return None
     match rule.body:
-        case Json():
+        case JsonSpec():
             return JsonBody(machine, call_id, name, raw, ended=rule.empty)
-        case Tags() as spec if name:
+        case TagsSpec() as spec if name:
             return TagsBody(machine, spec, call_id, name, ended=rule.empty)
-        case Objects() as spec:
+        case ObjectsSpec() as spec:
             return ObjectsBody(machine, spec, raw)
-        case Literals() as spec if name:
+        case LiteralsSpec() as spec if name:
             return LiteralsBody(machine, spec, call_id, name)
-        case Elements() as spec if name:
+        case ElementsSpec() as spec if name:
             return ElementsBody(machine, spec, call_id, name)
-        case Tags() | Literals() | Elements() | None:
+        case TagsSpec() | LiteralsSpec() | ElementsSpec() | None:
             return None
         case _:
             assert_never(rule.body)

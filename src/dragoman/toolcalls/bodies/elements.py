@@ -6,9 +6,9 @@ is a value, typed by the schema, and a string leaves escaped as it arrives.
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.toolcalls.bodies.tags import Value
-from dragoman.toolcalls.format import BLANKS, Elements, Run
-from dragoman.toolcalls.scanner import Found, Scanner, scanner
+from dragoman.toolcalls.bodies.tags import ParameterValue
+from dragoman.toolcalls.format import BLANKS, ElementsSpec, Run
+from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
 from dragoman.toolcalls.schema_types import element_schema, escaped, quoted, types_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _EXCERPT_CHARS: Final = 200
 _OPEN, _CLOSE = 0, 1  # places of the patterns in the scanner
 
 
-def scanner_of(spec: Elements) -> Scanner:
+def scanner_of(spec: ElementsSpec) -> Scanner:
     """Return what looks for an element's tags."""
     name = Run(r"[^<>\s/]", 1, 256, name="key")
     return scanner(((spec.mark, BLANKS, "<", name, ">"), (spec.mark, BLANKS, "</", name, ">")))
@@ -36,13 +36,13 @@ class _Element:
         self.empty = True  # the container has no child yet
         self.blanks: list[str] = []  # before what decides
         self.size = 0  # of these
-        self.value: Value | None = None  # of an element that is no container
+        self.value: ParameterValue | None = None  # of an element that is no container
 
 
 class ElementsBody:
     """The elements of one call."""
 
-    def __init__(self, machine: "Machine", spec: Elements, call_id: str, name: str) -> None:
+    def __init__(self, machine: "Machine", spec: ElementsSpec, call_id: str, name: str) -> None:
         self._machine = machine
         self._sink = machine.sink
         self._spec = spec
@@ -79,10 +79,10 @@ class ElementsBody:
         end = len(text)
         while at < end and self._machine.body is self:
             found = self._scanner.scan(text, at)
-            to = found.start if isinstance(found, Found) else found
+            to = found.start if isinstance(found, FoundMarker) else found
             if to > at:
                 self._text(text[at:to])
-            if not isinstance(found, Found):
+            if not isinstance(found, FoundMarker):
                 at = to
                 break
             at = found.end
@@ -90,7 +90,7 @@ class ElementsBody:
             if not self._belongs(key, closes=found.which == _CLOSE):
                 self._text(text[found.start : at])
                 continue
-            self._tell_noise()
+            self._report_noise()
             if found.which == _OPEN:
                 self._open(key)
             else:
@@ -108,7 +108,7 @@ class ElementsBody:
         at = self.feed(text, at)
         if self._machine.body is not self:
             return at
-        self._tell_noise()
+        self._report_noise()
         whole = len(self._stack) == 1 and not cut and at == len(text)
         if whole and self._machine.declared.parameters(self._name).required <= self._keys:
             self._sink.problem("native_closer_missing", self._name)
@@ -174,8 +174,8 @@ class ElementsBody:
             return
         element.value.add(text)
 
-    def _begin_value(self, element: _Element) -> Value:
-        element.value = Value(self._out, types_of(element.schema, self._root), "none")
+    def _begin_value(self, element: _Element) -> ParameterValue:
+        element.value = ParameterValue(self._out, types_of(element.schema, self._root), "none")
         element.value.add("".join(element.blanks))
         return element.value
 
@@ -191,7 +191,7 @@ class ElementsBody:
                 return
         self._end()
 
-    def _tell_noise(self) -> None:
+    def _report_noise(self) -> None:
         if self._noise:
             self._sink.problem("native_noise_dropped", self._noise[:_EXCERPT_CHARS].rstrip())
             self._noise = ""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from dragoman.errors import TooLarge
-from dragoman.toolcalls.scanner import Found
+from dragoman.toolcalls.scanner import FoundMarker
 from dragoman.toolcalls.schema_types import PLAIN
 from dragoman.turn.arguments import JsonArguments
 
@@ -73,7 +73,7 @@ class JsonBody:
             return to
         if self._overfull and self._raw is not None:
             self._keep(text[at:])
-            self._end_nameless(Outcome("", complete=False))
+            self._end_nameless(ClosedArguments("", complete=False))
             return len(text)
         if arguments.stalled or self._overfull:
             return self._leave_json(text, at)
@@ -106,10 +106,10 @@ class JsonBody:
     def _read_free(self, text: str, at: int) -> int:
         ends = self._machine.grammar.ends
         found = ends.scan(text, at)
-        to = found.start if isinstance(found, Found) else found
+        to = found.start if isinstance(found, FoundMarker) else found
         self._keep(text[at:to])
         self._take(text[at:to])
-        if isinstance(found, Found):
+        if isinstance(found, FoundMarker):
             self._end(cut=False)
         return to
 
@@ -140,7 +140,7 @@ class JsonBody:
             self._raw.append(raw)
 
     def _end(self, *, cut: bool) -> None:
-        outcome = settle(self._arguments, self._required, cut=cut or self._overfull)
+        outcome = close_arguments(self._arguments, self._required, cut=cut or self._overfull)
         if self._raw is not None:
             self._end_nameless(outcome)
             return
@@ -157,13 +157,15 @@ class JsonBody:
         name = self._name
         return frozenset() if name is None else self._machine.declared.parameters(name).required
 
-    def _end_nameless(self, outcome: "Outcome") -> None:
+    def _end_nameless(self, outcome: "ClosedArguments") -> None:
         arguments = "".join(self._waiting) + outcome.text
-        resolved = self._machine.declared.by_arguments(arguments) if outcome.complete else None
+        resolved = (
+            self._machine.declared.resolve_by_arguments(arguments) if outcome.complete else None
+        )
         if resolved is None:
             raw = "".join(self._raw or ())
             self._sink.problem("native_call_invalid", f"no tool for `{raw[:_EXCERPT_CHARS]}`")
-            self._machine.give_back(raw)
+            self._machine.return_as_text(raw)
             return
         self._machine.enter_call()
         self._sink.begin(self._call_id, resolved.name)
@@ -171,7 +173,7 @@ class JsonBody:
         inner = JsonArguments(limits=self._machine.limits)
         text = inner.feed(resolved.arguments)
         required = self._machine.declared.parameters(resolved.name).required
-        settled = settle(inner, required, cut=False)
+        settled = close_arguments(inner, required, cut=False)
         if text + settled.text:
             self._sink.args(text + settled.text)
         for code in (*outcome.problems, *settled.problems):
@@ -180,7 +182,7 @@ class JsonBody:
         self._machine.leave_call()
 
 
-class Outcome(Struct, frozen=True, gc=False):
+class ClosedArguments(Struct, frozen=True, gc=False):
     """How arguments ended."""
 
     text: str  # what is still to be sent
@@ -188,17 +190,19 @@ class Outcome(Struct, frozen=True, gc=False):
     problems: tuple[str, ...] = ()
 
 
-def settle(arguments: JsonArguments, required: frozenset[str], *, cut: bool) -> Outcome:
+def close_arguments(
+    arguments: JsonArguments, required: frozenset[str], *, cut: bool
+) -> ClosedArguments:
     """End JSON arguments: the last bracket is added, if only that is missing and nothing was cut."""
     if cut and not arguments.begun:
-        return Outcome("", False, ("call_cut",))
+        return ClosedArguments("", False, ("call_cut",))
     ending = arguments.end()
     text, losses = ending.text, ending.losses
     if ending.whole:
-        return Outcome(text, True, losses)
+        return ClosedArguments(text, True, losses)
     if ending.broken and not cut:
-        return Outcome(text, False, (*losses, "native_call_invalid"))
+        return ClosedArguments(text, False, (*losses, "native_call_invalid"))
     if not cut and arguments.may_close(required):
-        return Outcome(text + "}", True, (*losses, "args_repaired"))
+        return ClosedArguments(text + "}", True, (*losses, "args_repaired"))
     told = tuple(code for code in losses if code != "args_invalid")  # that it was cut explains it
-    return Outcome(text, False, (*told, "call_cut"))
+    return ClosedArguments(text, False, (*told, "call_cut"))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import TooLarge
-from dragoman.toolcalls.bodies.json import settle
-from dragoman.toolcalls.format import Objects
-from dragoman.toolcalls.scanner import Found
+from dragoman.toolcalls.bodies.json import close_arguments
+from dragoman.toolcalls.format import ObjectsSpec
+from dragoman.toolcalls.scanner import FoundMarker
 from dragoman.toolcalls.schema_types import PLAIN
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_scanner import JsonScanner
@@ -37,7 +37,7 @@ _LITERAL_LEADS: Final = ("'", "T", "F", "N")  # where JSON has other words
 _EXCERPT_CHARS: Final = 200
 
 
-class _At(Enum):
+class _Expect(Enum):
     """What comes next."""
 
     ITEM = auto()  # an object or an array
@@ -56,11 +56,11 @@ class _At(Enum):
 class ObjectsBody:
     """One object, or an array of them."""
 
-    def __init__(self, machine: "Machine", spec: Objects, raw: str) -> None:
+    def __init__(self, machine: "Machine", spec: ObjectsSpec, raw: str) -> None:
         self._machine = machine
         self._sink = machine.sink
         self._spec = spec
-        self._at = _At.ITEM
+        self._at = _Expect.ITEM
         self._raw: list[str] | None = [raw]  # all so far, until a call is certain
         self._raw_size = len(raw)
         self._array = False
@@ -112,7 +112,7 @@ class ObjectsBody:
                 return to
             at, room = to, self._room()
             if room == 0:
-                self._give_back("")
+                self._return_as_text("")
                 return at
         return self._read_on(text, at)
 
@@ -120,9 +120,9 @@ class ObjectsBody:
         """Return how much more may be held of what is uncertain; None if a call is certain."""
         if self._raw is None:
             return None
-        if self._at is _At.LITERAL:
+        if self._at is _Expect.LITERAL:
             most = MAX_LITERAL_CHARS
-        elif self._early is not None or (self._at is _At.STRING and self._is_early()):
+        elif self._early is not None or (self._at is _Expect.STRING and self._is_early()):
             most = self._machine.limits.max_tool_args_bytes
         else:
             most = MAX_HEADER_CHARS
@@ -166,27 +166,27 @@ class ObjectsBody:
 
     def _end_with(self, rest: str, *, cut: bool) -> None:
         """End where the text ends; `rest` is what was left of it."""
-        if self._at is _At.LITERAL:
+        if self._at is _Expect.LITERAL:
             self._end_literal(rest)
-        elif self._at is _At.FREE:
+        elif self._at is _Expect.FREE:
             self._end_free(cut=cut)
-        elif self._arguments is not None and self._at is _At.ARGUMENTS:
+        elif self._arguments is not None and self._at is _Expect.ARGUMENTS:
             self._end_arguments(cut=cut or not self._arguments.begun)
             self._machine.leave_call()
         elif self._raw is not None:
-            self._give_back(rest)
+            self._return_as_text(rest)
         else:
             if not self._done and self._name is not None:
-                self._tell_cut()
+                self._emit_cut_call()
             self._machine.leave_call()
 
     def _read(self, text: str, at: int) -> int:
         match self._at:
-            case _At.ARGUMENTS:
+            case _Expect.ARGUMENTS:
                 return self._read_arguments(text, at)
-            case _At.STRING:
+            case _Expect.STRING:
                 return self._gather(text, at)
-            case _At.FREE | _At.LITERAL:
+            case _Expect.FREE | _Expect.LITERAL:
                 return self._read_until_end(text, at)
             case _:
                 return self._read_token(text, at)
@@ -196,31 +196,31 @@ class ObjectsBody:
         solid = _SOLID.search(text, at)
         if solid is None:
             # Blanks after the last object belong to what follows them.
-            return at if self._at is _At.ITEM and self._done else len(text)
+            return at if self._at is _Expect.ITEM and self._done else len(text)
         at = solid.start()
         char = text[at]
         where = self._at
-        if where in (_At.ITEM, _At.ELEMENT) and char == "{":
+        if where in (_Expect.ITEM, _Expect.ELEMENT) and char == "{":
             self._begin_object()
-        elif where is _At.ITEM and char == "[":
+        elif where is _Expect.ITEM and char == "[":
             self._array = True
-            self._at = _At.ELEMENT
-        elif where in (_At.ELEMENT, _At.NEXT) and char == "]":
+            self._at = _Expect.ELEMENT
+        elif where in (_Expect.ELEMENT, _Expect.NEXT) and char == "]":
             if self._raw is not None:
                 return self._fail(text, at)
             self._machine.leave_call()
-        elif where is _At.NEXT and char == ",":
-            self._at = _At.ELEMENT
-        elif where is _At.KEY and char == '"':
+        elif where is _Expect.NEXT and char == ",":
+            self._at = _Expect.ELEMENT
+        elif where is _Expect.KEY and char == '"':
             self._begin_gathering(key=True)
             return at
-        elif where in (_At.KEY, _At.COMMA) and char == "}":
+        elif where in (_Expect.KEY, _Expect.COMMA) and char == "}":
             return self._end_object(text, at)
-        elif where is _At.COMMA and char == ",":
-            self._at = _At.KEY
-        elif where is _At.COLON and char == ":":
-            self._at = _At.VALUE
-        elif where is _At.VALUE:
+        elif where is _Expect.COMMA and char == ",":
+            self._at = _Expect.KEY
+        elif where is _Expect.COLON and char == ":":
+            self._at = _Expect.VALUE
+        elif where is _Expect.VALUE:
             return self._begin_value(text, at)
         else:
             return self._fail(text, at)
@@ -229,7 +229,7 @@ class ObjectsBody:
     # --- objects -----------------------------------------------------------------------------------
 
     def _begin_object(self) -> None:
-        self._at = _At.KEY
+        self._at = _Expect.KEY
         self._name = None
         self._id = ""
         self._early = None
@@ -239,14 +239,14 @@ class ObjectsBody:
     def _end_object(self, text: str, at: int) -> int:
         if self._nested:
             self._nested -= 1
-            self._at = _At.COMMA
+            self._at = _Expect.COMMA
             return at + 1
         if not self._done:
             if self._name is None or (self._spec.declared and self._early is None):
                 return self._fail(text, at)
-            self._tell(self._early if self._early is not None else "{}")
+            self._emit_call(self._early if self._early is not None else "{}")
         if self._array:
-            self._at = _At.NEXT
+            self._at = _Expect.NEXT
         else:
             self._machine.leave_call()
         return at + 1
@@ -258,11 +258,11 @@ class ObjectsBody:
             if char == "{" and self._name is not None and not self._done:
                 self._begin_call()
                 self._arguments = JsonArguments(limits=self._machine.limits)
-                self._at = _At.ARGUMENTS
+                self._at = _Expect.ARGUMENTS
                 return at
         elif char == "{" and self._key == "function" and "function" not in spec.argument_keys:
             self._nested += 1
-            self._at = _At.KEY
+            self._at = _Expect.KEY
             return at + 1
         self._begin_gathering(key=False)
         return self._gather(text, at)
@@ -281,7 +281,7 @@ class ObjectsBody:
         self._gathered = []
         self._gathered_size = 0
         self._scanner = JsonScanner(limits=self._machine.limits)
-        self._at = _At.STRING
+        self._at = _Expect.STRING
 
     def _gather(self, text: str, at: int) -> int:
         """Gather a key or a value up to its end."""
@@ -312,17 +312,17 @@ class ObjectsBody:
         self._gathered = []
         if self._is_key:
             self._key = _string(raw) or ""
-            self._at = _At.COLON
+            self._at = _Expect.COLON
             if self._spec.single_key:
                 return at if self._take_name(self._key) else self._fail(text, at)
             known = (*self._spec.name_keys, *self._spec.argument_keys, *self._spec.id_keys)
             if self._spec.declared and self._key not in known and self._key not in _OTHER_KEYS:
                 return self._fail(text, at)
             return at
-        self._at = _At.COMMA
+        self._at = _Expect.COMMA
         if self._is_arguments():
             if self._name is not None and not self._done:
-                self._tell(raw)
+                self._emit_call(raw)
             elif not self._done:
                 self._early = raw
         elif self._key in self._spec.name_keys or (self._key == "function" and self._name is None):
@@ -339,13 +339,13 @@ class ObjectsBody:
     def _take_name(self, written: str) -> bool:
         """Take a name; return False if it makes this no call."""
         declared = self._machine.declared
-        name = declared.plain(written)
+        name = declared.resolve_name(written)
         if not name or (self._spec.declared and declared.known and name not in declared):
             return False
         if not self._done:
             self._name = name
             if self._early is not None:
-                self._tell(self._early)
+                self._emit_call(self._early)
         return True
 
     # --- calls -------------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ class ObjectsBody:
         self._done = True
         self._sink.begin(self._id, self._name or "")
 
-    def _tell(self, raw: str) -> None:
+    def _emit_call(self, raw: str) -> None:
         """Tell a call whose arguments are all there."""
         self._begin_call()
         self._arguments = JsonArguments(limits=self._machine.limits)
@@ -365,7 +365,7 @@ class ObjectsBody:
             self._sink.args(out)
         self._end_arguments(cut=False)
 
-    def _tell_cut(self) -> None:
+    def _emit_cut_call(self) -> None:
         """Tell a call that was stopped before its arguments."""
         self._begin_call()
         self._sink.problem("call_cut", self._name or "")
@@ -382,10 +382,10 @@ class ObjectsBody:
         if arguments.whole:
             at = len(text) - len(arguments.take_unread())
             self._end_arguments(cut=False)
-            self._at = _At.COMMA
+            self._at = _Expect.COMMA
             return at
         if arguments.stalled:
-            self._at = _At.FREE
+            self._at = _Expect.FREE
             self._gathered = []
             self._gathered_size = 0
             return self._read_until_end(text, len(text) - len(arguments.take_unread()))
@@ -395,7 +395,7 @@ class ObjectsBody:
     def _end_arguments(self, *, cut: bool) -> None:
         assert self._arguments is not None  # noqa: S101 -- the caller looked
         required = self._machine.declared.parameters(self._name or "").required
-        outcome = settle(self._arguments, required, cut=cut)
+        outcome = close_arguments(self._arguments, required, cut=cut)
         self._arguments = None
         if outcome.text:
             self._sink.args(outcome.text)
@@ -414,23 +414,23 @@ class ObjectsBody:
             self._machine.leave_call()
             return at
         if text[at : at + 1] in _LITERAL_LEADS and not self._spec.declared:
-            self._at = _At.LITERAL
+            self._at = _Expect.LITERAL
         else:
-            self._give_back(text[self._from : at])
+            self._return_as_text(text[self._from : at])
         return at
 
-    def _give_back(self, rest: str) -> None:
+    def _return_as_text(self, rest: str) -> None:
         raw = "".join(self._raw or ()) + rest
         self._raw = None
-        self._machine.give_back(raw)
+        self._machine.return_as_text(raw)
 
     def _read_until_end(self, text: str, at: int) -> int:
         """Read what is no JSON, up to the next marker."""
         ends = self._machine.grammar.ends
         found = ends.scan(text, at)
-        to = found.start if isinstance(found, Found) else found
-        if self._at is _At.LITERAL:
-            if isinstance(found, Found):
+        to = found.start if isinstance(found, FoundMarker) else found
+        if self._at is _Expect.LITERAL:
+            if isinstance(found, FoundMarker):
                 self._end_literal(text[at:to])
             return to
         if not self._overfull:
@@ -438,7 +438,7 @@ class ObjectsBody:
             self._gathered_size += to - at
         if self._gathered_size > self._machine.limits.max_tool_args_bytes:
             raise TooLarge("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
-        if isinstance(found, Found):
+        if isinstance(found, FoundMarker):
             self._end_free(cut=False)
         return to
 
@@ -449,7 +449,7 @@ class ObjectsBody:
         self._overfull = True
         self._gathered = []
         self._gathered_size = 0
-        self._at = _At.FREE
+        self._at = _Expect.FREE
         return at
 
     def _end_free(self, *, cut: bool) -> None:
@@ -474,12 +474,12 @@ class ObjectsBody:
         begin = min((at for at in map(raw.find, "[{") if at >= 0), default=len(raw))
         calls = _literal_calls(raw[begin:], self._spec)
         if not calls:
-            self._give_back(rest)
+            self._return_as_text(rest)
             self._sink.problem("native_call_invalid", raw[:_EXCERPT_CHARS])
             return
         for name, arguments in calls:
-            self._name = self._machine.declared.plain(name)
-            self._tell(arguments)
+            self._name = self._machine.declared.resolve_name(name)
+            self._emit_call(arguments)
             self._sink.problem("args_repaired", self._name)
         self._machine.leave_call()
 
@@ -492,7 +492,7 @@ def _string(raw: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _literal_calls(text: str, spec: Objects) -> list[tuple[str, str]]:
+def _literal_calls(text: str, spec: ObjectsSpec) -> list[tuple[str, str]]:
     """Read objects in the syntax of Python."""
     try:
         value: Any = ast.literal_eval(text.strip())

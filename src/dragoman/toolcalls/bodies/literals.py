@@ -10,7 +10,7 @@ import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from dragoman.toolcalls.format import Literals
+from dragoman.toolcalls.format import LiteralsSpec
 from dragoman.toolcalls.schema_types import STRING_ONLY, escaped, loose_number, quoted, to_json
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 _MAX_DIGITS: Final = 4096  # Python refuses longer numbers, and so may every reader
 
 
-class _At(Enum):
+class _Expect(Enum):
     """What comes next."""
 
     KEY = auto()  # a key, or the end of the object
@@ -65,7 +65,7 @@ class _At(Enum):
 class LiteralsBody:
     """The arguments of one call."""
 
-    def __init__(self, machine: "Machine", spec: Literals, call_id: str, name: str) -> None:
+    def __init__(self, machine: "Machine", spec: LiteralsSpec, call_id: str, name: str) -> None:
         self._machine = machine
         self._sink = machine.sink
         self._spec = spec
@@ -76,7 +76,7 @@ class LiteralsBody:
         self._out: list[str] = ["{"]
         # What closes each open container in the text, and what in JSON, outermost first.
         self._stack: list[tuple[str, str]] = [(spec.closer, "}")]
-        self._at = _At.KEY
+        self._at = _Expect.KEY
         self._empty = True  # the innermost object has no key yet
         self._quote = ""  # that ends the string
         self._is_key = False  # the string is a key
@@ -101,7 +101,7 @@ class LiteralsBody:
 
     def feed(self, text: str, at: int, /) -> int:
         if (
-            self._at is _At.STRING
+            self._at is _Expect.STRING
             and not at
             and self._typed is None
             and self._quote[0] not in text
@@ -126,12 +126,12 @@ class LiteralsBody:
         at = self.feed(text, at)
         if self._machine.body is not self:
             return at
-        ended = self._at is _At.OUTER
+        ended = self._at is _Expect.OUTER
         self.stop()
         return at if ended else len(text)
 
     def stop(self) -> None:
-        if self._at is _At.OUTER:
+        if self._at is _Expect.OUTER:
             self._machine.leave_call()
             return
         self._flush()
@@ -142,11 +142,11 @@ class LiteralsBody:
     # --- reading -----------------------------------------------------------------------------------
 
     def _read(self, text: str, at: int) -> int:
-        if self._at is _At.STRING:
+        if self._at is _Expect.STRING:
             return self._read_python(text, at) if self._python else self._read_marked(text, at)
-        if self._at is _At.WORD:
+        if self._at is _Expect.WORD:
             return self._read_word(text, at)
-        if self._at is _At.OUTER:
+        if self._at is _Expect.OUTER:
             return self._read_outer(text, at)
         solid = _SOLID.search(text, at)
         if solid is None:
@@ -154,17 +154,17 @@ class LiteralsBody:
         at = solid.start()
         char = text[at]
         match self._at:
-            case _At.KEY:
+            case _Expect.KEY:
                 return self._read_key(text, at)
-            case _At.COLON:
+            case _Expect.COLON:
                 if char not in (":", "="):
                     return self._fail(at)
                 self._out.append(": ")
-                self._at = _At.VALUE
+                self._at = _Expect.VALUE
                 return at + 1
-            case _At.FIRST if char == self._stack[-1][0]:
+            case _Expect.FIRST if char == self._stack[-1][0]:
                 return self._pop(at)
-            case _At.FIRST | _At.VALUE:
+            case _Expect.FIRST | _Expect.VALUE:
                 return self._begin_value(text, at)
             case _:
                 return self._read_comma(char, at)
@@ -175,7 +175,7 @@ class LiteralsBody:
             return self._pop(at)
         if char != ",":
             return self._fail(at)
-        self._at = _At.KEY if json == "}" else _At.FIRST
+        self._at = _Expect.KEY if json == "}" else _Expect.FIRST
         if json == "]":
             self._out.append(", ")
         return at + 1
@@ -201,7 +201,7 @@ class LiteralsBody:
         self._out.append(quoted(key))
         self._known = len(self._stack) == 1 and key in self._parameters.properties
         self._types = self._parameters.types(key) if self._known else STRING_ONLY
-        self._at = _At.COLON
+        self._at = _Expect.COLON
         return match.end()
 
     def _begin_key(self) -> None:
@@ -215,7 +215,7 @@ class LiteralsBody:
             json = "{" if char == "{" else "["
             self._out.append(json)
             self._stack.append((_CLOSERS[char], "}" if json == "{" else "]"))
-            self._at = _At.KEY if json == "{" else _At.FIRST
+            self._at = _Expect.KEY if json == "{" else _Expect.FIRST
             self._empty = True
             return at + 1
         if self._python:
@@ -223,7 +223,7 @@ class LiteralsBody:
                 return self._begin_string(text, at, key=False)
         elif char == "<":
             return self._begin_string(text, at, key=False)
-        self._at = _At.WORD
+        self._at = _Expect.WORD
         return self._read_word(text, at) if _WORD.match(char) else self._fail(at)
 
     def _pop(self, at: int) -> int:
@@ -232,11 +232,11 @@ class LiteralsBody:
             self._out.pop()  # a comma before the closer
         self._out.append(json)
         self._empty = False
-        self._at = _At.COMMA
+        self._at = _Expect.COMMA
         if not self._stack:
             self._flush()
             self._sink.end(complete=True)
-            self._at = _At.OUTER
+            self._at = _Expect.OUTER
             if not self._outer:
                 self._machine.leave_call()
         return at + 1
@@ -268,7 +268,7 @@ class LiteralsBody:
             self._waiting = 0
             typed = self._spec.typed and self._known and len(self._stack) == 1
             self._out.append(to_json(word, self._types) if typed else _value(word))
-            self._at = _At.COMMA
+            self._at = _Expect.COMMA
         return at
 
     # --- strings -----------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class LiteralsBody:
             self._waiting = 0
         else:
             self._out.append('"')
-        self._at = _At.STRING
+        self._at = _Expect.STRING
         return at + len(quote)
 
     def _add(self, text: str) -> None:
@@ -313,7 +313,7 @@ class LiteralsBody:
             self._typed = None
         else:
             self._out.append('"')
-        self._at = _At.COLON if self._is_key else _At.COMMA
+        self._at = _Expect.COLON if self._is_key else _Expect.COMMA
 
     def _read_marked(self, text: str, at: int) -> int:
         """Read a string up to the format's own mark."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import TooLarge
-from dragoman.toolcalls.bodies.json import settle
-from dragoman.toolcalls.format import Tags
-from dragoman.toolcalls.scanner import Found, Scanner, scanner
+from dragoman.toolcalls.bodies.json import close_arguments
+from dragoman.toolcalls.format import TagsSpec
+from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
 from dragoman.toolcalls.schema_types import (
     STRING_ONLY,
     STRING_OR_NULL,
@@ -37,7 +37,7 @@ _MAX_NULL_CHARS: Final = 64  # of a null with blanks around it
 class _Markers:
     """What counts between parameters, and what inside a value."""
 
-    def __init__(self, spec: Tags) -> None:
+    def __init__(self, spec: TagsSpec) -> None:
         self.between = scanner((*spec.param, *spec.call_end, *spec.skip))
         self.params = len(spec.param)
         self.ends = self.params + len(spec.call_end)
@@ -53,7 +53,7 @@ class _Markers:
 _markers = cache(_Markers)
 
 
-def scanners(spec: Tags) -> tuple[Scanner, ...]:
+def scanners(spec: TagsSpec) -> tuple[Scanner, ...]:
     """Return what looks for the tags of parameters and values."""
     markers = _markers(spec)
     return (
@@ -74,7 +74,7 @@ class TagsBody:
     """The parameters of one call."""
 
     def __init__(
-        self, machine: "Machine", spec: Tags, call_id: str, name: str, *, ended: bool = False
+        self, machine: "Machine", spec: TagsSpec, call_id: str, name: str, *, ended: bool = False
     ) -> None:
         self._machine = machine
         self._sink = machine.sink
@@ -86,7 +86,7 @@ class TagsBody:
         self._ended = ended  # the header was the whole call
         self._out: list[str] = []  # JSON that leaves with the next flush
         self._keys: set[str] = set()
-        self._value: Value | None = None  # of the parameter that is open
+        self._value: ParameterValue | None = None  # of the parameter that is open
         self._value_ends = self._markers.value  # what ends it
         self._json: JsonArguments | None = None  # the body is one JSON object
         self._whole = False  # that object is there: nothing may be added to it
@@ -172,7 +172,7 @@ class TagsBody:
         if self._value is None:
             return self._read_between(text, at)
         found = self._value_ends.scan(text, at)
-        if not isinstance(found, Found):
+        if not isinstance(found, FoundMarker):
             if found > at:
                 self._value.add(text[at:found])
             self._waits = True
@@ -193,7 +193,7 @@ class TagsBody:
         scanner = self._markers.between
         found = scanner.scan_at(text, start)
         if found is not None and not (self._whole and found.which < self._markers.params):
-            self._obey(text, found)
+            self._apply_marker(text, found)
             return found.end
         if found is None and scanner.begins(text, start):
             self._waits = True
@@ -209,7 +209,7 @@ class TagsBody:
             self._end(closed=False)
         return start
 
-    def _obey(self, text: str, found: Found) -> None:
+    def _apply_marker(self, text: str, found: FoundMarker) -> None:
         if found.which < self._markers.params:
             self._begin_value(found.groups)
         elif found.which < self._markers.ends:
@@ -241,7 +241,7 @@ class TagsBody:
 
     def _end_json(self, arguments: JsonArguments, *, cut: bool) -> None:
         """End a body whose JSON object is not whole."""
-        outcome = settle(arguments, self._parameters.required, cut=cut)
+        outcome = close_arguments(arguments, self._parameters.required, cut=cut)
         self._out.append(outcome.text)
         self._flush()
         for code in outcome.problems:
@@ -256,7 +256,7 @@ class TagsBody:
         if self._spec.entities:
             key = unescaped(key)
         if self._wrapped is not None:
-            self._unwrap_not()
+            self._keep_wrapper()
         out = self._out
         if not self._keys and key in _WRAPPERS and self._may_wrap(key):
             self._wrapped = out = []
@@ -269,14 +269,14 @@ class TagsBody:
             types = STRING_ONLY if flag in ("true", "string") else frozenset()
         verbatim = "verbatim" in groups
         self._value_ends = self._markers.verbatim if verbatim else self._markers.value
-        self._value = Value(out, types, "none" if verbatim else self._spec.trim)
+        self._value = ParameterValue(out, types, "none" if verbatim else self._spec.trim)
 
     def _may_wrap(self, key: str) -> bool:
         """Say whether a parameter may hold all the arguments: the tool knows others, but not it."""
         properties = self._parameters.properties
         return bool(properties) and key not in properties
 
-    def _unwrap_not(self) -> None:
+    def _keep_wrapper(self) -> None:
         """Let a parameter that waited go on as the parameter that it is."""
         json = "".join(self._wrapped or ())
         self._wrapped = None
@@ -310,7 +310,7 @@ class TagsBody:
     def _end(self, *, closed: bool = True) -> None:
         if self._wrapped is not None:
             if not self._unwrap():
-                self._unwrap_not()
+                self._keep_wrapper()
                 self._out.append("}")
         elif self._whole:
             pass
@@ -349,7 +349,7 @@ class TagsBody:
                 self._sink.args(json)
 
 
-class Value:
+class ParameterValue:
     """One value, as its types allow: streamed, or held until it ends."""
 
     def __init__(self, out: list[str], types: frozenset[str], trim: str) -> None:

@@ -9,7 +9,7 @@ from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
     BLANKS,
-    Do,
+    Action,
     Format,
     Pattern,
     Rule,
@@ -163,14 +163,14 @@ _FIRST_SIGNS: Final[tuple[tuple[Pattern, tuple[Format, ...]], ...]] = (
 
 AUTO: Final = Format(
     key="auto",
-    says="any family whose markers cannot be mistaken",
+    description="any family whose markers cannot be mistaken",
     models=(),
     rules=tuple(
         Rule(
             pattern=(AHEAD, *pattern),
-            do=Do.ADOPT,
+            action=Action.TRY_FAMILIES,
             at=places,
-            adopt=families,
+            families=families,
         )
         for signs, places in ((_SIGNS, ANYWHERE), (_FIRST_SIGNS, frozenset({Where.START})))
         for pattern, families in signs

@@ -7,26 +7,26 @@ from msgspec.structs import replace
 from dragoman.toolcalls.format import (
     AHEAD,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Objects,
+    ObjectsSpec,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
 )
 from dragoman.toolcalls.formats.json_rules import tagged_objects
 
 # Their ids are small counters, of no use beyond the answer.
-_OBJECTS: Final = Objects(
+_OBJECTS: Final = ObjectsSpec(
     name_keys=("tool_name", "name"), argument_keys=("parameters", "arguments")
 )
 
 COHERE_COMMAND: Final = Format(
     key="cohere_command",
     opens=("<|START_ACTION|>",),
-    says="Command R7B, Command A, Command 3 and 4",
+    description="Command R7B, Command A, Command 3 and 4",
     models=("command-r7b*", "command-a*", "c4ai-command*"),
     rules=(
         *tagged_objects("<|START_ACTION|>", "<|END_ACTION|>", body=_OBJECTS, special=True),
@@ -36,16 +36,16 @@ COHERE_COMMAND: Final = Format(
             ("Action:", BLANKS, one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"),
             body=replace(_OBJECTS, declared=True),
         ),
-        *marks(("```",), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
-        *marks(
+        *markers(("```",), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *markers(
             (one_of("<|START_RESPONSE|>", "<|START_TEXT|>"),),
-            do=Do.SAY,
+            action=Action.START_TEXT,
             at={Where.START, Where.ANSWER, Where.AFTER},
             then=Where.MESSAGE,
         ),
-        *marks(
+        *markers(
             (one_of("<|END_RESPONSE|>", "<|END_TEXT|>"),),
-            do=Do.SKIP,
+            action=Action.SKIP,
             at={Where.MESSAGE},
             then=Where.ANSWER,
         ),

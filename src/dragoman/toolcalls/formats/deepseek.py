@@ -10,9 +10,9 @@ from typing import Final
 from dragoman.toolcalls.format import (
     AHEAD,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Json,
+    JsonSpec,
     OneOf,
     Pattern,
     Rule,
@@ -20,7 +20,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
     opens_section,
 )
@@ -65,17 +65,17 @@ _AHEAD_CALL: Final = OneOf(
 )
 
 _JSON_RULES: Final[tuple[Rule, ...]] = (
-    *call(*_headers(Run(_NAME_CHARS, 1, 128, name="name")), body=Json()),
+    *call(*_headers(Run(_NAME_CHARS, 1, 128, name="name")), body=JsonSpec()),
     *opens_section((*_SECTION_BEGIN, BLANKS, AHEAD, _AHEAD_CALL)),
     *opens_section(
         (*_SECTION_BEGIN, Run("[^<]", 1, 128, name="noise"), AHEAD, _AHEAD_CALL),
         noisy=True,
     ),
-    *marks(("```",), do=Do.SKIP, at={Where.TAIL}),
+    *markers(("```",), action=Action.SKIP, at={Where.TAIL}),
     *closes(_END),
-    *marks(
+    *markers(
         (Run("[^<`]", 1, 64, name="noise"), *_END),
-        do=Do.NOISE,
+        action=Action.DROP,
         at={Where.TAIL},
         then=Where.AFTER,
     ),
@@ -102,7 +102,7 @@ DSML_FIRST: Final = (*_DSML_RULES, *_JSON_RULES)
 DEEPSEEK_V3: Final = Format(
     key="deepseek_v3",
     opens=("<｜tool▁calls▁begin｜>",),
-    says="DeepSeek V3-0324, R1-0528",
+    description="DeepSeek V3-0324, R1-0528",
     models=("deepseek-v3", "deepseek-chat-v3-0324", "deepseek-r1*"),
     rules=JSON_FIRST,
     starts_thinking=True,
@@ -115,7 +115,7 @@ DEEPSEEK_V3: Final = Format(
 DEEPSEEK_V31: Final = Format(
     key="deepseek_v31",
     opens=("<｜tool▁calls▁begin｜>",),
-    says="DeepSeek V3.1, V3.1-Terminus, V3.2-Exp",
+    description="DeepSeek V3.1, V3.1-Terminus, V3.2-Exp",
     models=("deepseek-v3.1*", "deepseek-chat-v3.1", "*terminus*", "deepseek-v3.2-exp"),
     rules=JSON_FIRST,
     starts_thinking=True,
@@ -128,7 +128,7 @@ DEEPSEEK_V31: Final = Format(
 DEEPSEEK_V32: Final = Format(
     key="deepseek_v32",
     opens=("<｜DSML｜function_calls>",),
-    says="DeepSeek V3.2",
+    description="DeepSeek V3.2",
     models=("deepseek-v3.2*",),
     rules=DSML_FIRST,
     starts_thinking=True,
@@ -141,7 +141,7 @@ DEEPSEEK_V32: Final = Format(
 DEEPSEEK_V4: Final = Format(
     key="deepseek_v4",
     opens=("<｜DSML｜tool_calls>",),
-    says="DeepSeek V4",
+    description="DeepSeek V4",
     models=("deepseek-v4*",),
     rules=DSML_FIRST,
     starts_thinking=True,

@@ -2,7 +2,17 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import BLANKS, Do, Format, Literals, Run, Where, call, closes, marks
+from dragoman.toolcalls.format import (
+    BLANKS,
+    Action,
+    Format,
+    LiteralsSpec,
+    Run,
+    Where,
+    call,
+    closes,
+    markers,
+)
 
 # --- functiongemma ------------------------------------------------------------------------------------
 #
@@ -11,7 +21,7 @@ from dragoman.toolcalls.format import BLANKS, Do, Format, Literals, Run, Where, 
 FUNCTIONGEMMA: Final = Format(
     key="functiongemma",
     opens=("<start_function_call>call:",),
-    says="FunctionGemma",
+    description="FunctionGemma",
     models=("functiongemma*",),
     rules=(
         *call(
@@ -23,7 +33,7 @@ FUNCTIONGEMMA: Final = Format(
                 BLANKS,
                 "{",
             ),
-            body=Literals(style="gemma", closer="}", quote="<escape>", typed=True),
+            body=LiteralsSpec(style="gemma", closer="}", quote="<escape>", typed=True),
         ),
         # The second asks for the tool's result: a model that stops there has said all.
         *closes(("<end_function_call>",), ("<start_function_response>",)),
@@ -38,17 +48,17 @@ FUNCTIONGEMMA: Final = Format(
 GEMMA4: Final = Format(
     key="gemma4",
     opens=("<|tool_call>call:",),
-    says="Gemma 4",
+    description="Gemma 4",
     models=("gemma-4*", "gemma4*"),
     rules=(
         *call(
             ("<|tool_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), BLANKS, "{"),
-            body=Literals(style="gemma", closer="}", quote='<|"|>'),
+            body=LiteralsSpec(style="gemma", closer="}", quote='<|"|>'),
         ),
         # The second asks for the tool's result: a model that stops there has said all.
         *closes(("<tool_call|>",), ("<|tool_response>",)),
         # The opener of the reasoning channel may have been stripped.
-        *marks(("thought\n",), do=Do.REASON, at={Where.START}, then=Where.THINK),
+        *markers(("thought\n",), action=Action.START_REASONING, at={Where.START}, then=Where.THINK),
     ),
     think=(("<|channel>thought\n", "<channel|>"),),
 )

@@ -11,7 +11,7 @@ from dragoman.toolcalls.format import (
     Pattern,
     Rule,
     Run,
-    Tags,
+    TagsSpec,
     Where,
     call,
     one_of,
@@ -53,7 +53,7 @@ def keyed_values(
     value_end: Pattern = ("</arg_value", suffix, ">")
     named: Pattern = (*key, Run(r"[^<>]", 1, 256, name="key"), *key_end)
     param: Pattern = (*named, BLANKS, _ESCAPED, *value)
-    body = Tags(
+    body = TagsSpec(
         param=(param,),
         value_end=(
             (*value_end, BLANKS, _ESCAPED, AHEAD_OR_END, one_of(key, value, closer, opener)),
@@ -101,7 +101,7 @@ GLM: Final[tuple[Rule, ...]] = (
 GLM45: Final = Format(
     key="glm45",
     opens=("<tool_call>NAME",),
-    says="GLM-4.5, GLM-4.6",
+    description="GLM-4.5, GLM-4.6",
     models=("glm-4.5*", "glm-4.6*", "z-ai/*", "zai-org/*"),
     rules=GLM,
     starts_thinking=True,
@@ -114,7 +114,7 @@ GLM45: Final = Format(
 GLM47: Final = Format(
     key="glm47",
     opens=("<tool_call>NAME",),
-    says="GLM-4.7, GLM-5, Ling 3",
+    description="GLM-4.7, GLM-5, Ling 3",
     models=("glm-4.7*", "glm-5*", "ling-3*"),
     rules=GLM,
     starts_thinking=True,
@@ -127,7 +127,7 @@ GLM47: Final = Format(
 POOLSIDE_V1: Final = Format(
     key="poolside_v1",
     opens=("<tool_call>NAME",),
-    says="Poolside Laguna",
+    description="Poolside Laguna",
     models=("laguna*", "poolside/*"),
     rules=GLM,
 )

@@ -3,15 +3,15 @@
 from typing import Final
 
 from dragoman.toolcalls.format import (
-    Do,
+    Action,
     Format,
-    Json,
+    JsonSpec,
     Pattern,
     Run,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
 )
 
@@ -29,7 +29,7 @@ _END: Final[Pattern] = (one_of("<|end|>", "<|call|>", "<|return|>"),)
 GPT_OSS: Final = Format(
     key="gpt_oss",
     opens=("<|channel|>commentary to=functions.",),
-    says="gpt-oss-20b, gpt-oss-120b",
+    description="gpt-oss-20b, gpt-oss-120b",
     models=("gpt-oss*",),
     rules=(
         *call(
@@ -37,14 +37,14 @@ GPT_OSS: Final = Format(
             ("<|start|>assistant", *_TO, *_CHANNEL, *_TYPE, "<|message|>"),
             # The name with another channel glued to it.
             (*_START, "<|channel|>", _WORD, *_TO, "<|channel|>", _REST, *_TYPE, "<|message|>"),
-            body=Json(),
+            body=JsonSpec(),
         ),
-        *marks(
+        *markers(
             (*_START, *_TURNED, "<|channel|>analysis", _REST, "<|message|>"),
-            do=Do.REASON,
+            action=Action.START_REASONING,
             then=Where.THINK,
         ),
-        *marks(
+        *markers(
             (
                 *_START,
                 *_TURNED,
@@ -55,11 +55,11 @@ GPT_OSS: Final = Format(
                 "<|message|>",
             ),
             ("<|start|>assistant<|message|>",),
-            do=Do.SAY,
+            action=Action.START_TEXT,
             then=Where.MESSAGE,
         ),
-        *marks(_END, do=Do.SAY, at={Where.THINK}, then=Where.ANSWER),
-        *marks(_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *markers(_END, action=Action.START_TEXT, at={Where.THINK}, then=Where.ANSWER),
+        *markers(_END, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
         *closes(_END),
     ),
     think=(),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import AHEAD, AT_START, BLANKS, Format, Objects, call, closes
+from dragoman.toolcalls.format import AHEAD, AT_START, BLANKS, Format, ObjectsSpec, call, closes
 from dragoman.toolcalls.formats.json_rules import objects_after, tagged_objects
 
 # --- granite ------------------------------------------------------------------------------------------
@@ -12,13 +12,13 @@ from dragoman.toolcalls.formats.json_rules import objects_after, tagged_objects
 GRANITE: Final = Format(
     key="granite",
     opens=("<|tool_call|>[", "<tool_call>["),
-    says="Granite 3.x",
+    description="Granite 3.x",
     models=("granite-3*", "granite3.*"),
     rules=(
         *objects_after(("<|tool_call|>",)),
         *tagged_objects("<tool_call>", "</tool_call>"),
         # Without a marker only the answer's very beginning counts, and only declared tools.
-        *call((AHEAD, "[", BLANKS, "{"), body=Objects(declared=True), at=AT_START),
+        *call((AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START),
         *closes(("<|end_of_text|>",)),
     ),
     think=(
@@ -36,7 +36,7 @@ GRANITE: Final = Format(
 GRANITE_20B_FC: Final = Format(
     key="granite_20b_fc",
     opens=("<function_call>",),
-    says="Granite-20B-FunctionCalling",
+    description="Granite-20B-FunctionCalling",
     models=("granite-20b-functioncalling",),
     rules=(*objects_after(("<function_call>",)), *closes(("<|endoftext|>",))),
 )

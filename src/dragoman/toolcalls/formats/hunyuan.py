@@ -24,7 +24,7 @@ from dragoman.toolcalls.formats.json_rules import answer_tags, tagged_objects
 HUNYUAN_A13B: Final = Format(
     key="hunyuan_a13b",
     opens=("<tool_calls>[",),
-    says="Hunyuan A13B",
+    description="Hunyuan A13B",
     models=("hunyuan-a13b*",),
     rules=(
         # Calls that the thinking quotes are not made.
@@ -46,7 +46,7 @@ _HY_SEPARATOR: Final[Pattern] = ("<tool_sep", _SUFFIX, ">")
 HY_V3: Final = Format(
     key="hy_v3",
     opens=("<tool_calls>", "<tool_call>"),
-    says="Hunyuan 3 (Hy3)",
+    description="Hunyuan 3 (Hy3)",
     models=("hy3*", "hunyuan-3*", "tencent/hy*"),
     rules=(
         *keyed_values(_HY_OPENER, _HY_CLOSER, suffix=_SUFFIX, separator=_HY_SEPARATOR),

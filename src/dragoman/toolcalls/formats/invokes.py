@@ -6,16 +6,16 @@ from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,
-    Do,
+    Action,
     Format,
     OneOf,
     Pattern,
     Rule,
     Run,
-    Tags,
+    TagsSpec,
     call,
     closes,
-    marks,
+    markers,
     one_of,
     opens_section,
 )
@@ -58,7 +58,7 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
             (*begin, "parameter name=", _QUOTE, _KEY, _QUOTE, ' string="', flag, '"', _GAP, ">"),
         )
     outer: tuple[Pattern, ...] = () if section is None else (section[0], section[1])
-    body = Tags(
+    body = TagsSpec(
         param=params,
         value_end=(
             (
@@ -102,7 +102,7 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
         rules += closes(section[1], section=True, stray=special)
     rules += closes(call_end, stray=special)
     if special:
-        rules += marks((*begin, "invoke", Run("[^<>]", 0, 128), ">"), do=Do.INVALID)
+        rules += markers((*begin, "invoke", Run("[^<>]", 0, 128), ">"), action=Action.NOT_A_CALL)
     return tuple(rules)
 
 
@@ -116,7 +116,7 @@ _CLOSER: Final = "</dots_function_call>"
 DOTS: Final = Format(
     key="dots",
     opens=("<dots_function_call>",),
-    says="dots.llm",
+    description="dots.llm",
     models=("dots.llm*", "dots-*", "rednote*"),
     rules=(
         *invokes((), section=((_OPENER,), (_CLOSER,)), trim="blank"),
@@ -144,7 +144,7 @@ _CDATA: Final = Run(r"\[", 1, 1, name="verbatim")
 MINICPM5: Final = Format(
     key="minicpm5",
     opens=('<function name="',),
-    says="MiniCPM 5",
+    description="MiniCPM 5",
     models=("minicpm5*",),
     rules=(
         *call(
@@ -160,7 +160,7 @@ MINICPM5: Final = Format(
                 AHEAD,
                 one_of("<param", "</function>"),
             ),
-            body=Tags(
+            body=TagsSpec(
                 param=((*_PARAM, Run(r"[ \n]", 0, 8), "<![CDATA", _CDATA), _PARAM),
                 value_end=(
                     (

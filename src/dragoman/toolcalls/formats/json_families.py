@@ -7,15 +7,15 @@ from dragoman.toolcalls.format import (
     AT_START,
     BLANKS,
     CALLED,
-    Do,
+    Action,
     Format,
-    Objects,
+    ObjectsSpec,
     Pattern,
     Run,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
 )
 from dragoman.toolcalls.formats.json_rules import (
@@ -33,7 +33,7 @@ from dragoman.toolcalls.formats.json_rules import (
 INTERNLM2: Final = Format(
     key="internlm2",
     opens=("<|action_start|><|plugin|>",),
-    says="InternLM2, 2.5, 3, Intern-S1",
+    description="InternLM2, 2.5, 3, Intern-S1",
     models=("internlm*", "intern-s1*"),
     rules=(
         *objects_after(("<|action_start|>", BLANKS, "<|plugin|>")),
@@ -48,7 +48,7 @@ INTERNLM2: Final = Format(
 JAMBA: Final = Format(
     key="jamba",
     opens=("<tool_calls>[",),
-    says="Jamba 1.5 to 1.7",
+    description="Jamba 1.5 to 1.7",
     models=("jamba*",),
     rules=tagged_objects("<tool_calls>", "</tool_calls>"),
 )
@@ -60,7 +60,7 @@ JAMBA: Final = Format(
 PHI4_MINI: Final = Format(
     key="phi4_mini",
     opens=("functools[", "<|tool_call|>["),
-    says="Phi-4-mini",
+    description="Phi-4-mini",
     models=("phi-4-mini*", "phi4-mini"),
     rules=(
         *functools_array(),
@@ -77,7 +77,7 @@ PHI4_MINI: Final = Format(
 ERNIE45: Final = Format(
     key="ernie45",
     opens=("<tool_call>",),
-    says="ERNIE 4.5 thinking, ERNIE X1",
+    description="ERNIE 4.5 thinking, ERNIE X1",
     models=("ernie-4.5*thinking*", "ernie-x1*"),
     rules=(*tagged_objects("<tool_call>", "</tool_call>"), *answer_tags("response")),
     starts_thinking=True,
@@ -90,24 +90,25 @@ ERNIE45: Final = Format(
 XLAM: Final = Format(
     key="xlam",
     opens=("[",),
-    says="Salesforce xLAM 2",
+    description="Salesforce xLAM 2",
     models=("xlam*",),
     rules=(
         *tagged_objects("<tool_call>", "</tool_call>"),
         *objects_after(("[TOOL_CALLS]",)),
         *call(
-            (one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"), body=Objects(declared=True)
+            (one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"),
+            body=ObjectsSpec(declared=True),
         ),
         *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
-        *call((AHEAD, "[", BLANKS, "{"), body=Objects(declared=True), at=AT_START),
+        *call((AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START),
         # Reasoning that nobody told of: its closer is all that shows, and an array may follow it.
-        *marks(
+        *markers(
             ("</think>", BLANKS, AHEAD, "[", BLANKS, "{"),
-            do=Do.NOISE,
+            action=Action.DROP,
             at={Where.START, Where.TEXT},
             then=Where.ANSWER,
         ),
-        *marks(("```",), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *markers(("```",), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER),
     ),
     bare=True,
 )
@@ -119,7 +120,7 @@ XLAM: Final = Format(
 LONGCAT: Final = Format(
     key="longcat",
     opens=("<longcat_tool_call>",),
-    says="LongCat-Flash",
+    description="LongCat-Flash",
     models=("longcat*",),
     rules=tagged_objects("<longcat_tool_call>", "</longcat_tool_call>"),
     think=(("<longcat_think>", "</longcat_think>"), ("<think>", "</think>")),
@@ -132,13 +133,13 @@ LONGCAT: Final = Format(
 APERTUS: Final = Format(
     key="apertus",
     opens=("<|tools_prefix|>[",),
-    says="Apertus 2509",
+    description="Apertus 2509",
     models=("apertus*", "swiss-ai/*"),
     rules=tagged_objects(
-        "<|tools_prefix|>", "<|tools_suffix|>", body=Objects(single_key=True), special=True
+        "<|tools_prefix|>", "<|tools_suffix|>", body=ObjectsSpec(single_key=True), special=True
     ),
     think=(("<|inner_prefix|>", "<|inner_suffix|>"),),
-    thinks_on=True,
+    reasoning_continues=True,
 )
 
 # --- gigachat3 ----------------------------------------------------------------------------------------
@@ -150,14 +151,14 @@ _OLD: Final = "function call<|role_sep|>"
 GIGACHAT3: Final = Format(
     key="gigachat3",
     opens=("<|function_call|>", "function call<|role_sep|>"),
-    says="GigaChat 3, 3.1",
+    description="GigaChat 3, 3.1",
     models=("gigachat3*", "gigachat-3*"),
     rules=(
         *objects_after(("<|function_call|>",)),
         *objects_after((_OLD,)),
         *objects_after(("<|message_sep|>", BLANKS, _OLD)),
         # What stands between a separator and the call is no text.
-        *marks(
+        *markers(
             (
                 "<|message_sep|>",
                 Run("[^<]", 0, 64, name="noise"),
@@ -166,11 +167,11 @@ GIGACHAT3: Final = Format(
                 BLANKS,
                 "{",
             ),
-            do=Do.NOISE,
+            action=Action.DROP,
         ),
-        *marks(
+        *markers(
             ("<|message_sep|>", BLANKS, one_of("</s>", "")),
-            do=Do.NOISE,
+            action=Action.DROP,
             at=CALLED | {Where.TEXT},
         ),
         *closes(("</s>",)),
@@ -184,7 +185,7 @@ GIGACHAT3: Final = Format(
 SARASHINA: Final = Format(
     key="sarashina",
     opens=("<|tool_calls|>",),
-    says="Sarashina 2.x",
+    description="Sarashina 2.x",
     models=("sarashina*",),
     rules=(
         *python_objects(("<|tool_calls|>",)),
@@ -208,20 +209,25 @@ _ANSWER_END: Final[Pattern] = (
 APRIEL: Final = Format(
     key="apriel",
     opens=("<tool_calls>[",),
-    says="Apriel 1.5, 1.6",
+    description="Apriel 1.5, 1.6",
     models=("apriel*",),
     rules=(
-        *tagged_objects("<tool_calls>", "</tool_calls>", body=Objects(id_keys=("id",))),
-        *marks(("Here are my reasoning steps:",), do=Do.REASON, at={Where.START}, then=Where.THINK),
-        *marks(
+        *tagged_objects("<tool_calls>", "</tool_calls>", body=ObjectsSpec(id_keys=("id",))),
+        *markers(
+            ("Here are my reasoning steps:",),
+            action=Action.START_REASONING,
+            at={Where.START},
+            then=Where.THINK,
+        ),
+        *markers(
             ("[BEGIN FINAL RESPONSE]", BLANKS),
-            do=Do.SAY,
+            action=Action.START_TEXT,
             at={Where.START, Where.THINK, Where.ANSWER, Where.AFTER},
             then=Where.MESSAGE,
         ),
-        *marks(_ANSWER_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *markers(_ANSWER_END, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
         # A call inside the answer hides that it was opened.
-        *marks(_ANSWER_END, do=Do.NOISE, at=CALLED),
+        *markers(_ANSWER_END, action=Action.DROP, at=CALLED),
     ),
     think=(("<thinking>", "</thinking>"), ("<think>", "</think>")),
     starts_thinking=True,

@@ -7,16 +7,16 @@ from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
     BLANKS,
-    Do,
-    Literals,
-    Objects,
+    Action,
+    LiteralsSpec,
+    ObjectsSpec,
     Pattern,
     Rule,
     Run,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
 )
 
@@ -31,7 +31,7 @@ def tagged_objects(
     opener: str,
     closer: str,
     *,
-    body: Objects | None = None,
+    body: ObjectsSpec | None = None,
     special: bool = False,
     at: frozenset[Where] = ANYWHERE,
 ) -> tuple[Rule, ...]:
@@ -49,7 +49,7 @@ def tagged_objects(
         # Surplus brackets, or none at all, before the closer.
         Rule(
             pattern=(Run(r"[\]},\s]", 1, 16, name="noise"), closer),
-            do=Do.NOISE,
+            action=Action.DROP,
             at=_IN_TAIL,
             then=Where.AFTER,
         ),
@@ -57,25 +57,25 @@ def tagged_objects(
 
 
 def objects_after(
-    opener: Pattern, *, body: Objects | None = None, at: frozenset[Where] = ANYWHERE
+    opener: Pattern, *, body: ObjectsSpec | None = None, at: frozenset[Where] = ANYWHERE
 ) -> tuple[Rule, ...]:
     """Return the rule of an object or an array after a marker."""
-    return call((*opener, BLANKS, AHEAD, one_of("{", "[")), body=body or Objects(), at=at)
+    return call((*opener, BLANKS, AHEAD, one_of("{", "[")), body=body or ObjectsSpec(), at=at)
 
 
-def further_objects(*, body: Objects | None = None, separator: str = ",") -> tuple[Rule, ...]:
+def further_objects(*, body: ObjectsSpec | None = None, separator: str = ",") -> tuple[Rule, ...]:
     """Return the rule of further objects that follow the first without a marker."""
     return call(
         (AHEAD, "{"),
         (Run(rf"[{separator}\s]", 1, 16), AHEAD, "{"),
-        body=body or Objects(),
+        body=body or ObjectsSpec(),
         at=_IN_TAIL,
     )
 
 
 def functools_array() -> tuple[Rule, ...]:
     """Return the rule of an array after the word `functools`."""
-    return call(("functools", BLANKS, AHEAD, "[", BLANKS, "{"), body=Objects())
+    return call(("functools", BLANKS, AHEAD, "[", BLANKS, "{"), body=ObjectsSpec())
 
 
 # --- python_objects -----------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def functools_array() -> tuple[Rule, ...]:
 #
 # Only what begins in single quotation marks is Python; the rest is JSON.
 
-_BODY: Final = Literals(style="python", closer="}", outer="}]")
+_BODY: Final = LiteralsSpec(style="python", closer="}", outer="}]")
 _QUOTE: Final = Run(r"[\"']", 1, 1)
 _GAP: Final = Run(r"[ \t\r\n]", 0, 16)
 _COLON: Final[Pattern] = (_GAP, ":", _GAP)
@@ -125,14 +125,14 @@ def answer_tags(tag: str) -> tuple[Rule, ...]:
     """Return the rules of the tags around an answer; the line feeds inside of them are theirs."""
     opener, closer = f"<{tag}>", (Run(r"\n", 0, 1), f"</{tag}>")
     return (
-        *marks(
+        *markers(
             (f"{opener}\n",),
             (opener,),
-            do=Do.SAY,
+            action=Action.START_TEXT,
             at={Where.START, Where.ANSWER, Where.AFTER},
             then=Where.MESSAGE,
         ),
-        *marks(closer, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *markers(closer, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
         # A call inside the answer hides that the tag was opened.
-        *marks(closer, do=Do.NOISE, at={Where.TAIL, Where.AFTER, Where.LATER}),
+        *markers(closer, action=Action.DROP, at={Where.TAIL, Where.AFTER, Where.LATER}),
     )

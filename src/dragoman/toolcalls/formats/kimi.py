@@ -6,17 +6,17 @@ from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Json,
+    JsonSpec,
     Pattern,
     Rule,
     Run,
-    Tags,
+    TagsSpec,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
     opens_section,
 )
@@ -49,10 +49,10 @@ _AHEAD_CALL: Final[Pattern] = (
 KIMI_K2: Final = Format(
     key="kimi_k2",
     opens=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
-    says="Kimi K2, K2-Thinking, K2.5 to K2.7",
+    description="Kimi K2, K2-Thinking, K2.5 to K2.7",
     models=("kimi-k2*", "moonshotai/kimi-k2*", "kimi-k2.5", "kimi-k2-thinking"),
     rules=(
-        *call(*_HEADERS, body=Json()),
+        *call(*_HEADERS, body=JsonSpec()),
         *opens_section((_SECTION_BEGIN, BLANKS, AHEAD, *_AHEAD_CALL)),
         # Text between the opener and the first call belongs to nobody.
         *opens_section(
@@ -63,7 +63,7 @@ KIMI_K2: Final = Format(
         # What follows complete arguments, up to the end of the call, is no text.
         Rule(
             pattern=(Run("[^<]", 1, 64, name="noise"), _END),
-            do=Do.NOISE,
+            action=Action.DROP,
             at=frozenset({Where.TAIL}),
             then=Where.AFTER,
         ),
@@ -75,11 +75,11 @@ KIMI_K2: Final = Format(
                 AHEAD,
                 one_of(_AHEAD_CALL, (_SECTION_END,)),
             ),
-            do=Do.NOISE,
+            action=Action.DROP,
             at=frozenset({Where.AFTER}),
             inside=True,
         ),
-        Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), do=Do.NOISE),
+        Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), action=Action.DROP),
     ),
 )
 
@@ -101,12 +101,12 @@ _ARGUMENT: Final = (
 KIMI_K3: Final = Format(
     key="kimi_k3",
     opens=("<|open|>tools<|sep|>",),
-    says="Kimi K3",
+    description="Kimi K3",
     models=("kimi-k3*", "kimi_k3*"),
     rules=(
         *call(
             (*_CALL, Run(r"[^\"<>]", 1, 128, name="name"), *_INDEX),
-            body=Tags(
+            body=TagsSpec(
                 param=(_ARGUMENT,),
                 value_end=(
                     (
@@ -122,20 +122,22 @@ KIMI_K3: Final = Format(
             ),
         ),
         *opens_section(("<|open|>tools<|sep|>", BLANKS, AHEAD, *_CALL)),
-        *marks(("<|open|>response<|sep|>",), do=Do.SAY, then=Where.MESSAGE),
-        *marks(("<|close|>response<|sep|>",), do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
-        *marks(("<|open|>message<|sep|>",), do=Do.SKIP, at={Where.START, Where.ANSWER}),
+        *markers(("<|open|>response<|sep|>",), action=Action.START_TEXT, then=Where.MESSAGE),
+        *markers(
+            ("<|close|>response<|sep|>",), action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER
+        ),
+        *markers(("<|open|>message<|sep|>",), action=Action.SKIP, at={Where.START, Where.ANSWER}),
         *closes(("<|close|>tools<|sep|>",), section=True),
         *closes((one_of("<|close|>message<|sep|>", "<|end_of_msg|>"),)),
-        *marks(
+        *markers(
             (one_of("<|close|>message<|sep|>", "<|end_of_msg|>"),),
-            do=Do.SKIP,
+            action=Action.SKIP,
             at={Where.MESSAGE, Where.ANSWER},
         ),
         # A channel's token that was cut off at the end.
-        *marks(
+        *markers(
             (_TOKEN, Run(r"[a-z<|]", 0, 16), AHEAD_OR_END, _TOKEN),
-            do=Do.NOISE,
+            action=Action.DROP,
             at={Where.START, Where.THINK, Where.ANSWER, Where.MESSAGE},
         ),
     ),

@@ -6,15 +6,15 @@ from dragoman.toolcalls.format import (
     AHEAD,
     AT_START,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Json,
-    Objects,
+    JsonSpec,
+    ObjectsSpec,
     Run,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
 )
 from dragoman.toolcalls.formats.json_rules import (
@@ -28,14 +28,14 @@ from dragoman.toolcalls.formats.json_rules import (
 #
 # Llama 3: an object as the whole answer, or after a special token.
 
-_OBJECTS: Final = Objects(argument_keys=("parameters", "arguments"))
+_OBJECTS: Final = ObjectsSpec(argument_keys=("parameters", "arguments"))
 _IN_TAIL: Final = frozenset({Where.TAIL})
-_BARE: Final = Objects(argument_keys=("parameters", "arguments"), declared=True)
+_BARE: Final = ObjectsSpec(argument_keys=("parameters", "arguments"), declared=True)
 
 LLAMA3_JSON: Final = Format(
     key="llama3_json",
     opens=("<|python_tag|>", "{"),
-    says="Llama 3.1, 3.2, 3.3",
+    description="Llama 3.1, 3.2, 3.3",
     models=("llama-3.1*", "llama-3.2*", "llama-3.3*", "llama3.*"),
     rules=(
         *objects_after(("<|python_tag|>",), body=_OBJECTS),
@@ -46,7 +46,7 @@ LLAMA3_JSON: Final = Format(
         # Custom tools of Llama 3.1.
         *call(
             ("<function=", Run(r"[^<>\s]", 1, 128, name="name"), ">", BLANKS, AHEAD, "{"),
-            body=Json(),
+            body=JsonSpec(),
         ),
         *closes(("</function>",), stray=False),
         *closes((one_of("<|eom_id|>", "<|eot_id|>"),)),
@@ -63,17 +63,17 @@ _NAME: Final = Run(r"[A-Za-z0-9_.\-]", 1, 128, name="name")
 FUNCTIONARY: Final = Format(
     key="functionary",
     opens=("<function=", ">>>NAME"),
-    says="Functionary v3.1, v3.2",
+    description="Functionary v3.1, v3.2",
     models=("functionary*",),
     rules=(
-        *call(("<function=", _NAME, ">", BLANKS, AHEAD, "{"), body=Json()),
+        *call(("<function=", _NAME, ">", BLANKS, AHEAD, "{"), body=JsonSpec()),
         *closes(("</function>",), stray=False),
         *closes(("<|eom_id|>",), ("<|eot_id|>",)),
-        *marks((">>>all\n",), do=Do.SAY, then=Where.MESSAGE),
-        *call((">>>", _NAME, "\n", BLANKS, AHEAD, "{"), body=Json()),
+        *markers((">>>all\n",), action=Action.START_TEXT, then=Where.MESSAGE),
+        *call((">>>", _NAME, "\n", BLANKS, AHEAD, "{"), body=JsonSpec()),
         # The first `>>>` stands in the prompt.
-        *marks(("all\n",), do=Do.SAY, at={Where.START}, then=Where.MESSAGE),
-        *call((_NAME, "\n", BLANKS, AHEAD, "{"), body=Json(), at={Where.START}, declared=True),
+        *markers(("all\n",), action=Action.START_TEXT, at={Where.START}, then=Where.MESSAGE),
+        *call((_NAME, "\n", BLANKS, AHEAD, "{"), body=JsonSpec(), at={Where.START}, declared=True),
     ),
     think=(),
     bare=True,
@@ -86,7 +86,7 @@ FUNCTIONARY: Final = Format(
 FIREFUNCTION: Final = Format(
     key="firefunction",
     opens=("functools[",),
-    says="FireFunction v2",
+    description="FireFunction v2",
     models=("firefunction*",),
     rules=functools_array(),
     bare=True,
@@ -99,7 +99,7 @@ FIREFUNCTION: Final = Format(
 NEMOTRON_DECI: Final = Format(
     key="nemotron_deci",
     opens=("<TOOLCALL>[",),
-    says="Llama-Nemotron Super and Ultra, Nemotron Nano v2",
+    description="Llama-Nemotron Super and Ultra, Nemotron Nano v2",
     models=("*nemotron-super*v1*", "nemotron-nano-9b-v2", "nemotron-nano-12b-v2"),
     rules=tagged_objects("<TOOLCALL>", "</TOOLCALL>"),
 )

@@ -6,15 +6,15 @@ from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
     BLANKS,
-    Do,
-    Elements,
+    Action,
+    ElementsSpec,
     Format,
     Pattern,
     Run,
     Where,
     call,
     closes,
-    marks,
+    markers,
     opens_section,
 )
 from dragoman.toolcalls.formats.invokes import invokes
@@ -27,7 +27,7 @@ from dragoman.toolcalls.formats.json_rules import tagged_objects
 MINIMAX_M1: Final = Format(
     key="minimax_m1",
     opens=("<tool_calls>",),
-    says="MiniMax-M1",
+    description="MiniMax-M1",
     models=("minimax-m1*",),
     # Calls that the thinking quotes are not made.
     rules=tagged_objects("<tool_calls>", "</tool_calls>", at=ANYWHERE - {Where.THINK}),
@@ -40,7 +40,7 @@ MINIMAX_M1: Final = Format(
 MINIMAX_M2: Final = Format(
     key="minimax_m2",
     opens=("<minimax:tool_call>",),
-    says="MiniMax-M2, M2.1, M2.5, M2.7",
+    description="MiniMax-M2, M2.1, M2.5, M2.7",
     models=("minimax-m2*",),
     rules=invokes(
         (),
@@ -61,15 +61,15 @@ _END: Final[Pattern] = (Run(r"[\"']", 0, 1), ">")
 MINIMAX_M3: Final = Format(
     key="minimax_m3",
     opens=("]<]minimax[>[<tool_call>",),
-    says="MiniMax-M3",
+    description="MiniMax-M3",
     models=("minimax-m3*",),
     rules=(
-        *call((*_INVOKE, Run(r"[^\"'<>\s]", 1, 128, name="name"), *_END), body=Elements(_MARK)),
+        *call((*_INVOKE, Run(r"[^\"'<>\s]", 1, 128, name="name"), *_END), body=ElementsSpec(_MARK)),
         *opens_section((_MARK, BLANKS, "<tool_call>", BLANKS, AHEAD, *_INVOKE)),
         *closes((_MARK, BLANKS, "</tool_call>"), section=True),
         *closes((_MARK, BLANKS, "</invoke>")),
         # A closer of thinking that was never opened.
-        *marks(("</mm:think>",), do=Do.NOISE, at={Where.START}, then=Where.ANSWER),
+        *markers(("</mm:think>",), action=Action.DROP, at={Where.START}, then=Where.ANSWER),
     ),
     think=(("<mm:think>", "</mm:think>"), ("<think>", "</think>")),
     starts_thinking=True,

@@ -9,10 +9,10 @@ from dragoman.toolcalls.format import (
     AHEAD_OR_END,
     AT_START,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Json,
-    Objects,
+    JsonSpec,
+    ObjectsSpec,
     Pattern,
     Rule,
     Run,
@@ -32,12 +32,12 @@ _NAME_FIRST: Final[tuple[Pattern, ...]] = (
     (_NAME, BLANKS, _MARKER, BLANKS, AHEAD, "{"),
     (_NAME, BLANKS, _MARKER, BLANKS, "[ARGS]"),
 )
-_OBJECTS: Final = Objects(id_keys=("id",))
+_OBJECTS: Final = ObjectsSpec(id_keys=("id",))
 
 MISTRAL: Final = Format(
     key="mistral",
     opens=("[TOOL_CALLS]",),
-    says="Mistral, Mixtral, Nemo, Codestral, Devstral, Magistral, Ministral, Pixtral",
+    description="Mistral, Mixtral, Nemo, Codestral, Devstral, Magistral, Ministral, Pixtral",
     models=(
         "mistral*",
         "mixtral*",
@@ -55,7 +55,7 @@ MISTRAL: Final = Format(
         ),
         Rule(
             pattern=(AHEAD, "[", BLANKS, "{"),
-            do=Do.CALL,
+            action=Action.CALL,
             at=frozenset({Where.AFTER}),
             inside=True,
             body=_OBJECTS,
@@ -71,19 +71,19 @@ MISTRAL: Final = Format(
             (_MARKER, BLANKS, _NAME, BLANKS, "[CALL_ID]", _ID, AHEAD, "{"),
             (_MARKER, BLANKS, _NAME, BLANKS, "[ARGS]"),
             (_MARKER, BLANKS, _NAME, BLANKS, AHEAD, "{"),
-            body=Json(),
+            body=JsonSpec(),
         ),
         # A name and nothing else, before the next call or the end.
         *call(
             (_MARKER, BLANKS, _NAME, BLANKS, AHEAD_OR_END, one_of(_MARKER, _CLOSER)),
-            body=Json(),
+            body=JsonSpec(),
             empty=True,
             declared=True,
         ),
         # The name before the marker: only where nothing else was said can it be held for that.
-        *call(*_NAME_FIRST, body=Json(), at=AT_START - {Where.TAIL}, declared=True),
+        *call(*_NAME_FIRST, body=JsonSpec(), at=AT_START - {Where.TAIL}, declared=True),
         # Apart from those, for arguments that are no JSON do not end at a word.
-        *call(*_NAME_FIRST, body=Json(), at={Where.TAIL}, declared=True),
+        *call(*_NAME_FIRST, body=JsonSpec(), at={Where.TAIL}, declared=True),
         *further_objects(body=_OBJECTS),
         *closes((_CLOSER,)),
         *closes(("</s>",)),

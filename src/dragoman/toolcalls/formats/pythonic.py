@@ -8,17 +8,17 @@ from dragoman.toolcalls.format import (
     ANYWHERE,
     AT_START,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Literals,
-    Objects,
+    LiteralsSpec,
+    ObjectsSpec,
     Pattern,
     Rule,
     Run,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
 )
 
@@ -26,7 +26,7 @@ from dragoman.toolcalls.format import (
 #
 # Calls in the syntax of Python: `[f(a="x", n=2), g()]`.
 
-_BODY: Final = Literals(style="python", closer=")")
+_BODY: Final = LiteralsSpec(style="python", closer=")")
 _KEYWORD: Final = Run(r"[\w\-]", 1, 128)
 # What must follow a name to make it a call: a keyword, or nothing.
 _HEADER: Final[Pattern] = (
@@ -58,7 +58,7 @@ def further_python_calls(separators: str = ",") -> tuple[Rule, ...]:
 PYTHONIC: Final = Format(
     key="pythonic",
     opens=("[", "<|python_start|>"),
-    says="Llama 4, Llama 3.2 (small), ToolACE",
+    description="Llama 4, Llama 3.2 (small), ToolACE",
     models=("llama-4*", "toolace*"),
     rules=(
         *python_calls(("<|python_start|>", BLANKS, one_of(("[", BLANKS), ""))),
@@ -66,7 +66,9 @@ PYTHONIC: Final = Format(
         # One call without brackets: only a declared tool tells it from code.
         *python_calls((), at={Where.START, Where.ANSWER}, declared=True),
         *further_python_calls(",;"),
-        *marks((Run(r"[,\s]", 0, 16), "]"), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *markers(
+            (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
+        ),
         *closes((one_of("<|python_end|>", "<|eom_id|>", "<|eot_id|>", "<|eot|>"),)),
     ),
     bare=True,
@@ -79,12 +81,14 @@ PYTHONIC: Final = Format(
 OLMO3: Final = Format(
     key="olmo3",
     opens=("<function_calls>",),
-    says="OLMo 3",
+    description="OLMo 3",
     models=("olmo-3*",),
     rules=(
         *python_calls(("<function_calls>", BLANKS, one_of(("[", BLANKS), ""))),
         *further_python_calls(",;"),
-        *marks((Run(r"[,\s]", 0, 16), "]"), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *markers(
+            (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
+        ),
         *closes(("</function_calls>",), stray=False),
     ),
     starts_thinking=True,
@@ -99,16 +103,18 @@ _OPENER: Final = "<|tool_call_start|>"
 LFM2: Final = Format(
     key="lfm2",
     opens=("<|tool_call_start|>",),
-    says="Liquid LFM2, LFM2.5",
+    description="Liquid LFM2, LFM2.5",
     models=("lfm2*", "liquid/*"),
     rules=(
         *call(
             (_OPENER, BLANKS, AHEAD, one_of(("[", BLANKS, "{"), "{")),
-            body=Objects(),
+            body=ObjectsSpec(),
         ),
         *python_calls((_OPENER, BLANKS, one_of(("[", BLANKS), ""))),
         *further_python_calls(),
-        *marks((Run(r"[,\s]", 0, 16), "]"), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *markers(
+            (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
+        ),
         *closes(("<|tool_call_end|>",)),
     ),
 )

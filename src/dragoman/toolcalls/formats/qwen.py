@@ -10,7 +10,7 @@ from dragoman.toolcalls.format import (
     OneOf,
     Rule,
     Run,
-    Tags,
+    TagsSpec,
     call,
     closes,
     one_of,
@@ -37,7 +37,7 @@ _KEY: Final = Run(r"[^<>\n]", 1, 256, name="key")
 
 def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
     """Return the rules of functions in tags: `<function=f><parameter=k>v</parameter></function>`."""
-    body = Tags(
+    body = TagsSpec(
         param=(
             ("<", _GAP, "parameter", _GAP, "=", _GAP, _KEY, ">"),
             ('<parameter name="', Run(r'[^<>\n"]', 1, 256, name="key"), '">'),
@@ -99,7 +99,7 @@ def _after_function(name: Run) -> OneOf:
 QWEN3_CODER: Final = Format(
     key="qwen3_coder",
     opens=("<tool_call><function=", "<function="),
-    says="Qwen3-Coder, Qwen3.5+, Nemotron-3, MiMo, Step-3.5",
+    description="Qwen3-Coder, Qwen3.5+, Nemotron-3, MiMo, Step-3.5",
     models=("qwen3-coder*", "qwen3.5*", "nemotron-3*", "mimo-v2*", "step-3.5*"),
     rules=(
         *xml_functions("<tool_call>", "</tool_call>"),
@@ -117,7 +117,7 @@ QWEN3_CODER: Final = Format(
 SEED_OSS: Final = Format(
     key="seed_oss",
     opens=("<seed:tool_call>",),
-    says="Seed-OSS",
+    description="Seed-OSS",
     models=("seed-oss*", "bytedance-seed/*"),
     rules=xml_functions("<seed:tool_call>", "</seed:tool_call>"),
     think=(("<seed:think>", "</seed:think>"),),

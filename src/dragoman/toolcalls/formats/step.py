@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from dragoman.toolcalls.format import (
     ANYWHERE,
     BLANKS,
-    Do,
+    Action,
     Format,
     Pattern,
     Run,
     Where,
     closes,
-    marks,
+    markers,
     one_of,
 )
 from dragoman.toolcalls.formats.invokes import invokes
@@ -38,19 +38,19 @@ _INVOKES: Final = invokes(
 STEP3: Final = Format(
     key="step3",
     opens=("<｜tool_calls_begin｜>",),
-    says="Step-3",
+    description="Step-3",
     models=("step3", "step-3"),
     rules=(
         # A bare invoke counts anywhere but in what a type other than `function` has begun.
         *(
             replace(rule, at=rule.at - {Where.MESSAGE})
-            if rule.do is Do.CALL and rule.pattern[:2] == ("<", "steptml:")
+            if rule.action is Action.CALL and rule.pattern[:2] == ("<", "steptml:")
             else rule
             for rule in _INVOKES
         ),
-        *marks(
+        *markers(
             (*_STEP_BEGIN, Run("[a-z_]", 1, 32), *_SEP),
-            do=Do.INVALID,
+            action=Action.NOT_A_CALL,
             at=ANYWHERE - {Where.THINK},
             then=Where.MESSAGE,
         ),

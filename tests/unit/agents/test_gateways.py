@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.agents.visit import address, is_loopback
+from dragoman.agents.gateways import address, is_loopback
 from dragoman.errors import ConfigError
 
 

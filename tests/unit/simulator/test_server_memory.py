@@ -1,8 +1,8 @@
 """What the simulator remembers is bounded, and forgotten on demand."""
 
 from dragoman.simulator.answer import Answer
-from dragoman.simulator.memory import Memory
-from dragoman.simulator.tokens import count, pieces
+from dragoman.simulator.play import count, pieces
+from dragoman.simulator.server import Memory
 
 MIB = 1024 * 1024
 

@@ -1,4 +1,4 @@
-"""Counting tokens without answering."""
+"""The bodies of the side endpoints: the list of models, and token counts."""
 
 import zlib
 from typing import Final
@@ -7,13 +7,44 @@ import msgspec
 
 from dragoman.errors import Malformed
 from dragoman.simulator.answer import read
-from dragoman.simulator.answer_writers.usage import input_tokens
-from dragoman.simulator.play import Fields, Json
-from dragoman.simulator.tokens import TOKEN, pieces
+from dragoman.simulator.model_names import PLAIN, PREFIX
+from dragoman.simulator.native import FAMILIES
+from dragoman.simulator.play import CREATED, TOKEN, Fields, Json, input_tokens, pieces
+from dragoman.simulator.quirks import QUIRKS
 from dragoman.turn.request import DialectName
 
 _CONTEXT: Final = 262_144  # tokens
 _VOCABULARY: Final = 100_000
+
+
+def models() -> Fields:
+    """Return all bases, and the quirks that may be added to each."""
+    names = [f"{PREFIX}{base}" for base in (PLAIN, *(key.replace("_", "-") for key in FAMILIES))]
+    listed: list[Json] = [model(name) for name in names]
+    quirks: list[Json] = [
+        {"quirk": one.name, "usage": one.usage, "says": one.says} for one in QUIRKS.values()
+    ]
+    return {
+        "object": "list",
+        "data": listed,
+        "has_more": False,
+        "first_id": names[0],
+        "last_id": names[-1],
+        "quirks": quirks,
+    }
+
+
+def model(name: str) -> Fields:
+    """Return one model.  Any name is one."""
+    return {
+        "id": name,
+        "object": "model",
+        "type": "model",
+        "created": CREATED,
+        "created_at": "2025-06-15T15:06:40Z",
+        "owned_by": "dragoman-simulator",
+        "display_name": f"Simulated {name.removeprefix(PREFIX)}",
+    }
 
 
 def count_tokens(dialect: DialectName, body: bytes) -> Fields:

@@ -3,9 +3,8 @@
 import pytest
 
 from dragoman.probe.calls import leaked, made
-from dragoman.probe.listing import read_listing
 from dragoman.probe.questions import AUTO
-from dragoman.probe.response import Failure, Heard, Unanswered, shown
+from dragoman.probe.response import Failure, Heard, Unanswered, read_listing, shown
 from dragoman.probe.schemas import misfits
 from dragoman.probe.trace import has_whole_arguments, trace
 from dragoman.simulator.native import FAMILIES
