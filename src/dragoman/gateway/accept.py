@@ -13,7 +13,7 @@ from typing import Final
 from aiohttp import web
 
 from dragoman.dialects.decoding import check_size
-from dragoman.errors import Malformed, TooLarge
+from dragoman.errors import MalformedError, TooLargeError
 from dragoman.gateway.guards import guarded
 from dragoman.gateway.overrides import apply
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
@@ -79,7 +79,7 @@ async def _expanded(context: RequestContext, body: bytes) -> tuple[bytes, str]:
         return body, ""
     try:
         found = await store.expand(body, context.owner, limits=context.plan.settings.server.limits)
-    except Malformed as error:
+    except MalformedError as error:
         if error.code not in _NOT_STORED:
             raise
         return body, ""  # an upstream of this dialect may know it; another refuses it as unknown
@@ -170,7 +170,7 @@ def _choose(context: RequestContext, request: Request, estimate: int) -> Choice 
 # --- the body -------------------------------------------------------------------------------------
 
 
-class UnknownEncoding(Malformed):
+class UnknownEncodingError(MalformedError):
     """A `content-encoding` that is not supported."""
 
     http_status = 415
@@ -180,9 +180,9 @@ async def read_body(context: RequestContext) -> bytes:
     """Return the whole body of a request, decompressed; its bytes count against `max_inflight_bytes`.
 
     Raises:
-        UnknownEncoding: its `content-encoding` is not supported.
-        Malformed: it cannot be decompressed, or took too long to arrive.
-        TooLarge: it exceeds `max_request_bytes`, compressed or not.
+        UnknownEncodingError: its `content-encoding` is not supported.
+        MalformedError: it cannot be decompressed, or took too long to arrive.
+        TooLargeError: it exceeds `max_request_bytes`, compressed or not.
     """
     http, count = context.http, context.held.add
     limit = context.plan.settings.server.limits.max_request_bytes
@@ -190,13 +190,13 @@ async def read_body(context: RequestContext) -> bytes:
     packing = None if encoding in _PLAIN else unpacker(encoding)
     if packing is None and encoding not in _PLAIN:
         known = ", ".join(ENCODINGS)
-        raise UnknownEncoding(f"content-encoding `{encoding[:40]}` is not one of {known}")
+        raise UnknownEncodingError(f"content-encoding `{encoding[:40]}` is not one of {known}")
     if (http.content_length or 0) > limit:
-        raise TooLarge("max_request_bytes", limit)
+        raise TooLargeError("max_request_bytes", limit)
     if packing is None and http.content.is_eof():  # all of it is here, as mostly
         body = http.content.read_nowait()
         if len(body) > limit:
-            raise TooLarge("max_request_bytes", limit)
+            raise TooLargeError("max_request_bytes", limit)
         count(len(body))
         return body
     try:
@@ -206,9 +206,9 @@ async def read_body(context: RequestContext) -> bytes:
                 http.writer.output_size = 0  # nothing of the answer has left
             return await _read(http, limit, packing, count)
     except TimeoutError as error:
-        raise Malformed(f"the body did not arrive within {_SECONDS:g} s") from error
+        raise MalformedError(f"the body did not arrive within {_SECONDS:g} s") from error
     except web.RequestPayloadError as error:
-        raise Malformed(f"the body cannot be read: {error}") from error
+        raise MalformedError(f"the body cannot be read: {error}") from error
 
 
 async def _read(
@@ -224,7 +224,7 @@ async def _read(
             piece = data if packing is None else packing.feed(data, _UNPACKED_BYTES)
             size += len(piece)
             if size > limit:
-                raise TooLarge("max_request_bytes", limit)
+                raise TooLargeError("max_request_bytes", limit)
             count(len(piece))
             parts.append(piece)
             if packing is None or not packing.holds:

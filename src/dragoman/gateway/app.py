@@ -9,7 +9,7 @@ from aiohttp import web
 from dragoman._version import __version__
 from dragoman.gateway import endpoints
 from dragoman.gateway.capacity import HeldBytes, overloaded
-from dragoman.gateway.client_stream import ClientLeft
+from dragoman.gateway.client_stream import ClientLeftError
 from dragoman.gateway.connections import OWN_NAME, connections_allowed
 from dragoman.gateway.fault_replies import fault_of_error, fault_response, refused
 from dragoman.gateway.keys import Holder
@@ -113,7 +113,7 @@ class Gateway:
         try:
             response = await self._answer(context, endpoint, identity)
             status, left = response.status, False
-        except ClientLeft:
+        except ClientLeftError:
             return web.Response(status=CLIENT_LEFT)  # reaches no client
         else:
             return response
@@ -140,7 +140,7 @@ class Gateway:
             if endpoint is None:
                 return _unknown(context)
             return await endpoint.handle(context)
-        except ClientLeft:
+        except ClientLeftError:
             raise
         except Exception as error:  # noqa: BLE001 -- our own failure must reach the client as a response
             return refused(context, *fault_of_error(context, error))

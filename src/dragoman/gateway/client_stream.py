@@ -27,7 +27,7 @@ STREAM_HEADERS: Final = {
 }
 
 
-class ClientLeft(Exception):
+class ClientLeftError(Exception):
     """The client closed its connection: no response can reach it."""
 
 
@@ -138,7 +138,7 @@ class ClientStream:
                 return  # it ended just now
             response = self._response or await self._prepare()
             await self._send(response, dialect(self._context.dialect).keep_alive)
-        except ClientLeft:
+        except ClientLeftError:
             pass  # the handler's own write raises it too, or the handler is cancelled
         finally:
             self._keeping_alive = None
@@ -149,7 +149,7 @@ class ClientStream:
         try:
             await response.prepare(self._context.http)
         except ConnectionError as error:
-            raise ClientLeft from error
+            raise ClientLeftError from error
         return response
 
     async def open(self) -> None:
@@ -191,7 +191,7 @@ class ClientStream:
                 for start in range(0, len(data), _WRITE_BYTES):
                     await response.write(data[start : start + _WRITE_BYTES])
         except ConnectionError as error:
-            raise ClientLeft from error
+            raise ClientLeftError from error
         finally:
             self._writing = False
         self._last_write = self._loop.time()
@@ -203,7 +203,7 @@ class ClientStream:
         try:
             await self._response.write_eof()
         except ConnectionError as error:
-            raise ClientLeft from error
+            raise ClientLeftError from error
         return self._response
 
     async def fail(self, fault: Fault, request: Request) -> web.StreamResponse | None:

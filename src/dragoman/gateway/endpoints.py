@@ -5,7 +5,7 @@ from typing import Final
 
 from aiohttp import web
 
-from dragoman.errors import NameTooLong
+from dragoman.errors import NameTooLongError
 from dragoman.gateway.accept import (
     accept,
     admit,
@@ -13,7 +13,7 @@ from dragoman.gateway.accept import (
     read_body,
     read_client_request,
 )
-from dragoman.gateway.client_stream import ClientLeft, ClientStream
+from dragoman.gateway.client_stream import ClientLeftError, ClientStream
 from dragoman.gateway.fault_replies import JsonResponse, fault_of_error, refused
 from dragoman.gateway.models import find_model, model_list
 from dragoman.gateway.request_context import RequestContext
@@ -38,7 +38,7 @@ async def answer(context: RequestContext) -> web.StreamResponse:
     deadlines.add(stream)
     try:
         return await ask_upstreams(context, accepted, stream)
-    except ClientLeft:
+    except ClientLeftError:
         raise
     except Exception as error:
         if not await stream.stop_keep_alive():
@@ -57,8 +57,8 @@ def _count_usage(context: RequestContext, model: str) -> None:
     usage = context.outcome.usage
     if usage is None or usage.estimated:
         return
-    context.leave(usage.prompt + usage.output)
-    context.runtime.calibration.learn(model, context.outcome.guess, usage.prompt)
+    context.leave(usage.prompt_tokens + usage.output_tokens)
+    context.runtime.calibration.learn(model, context.outcome.guess, usage.prompt_tokens)
 
 
 async def count_tokens(context: RequestContext) -> web.Response:
@@ -105,7 +105,7 @@ async def models(context: RequestContext) -> web.Response:
     if name:
         most = context.plan.settings.server.limits.max_name_chars
         if len(name) > most:
-            raise NameTooLong("max_name_chars", most, path="model")
+            raise NameTooLongError("max_name_chars", most, path="model")
         return _reply(context, find_model(listed, name, created=_CREATED))
     return _reply(context, model_list(listed, context.http.query, created=_CREATED))
 
@@ -160,12 +160,12 @@ def _id_in(context: RequestContext) -> str:
     """Return the id of the response that a path names.
 
     Raises:
-        NameTooLong: no response has such an id.
+        NameTooLongError: no response has such an id.
     """
     found = context.http.path.removeprefix("/v1").split("/")[2]
     most = context.plan.settings.server.limits.max_name_chars
     if len(found) > most:
-        raise NameTooLong("max_name_chars", most, path="response_id")
+        raise NameTooLongError("max_name_chars", most, path="response_id")
     return found
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import DragomanError
-from dragoman.gateway.capacity import Overloaded
+from dragoman.gateway.capacity import OverloadedError
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.plan import Plan
@@ -57,7 +57,7 @@ def refused(context: RequestContext, fault: Fault, status: int = 0) -> web.Respo
 
 def fault_of_error(context: RequestContext, error: Exception) -> tuple[Fault, int]:
     """Return an exception as a fault and a status (0: as its kind has it); one of our own bugs is logged."""
-    if isinstance(error, Overloaded):
+    if isinstance(error, OverloadedError):
         return error.fault, error.http_status
     if isinstance(error, DragomanError):
         return fault_of_request(error), _STATUS.get(error.http_status, 0)

@@ -19,7 +19,7 @@ import random
 from typing import Final
 
 from dragoman.gateway.config.settings import Upstream
-from dragoman.transport import NO_DESCRIPTORS, TransportFailed
+from dragoman.transport import NO_DESCRIPTORS, TransportError
 from dragoman.turn.events import Fault, FaultKind
 
 # Another attempt at the same upstream may succeed.
@@ -107,7 +107,7 @@ def counts_for_cooldown(fault: Fault) -> bool:
     return fault.kind in _UNWELL and fault.code != NO_DESCRIPTORS
 
 
-def fault_of_transport(failed: TransportFailed) -> Fault:
+def fault_of_transport(failed: TransportError) -> Fault:
     """Return a broken or missing response as a fault of the upstream, or of its settings."""
     if failed.code == NO_DESCRIPTORS:  # the gateway's own shortage
         return Fault(

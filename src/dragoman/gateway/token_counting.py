@@ -22,13 +22,13 @@ import msgspec
 from msgspec import Raw, Struct
 from yarl import URL
 
-from dragoman.errors import Malformed, Untranslatable
+from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.gateway.config.settings import Route, Upstream
 from dragoman.gateway.heavy import HeavyWork
 from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
 from dragoman.gateway.routing import Hop
 from dragoman.translate_requests import ClientRequest, write_request
-from dragoman.transport import Connector, TransportFailed
+from dragoman.transport import Connector, TransportError
 from dragoman.turn.request import DialectName
 
 ESTIMATED: Final = {"x-dragoman-token-count": "estimated"}  # goes with every estimate
@@ -253,7 +253,7 @@ class TokenCounter:
                     client, target=hop.upstream.dialect, profile=hop.profile, model=hop.model
                 ),
             )
-        except (Malformed, Untranslatable):
+        except (MalformedError, UntranslatableError):
             return None
         body = extra_fields(hop, self.route, written.body)
         same = hop.upstream.dialect == client.request.dialect
@@ -264,7 +264,7 @@ class TokenCounter:
                     question = count_question(hop.upstream.dialect, body)
                     return None if question is None else await self._ask(question, headers)
                 return await self._tokenized(body, headers)
-        except (TimeoutError, TransportFailed):
+        except (TimeoutError, TransportError):
             return None
 
     async def _tokenized(self, body: bytes, headers: dict[str, str]) -> int | None:

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from dragoman.context import Rendering
 from dragoman.dialects import dialect
 from dragoman.dialects.anthropic.request_reader import strip_billing_body
-from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
+from dragoman.errors import DragomanError, MalformedError, TooLargeError, UntranslatableError
 from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
 from dragoman.gateway.heavy import Feeder
@@ -39,7 +39,7 @@ from dragoman.translate import (
     translate_body,
 )
 from dragoman.translate_requests import ClientRequest, fault_of_request, write_request
-from dragoman.transport import Reply, TransportFailed
+from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import CALL_KINDS, Event, Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request
 from dragoman.turn.stages import Stage
@@ -182,7 +182,7 @@ class UpstreamCall:
         try:
             size = len(self._accepted.client.body)
             await self._runtime.heavy.run(size, self._write_now)
-        except (Malformed, Untranslatable, TooLarge) as error:
+        except (MalformedError, UntranslatableError, TooLargeError) as error:
             return Failure(fault_of_request(error), tries_next=True)
         return None
 
@@ -261,7 +261,7 @@ class UpstreamCall:
                         return EMPTY_RESPONSE
         except TimeoutError:
             fault = stream.deadline
-        except TransportFailed as failed:
+        except TransportError as failed:
             fault = fault_of_transport(failed)
         if translator is None:
             return fault
@@ -304,7 +304,7 @@ class UpstreamCall:
         limit = context.plan.settings.server.limits.max_response_bytes
         body = await reply.read_all(limit, self._stream.note_read)
         if body is None:
-            return fault_of(TooLarge("max_response_bytes", limit))
+            return fault_of(TooLargeError("max_response_bytes", limit))
         await reply.settle()
         watchers, options = self._watchers(), self._options(self._accepted.request)
         translated = await self._runtime.heavy.run(

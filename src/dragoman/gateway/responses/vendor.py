@@ -15,9 +15,9 @@ from aiohttp import web
 from msgspec import structs
 
 from dragoman.dialects import dialect
-from dragoman.errors import PeerError, TooLarge
+from dragoman.errors import PeerError, TooLargeError
 from dragoman.gateway.accept import admit, may_name, read_client_request
-from dragoman.gateway.client_stream import STREAM_HEADERS, ClientLeft
+from dragoman.gateway.client_stream import STREAM_HEADERS, ClientLeftError
 from dragoman.gateway.config.settings import Route, Timeouts
 from dragoman.gateway.fault_replies import JsonResponse, refused, upstream_fault
 from dragoman.gateway.headers import answer_headers
@@ -29,7 +29,7 @@ from dragoman.gateway.routing import Hop
 from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
 from dragoman.translate import fault_of
 from dragoman.translate_requests import write_request
-from dragoman.transport import Reply, TransportFailed
+from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.wire.sse import SSEReader
 
@@ -115,7 +115,7 @@ async def _passed_on(
             fault = structs.replace(fault, retry_after=reply.retry_after or fault.retry_after)
     except TimeoutError:
         fault = Fault(FaultKind.TIMEOUT, clock.reason)
-    except TransportFailed as failed:
+    except TransportError as failed:
         fault = fault_of_transport(failed)
     return refused(context, upstream_fault(fault, hop, route, context.plan, context.runtime.logger))
 
@@ -165,7 +165,7 @@ async def _relayed(
         async with clock.next() as scope:
             body = await reply.read_all(limit, lambda: scope.reschedule(clock.due))
         if body is None:
-            return refused(context, fault_of(TooLarge("max_response_bytes", limit)))
+            return refused(context, fault_of(TooLargeError("max_response_bytes", limit)))
         body = hide_in_json(body, context.plan.secrets)
         if len(context.plan.settings.server.keys) > 1:
             await context.runtime.note_given(context.owner, given_by_body(body))
@@ -176,7 +176,7 @@ async def _relayed(
         await _pass_on_stream(context, reply, response, clock)
         await response.write_eof()
     except ConnectionError as error:
-        raise ClientLeft from error
+        raise ClientLeftError from error
     return response
 
 
@@ -209,7 +209,7 @@ async def _pass_on_stream(
                 last = out
     except TimeoutError:
         fault = Fault(FaultKind.TIMEOUT, clock.reason, code="idle_timeout")
-    except TransportFailed as failed:
+    except TransportError as failed:
         fault = fault_of_transport(failed)
     except PeerError as error:
         fault = fault_of(error)
