@@ -4,10 +4,9 @@ import pytest
 
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.translate import read_whole
-from dragoman.turn.answer import fold
+from dragoman.turn.answer import fold, merged
 from dragoman.turn.events import Finish
 from dragoman.turn.losses import Loss
-from dragoman.turn.merge import merged
 from dragoman.turn.state import Legality
 from tests.support.corpus import Case, corpus, drive, places, splits
 

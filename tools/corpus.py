@@ -14,7 +14,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from dragoman.dialects import dialect
-from dragoman.turn.merge import merged
+from dragoman.turn.answer import merged
 from support.corpus import ROOT, Case, drive
 
 

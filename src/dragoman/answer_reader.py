@@ -14,11 +14,10 @@ from dragoman.dialects import dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.dialects.text_runs import TextRun
 from dragoman.errors import MisuseError, TooLarge
-from dragoman.toolcalls.stage import Stage
 from dragoman.translate import ExchangeOptions, answer_stages, fault_of, make_exchange, read_whole
 from dragoman.turn.answer import Answer, Folder
 from dragoman.turn.events import Event, Fault, Finish, ReasoningDelta, TextDelta, Usage
-from dragoman.turn.tally import Tally
+from dragoman.turn.stages import CallLimits, Stage
 
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
 
@@ -39,7 +38,7 @@ class AnswerReader:
         tools = options.get("tools", ())
         self._reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
-        self._tally = Tally(exchange.limits)
+        self._tally = CallLimits(exchange.limits)
         self._before: list[Event] | None = None  # what came before a limit was passed
         self._closed = False
         self.outcome: Finish | Fault | None = None  # how the answer ended
@@ -148,14 +147,14 @@ def read_body(
     for stage in answer_stages(exchange, options.get("tools", ()), stop, model, native_format):
         events = stage.feed(events)
     folder = Folder()
-    for event in _bounded(events, Tally(exchange.limits)):
+    for event in _bounded(events, CallLimits(exchange.limits)):
         if isinstance(event, Fault):
             return folder.so_far(event)
         folder.feed((event,))
     return folder.answer()
 
 
-def _bounded(events: Iterable[Event], tally: Tally) -> Iterator[Event]:
+def _bounded(events: Iterable[Event], tally: CallLimits) -> Iterator[Event]:
     """Give the events up to the first that passes a limit, and the fault."""
     for event in events:
         try:

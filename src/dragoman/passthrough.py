@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from dragoman.ids import encode_id
+from dragoman.turn.answer import merged
 from dragoman.turn.events import CALL_KINDS, BlockStart, Event, Fault, Finish, Flavor
 from dragoman.turn.losses import Loss
-from dragoman.turn.merge import merged
 
 # Losses that say: the bytes of the peer do not tell what the events tell.
 MENDED: Final = frozenset(

@@ -26,7 +26,6 @@ from dragoman.passthrough import Relay
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
 from dragoman.toolcalls.selection import stages as native_stages
-from dragoman.toolcalls.stage import Stage
 from dragoman.turn.answer import Answer, fold
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import (
@@ -46,9 +45,8 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
-from dragoman.turn.stops import StopSequences
+from dragoman.turn.stages import Stage, StopSequences, WholeCalls
 from dragoman.turn.tools import ToolTable
-from dragoman.turn.whole import WholeCalls
 
 _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})

@@ -8,11 +8,10 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from dragoman.gateway.config.loading import settle
-from dragoman.gateway.config.overlays import VARIABLES
+from dragoman.gateway.config.environment import ConfigEnvironment
+from dragoman.gateway.config.load import VARIABLES, make_settings
+from dragoman.gateway.config.render import toml_value
 from dragoman.gateway.config.settings import Secret, Settings
-from dragoman.gateway.config.showing import toml_value
-from dragoman.gateway.config.surroundings import Surroundings
 from dragoman.gateway.overrides import PARAMS
 
 ROOT = Path(__file__).parent.parent.parent
@@ -73,8 +72,8 @@ def test_every_variable_and_every_override_is_documented(name):
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_is_good(example):
     environ = dict.fromkeys(re.findall(r"env:(\w+)", example), "value")
-    around = Surroundings(
+    around = ConfigEnvironment(
         environ={name: f"{value}-{name}" for name, value in environ.items()}, folder=ROOT
     )
 
-    assert () == settle(tomllib.loads(example), around).warnings
+    assert () == make_settings(tomllib.loads(example), around).warnings

@@ -10,8 +10,8 @@ from typing import Any
 
 from dragoman.cli.mcp import command
 from dragoman.client.errors import STAGES
-from dragoman.mcp_server.forms import Failure
 from dragoman.mcp_server.server import _LISTED
+from dragoman.mcp_server.tool_types import Failure
 from tests.support.mcp_talk import talk
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "mcp.md").read_text("utf-8")

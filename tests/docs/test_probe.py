@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.probe import command
-from dragoman.gateway.config.loading import settle
-from dragoman.gateway.config.surroundings import Surroundings
+from dragoman.gateway.config.environment import ConfigEnvironment
+from dragoman.gateway.config.load import make_settings
 from dragoman.probe.checks import CHECKS
 from dragoman.probe.run import chosen, cost
 
@@ -46,6 +46,6 @@ def test_every_command_on_the_page_is_one():
 
 @pytest.mark.parametrize("example", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
 def test_every_example_is_good(example):
-    around = Surroundings(environ={}, folder=ROOT)
+    around = ConfigEnvironment(environ={}, folder=ROOT)
 
-    assert () == settle(tomllib.loads(example), around).warnings
+    assert () == make_settings(tomllib.loads(example), around).warnings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.toolcalls.arguments.literals import MAX_KEY_CHARS
-from dragoman.toolcalls.arguments.objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
+from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
+from dragoman.toolcalls.bodies.literals import MAX_KEY_CHARS
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.machine import MAX_BLANKS
 from dragoman.turn.losses import CODES

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.gateway.config.loading import settle
-from dragoman.gateway.config.surroundings import Surroundings
+from dragoman.gateway.config.environment import ConfigEnvironment
+from dragoman.gateway.config.load import make_settings
 from dragoman.gateway.config.vendors import VENDORS
 from dragoman.profiles.catalogue import PROFILES
 
@@ -23,7 +23,12 @@ def test_lines_are_good_and_name_the_usual_address_and_key(example: str) -> None
     (upstream,) = tomllib.loads(example)["upstreams"].values()
     vendor = VENDORS[upstream["profile"]]
 
-    assert () == settle(tomllib.loads(example), Surroundings(environ=environ, folder=ROOT)).warnings
+    assert (
+        ()
+        == make_settings(
+            tomllib.loads(example), ConfigEnvironment(environ=environ, folder=ROOT)
+        ).warnings
+    )
     assert vendor.base_url == upstream["base_url"]
     assert ({vendor.key_variable} if vendor.key_variable else set()) == {*environ}
 

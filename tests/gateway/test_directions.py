@@ -11,8 +11,8 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Settings
 from dragoman.simulator.answer import seed_of
+from dragoman.simulator.answer_writers.anthropic import signature
 from dragoman.simulator.exchanges import Exchange
-from dragoman.simulator.voices.messages import signature
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.received import received
 from tests.support.talks import Sdks

@@ -452,18 +452,20 @@ LAST = {"chat": b"[DONE]", "anthropic": b"message_stop", "responses": b'"user":n
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_slow_reader_meets_backpressure_not_memory(tmp_path, simulator, dialect: str) -> None:
     config(tmp_path, simulator)
-    # KB of text, more on the wire; a Responses stream repeats all of it at its end.
-    size = 30 * 1024 if dialect != "responses" else 12 * 1024
+    # KB of text, more on the wire; a Responses stream repeats all of it at its end.  Each dialect has its own
+    # size, by which its exchange is found.
+    size = {"chat": 30 * 1024, "anthropic": 31 * 1024, "responses": 12 * 1024}[dialect]
     limit = {"max_tokens": 10**9} if dialect == "anthropic" else {}
     body = question(dialect, f"plain-{dialect}+text:{size}+chunk:16000", **limit)
     with serving(tmp_path) as served:
         ask(served, dialect)
         before = resident_bytes(served.process.pid)
-        known = len(simulator.exchanges)
+        asked_for = f"text:{size}+".encode()  # the gateway may send other requests beside this one
         with RawClient(served.url, PATHS[dialect], body, buffer=65536) as client:
             client.head()  # a late answer's head may come before the upstream is asked
-            until(lambda: len(simulator.exchanges) > known)
-            exchange = simulator.exchanges[-1]
+            exchange = until(
+                lambda: next((one for one in simulator.exchanges if asked_for in one.body), None)
+            )
             stands_still(exchange)
             waits, during = not exchange.over, resident_bytes(served.process.pid)
             stream = client.whole()

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from dragoman.cli.main import main
-from dragoman.gateway.config.loading import load
+from dragoman.gateway.config.load import load
 from tests.support.gateway import Stand, stand
 
 TEXT = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 100}

@@ -9,7 +9,7 @@ from dragoman.context import Exchange
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader, read_answer
 from dragoman.profiles import profile
-from dragoman.turn.answer import Block, fold
+from dragoman.turn.answer import Block, fold, merged
 from dragoman.turn.events import (
     CUT_REASONS,
     BlockEnd,
@@ -22,7 +22,6 @@ from dragoman.turn.events import (
     Start,
 )
 from dragoman.turn.losses import Loss
-from dragoman.turn.merge import merged
 from tests.properties.strategies import streams
 from tests.support.corpus import SEALER, drive
 

@@ -16,8 +16,8 @@ from dragoman.dialects import DIALECT_NAMES, framing
 from dragoman.errors import PeerError
 from dragoman.limits import Limits
 from dragoman.translate import Translator
+from dragoman.turn.answer import merged
 from dragoman.turn.events import Event, Fault, FaultKind
-from dragoman.turn.merge import merged
 from dragoman.turn.request import Tool
 
 _FRAME_END = re.compile(rb"\n\n")

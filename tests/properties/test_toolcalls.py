@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.toolcalls.format import Do, Format
+from dragoman.toolcalls.format import Action, Format, OneOf, Pattern
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
-from dragoman.toolcalls.patterns import OneOf, Pattern
 from dragoman.turn.request import Tool
 from tests.properties.strategies import scaled
 from tests.support.hostile import openings, units
@@ -181,7 +180,9 @@ def test_text_strewn_with_markers_comes_back_unless_it_holds_a_call(
     if not whole.calls:
         assert is_subsequence(whole.content, text)
         assert is_subsequence(whole.reasoning, text)
-        structured = any(rule.do in (Do.SAY, Do.REASON) for rule in form.rules)
+        structured = any(
+            rule.action in (Action.START_TEXT, Action.START_REASONING) for rule in form.rules
+        )
         tagged = any(literals((opener,))[0] in text for opener, _ in form.think)
         if not structured and not tagged and not whole.problems:
             assert text == whole.content

@@ -18,14 +18,14 @@ LONGEST = 0.25
 BUILDERS = {
     "gateway/globs.py:__init__",
     "gateway/redaction.py:_known",
-    "toolcalls/arguments/tags.py:__init__",
-    "toolcalls/expressions.py:__init__",
-    "toolcalls/patterns.py:chars_of",
+    "toolcalls/bodies/tags.py:__init__",
+    "toolcalls/scanner.py:__init__",
+    "toolcalls/format.py:chars_of",
     "toolcalls/stage.py:_finder",
 }
 # Families of native calls build hundreds of expressions; `tests/unit/toolcalls/test_linear.py` feeds each
 # of them hostile texts made of its own markers.
-FAMILIES = "toolcalls/expressions.py"
+FAMILIES = "toolcalls/scanner.py"
 
 
 def seconds(found: Found, text: str) -> float:

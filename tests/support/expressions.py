@@ -312,12 +312,12 @@ def _build() -> None:
     """Let the package build the expressions that it builds from data."""
     from dragoman.gateway.globs import Glob
     from dragoman.gateway.redaction import redact
-    from dragoman.toolcalls import warming
     from dragoman.toolcalls.formats import FORMATS
+    from dragoman.toolcalls.grammar import warm
 
     Glob("*claude*-*sonnet*?*")
     redact("text", ("a-secret-of-some-length", "short", "aaaaaaaaaaaaaaab"))
-    warming.warm(FORMATS)
+    warm(FORMATS.values())
 
 
 if __name__ == "__main__":

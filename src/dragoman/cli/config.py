@@ -11,11 +11,10 @@ import msgspec
 
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError
-from dragoman.gateway.config.loading import FILE_NAME, Loaded, find_file, load
-from dragoman.gateway.config.mistakes import Mistakes
-from dragoman.gateway.config.showing import plain, toml_text
+from dragoman.gateway.config.load import FILE_NAME, Loaded, find_file, load
+from dragoman.gateway.config.problems import Mistakes
+from dragoman.gateway.config.render import chosen_vendor, first_file, plain, toml_text
 from dragoman.gateway.config.vendors import VENDORS
-from dragoman.gateway.config.writing import chosen_vendor, first_file
 from dragoman.turn.request import DialectName
 
 _HELP: Final = """Write, judge and show the gateway's settings.

@@ -11,7 +11,7 @@ import click
 from dragoman.cli.options import upstream_options
 
 if TYPE_CHECKING:
-    from dragoman.cli.routed import RoutedUpstreams
+    from dragoman.cli.mcp_upstreams import RoutedUpstreams
     from dragoman.gateway.config.settings import Settings
 
 _HELP: Final = """Serve the library's own calls as tools, over the Model Context Protocol.
@@ -61,8 +61,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     port: int | None,
 ) -> None:
     from dragoman.errors import ConfigError
-    from dragoman.gateway.config.loading import load
-    from dragoman.gateway.config.overlays import Flags
+    from dragoman.gateway.config.load import Flags, load
 
     flags = Flags(
         upstream=upstream,
@@ -75,7 +74,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     for warning in loaded.warnings:
         click.echo(f"dragoman: warning: {warning}", err=True)
     try:
-        from dragoman.mcp_server import serving  # noqa: F401 -- to know that it can be had
+        from dragoman.mcp_server import server  # noqa: F401 -- to know that it can be had
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "uvicorn"):
             raise
@@ -84,7 +83,7 @@ def command(  # noqa: PLR0913 -- one for each flag
 
 
 async def _serve(settings: "Settings", port: int | None) -> None:
-    from dragoman.cli.routed import RoutedUpstreams
+    from dragoman.cli.mcp_upstreams import RoutedUpstreams
     from dragoman.cli.serve import simulated
 
     if settings.upstreams:
@@ -95,7 +94,7 @@ async def _serve(settings: "Settings", port: int | None) -> None:
 
 
 async def _serve_over(upstreams: "RoutedUpstreams", port: int | None) -> None:
-    from dragoman.mcp_server.serving import serve_http, serve_stdio
+    from dragoman.mcp_server.server import serve_http, serve_stdio
 
     for warning in upstreams.warnings:
         click.echo(f"dragoman: warning: {warning}", err=True)

@@ -48,8 +48,7 @@ def command(
     upstream_key_env: str | None,
     as_json: bool,
 ) -> None:
-    from dragoman.gateway.config.loading import load
-    from dragoman.gateway.config.overlays import Flags
+    from dragoman.gateway.config.load import Flags, load
 
     flags = Flags(
         upstream=upstream, upstream_dialect=upstream_dialect, upstream_key_env=upstream_key_env
@@ -69,8 +68,8 @@ def command(
 async def list_models(settings: "Settings") -> "tuple[tuple[Listed, ...], list[Fault]]":
     """Return the models of all upstreams, and why some could not be asked."""
     from dragoman.cli.serve import simulated
-    from dragoman.gateway.catalogue import ask_models
     from dragoman.gateway.keys import Keyring
+    from dragoman.gateway.models import ask_models
     from dragoman.gateway.plan import Plan
     from dragoman.transport import Connector
     from dragoman.turn.events import Fault

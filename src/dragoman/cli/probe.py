@@ -13,7 +13,7 @@ import click
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.cli.probed import Chosen
+    from dragoman.cli.probe_target import Chosen
     from dragoman.probe.finding import Check
     from dragoman.probe.run import Report
     from dragoman.turn.request import DialectName
@@ -97,7 +97,8 @@ def command(  # noqa: PLR0913 -- one for each flag
     if listed:
         _print_checks()
         return
-    from dragoman.cli.probed import Wanted, chosen, print_report
+    from dragoman.cli.probe_report import print_report
+    from dragoman.cli.probe_target import Wanted, chosen
     from dragoman.probe import run as running
 
     if name == _PRINT and as_json:
@@ -143,7 +144,7 @@ def _confirm(found: "Chosen", checks: "tuple[Check, ...]", *, yes: bool) -> None
 async def _run(found: "Chosen", checks: "tuple[Check, ...]") -> "Report":
     from msgspec import structs
 
-    from dragoman.cli.probed import progress
+    from dragoman.cli.probe_report import progress
     from dragoman.probe.run import run
     from dragoman.transport import Connector
 
@@ -171,8 +172,8 @@ async def _simulated(found: "Chosen") -> "AsyncIterator[str]":
 
 def _write(found: "Chosen", report: "Report", name: str) -> None:
     """Save what was found, or print it."""
-    from dragoman.cli.probed import new_profile, new_upstream
-    from dragoman.gateway.config.adding import added, profile_table, write
+    from dragoman.cli.probe_report import new_profile, new_upstream
+    from dragoman.gateway.config.render import add_profile, profile_table, write_file
 
     profile = new_profile(found, report, "" if name == _PRINT else name)
     if name == _PRINT:
@@ -180,8 +181,8 @@ def _write(found: "Chosen", report: "Report", name: str) -> None:
         return
     text = found.file.read_text("utf-8") if found.file.exists() else ""
     new = None if text.strip() or found.simulated else new_upstream(found, report)
-    whole, used = added(text, profile, upstream=found.upstream, new=new)
-    write(found.file, whole)
+    whole, used = add_profile(text, profile, upstream=found.upstream, new=new)
+    write_file(found.file, whole)
     click.echo(f"dragoman: wrote profile `{profile.name}` into {found.file}", err=True)
     if not used:
         click.echo(f'dragoman: to use it: profile = "{profile.name}" in its upstream', err=True)

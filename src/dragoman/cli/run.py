@@ -16,8 +16,8 @@ from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.agents.agent import Agent
-    from dragoman.agents.place import Place
-    from dragoman.gateway.config.overlays import Flags
+    from dragoman.agents.gateways import Place
+    from dragoman.gateway.config.load import Flags
     from dragoman.gateway.config.settings import Secret
 
 _HELP: Final = """Run a coding agent on any model: claude, codex or opencode.
@@ -92,9 +92,9 @@ def command(  # noqa: PLR0913 -- one for each flag
     shown: bool,
 ) -> None:
     from dragoman.agents.agent import Window
+    from dragoman.agents.gateways import Wishes, key_from
     from dragoman.agents.launch import described, launch, without_proxy
-    from dragoman.agents.place import Wishes, key_from
-    from dragoman.gateway.config.overlays import Flags
+    from dragoman.gateway.config.load import Flags
 
     agent = AGENTS[name]
     program = agent.program if shown else _find(agent)
@@ -140,9 +140,9 @@ def _place(
     log: Path | None,
 ) -> "Iterator[Place]":
     """Return the gateway that is named, or run one for as long as it is needed."""
-    from dragoman.agents.place import log_path, open_log, own_place, running_place
+    from dragoman.agents.gateways import log_path, open_log, own_place, running_place
     from dragoman.cli.serve import simulated
-    from dragoman.gateway.config.loading import load
+    from dragoman.gateway.config.load import load
 
     if gateway is not None:
         yield running_place(gateway, key)

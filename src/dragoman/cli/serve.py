@@ -67,8 +67,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     workers: int | None,
     insecure: bool,
 ) -> None:
-    from dragoman.gateway.config.loading import load
-    from dragoman.gateway.config.overlays import Flags
+    from dragoman.gateway.config.load import Flags, load
     from dragoman.gateway.serve import Service
 
     flags = Flags(

@@ -84,14 +84,14 @@ async def _serve(simulator: Simulator) -> None:
 
 
 def _print_names() -> None:
-    from dragoman.simulator.names import PLAIN, PREFIX
+    from dragoman.simulator.model_names import PLAIN, PREFIX
     from dragoman.simulator.native import FAMILIES
     from dragoman.simulator.quirks import QUIRKS
     from dragoman.toolcalls.formats import FORMATS
 
     click.echo(f"A model's name is {PREFIX}BASE[+QUIRK[:VALUE]]…\n\nBases")
     rows = {PLAIN: "structural calls"}
-    rows |= {key.replace("_", "-"): FORMATS[key].says for key in FAMILIES}
+    rows |= {key.replace("_", "-"): FORMATS[key].description for key in FAMILIES}
     _print_rows(rows)
     click.echo("  and the id of any model of these families, such as glm-4.6\n\nQuirks")
     _print_rows({quirk.usage: quirk.says for quirk in QUIRKS.values()})

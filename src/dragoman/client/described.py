@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from dragoman.errors import MisuseError
-from dragoman.toolcalls.schema import resolved
+from dragoman.toolcalls.schema_types import resolved
 from dragoman.turn.request import Tool
 from dragoman.wire.json_values import decode_any
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.toolcalls.schema import resolved
+from dragoman.toolcalls.schema_types import resolved
 
 _DEPTH: Final = 64  # deeper values are taken as they are
 _SHOWN: Final = 8  # values of an enumeration that are told

@@ -10,8 +10,8 @@ from dragoman.errors import Malformed
 from dragoman.gateway.admission import admit, shares_credential
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
+from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.fault_replies import refused
-from dragoman.gateway.flight import Flight
 from dragoman.gateway.guards import loop_fault, with_note
 from dragoman.gateway.job import Job
 from dragoman.gateway.overrides import apply
@@ -69,7 +69,7 @@ async def _accept(call: Call, client: ClientRequest, previous: str) -> Job | Fau
         cors=call.cors,
         held=call.body,
         notes_ids=shares_credential(call, choice.route),
-        flight=Flight(call.http, call.plan.settings.server, dialect(call.dialect).keep_alive),
+        flight=ClientStream(call.http, call.plan.settings.server, dialect(call.dialect).keep_alive),
     )
 
 

@@ -12,9 +12,9 @@ from dragoman.errors import DragomanError
 from dragoman.gateway import accept, endpoints
 from dragoman.gateway.call import Call
 from dragoman.gateway.capacity import Overloaded, overloaded
+from dragoman.gateway.client_stream import ClientLeft
 from dragoman.gateway.connections import OWN_NAME, connections_allowed
 from dragoman.gateway.fault_replies import fault_response, refused
-from dragoman.gateway.flight import ClientLeft
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.responses.vendor import compact

@@ -7,7 +7,7 @@ from typing import Final
 from aiohttp import web
 
 from dragoman.errors import Malformed, TooLarge
-from dragoman.packing import ENCODINGS, Unpacker, unpacker
+from dragoman.transport.compression import ENCODINGS, Unpacker, unpacker
 
 _PLAIN: Final = frozenset({"", "identity"})
 _SECONDS: Final = 120.0  # a client that sends slower than this holds a place for nothing

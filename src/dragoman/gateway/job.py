@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from dragoman.gateway.capacity import HeldBytes
-from dragoman.gateway.flight import Flight
+from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.routing import Choice, Hop
 from dragoman.translate import Translator
@@ -33,7 +33,7 @@ class Job:
         cors: Mapping[str, str],
         held: HeldBytes,
         notes_ids: bool,
-        flight: Flight,
+        flight: ClientStream,
     ) -> None:
         self.plan = plan
         self.request_id = request_id

@@ -19,8 +19,8 @@ from dragoman.gateway.keys import ANONYMOUS, Keyring
 from dragoman.gateway.redaction import Secrets, hide, redact
 from dragoman.gateway.routing import Hop, Router
 from dragoman.gateway.upstream import tls_context
+from dragoman.toolcalls.grammar import warm
 from dragoman.toolcalls.selection import choose_format
-from dragoman.toolcalls.warming import warm
 from dragoman.turn.request import DialectName
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -60,7 +60,7 @@ class Plan:
     def warm(self) -> None:
         """Compile what the first request would otherwise wait for."""
         families = (choose_format(hop.model, hop.native_format) for hop in self.router.hops())
-        warm({family.key for family in families if family is not None})
+        warm({family for family in families if family is not None})
         for name in get_args(DialectName):
             dialect(name)
 

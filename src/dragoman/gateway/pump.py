@@ -28,7 +28,6 @@ from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.telling import Telling
 from dragoman.gateway.upstream import fault_of_transport
 from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
-from dragoman.toolcalls.stage import Stage
 from dragoman.translate import (
     ExchangeOptions,
     Translator,
@@ -39,6 +38,7 @@ from dragoman.translate_requests import ClientRequest, fault_of_request, write_r
 from dragoman.transport import NO_DESCRIPTORS, Reply, TransportFailed
 from dragoman.turn.events import CALL_KINDS, Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request
+from dragoman.turn.stages import Stage
 
 # Failures that another attempt at the same upstream may not meet.
 _PASSING: Final = frozenset(

@@ -5,12 +5,12 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from dragoman.gateway.capacity import InflightBytes
-from dragoman.gateway.catalogue import Catalogue
+from dragoman.gateway.client_stream import DeadlineClock
 from dragoman.gateway.counting import Calibration
-from dragoman.gateway.deadline_clock import Watch
 from dragoman.gateway.health import Health, in_order
 from dragoman.gateway.heavy import HeavyWork
 from dragoman.gateway.logging import Logger
+from dragoman.gateway.models import Catalogue
 from dragoman.gateway.reasoning_hosts import ReasoningHosts
 from dragoman.gateway.reasoning_memory import ReasoningMemory
 from dragoman.gateway.responses.database import StoreFailed
@@ -36,7 +36,7 @@ class Runtime:
     ) -> None:
         self.connector = Connector(limits)
         self.catalogue = Catalogue(self.connector)
-        self.watch = Watch()
+        self.watch = DeadlineClock()
         self.calibration = Calibration()
         self.heavy = HeavyWork()
         self.logger = logger

@@ -12,7 +12,8 @@ from dragoman.client.shapes import read_messages
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.surrogates import mended
 from dragoman.errors import Malformed
-from dragoman.mcp_server.forms import (
+from dragoman.mcp_server.results import Piece, chat_output, pieces_of, told
+from dragoman.mcp_server.tool_types import (
     ChatInput,
     ChatOutput,
     CheckInput,
@@ -26,7 +27,6 @@ from dragoman.mcp_server.forms import (
     TranslateInput,
     TranslateOutput,
 )
-from dragoman.mcp_server.telling import Piece, chat_output, pieces_of, told
 from dragoman.mcp_server.upstreams import ModelList, Upstreams
 from dragoman.toolcalls.formats import ALIASES, FORMATS
 from dragoman.toolcalls.parser import Parsed, parse
@@ -174,7 +174,7 @@ async def _formats(_asked: NoInput, _around: Around) -> FormatsOutput:
             ToldFormat(
                 key=one.key,
                 aliases=[alias for alias, meant in ALIASES.items() if meant == one.key],
-                says=one.says,
+                says=one.description,
                 markers=list(one.opens),
                 models=list(one.models),
             )

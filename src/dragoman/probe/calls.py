@@ -6,8 +6,8 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Raw, Struct
 
-from dragoman.probe.heard import Heard
-from dragoman.probe.question import Question
+from dragoman.probe.questions import Question
+from dragoman.probe.response import Heard
 from dragoman.toolcalls.detection import STANDARD, known_family
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, parse

@@ -10,10 +10,9 @@ from msgspec import Struct, structs
 from yarl import URL
 
 from dragoman.dialects import dialect as find_dialect
-from dragoman.probe import bodies
-from dragoman.probe.heard import Failure, Heard
-from dragoman.probe.listing import Listing, read_listing
-from dragoman.probe.question import Habits, Question
+from dragoman.probe.questions import Habits, Question
+from dragoman.probe.request_bodies import write_question
+from dragoman.probe.response import Failure, Heard, Listing, read_listing
 from dragoman.profiles.profile import Profile
 from dragoman.transport import Connector, Reply, TransportFailed
 from dragoman.turn.request import DialectName
@@ -94,7 +93,7 @@ class Probe:
 
     def _body(self, question: Question) -> bytes:
         peer = self.peer
-        fields = bodies.write(question, peer.dialect, peer.model, self.habits)
+        fields = write_question(question, peer.dialect, peer.model, self.habits)
         return msgspec.json.encode({**fields, **peer.extra})
 
     async def _patiently(self, body: bytes) -> Heard:

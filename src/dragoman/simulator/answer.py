@@ -10,12 +10,11 @@ from msgspec import Struct, structs
 from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import DragomanError, Malformed
 from dragoman.limits import DEFAULT_LIMITS
-from dragoman.simulator import quirks, shorten, voices
+from dragoman.simulator import answer_writers, quirks, truncation
 from dragoman.simulator.behaviour import compose
-from dragoman.simulator.names import parse_model
-from dragoman.simulator.play import EVERYTHING, Asked, Delivery, Fields, Play
-from dragoman.simulator.render import render
-from dragoman.simulator.reply import Reply
+from dragoman.simulator.model_names import parse_model
+from dragoman.simulator.native import render
+from dragoman.simulator.play import EVERYTHING, Asked, Delivery, Fields, Play, Reply
 from dragoman.turn.request import DialectName, Request
 
 SSE: Final = "text/event-stream; charset=utf-8"
@@ -84,9 +83,9 @@ def finished(play: Play, wanted: quirks.Asked) -> Play:
     """
     play = quirks.apply(play, wanted, "said")
     request = play.asked.request
-    play = structs.replace(play, reply=shorten.at_stop(play.reply, request.stop))
+    play = structs.replace(play, reply=truncation.at_stop(play.reply, request.stop))
     play = quirks.apply(render(play), wanted, "written")
-    return structs.replace(play, reply=shorten.to_tokens(play.reply, request.max_output))
+    return structs.replace(play, reply=truncation.to_tokens(play.reply, request.max_output))
 
 
 def send(play: Play) -> Answer:
@@ -98,7 +97,7 @@ def send(play: Play) -> Answer:
     if how.empty:
         return Answer(headers={**headers, "content-type": SSE if how.stream else JSON}, writes=())
     if how.error:
-        body = voices.error(play.asked.request.dialect, how.error, request_id=play.asked.id)
+        body = answer_writers.error(play.asked.request.dialect, how.error, request_id=play.asked.id)
         body = _PAGE % how.error if how.error_page else body
         status = 200 if how.error_in_ok else how.error
         headers["content-type"] = "text/html" if how.error_page else JSON
@@ -106,11 +105,11 @@ def send(play: Play) -> Answer:
             Answer(status=status, headers=headers, writes=[body], length=len(body)), how
         )
     if not how.stream:
-        body = voices.body(play)
+        body = answer_writers.body(play)
         headers["content-type"] = JSON
         return _stopped(Answer(headers=headers, writes=[body], length=len(body)), how)
     headers |= {"content-type": SSE, "cache-control": "no-cache", "x-accel-buffering": "no"}
-    return _stopped(Answer(headers=headers, writes=voices.stream(play)), how)
+    return _stopped(Answer(headers=headers, writes=answer_writers.stream(play)), how)
 
 
 def refusal(dialect: DialectName, error: DragomanError, seed: str) -> Answer:
@@ -119,7 +118,7 @@ def refusal(dialect: DialectName, error: DragomanError, seed: str) -> Answer:
     if isinstance(error, Malformed):
         path, code = error.path.removeprefix("$").removeprefix("."), error.code
     status = error.http_status
-    body = voices.error(
+    body = answer_writers.error(
         dialect, status, request_id=seed[:24], says=str(error), code=code, param=path
     )
     headers = {**request_ids(seed[:24]), "content-type": JSON}

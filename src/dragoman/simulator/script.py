@@ -18,11 +18,9 @@ from dragoman.errors import ConfigError, Malformed
 from dragoman.simulator import quirks
 from dragoman.simulator.answer import Answer, answer, request_ids
 from dragoman.simulator.behaviour import asked_calls
-from dragoman.simulator.conversation import Prompt, prompts
-from dragoman.simulator.directives import AskedCall
-from dragoman.simulator.names import parse_quirk
-from dragoman.simulator.play import Asked
-from dragoman.simulator.reply import Reply
+from dragoman.simulator.conversation import AskedCall, Prompt, prompts
+from dragoman.simulator.model_names import parse_quirk
+from dragoman.simulator.play import Asked, Reply
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
 

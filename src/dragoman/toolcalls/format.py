@@ -4,13 +4,141 @@ A family is a `Format`: rules that say which marker may stand where and what it 
 of call how its arguments are written.  The one engine in `machine.py` runs all of them.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, StrEnum
+from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.toolcalls.patterns import Part, Pattern
+# --- patterns of markers -------------------------------------------------------------------------------
+#
+# A marker is a sequence of strings, bounded runs of characters, and choices.  `<invoke name="`, a name,
+# `">` is such a sequence.  Every part is bounded, and so is every marker.
+
+
+class Run(Struct, frozen=True, gc=False):
+    """A bounded run of characters of one class."""
+
+    chars: str  # a character class, as regular expressions write it
+    least: int = 0  # 0 or 1
+    most: int = 64
+    name: str = ""  # the run is wanted under this name
+
+
+class OneOf(Struct, frozen=True):
+    """One of several sequences."""
+
+    choices: tuple["Pattern", ...]
+
+
+class Ahead(Struct, frozen=True, gc=False):
+    """What follows is looked at and not consumed."""
+
+    or_end: bool = False  # the end of the text may stand in its place
+
+
+Part: TypeAlias = str | Run | OneOf | Ahead
+Pattern: TypeAlias = tuple[Part, ...]
+
+AHEAD: Final = Ahead()
+AHEAD_OR_END: Final = Ahead(or_end=True)
+BLANKS: Final = Run(r"[ \t\r\n]")
+
+_MOST_LEADS: Final = 4  # of one class: as many as there are blanks
+# Characters of every kind that a class may tell apart.
+_SAMPLE: Final = "".join(map(chr, range(0x180))) + "\uff5c\u2581\u25c1\u25b7\u2028\u3000\u6f22"
+
+
+def one_of(*choices: str | Pattern) -> OneOf:
+    """Return a choice between strings or patterns."""
+    return OneOf(tuple((choice,) if isinstance(choice, str) else choice for choice in choices))
+
+
+def normalized(pattern: Pattern) -> Pattern:
+    """Return a pattern without empty strings, and with neighbouring strings made one."""
+    parts: list[Part] = []
+    for part in pattern:
+        if isinstance(part, str) and parts and isinstance(parts[-1], str):
+            parts[-1] += part
+        elif part != "":
+            parts.append(part)
+    return tuple(parts)
+
+
+def length(pattern: Pattern) -> int:
+    """Return how long a text can be that fits."""
+    total = 0
+    for part in pattern:
+        match part:
+            case str():
+                total += len(part)
+            case Run():
+                total += part.most
+            case OneOf():
+                total += max(length(choice) for choice in part.choices)
+            case Ahead():
+                pass
+    return total
+
+
+def may_be_empty(pattern: Pattern) -> bool:
+    """Say whether the empty text fits."""
+    return all(
+        (isinstance(part, Run) and not part.least)
+        or (isinstance(part, OneOf) and any(map(may_be_empty, part.choices)))
+        or isinstance(part, Ahead)
+        or not part
+        for part in pattern
+    )
+
+
+def first_classes(pattern: Pattern) -> Iterator[str]:
+    """Yield the classes and characters that a text may begin with if it fits."""
+    for place, part in enumerate(pattern):
+        match part:
+            case str():
+                if part:
+                    yield re.escape(part[0])
+                    return
+            case Run():
+                yield part.chars
+                if part.least:
+                    return
+            case OneOf():
+                for choice in part.choices:
+                    yield from first_classes((*choice, *pattern[place + 1 :]))
+                return
+            case Ahead():
+                pass
+
+
+@cache
+def chars_of(chars: str) -> frozenset[str]:
+    """Return the characters of a class, as far as classes differ."""
+    return frozenset(re.findall(chars, _SAMPLE))
+
+
+def is_disjoint(run: Run, following: Pattern) -> bool:
+    """Say whether nothing that may follow a run could also be part of it."""
+    return all(
+        chars_of(run.chars).isdisjoint(chars_of(first)) for first in first_classes(following)
+    )
+
+
+def leads(patterns: Sequence[Pattern]) -> str | None:
+    """Return the characters that texts begin with which fit, or None if there are too many."""
+    found: set[str] = set()
+    for first in {first for pattern in patterns for first in first_classes(pattern)}:
+        chars = chars_of(first)
+        if len(chars) > _MOST_LEADS:
+            return None
+        found |= chars
+    return "".join(sorted(found))
+
+
+# --- rules ---------------------------------------------------------------------------------------------
 
 
 class Where(StrEnum):
@@ -31,27 +159,27 @@ CALLED: Final = frozenset({Where.TAIL, Where.AFTER, Where.LATER})
 AT_START: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
 
 
-class Do(Enum):
+class Action(Enum):
     """What a marker does."""
 
     CALL = "begin a call"
     SKIP = "nothing: it is part of the grammar"
-    NOISE = "nothing: it is dropped, and told"
-    REASON = "what follows is reasoning"
-    SAY = "what follows is text"
-    INVALID = "nothing: it is text, and told to be no call"
-    ADOPT = "the family shows itself"
-    UNTHINK = "a closer of reasoning that a call has already ended"
+    DROP = "nothing: it is dropped, and told"
+    START_REASONING = "what follows is reasoning"
+    START_TEXT = "what follows is text"
+    NOT_A_CALL = "nothing: it is text, and told to be no call"
+    TRY_FAMILIES = "the family shows itself"
+    END_REASONING = "a closer of reasoning that a call has already ended"
 
 
 # --- how arguments are written -----------------------------------------------------------------------
 
 
-class Json(Struct, frozen=True, gc=False):
+class JsonSpec(Struct, frozen=True, gc=False):
     """One JSON object, passed on as it comes."""
 
 
-class Tags(Struct, frozen=True, kw_only=True):
+class TagsSpec(Struct, frozen=True, kw_only=True):
     """Parameters between tags: converted to JSON while they come.
 
     `param` names the key as group `key`; group `type` or `string`, if the format has one, says how the
@@ -69,7 +197,7 @@ class Tags(Struct, frozen=True, kw_only=True):
     entities: bool = False  # names and keys escape quotation marks as `&quot;`
 
 
-class Objects(Struct, frozen=True, kw_only=True):
+class ObjectsSpec(Struct, frozen=True, kw_only=True):
     """JSON objects that hold name and arguments, one, several, or in an array."""
 
     name_keys: tuple[str, ...] = ("name",)
@@ -80,7 +208,7 @@ class Objects(Struct, frozen=True, kw_only=True):
     separators: str = ","  # between objects, besides blanks
 
 
-class Literals(Struct, frozen=True, kw_only=True):
+class LiteralsSpec(Struct, frozen=True, kw_only=True):
     """Arguments in the syntax of a programming language, converted to JSON while they come."""
 
     style: Literal["python", "gemma"]
@@ -90,13 +218,13 @@ class Literals(Struct, frozen=True, kw_only=True):
     typed: bool = False  # strings are typed by the schema
 
 
-class Elements(Struct, frozen=True, gc=False):
+class ElementsSpec(Struct, frozen=True, gc=False):
     """Nested elements, each tag after a mark of the format's own."""
 
     mark: str
 
 
-Body: TypeAlias = Json | Tags | Objects | Literals | Elements
+BodySpec: TypeAlias = JsonSpec | TagsSpec | ObjectsSpec | LiteralsSpec | ElementsSpec
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -106,35 +234,35 @@ class Rule(Struct, frozen=True, kw_only=True):
     """
 
     pattern: Pattern
-    do: Do
+    action: Action
     at: frozenset[Where] = ANYWHERE
     then: Where | None = None  # where this leads; None: nowhere new
     section: bool | None = None  # a section of calls begins or ends
     inside: bool = False  # counts only inside a section
-    body: Body | None = None  # calls: how the arguments are written
+    body: BodySpec | None = None  # calls: how the arguments are written
     declared: bool = False  # calls: only if the name is that of a declared tool
     empty: bool = False  # calls: the marker is the whole call, without arguments
-    adopt: tuple["Format", ...] = ()  # the families that may have written the marker
+    families: tuple["Format", ...] = ()  # the families that may have written the marker
 
 
 class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     """One family."""
 
     key: str
-    says: str  # one line: which models write it
+    description: str  # one line: which models write it
     models: tuple[str, ...]  # patterns of model ids, for people; `detection.py` decides
     opens: tuple[str, ...] = ()  # what calls begin with, for people; `rules` decides
     rules: tuple[Rule, ...]
     think: tuple[tuple[Part, Part], ...] = (("<think>", "</think>"),)  # tags around reasoning
     trim_think: bool = False  # a line feed before the closing tag belongs to it
-    thinks_on: bool = False  # reasoning may hold calls, and goes on after them
+    reasoning_continues: bool = False  # reasoning may hold calls, and goes on after them
     starts_thinking: bool = False  # a stream of this family may begin inside reasoning
     bare: bool = False  # has no marker of its own: never found by watching a stream
 
 
 def call(
     *pattern: Pattern,
-    body: Body,
+    body: BodySpec,
     at: Iterable[Where] = ANYWHERE,
     declared: bool = False,
     empty: bool = False,
@@ -143,7 +271,7 @@ def call(
     return tuple(
         Rule(
             pattern=one,
-            do=Do.CALL,
+            action=Action.CALL,
             at=frozenset(at),
             body=body,
             declared=declared,
@@ -153,18 +281,18 @@ def call(
     )
 
 
-def marks(
-    *patterns: Pattern, do: Do, at: Iterable[Where] = ANYWHERE, then: Where | None = None
+def markers(
+    *patterns: Pattern, action: Action, at: Iterable[Where] = ANYWHERE, then: Where | None = None
 ) -> tuple[Rule, ...]:
     """Return rules for markers that all do the same."""
-    return tuple(Rule(pattern=one, do=do, at=frozenset(at), then=then) for one in patterns)
+    return tuple(Rule(pattern=one, action=action, at=frozenset(at), then=then) for one in patterns)
 
 
 def opens_section(*patterns: Pattern, noisy: bool = False) -> tuple[Rule, ...]:
     """Return rules for markers that open a section; the patterns look ahead to its first call."""
-    do = Do.NOISE if noisy else Do.SKIP
+    action = Action.DROP if noisy else Action.SKIP
     return tuple(
-        Rule(pattern=pattern, do=do, then=Where.AFTER, section=True) for pattern in patterns
+        Rule(pattern=pattern, action=action, then=Where.AFTER, section=True) for pattern in patterns
     )
 
 
@@ -178,7 +306,7 @@ def closes(*patterns: Pattern, section: bool = False, stray: bool = True) -> tup
     rules = [
         Rule(
             pattern=pattern,
-            do=Do.SKIP,
+            action=Action.SKIP,
             at=frozenset({Where.TAIL, Where.AFTER}),
             then=Where.AFTER,
             section=ends,
@@ -187,6 +315,7 @@ def closes(*patterns: Pattern, section: bool = False, stray: bool = True) -> tup
     ]
     if stray:
         rules += [
-            Rule(pattern=pattern, do=Do.NOISE, at=frozenset({Where.LATER})) for pattern in patterns
+            Rule(pattern=pattern, action=Action.DROP, at=frozenset({Where.LATER}))
+            for pattern in patterns
         ]
     return tuple(rules)

@@ -1,21 +1,35 @@
 """A format made ready to run: for each place in an answer, the markers that count there."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import Final
 
-from dragoman.toolcalls.format import CALLED, Do, Format, Rule, Where
-from dragoman.toolcalls.patterns import AHEAD, BLANKS, OneOf, Part, Pattern, Run
+from dragoman.toolcalls.bodies import elements, tags
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    CALLED,
+    Action,
+    ElementsSpec,
+    Format,
+    OneOf,
+    Part,
+    Pattern,
+    Rule,
+    Run,
+    TagsSpec,
+    Where,
+)
 from dragoman.toolcalls.scanner import Scanner, scanner
 
 _WIDE_BAR: Final = "\uff5c"
 # How special tokens begin: no text that people write or quote has them.
 _SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
-_OPENERS: Final = frozenset({Do.CALL, Do.SKIP})
+_OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
 
 
-class State:
+class MarkerState:
     """One place: its rules, and a scanner for their markers."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
@@ -23,7 +37,7 @@ class State:
         # By rule: whether its marker is plain text, which an answer may quote in a code fence.
         self.quotable = tuple(_quotable(rule) for rule in self.rules)
         # Code fences matter, here or once a family has shown itself.
-        self.fences = any(self.quotable) or any(rule.adopt for rule in self.rules)
+        self.fences = any(self.quotable) or any(rule.families for rule in self.rules)
 
     @cached_property
     def leads(self) -> str | None:
@@ -37,7 +51,7 @@ class State:
 
 
 def _quotable(rule: Rule) -> bool:
-    if rule.do is not Do.CALL and not rule.section:
+    if rule.action is not Action.CALL and not rule.section:
         return False
     parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]
     match parts:
@@ -55,16 +69,16 @@ def _is_special(choice: Pattern) -> bool:
     return bool(choice) and isinstance(choice[0], str) and choice[0].startswith(_SPECIAL)
 
 
-class Grammar:
+class FormatGrammar:
     """A format's rules by place.  Built once and shared: it holds no state of any answer."""
 
     def __init__(
-        self, rules: Sequence[Rule], *, think: bool = False, thinks_on: bool = False
+        self, rules: Sequence[Rule], *, think: bool = False, reasoning_continues: bool = False
     ) -> None:
         self.think = think  # reasoning tags count
-        self.thinks_on = thinks_on  # reasoning goes on after calls in it
+        self.reasoning_continues = reasoning_continues  # reasoning goes on after calls in it
         self.states = {
-            where: State([rule for rule in rules if where in rule.at]) for where in Where
+            where: MarkerState([rule for rule in rules if where in rule.at]) for where in Where
         }
 
     @cached_property
@@ -74,7 +88,8 @@ class Grammar:
             tuple(
                 rule.pattern
                 for rule in self.states[Where.TAIL].rules
-                if rule.do is Do.SKIP or (rule.do is Do.CALL and Where.AFTER in rule.at)
+                if rule.action is Action.SKIP
+                or (rule.action is Action.CALL and Where.AFTER in rule.at)
             )
         )
 
@@ -82,7 +97,11 @@ class Grammar:
     def closers(self) -> Scanner:
         """What closes calls and sections: cut off at the end of the text, it is still no text."""
         return scanner(
-            tuple(rule.pattern for rule in self.states[Where.AFTER].rules if rule.do is Do.SKIP)
+            tuple(
+                rule.pattern
+                for rule in self.states[Where.AFTER].rules
+                if rule.action is Action.SKIP
+            )
         )
 
 
@@ -94,14 +113,16 @@ def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
         before_text = frozenset({Where.START, Where.ANSWER})
         thinking = frozenset({Where.THINK})
         rules += [
-            Rule(pattern=(opener,), do=Do.REASON, at=before_text, then=Where.THINK),
-            Rule(pattern=(*trim, closer), do=Do.SAY, at=thinking, then=Where.ANSWER),
+            Rule(
+                pattern=(opener,), action=Action.START_REASONING, at=before_text, then=Where.THINK
+            ),
+            Rule(pattern=(*trim, closer), action=Action.START_TEXT, at=thinking, then=Where.ANSWER),
             # Doubled tags, as some templates write them.
-            Rule(pattern=(opener,), do=Do.NOISE, at=thinking),
-            Rule(pattern=(closer,), do=Do.NOISE, at=frozenset({Where.ANSWER})),
+            Rule(pattern=(opener,), action=Action.DROP, at=thinking),
+            Rule(pattern=(closer,), action=Action.DROP, at=frozenset({Where.ANSWER})),
         ]
         if calls:
-            rules.append(Rule(pattern=(closer,), do=Do.UNTHINK, at=CALLED))
+            rules.append(Rule(pattern=(closer,), action=Action.END_REASONING, at=CALLED))
     return tuple(rules)
 
 
@@ -110,7 +131,9 @@ def leak_rules(format_: Format) -> tuple[Rule, ...]:
     openers = tuple(
         tuple(part for part in rule.pattern if part != AHEAD)
         for rule in format_.rules
-        if rule.do in _OPENERS and (rule.do is Do.CALL or rule.section) and Where.TEXT in rule.at
+        if rule.action in _OPENERS
+        and (rule.action is Action.CALL or rule.section)
+        and Where.TEXT in rule.at
     )
     anonymous = tuple(tuple(_anonymous(part) for part in opener) for opener in openers)
     if not anonymous:
@@ -118,7 +141,7 @@ def leak_rules(format_: Format) -> tuple[Rule, ...]:
     return tuple(
         Rule(
             pattern=(closer, BLANKS, AHEAD, OneOf(anonymous)),
-            do=Do.NOISE,
+            action=Action.DROP,
             at=frozenset({Where.START, Where.TEXT}),
         )
         for _, closer in format_.think
@@ -130,7 +153,7 @@ def _anonymous(part: Part) -> Part:
 
 
 @cache
-def grammar(format_: Format, *, calls: bool = True, think: bool = True) -> Grammar:
+def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -> FormatGrammar:
     """Return the grammar of a format: its calls, its reasoning tags, or both."""
     rules: tuple[Rule, ...] = ()
     if think:
@@ -138,12 +161,37 @@ def grammar(format_: Format, *, calls: bool = True, think: bool = True) -> Gramm
     if calls:
         rules += format_.rules + leak_rules(format_)
     elif think:
-        rules += tuple(filter(_frames, format_.rules))
-    return Grammar(rules, think=think, thinks_on=format_.thinks_on)
+        rules += tuple(filter(_is_framing, format_.rules))
+    return FormatGrammar(rules, think=think, reasoning_continues=format_.reasoning_continues)
 
 
-def _frames(rule: Rule) -> bool:
+def _is_framing(rule: Rule) -> bool:
     """Say whether a rule tells reasoning from answers: that counts without calls as well."""
-    if rule.do is Do.SKIP:
+    if rule.action is Action.SKIP:
         return rule.section is None and not rule.at.isdisjoint(_FRAMED)
-    return rule.do is Do.REASON or rule.do is Do.SAY
+    return rule.action is Action.START_REASONING or rule.action is Action.START_TEXT
+
+
+# --- before the first answer ------------------------------------------------------------------------------
+#
+# A family's expressions are compiled when a text first may hold one of its markers; all of them together
+# take tens to hundreds of milliseconds, once in a process.  A server can spend them before it serves.
+
+
+def warm(formats: Iterable[Format]) -> None:
+    """Compile all that these families need; `auto` does not stand for all of them."""
+    for format_ in formats:
+        for one in scanners(format_):
+            one.warm()
+
+
+def scanners(format_: Format) -> Iterator[Scanner]:
+    """Give all that look for a family's markers, in text and in reasoning."""
+    for table in (format_grammar(format_, think=True), format_grammar(format_, think=False)):
+        yield from (state.scanner for state in table.states.values())
+        yield from (table.ends, table.closers)
+    for rule in format_.rules:
+        if isinstance(rule.body, TagsSpec):
+            yield from tags.scanners(rule.body)
+        elif isinstance(rule.body, ElementsSpec):
+            yield elements.scanner_of(rule.body)

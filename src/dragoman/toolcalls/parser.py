@@ -14,10 +14,10 @@ from msgspec import Struct
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import find_format
-from dragoman.toolcalls.grammar import grammar
+from dragoman.toolcalls.grammar import format_grammar
 from dragoman.toolcalls.machine import Machine
-from dragoman.toolcalls.names import Declared
 from dragoman.toolcalls.sequencer import Sequencer
+from dragoman.toolcalls.tool_names import DeclaredTools
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -29,8 +29,8 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
+from dragoman.turn.stages import WholeCalls
 from dragoman.turn.tools import ToolTable
-from dragoman.turn.whole import WholeCalls
 
 
 class ParsedCall(Struct, frozen=True, gc=False):
@@ -78,9 +78,9 @@ class ToolCallParser:
         self._whole = WholeCalls() if whole else None
         self._sequencer = Sequencer(table=ToolTable(tools or ()), seed=seed, limits=limits)
         self._machine = Machine(
-            grammar(format, calls=calls, think=content),
+            format_grammar(format, calls=calls, think=content),
             self._sequencer,
-            Declared(tools),
+            DeclaredTools(tools),
             reasoning=not content,
             thinking=content and start_in_reasoning,
             limits=limits,

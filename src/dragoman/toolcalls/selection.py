@@ -6,9 +6,10 @@ from dragoman.context import Exchange
 from dragoman.toolcalls.detection import STANDARD, known_family
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import AUTO, FORMATS, find_format
-from dragoman.toolcalls.stage import NativeCalls, Stage
+from dragoman.toolcalls.stage import NativeCalls
 from dragoman.toolcalls.thinking import ThinkTags
 from dragoman.turn.request import Tool
+from dragoman.turn.stages import Stage
 
 
 def choose_format(model: str, native_format: str = "auto") -> Format | None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.turn.arguments import CustomInput
 from dragoman.turn.events import (
     NO_ARGUMENTS_YET,
     ArgsDelta,
@@ -27,7 +28,6 @@ from dragoman.turn.events import (
     ReasoningDelta,
     TextDelta,
 )
-from dragoman.turn.freeform import CustomInput
 from dragoman.turn.losses import Loss
 from dragoman.turn.tools import NO_TOOLS, ToolTable
 

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from dragoman.errors import Malformed
-from dragoman.packing import Unpacker, unpacker
 from dragoman.transport import failures
+from dragoman.transport.compression import Unpacker, unpacker
 from dragoman.transport.connection import Connection
 from dragoman.transport.failures import TransportFailed
 

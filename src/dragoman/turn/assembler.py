@@ -17,9 +17,10 @@ from msgspec import Raw, structs
 from dragoman.errors import TooLarge
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.turn.call import Call
+from dragoman.turn.arguments import CustomInput, Ending, JsonArguments, RawInput
 from dragoman.turn.events import (
     CUT_REASONS,
+    NO_ARGUMENTS_YET,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -41,7 +42,6 @@ from dragoman.turn.events import (
     TextDelta,
     Usage,
 )
-from dragoman.turn.freeform import RawInput
 from dragoman.turn.losses import Loss
 from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 
@@ -50,6 +50,47 @@ _REASONING: Final = BlockKind.REASONING
 _CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
 # What waits is called with its assembler: one that held it would be a reference cycle around its text.
 _Action: TypeAlias = Callable[["Assembler"], None]
+
+
+class IncomingCall:
+    """One call.  `raw_input` says that its peer sends free text, not JSON."""
+
+    def __init__(self, call_id: str, tool: ToolName, *, raw_input: bool, limits: Limits) -> None:
+        self.call_id = call_id
+        self.tool = tool
+        self.kind = BlockKind.TOOL_CALL
+        self.arguments: JsonArguments | CustomInput | RawInput = JsonArguments(limits=limits)
+        if tool.flavor is Flavor.CUSTOM:
+            self.kind = BlockKind.CUSTOM_CALL
+            self.arguments = RawInput(limits=limits) if raw_input else CustomInput(limits=limits)
+        self.open = False  # its block has been opened
+        self.ended = False  # its peer said that it ended
+        self.cut = False  # its peer said that it ended too early
+        self.closed = False  # its block has been ended
+        self.waiting: list[str] = []  # fragments that came before its block could open
+        self.opaque: list[tuple[OpaqueKind, str]] = []
+        self._probe = JsonArguments(limits=limits)  # has seen the first `_probed` that wait
+        self._probed = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Its arguments, waiting ones included, are complete JSON."""
+        if self.open or self.closed:
+            return self.closed or self.arguments.whole
+        for fragment in self.waiting[self._probed :]:
+            self._probe.feed(fragment)
+        self._probed = len(self.waiting)
+        return self._probe.whole
+
+    def halved(self, ending: Ending) -> Ending:
+        """Return its ending if nobody can say that it is whole.
+
+        Clients take a call without any arguments for one that needs none and run it, so a call that
+        was truncated before its first argument gets an opening bracket.
+        """
+        if self.kind is BlockKind.CUSTOM_CALL:
+            return Ending(ending.text, whole=False, losses=ending.losses)
+        return Ending(NO_ARGUMENTS_YET, whole=False, losses=(*ending.losses, "args_missing"))
 
 
 class Assembler:
@@ -77,11 +118,11 @@ class Assembler:
         self._index = -1  # of the open block, or the last one
         self._kind: BlockKind | None = None  # of the open block
         self._sealed = False  # the open reasoning block carries opaque state
-        self._call: Call | None = None  # whose block is open
-        self._calls: dict[Hashable, Call] = {}
+        self._call: IncomingCall | None = None  # whose block is open
+        self._calls: dict[Hashable, IncomingCall] = {}
         self._call_count = 0
         self._args_size = 0  # of all calls
-        self._waiting: deque[Call | _Action] = deque()
+        self._waiting: deque[IncomingCall | _Action] = deque()
         self._waiting_size = 0
         self._made_calls = 0  # calls whose block has ended
         self._half_input = ""  # the name of a free-form tool whose input was truncated
@@ -210,7 +251,7 @@ class Assembler:
         if flavor is not None:
             tool = ToolName(tool.name, tool.namespace or namespace, flavor)
         call_id = call_id or derived_id("call_", self._seed, f"call {len(self._calls)}")
-        call = Call(call_id, tool, raw_input=raw_input, limits=self._limits)
+        call = IncomingCall(call_id, tool, raw_input=raw_input, limits=self._limits)
         self._calls[key] = call
         if self._blocked():
             self._waiting.append(call)
@@ -352,7 +393,7 @@ class Assembler:
         if self._waiting_size > self._limits.max_waiting_bytes:
             raise TooLarge("max_waiting_bytes", self._limits.max_waiting_bytes)
 
-    def _open(self, call: Call) -> None:
+    def _open(self, call: IncomingCall) -> None:
         self._end_block()
         tool = call.tool
         self._begin(
@@ -370,7 +411,7 @@ class Assembler:
                 self._delta(call, text)
         call.waiting.clear()
 
-    def _delta(self, call: Call, text: str) -> None:
+    def _delta(self, call: IncomingCall, text: str) -> None:
         self._chars += len(text)
         if call.kind is BlockKind.CUSTOM_CALL:
             self.out.append(InputDelta(self._index, text))
@@ -407,7 +448,7 @@ class Assembler:
         self.out.append(BlockEnd(self._index, whole))
         self._kind = None
 
-    def _may_be_half(self, call: Call, *, cut: bool) -> bool:
+    def _may_be_half(self, call: IncomingCall, *, cut: bool) -> bool:
         """Say whether a call may lack its end although nothing of it shows that.
 
         Free text looks whole wherever it stops, and so does a call without arguments: only the peer
@@ -419,7 +460,7 @@ class Assembler:
             return cut and not (call.ended or self._waiting)
         return (cut and not self._waiting) or bool(self._tools.required(call.tool))
 
-    def _is_settled(self, call: Call) -> bool:
+    def _is_settled(self, call: IncomingCall) -> bool:
         """Say whether nothing more can come for a call: its peer ended it, or went on after it."""
         if call.arguments.whole:
             return call.ended or bool(self._waiting)
@@ -429,7 +470,7 @@ class Assembler:
         """Let what waited go on, up to the next call that is not settled."""
         while self._waiting and self._call is None and not self.ended:
             piece = self._waiting.popleft()
-            if not isinstance(piece, Call):
+            if not isinstance(piece, IncomingCall):
                 piece(self)
                 continue
             self._open(piece)

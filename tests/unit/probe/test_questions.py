@@ -6,9 +6,10 @@ import pytest
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.errors import ConfigError, Malformed
 from dragoman.limits import DEFAULT_LIMITS
-from dragoman.probe import bodies, questions
+from dragoman.probe import questions
 from dragoman.probe.checks import CHECKS
-from dragoman.probe.question import Habits, Question
+from dragoman.probe.questions import Habits, Question
+from dragoman.probe.request_bodies import write_question
 from dragoman.probe.run import chosen, cost
 from dragoman.profiles.profile import Profile
 from tests.support.probing import BASELINE, probe
@@ -18,7 +19,7 @@ each_dialect = pytest.mark.parametrize("spoken", DIALECT_NAMES)
 
 
 def written(question: Question, spoken: str) -> bytes:
-    return msgspec.json.encode(bodies.write(question, spoken, "a-model", Habits()))
+    return msgspec.json.encode(write_question(question, spoken, "a-model", Habits()))
 
 
 @each_dialect

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.simulator.names import family_of, parse_model
+from dragoman.simulator.model_names import family_of, parse_model
 from dragoman.simulator.quirks import QUIRKS
 from tests.support.simulator import CLOCK, WEATHER, answered, ask, question
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.toolcalls.arguments.objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
+from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.machine import MAX_BLANKS

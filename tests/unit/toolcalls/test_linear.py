@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.toolcalls.arguments.objects import MAX_HEADER_CHARS
-from dragoman.toolcalls.expressions import Expression
+from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import ToolCallParser
-from dragoman.toolcalls.scanner import Found, Scanner
+from dragoman.toolcalls.scanner import Expression, FoundMarker, Scanner
 from dragoman.wire.json_scanner import JsonScanner
 from tests.support.hostile import hostile, scanners
 
@@ -55,7 +54,7 @@ class Meter:
 
         def counted(scanner: Scanner, text: str, at: int = 0) -> object:
             found = method(scanner, text, at)
-            if isinstance(found, Found):
+            if isinstance(found, FoundMarker):
                 self.work += 1 + found.end - at  # what was found ends the look
             else:
                 self.work += 1 + (len(text) - at if searches else looked_at(scanner, text, at))

@@ -7,7 +7,7 @@ from msgspec import Raw
 from dragoman.limits import Limits
 from dragoman.toolcalls.formats import find_format
 from dragoman.toolcalls.stage import NativeCalls
-from dragoman.turn.answer import Answer, fold
+from dragoman.turn.answer import Answer, fold, merged
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -27,7 +27,6 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
-from dragoman.turn.merge import merged
 from dragoman.turn.request import Tool
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import ToolTable

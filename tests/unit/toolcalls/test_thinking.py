@@ -2,7 +2,7 @@ import pytest
 
 from dragoman.toolcalls.stage import ThinkTagsMode
 from dragoman.toolcalls.thinking import ThinkTags
-from dragoman.turn.answer import fold
+from dragoman.turn.answer import fold, merged
 from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
@@ -16,7 +16,6 @@ from dragoman.turn.events import (
     Start,
     TextDelta,
 )
-from dragoman.turn.merge import merged
 
 
 def said(mode: ThinkTagsMode, *pieces: str) -> list[tuple[str, str]]:

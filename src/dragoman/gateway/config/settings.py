@@ -18,7 +18,7 @@ DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8484
 
 
-# What a text stands for; `config.texts` knows how each is judged.
+# What a text stands for; `config.checks` knows how each is judged.
 TextKind: TypeAlias = Literal[
     "address", "built_in", "file", "format", "glob", "header", "host", "meaning", "name", "origin",
     "own_profile", "place", "profile", "target",
@@ -31,7 +31,9 @@ File: TypeAlias = Annotated[str, Meta(extra={"kind": "file"})]  # that must exis
 FormatName: TypeAlias = Annotated[str, Meta(extra={"kind": "format"})]
 GlobText: TypeAlias = Annotated[str, Meta(extra={"kind": "glob"})]
 HeaderName: TypeAlias = Annotated[str, Meta(extra={"kind": "header"})]
-Host: TypeAlias = Annotated[str, Meta(extra={"kind": "host"})]  # a name or number, nothing around
+Host: TypeAlias = Annotated[
+    str, Meta(extra={"kind": "host"})
+]  # a name or number, nothing environment
 Meaning: TypeAlias = Annotated[str, Meta(extra={"kind": "meaning"})]  # of an alias
 Name: TypeAlias = Annotated[str, Meta(extra={"kind": "name"})]  # of an upstream
 Origin: TypeAlias = Annotated[str, Meta(extra={"kind": "origin"})]  # of a page

@@ -19,9 +19,9 @@ from dragoman.errors import PeerError, TooLarge
 from dragoman.gateway.accept import read_client
 from dragoman.gateway.admission import admit, may_name, shares_credential
 from dragoman.gateway.call import Call
+from dragoman.gateway.client_stream import STREAM_HEADERS, ClientLeft
 from dragoman.gateway.config.settings import Route, Timeouts
 from dragoman.gateway.fault_replies import JsonResponse, refused, upstream_fault
-from dragoman.gateway.flight import STREAM_HEADERS, ClientLeft
 from dragoman.gateway.headers import answer_headers
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.redaction import hide_in_json

@@ -2,18 +2,18 @@
 
 from typing import Final
 
-from dragoman.probe.checks import calling, conversing, reaching, streaming, wishing
+from dragoman.probe.checks import availability, history, parameters, streams, tool_calls
 from dragoman.probe.finding import Check
 
 CHECKS: Final[dict[str, Check]] = {
     row.name: row
     for row in (
-        reaching.REACH,
-        reaching.MODELS,
-        *streaming.ROWS,
-        *calling.ROWS,
-        *conversing.ROWS,
-        *wishing.ROWS,
-        *reaching.ROWS,
+        availability.REACH,
+        availability.MODELS,
+        *streams.ROWS,
+        *tool_calls.ROWS,
+        *history.ROWS,
+        *parameters.ROWS,
+        *availability.ROWS,
     )
 }

@@ -8,12 +8,12 @@ from typing import Final, Literal
 
 from dragoman.errors import Malformed
 from dragoman.simulator.play import Play
-from dragoman.simulator.quirks import heeding, saying, sending, writing
+from dragoman.simulator.quirks import acceptance, content, delivery, wire_format
 from dragoman.simulator.quirks.quirk import Quirk
 from dragoman.turn.request import DialectName
 
 QUIRKS: Final[dict[str, Quirk]] = {
-    row.name: row for row in (*heeding.ROWS, *saying.ROWS, *writing.ROWS, *sending.ROWS)
+    row.name: row for row in (*acceptance.ROWS, *content.ROWS, *wire_format.ROWS, *delivery.ROWS)
 }
 
 Asked = Sequence[tuple[str, str]]  # names and values

@@ -2,8 +2,18 @@
 
 from typing import Final
 
-from dragoman.toolcalls.format import Do, Format, Json, Where, call, closes, marks
-from dragoman.toolcalls.patterns import Pattern, Run, one_of
+from dragoman.toolcalls.format import (
+    Action,
+    Format,
+    JsonSpec,
+    Pattern,
+    Run,
+    Where,
+    call,
+    closes,
+    markers,
+    one_of,
+)
 
 _WORD: Final = Run("[a-z]", 1, 32)
 _REST: Final = Run("[^<]", 0, 64)
@@ -16,10 +26,10 @@ _CHANNEL: Final[Pattern] = (one_of(("<|channel|>", Run("[^<]", 0, 64)), ""),)
 _TURNED: Final[Pattern] = (one_of(("<|channel|>", Run("[a-z]", 1, 32)), ""),)
 _END: Final[Pattern] = (one_of("<|end|>", "<|call|>", "<|return|>"),)
 
-FORMAT: Final = Format(
+GPT_OSS: Final = Format(
     key="gpt_oss",
     opens=("<|channel|>commentary to=functions.",),
-    says="gpt-oss-20b, gpt-oss-120b",
+    description="gpt-oss-20b, gpt-oss-120b",
     models=("gpt-oss*",),
     rules=(
         *call(
@@ -27,14 +37,14 @@ FORMAT: Final = Format(
             ("<|start|>assistant", *_TO, *_CHANNEL, *_TYPE, "<|message|>"),
             # The name with another channel glued to it.
             (*_START, "<|channel|>", _WORD, *_TO, "<|channel|>", _REST, *_TYPE, "<|message|>"),
-            body=Json(),
+            body=JsonSpec(),
         ),
-        *marks(
+        *markers(
             (*_START, *_TURNED, "<|channel|>analysis", _REST, "<|message|>"),
-            do=Do.REASON,
+            action=Action.START_REASONING,
             then=Where.THINK,
         ),
-        *marks(
+        *markers(
             (
                 *_START,
                 *_TURNED,
@@ -45,11 +55,11 @@ FORMAT: Final = Format(
                 "<|message|>",
             ),
             ("<|start|>assistant<|message|>",),
-            do=Do.SAY,
+            action=Action.START_TEXT,
             then=Where.MESSAGE,
         ),
-        *marks(_END, do=Do.SAY, at={Where.THINK}, then=Where.ANSWER),
-        *marks(_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *markers(_END, action=Action.START_TEXT, at={Where.THINK}, then=Where.ANSWER),
+        *markers(_END, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
         *closes(_END),
     ),
     think=(),

@@ -3,16 +3,16 @@
 from typing import Final
 
 from dragoman.toolcalls.format import Format
-from dragoman.toolcalls.grammars.json_objects import tagged_objects
-from dragoman.toolcalls.grammars.tool_call_tag import xml_functions
+from dragoman.toolcalls.formats.json_rules import tagged_objects
+from dragoman.toolcalls.formats.qwen import xml_functions
 
 _OPENER: Final = "<tool_call>"
 _CLOSER: Final = "</tool_call>"
 
-FORMAT: Final = Format(
+HERMES: Final = Format(
     key="hermes",
     opens=("<tool_call>{",),
-    says="Hermes 2 Pro to 4, Qwen2.5, Qwen3, QwQ, Granite 4, Trinity, SmolLM3, Reka",
+    description="Hermes 2 Pro to 4, Qwen2.5, Qwen3, QwQ, Granite 4, Trinity, SmolLM3, Reka",
     models=("hermes-*", "qwen2.5*", "qwen3-*", "qwq*", "granite-4*", "trinity-*"),
     rules=(*tagged_objects(_OPENER, _CLOSER), *xml_functions(_OPENER, _CLOSER)),
     starts_thinking=True,

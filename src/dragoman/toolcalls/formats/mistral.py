@@ -5,19 +5,24 @@ from typing import Final
 from msgspec.structs import replace
 
 from dragoman.toolcalls.format import (
+    AHEAD,
+    AHEAD_OR_END,
     AT_START,
-    Do,
+    BLANKS,
+    Action,
     Format,
-    Json,
-    Objects,
+    JsonSpec,
+    ObjectsSpec,
+    Pattern,
     Rule,
+    Run,
     Where,
     call,
     closes,
+    one_of,
     opens_section,
 )
-from dragoman.toolcalls.grammars.json_objects import further_objects, objects_after
-from dragoman.toolcalls.patterns import AHEAD, AHEAD_OR_END, BLANKS, Pattern, Run, one_of
+from dragoman.toolcalls.formats.json_rules import further_objects, objects_after
 
 _MARKER: Final = "[TOOL_CALLS]"
 _CLOSER: Final = "[/TOOL_CALLS]"
@@ -27,12 +32,12 @@ _NAME_FIRST: Final[tuple[Pattern, ...]] = (
     (_NAME, BLANKS, _MARKER, BLANKS, AHEAD, "{"),
     (_NAME, BLANKS, _MARKER, BLANKS, "[ARGS]"),
 )
-_OBJECTS: Final = Objects(id_keys=("id",))
+_OBJECTS: Final = ObjectsSpec(id_keys=("id",))
 
-FORMAT: Final = Format(
+MISTRAL: Final = Format(
     key="mistral",
     opens=("[TOOL_CALLS]",),
-    says="Mistral, Mixtral, Nemo, Codestral, Devstral, Magistral, Ministral, Pixtral",
+    description="Mistral, Mixtral, Nemo, Codestral, Devstral, Magistral, Ministral, Pixtral",
     models=(
         "mistral*",
         "mixtral*",
@@ -50,7 +55,7 @@ FORMAT: Final = Format(
         ),
         Rule(
             pattern=(AHEAD, "[", BLANKS, "{"),
-            do=Do.CALL,
+            action=Action.CALL,
             at=frozenset({Where.AFTER}),
             inside=True,
             body=_OBJECTS,
@@ -66,19 +71,19 @@ FORMAT: Final = Format(
             (_MARKER, BLANKS, _NAME, BLANKS, "[CALL_ID]", _ID, AHEAD, "{"),
             (_MARKER, BLANKS, _NAME, BLANKS, "[ARGS]"),
             (_MARKER, BLANKS, _NAME, BLANKS, AHEAD, "{"),
-            body=Json(),
+            body=JsonSpec(),
         ),
         # A name and nothing else, before the next call or the end.
         *call(
             (_MARKER, BLANKS, _NAME, BLANKS, AHEAD_OR_END, one_of(_MARKER, _CLOSER)),
-            body=Json(),
+            body=JsonSpec(),
             empty=True,
             declared=True,
         ),
         # The name before the marker: only where nothing else was said can it be held for that.
-        *call(*_NAME_FIRST, body=Json(), at=AT_START - {Where.TAIL}, declared=True),
+        *call(*_NAME_FIRST, body=JsonSpec(), at=AT_START - {Where.TAIL}, declared=True),
         # Apart from those, for arguments that are no JSON do not end at a word.
-        *call(*_NAME_FIRST, body=Json(), at={Where.TAIL}, declared=True),
+        *call(*_NAME_FIRST, body=JsonSpec(), at={Where.TAIL}, declared=True),
         *further_objects(body=_OBJECTS),
         *closes((_CLOSER,)),
         *closes(("</s>",)),

@@ -1,15 +1,64 @@
-"""Llama 4, Llama 3.2 and ToolACE: a list of calls in the syntax of Python."""
+"""Families that write calls in the syntax of Python: Llama 4, OLMo 3, LFM2."""
 
+from collections.abc import Iterable
 from typing import Final
 
-from dragoman.toolcalls.format import AT_START, Do, Format, Where, closes, marks
-from dragoman.toolcalls.grammars.pythonic import further_python_calls, python_calls
-from dragoman.toolcalls.patterns import BLANKS, Run, one_of
+from dragoman.toolcalls.format import (
+    AHEAD,
+    ANYWHERE,
+    AT_START,
+    BLANKS,
+    Action,
+    Format,
+    LiteralsSpec,
+    ObjectsSpec,
+    Pattern,
+    Rule,
+    Run,
+    Where,
+    call,
+    closes,
+    markers,
+    one_of,
+)
 
-FORMAT: Final = Format(
+# --- pythonic -----------------------------------------------------------------------------------------
+#
+# Calls in the syntax of Python: `[f(a="x", n=2), g()]`.
+
+_BODY: Final = LiteralsSpec(style="python", closer=")")
+_KEYWORD: Final = Run(r"[\w\-]", 1, 128)
+# What must follow a name to make it a call: a keyword, or nothing.
+_HEADER: Final[Pattern] = (
+    Run(r"[\w.\-]", 1, 128, name="name"),
+    BLANKS,
+    "(",
+    AHEAD,
+    BLANKS,
+    one_of(")", (_KEYWORD, BLANKS, "=")),
+)
+
+
+def python_calls(
+    opener: Pattern, *, at: Iterable[Where] = ANYWHERE, declared: bool = False
+) -> tuple[Rule, ...]:
+    """Return the rule of the first call, after `opener`."""
+    return call((*opener, *_HEADER), body=_BODY, at=at, declared=declared)
+
+
+def further_python_calls(separators: str = ",") -> tuple[Rule, ...]:
+    """Return the rule of the calls that follow it."""
+    return call((Run(rf"[{separators}\s]", 1, 16), *_HEADER), body=_BODY, at={Where.TAIL})
+
+
+# --- pythonic -----------------------------------------------------------------------------------------
+#
+# Llama 4, Llama 3.2 and ToolACE: a list of calls in the syntax of Python.
+
+PYTHONIC: Final = Format(
     key="pythonic",
     opens=("[", "<|python_start|>"),
-    says="Llama 4, Llama 3.2 (small), ToolACE",
+    description="Llama 4, Llama 3.2 (small), ToolACE",
     models=("llama-4*", "toolace*"),
     rules=(
         *python_calls(("<|python_start|>", BLANKS, one_of(("[", BLANKS), ""))),
@@ -17,8 +66,55 @@ FORMAT: Final = Format(
         # One call without brackets: only a declared tool tells it from code.
         *python_calls((), at={Where.START, Where.ANSWER}, declared=True),
         *further_python_calls(",;"),
-        *marks((Run(r"[,\s]", 0, 16), "]"), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *markers(
+            (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
+        ),
         *closes((one_of("<|python_end|>", "<|eom_id|>", "<|eot_id|>", "<|eot|>"),)),
     ),
     bare=True,
+)
+
+# --- olmo3 --------------------------------------------------------------------------------------------
+#
+# OLMo 3: calls in the syntax of Python, one on each line, between tags.
+
+OLMO3: Final = Format(
+    key="olmo3",
+    opens=("<function_calls>",),
+    description="OLMo 3",
+    models=("olmo-3*",),
+    rules=(
+        *python_calls(("<function_calls>", BLANKS, one_of(("[", BLANKS), ""))),
+        *further_python_calls(",;"),
+        *markers(
+            (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
+        ),
+        *closes(("</function_calls>",), stray=False),
+    ),
+    starts_thinking=True,
+)
+
+# --- lfm2 ---------------------------------------------------------------------------------------------
+#
+# Liquid LFM2: calls in the syntax of Python, or objects, between special tokens.
+
+_OPENER: Final = "<|tool_call_start|>"
+
+LFM2: Final = Format(
+    key="lfm2",
+    opens=("<|tool_call_start|>",),
+    description="Liquid LFM2, LFM2.5",
+    models=("lfm2*", "liquid/*"),
+    rules=(
+        *call(
+            (_OPENER, BLANKS, AHEAD, one_of(("[", BLANKS, "{"), "{")),
+            body=ObjectsSpec(),
+        ),
+        *python_calls((_OPENER, BLANKS, one_of(("[", BLANKS), ""))),
+        *further_python_calls(),
+        *markers(
+            (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
+        ),
+        *closes(("<|tool_call_end|>",)),
+    ),
 )

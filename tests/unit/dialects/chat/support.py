@@ -10,8 +10,8 @@ from dragoman.dialects.framing import StreamReader, read_answer
 from dragoman.envelopes import Sealer
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles.profile import Profile
+from dragoman.turn.answer import merged
 from dragoman.turn.events import Event
-from dragoman.turn.merge import merged
 from dragoman.turn.request import Request, Role, TextPart, Turn
 
 SEALER = Sealer(b"a key")

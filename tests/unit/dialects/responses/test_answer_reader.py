@@ -10,7 +10,7 @@ from dragoman.dialects.framing import StreamReader, read_answer
 from dragoman.dialects.responses import DIALECT
 from dragoman.errors import Malformed
 from dragoman.profiles.profile import Profile
-from dragoman.turn.answer import Answer, fold
+from dragoman.turn.answer import Answer, fold, merged
 from dragoman.turn.events import (
     BlockEnd,
     BlockKind,
@@ -22,7 +22,6 @@ from dragoman.turn.events import (
     FinishReason,
     TextDelta,
 )
-from dragoman.turn.merge import merged
 from tests.support.corpus import corpus, drive
 
 OPENAI = Profile(name="openai")

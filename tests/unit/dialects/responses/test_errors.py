@@ -37,14 +37,15 @@ def test_code_of_a_failed_response_is_one_that_agents_know(fault: Fault, code: s
     assert code == stream_error(fault).code
 
 
+@pytest.mark.parametrize("status", [503, 529])
 @pytest.mark.parametrize("code", ["", "server_is_overloaded", "slow_down", "overloaded_error"])
-def test_overload_is_a_status_after_which_codex_retries(code: str) -> None:
-    fault = Fault(FaultKind.OVERLOADED, "the model is busy", 529, code)
+def test_overload_is_a_status_after_which_codex_retries(code: str, status: int) -> None:
+    fault = Fault(FaultKind.OVERLOADED, "the model is busy", status, code)
 
-    status, body = DIALECT.encode_fault(fault, "req_1")
+    sent, body = DIALECT.encode_fault(fault, "req_1")
     error = msgspec.json.decode(body)["error"]
 
-    assert 503 == status
+    assert status == sent
     assert ("the model is busy", "server_error", "server_error") == (
         error["message"],
         error["type"],

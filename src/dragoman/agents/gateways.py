@@ -1,0 +1,227 @@
+"""Where an agent works: a gateway of its own, or one that runs already."""
+
+import os
+import stat
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPException
+from ipaddress import ip_address
+from pathlib import Path
+from typing import ClassVar, Final, TextIO
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.agents.agent import NO_KEY, Agent, Session, Window
+from dragoman.agents.gateway_thread import GatewayBeside
+from dragoman.agents.models import Listed, choose, window
+from dragoman.errors import ConfigError, DragomanError
+from dragoman.gateway.config.settings import Secret, Settings
+from dragoman.gateway.routing import Router
+from dragoman.gateway.serve import Companion
+
+_SECONDS: Final = 10.0  # the gateway may have to ask its upstreams
+_MAX_BYTES: Final = 8 * 1024 * 1024
+_LOG_NAME: Final = "run.log"
+_MAX_LOG_BYTES: Final = 8 * 1024 * 1024  # beyond this the next run begins the file anew
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    """What the user says about the models."""
+
+    model: str = ""
+    small: str = ""
+    window: Window = Window()
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A gateway that answers."""
+
+    url: str
+    serve_url: str  # where `dragoman serve` would be with the same settings
+    key: Secret  # its source is empty where no key is asked
+    listed: list[Listed]
+    router: Router | None = None  # None: the gateway is somebody else's
+
+    def session(self, agent: Agent, wishes: Wishes) -> Session:
+        """Return what the agent is told.
+
+        Raises:
+            ConfigError: nobody says which model it should ask for.
+        """
+        choice = choose(
+            agent, model=wishes.model, small=wishes.small, listed=self.listed, router=self.router
+        )
+        sizes = window(agent, choice, asked=wishes.window, listed=self.listed, router=self.router)
+        return Session(
+            url=self.url,
+            key=self.key.value,
+            model=choice.model,
+            small=choice.small,
+            window=sizes,
+        )
+
+
+def running_place(url: str, key: Secret | None) -> Place:
+    """Return the gateway at an address.
+
+    Raises:
+        ConfigError: it is no address, or the key is refused.
+        Unreachable: no gateway answers there.
+    """
+    clean = address(url)
+    check_health(clean)
+    shown = key or Secret("", NO_KEY)
+    listed = list_models(clean, shown.value)
+    return Place(url=clean, serve_url=clean, key=shown, listed=listed)
+
+
+@contextmanager
+def own_place(
+    settings: Settings, *, key: Secret | None, log: TextIO, companion: Companion | None
+) -> Iterator[Place]:
+    """Run a gateway for as long as it is needed.
+
+    Raises:
+        ConfigError: the settings cannot be used.
+    """
+    if key is None and settings.server.keys:
+        key = settings.server.keys[0].key
+    shown = key or Secret("", NO_KEY)
+    server = settings.server
+    with GatewayBeside(settings, log=log, companion=companion) as gateway:
+        yield Place(
+            url=gateway.url,
+            serve_url=f"http://{server.host}:{server.port}",
+            key=shown,
+            listed=list_models(gateway.url, shown.value),
+            router=Router(gateway.settings),
+        )
+
+
+def key_from(variable: str, environ: Mapping[str, str]) -> Secret:
+    """Return the key that a variable holds.
+
+    Raises:
+        ConfigError: it holds none.
+    """
+    value = environ.get(variable, "").strip()
+    if not value:
+        raise ConfigError(f"--key-env: environment variable {variable} is not set")
+    return Secret(f"env:{variable}", value)
+
+
+def log_path(environ: Mapping[str, str]) -> Path:
+    """Return where the lines of an agent's own gateway go: in the folder for state of the XDG rules."""
+    base = environ.get("XDG_STATE_HOME", "")
+    folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
+    return folder / "dragoman" / _LOG_NAME
+
+
+@contextmanager
+def open_log(path: Path) -> Iterator[TextIO]:
+    """Open a file for lines; one that has become large begins anew, and only its owner may look.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        large = path.is_file() and path.stat().st_size > _MAX_LOG_BYTES
+        file = os.open(
+            path,
+            os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if large else 0),
+            stat.S_IRUSR | stat.S_IWUSR,
+        )
+    except OSError as error:
+        said = f"cannot write {path}: {error.strerror}; name another file with --log"
+        raise ConfigError(said) from error
+    with os.fdopen(file, "a", encoding="utf-8") as stream:
+        yield stream
+
+
+# --- requests to a gateway ---
+
+
+class Unreachable(DragomanError):
+    """No gateway answers where one should be."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class _Page(Struct, frozen=True):
+    data: list[Listed]
+
+
+_PAGE: Final = msgspec.json.Decoder(_Page)
+
+
+def address(text: str) -> str:
+    """Return a gateway's address as agents need it: without `/v1` and without a last slash.
+
+    Raises:
+        ConfigError: it is no address.
+    """
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+    except ValueError:
+        good = False
+    if not good or parts.query or parts.fragment:
+        raise ConfigError(f"--gateway: `{text}` is no address such as http://127.0.0.1:8484")
+    return text.rstrip("/").removesuffix("/v1")
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether an address is on this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_health(url: str) -> None:
+    """See that a gateway lives.
+
+    Raises:
+        Unreachable: it does not, or something else is there.
+    """
+    try:
+        _get(f"{url}/health", {})
+    except urllib.error.HTTPError as error:
+        said = f"{url}/health answers {error.code}: there is no gateway that serves"
+        raise Unreachable(said) from error
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        said = f"no gateway answers at {url}: {reason}; start one with `dragoman serve`"
+        raise Unreachable(said) from error
+
+
+def list_models(url: str, key: str) -> list[Listed]:
+    """Return the models of a gateway; none if it does not tell.
+
+    Raises:
+        ConfigError: it wants another key.
+    """
+    try:
+        return _PAGE.decode(_get(f"{url}/v1/models", {"authorization": f"Bearer {key}"})).data
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            said = f"the gateway at {url} refuses the key: name the variable that holds one with --key-env"
+            raise ConfigError(said) from error
+        return []
+    except (OSError, HTTPException, msgspec.DecodeError):
+        return []
+
+
+def _get(url: str, headers: dict[str, str]) -> bytes:
+    proxies = urllib.request.ProxyHandler({} if is_loopback(url) else None)
+    opener = urllib.request.build_opener(proxies)
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 -- `address` allows http(s)
+    with opener.open(request, timeout=_SECONDS) as response:
+        data: bytes = response.read(_MAX_BYTES)
+    return data

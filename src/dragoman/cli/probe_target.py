@@ -1,0 +1,189 @@
+"""What `dragoman probe` stands on: who is asked, how it is shown, what is saved."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, structs
+
+from dragoman.errors import ConfigError
+from dragoman.gateway.config.load import DEFAULT_UPSTREAM, FILE_NAME, Flags, Loaded, find_file, load
+from dragoman.gateway.config.problems import Mistakes, did_you_mean
+from dragoman.gateway.config.settings import Route, Secret, Settings
+from dragoman.gateway.config.vendors import vendor_at
+from dragoman.gateway.plan import secrets_of, upstream_headers
+from dragoman.gateway.routing import Hop, Router
+from dragoman.gateway.upstream import tls_context
+from dragoman.probe.probe import Peer
+from dragoman.toolcalls.selection import choose_format
+from dragoman.turn.request import DialectName
+
+_HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*+:\s*+([\x20-\x7e]*)")
+# Flags of `serve` whose mistakes are told under the names that they have here.
+_LABELS: Final = {
+    "--upstream": "URL",
+    "--upstream-dialect": "--dialect",
+    "--upstream-key-env": "--key-env",
+}
+_LEAST_SECRET: Final = 8  # characters
+_ROUTE: Final = Route(to=())
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What the command line says."""
+
+    where: str | None = None
+    model: str | None = None
+    dialect: DialectName | None = None
+    key_env: str | None = None
+    headers: tuple[str, ...] = ()
+
+
+class Chosen(Struct, frozen=True, kw_only=True):
+    """Who is asked, and where what is found would go."""
+
+    peer: Peer
+    upstream: str  # its name in the file; empty: it is in none
+    file: Path
+    base: str  # the built-in profile that it is thought to have
+    key: str = ""  # as the file would write it
+    simulated: bool = False
+
+    @property
+    def shown(self) -> str:
+        return "the built-in simulator" if self.simulated else self.peer.url
+
+    @property
+    def family(self) -> str:
+        """The family of tool calls that is looked for by the model's name alone."""
+        found = choose_format(self.peer.model)
+        return "" if found is None else found.key
+
+
+def chosen(
+    wanted: Wanted, path: Path | None, *, timeout: float, environ: Mapping[str, str], cwd: Path
+) -> Chosen:
+    """Find out who is to be asked.
+
+    Raises:
+        ConfigError: nobody of that name, or something of it is wrong.
+    """
+    loaded = load(path, environ=environ, cwd=cwd, need_secrets=False)
+    file = loaded.path or find_file(environ, cwd) or cwd / FILE_NAME
+    settings, name = _settings(wanted, loaded, environ, cwd)
+    if not settings.upstreams:
+        peer = Peer(
+            url="", dialect=wanted.dialect or "chat", model=wanted.model or "", timeout=timeout
+        )
+        return Chosen(peer=peer, upstream="", file=file, base="generic", simulated=True)
+    hop = next(one for one in Router(settings).upstreams() if one.upstream_name == name)
+    return Chosen(
+        peer=_peer(hop, settings, wanted, timeout),
+        upstream=name if name in loaded.settings.upstreams else "",
+        file=file,
+        base=_base(hop, settings),
+        key="" if hop.upstream.key is None else hop.upstream.key.source,
+    )
+
+
+def _settings(
+    wanted: Wanted, loaded: Loaded, environ: Mapping[str, str], cwd: Path
+) -> tuple[Settings, str]:
+    """Return settings that hold the upstream, and its name in them."""
+    where, known = wanted.where, loaded.settings.upstreams
+    if where is None or "://" not in where:
+        if where is None and not known:
+            return Settings(), ""
+        if where is None and len(known) > 1:
+            raise ConfigError(f"which upstream? the file has {', '.join(known)}")
+        name = where or next(iter(known))
+        if name not in known:
+            near = did_you_mean(name, known) or "an address begins with `http://` or `https://`"
+            raise ConfigError(f"there is no upstream `{name}`; {near}")
+        return _overlaid(loaded.settings, name, wanted, environ), name
+    address = where.rstrip("/")
+    same = [name for name, one in known.items() if one.base_url == address]
+    if same and wanted.dialect in (None, known[same[0]].dialect):
+        return _overlaid(loaded.settings, same[0], wanted, environ), same[0]
+    flags = Flags(
+        upstream=where,
+        upstream_dialect=wanted.dialect or _usual_dialect(where),
+        upstream_key_env=wanted.key_env,
+        model=wanted.model,
+    )
+    try:
+        found = load(loaded.path, environ=environ, cwd=cwd, flags=flags, need_secrets=False)
+    except Mistakes as error:
+        told = [
+            structs.replace(one, path=_LABELS.get(one.path, one.path)) for one in error.mistakes
+        ]
+        raise Mistakes(told, source=error.source) from error
+    return found.settings, DEFAULT_UPSTREAM
+
+
+def _overlaid(
+    settings: Settings, name: str, wanted: Wanted, environ: Mapping[str, str]
+) -> Settings:
+    """Put what the flags say over an upstream of the file."""
+    upstream = settings.upstreams[name]
+    if wanted.dialect is not None:
+        upstream = structs.replace(upstream, dialect=wanted.dialect)
+    if wanted.key_env is not None:
+        value = environ.get(wanted.key_env, "").strip()
+        upstream = structs.replace(upstream, key=Secret(f"env:{wanted.key_env}", value))
+    return structs.replace(settings, upstreams={**settings.upstreams, name: upstream})
+
+
+def _usual_dialect(address: str) -> DialectName | None:
+    """Return what a known vendor speaks at this very address."""
+    vendor = vendor_at(address)
+    if vendor is None or vendor.base_url != address.rstrip("/"):
+        return None
+    return vendor.dialect
+
+
+def _peer(hop: Hop, settings: Settings, wanted: Wanted, timeout: float) -> Peer:
+    upstream = hop.upstream
+    if upstream.key is not None and not upstream.key.value:
+        raise ConfigError(f"the key `{upstream.key.source}` is not set")
+    headers = upstream_headers(hop, _ROUTE, {}, same_dialect=False)
+    given: list[str] = []
+    for text in wanted.headers:
+        parts = _HEADER.fullmatch(text.strip())
+        if parts is None:
+            raise ConfigError("--header is written 'NAME: VALUE'")
+        headers[parts[1].lower()] = value = parts[2].strip()
+        if len(value) >= _LEAST_SECRET:
+            given.append(value)  # it may well be a credential
+    return Peer(
+        url=upstream.base_url,
+        dialect=upstream.dialect,
+        model=wanted.model or _model(hop, settings),
+        headers=headers,
+        secrets=(*secrets_of(settings), *given),
+        extra=upstream.body,
+        tls=tls_context(upstream.tls, hop.upstream_name),
+        timeout=timeout,
+        profile=hop.profile,
+    )
+
+
+def _model(hop: Hop, settings: Settings) -> str:
+    """Return the first model of an upstream that the settings name."""
+    targets = [target for route in settings.routes for target in route.to]
+    targets += [target for tier in settings.tiers.values() for target in tier]
+    named = [
+        model
+        for upstream, _, model in (target.partition("/") for target in targets)
+        if upstream == hop.upstream_name and "*" not in model
+    ]
+    return next(iter((*named, *hop.upstream.models)), "")
+
+
+def _base(hop: Hop, settings: Settings) -> str:
+    """Return the built-in profile behind the one that an upstream has."""
+    own = settings.profiles.get(hop.profile.name)
+    if own is not None:
+        return own.base or "generic"
+    return hop.profile.name

@@ -1,0 +1,511 @@
+"""Checks of settings: of single texts (addresses, names, globs), and of settings that depend on each other.
+
+`check_text` returns the normalised text or a `Problem`.  Each check between settings is a function over all
+of them; the two tables at the end list these functions.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from msgspec import structs
+
+from dragoman.gateway.config.environment import ConfigEnvironment
+from dragoman.gateway.config.problems import Mistake, Problem, did_you_mean
+from dragoman.gateway.config.settings import Match, Route, Settings, TextKind, Upstream
+from dragoman.gateway.config.vendors import vendor_at
+from dragoman.gateway.globs import Glob, is_glob
+from dragoman.gateway.origins import is_loopback
+from dragoman.gateway.overrides import check as check_overrides
+from dragoman.profiles.catalogue import ALIASES as PROFILE_ALIASES
+from dragoman.profiles.catalogue import PROFILES
+from dragoman.toolcalls.detection import STANDARD
+from dragoman.toolcalls.formats import ALIASES as FORMAT_ALIASES
+from dragoman.toolcalls.formats import FORMATS
+
+# --- single texts ---
+
+
+# What the gateway itself puts behind an address.
+_ENDPOINTS: Final = (
+    "/chat/completions", "/completions", "/messages/count_tokens", "/messages", "/responses",
+    "/models", "/embeddings",
+)  # fmt: skip
+_UPSTREAM_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# Headers that belong to the connection; setting them would break it.
+_CONNECTION_HEADERS: Final = frozenset(
+    {"connection", "content-length", "content-type", "host", "keep-alive", "te", "trailer",
+     "transfer-encoding", "upgrade"}
+)  # fmt: skip
+
+
+def is_near(host: str) -> bool:
+    """Return whether a host is on this machine or in a network of its own, as far as its name says."""
+    try:
+        address = ip_address(host.strip("[]"))
+    except ValueError:
+        return "." not in host.rstrip(".") or host.endswith((".internal", ".lan", ".local"))
+    return address.is_loopback or address.is_private
+
+
+def check_text(kind: TextKind, text: str, environment: ConfigEnvironment) -> str | Problem:
+    """Return the text that is meant, or what is wrong with it."""
+    match kind:
+        case "file":
+            return _file(text, environment)
+        case "place":
+            return _place(text, environment)
+        case _:
+            return _CHECKS_OF_TEXT[kind](text)
+
+
+def _address(text: str) -> str | Problem:
+    text = text.strip()
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises if it is no number of a port
+    except ValueError as error:
+        return Problem(f"not an address: {error}")
+    if parts.scheme not in ("http", "https") or "://" not in text:
+        return _without_scheme(text, parts)
+    if not parts.hostname:
+        return Problem("the address names no host")
+    if "@" in parts.netloc:
+        return Problem("an address holds no credentials", 'write the key as `key = "env:NAME"`')
+    if parts.query or parts.fragment:
+        return Problem("an address has no `?` and no `#`: paths are put behind it")
+    trimmed = parts.scheme + text[len(parts.scheme) :].rstrip("/")
+    for endpoint in _ENDPOINTS:
+        if trimmed.endswith(endpoint):
+            return Problem(
+                f"`{endpoint}` is put behind it for every request",
+                f"write `{trimmed.removesuffix(endpoint)}`",
+            )
+    if any(character.isspace() for character in text):
+        return Problem("an address has no blanks")
+    return trimmed
+
+
+def _without_scheme(text: str, parts: SplitResult) -> Problem:
+    if "://" in text:
+        return Problem(f"`{parts.scheme}` is not spoken", "write `http://…` or `https://…`")
+    host = text.replace("/", ":").partition(":")[0]
+    scheme = "http" if is_loopback(host) else "https"
+    return Problem(
+        "the address begins with no `http://` or `https://`", f"write `{scheme}://{text}`"
+    )
+
+
+def _file(text: str, environment: ConfigEnvironment) -> str | Problem:
+    if not text:
+        return text
+    path = environment.resolve(text)
+    return str(path) if path.is_file() else Problem(f"there is no file {path}")
+
+
+def _place(text: str, environment: ConfigEnvironment) -> str | Problem:
+    if not text or text == ":memory:":
+        return text
+    if "\0" in text:
+        return Problem("a path has no null character")
+    return str(environment.resolve(text))
+
+
+def _profile(text: str) -> str | Problem:
+    return text.strip().lower()  # whether there is one, the whole file says
+
+
+def _own_profile(text: str) -> str | Problem:
+    wanted = text.strip().lower()
+    if PROFILE_ALIASES.get(wanted, wanted) in PROFILES:
+        return Problem(f"there is a built-in profile `{wanted}`", "choose another name")
+    if _UPSTREAM_NAME.fullmatch(wanted):
+        return wanted
+    return Problem("a profile's name is made of letters, digits, `.`, `_` and `-`")
+
+
+def _built_in(text: str) -> str | Problem:
+    wanted = text.strip().lower()
+    if not wanted or PROFILE_ALIASES.get(wanted, wanted) in PROFILES:
+        return wanted
+    return _unknown("profile", text, [*PROFILES, *PROFILE_ALIASES], sorted(PROFILES))
+
+
+def _format(text: str) -> str | Problem:
+    known = ["auto", "none", STANDARD, *FORMATS, *FORMAT_ALIASES]
+    if not text or text in known:
+        return text
+    return _unknown("tool-call format", text, known, ["auto", "none", *sorted(FORMATS)])
+
+
+def _unknown(noun: str, text: str, known: list[str], listed: list[str]) -> Problem:
+    near = did_you_mean(text, known)
+    return Problem(f"no {noun} `{text}`", near or f"there are {', '.join(listed)}")
+
+
+def _glob(text: str) -> str | Problem:
+    return text or Problem("an empty name fits nothing", "write `*` for every name")
+
+
+def _meaning(text: str) -> str | Problem:
+    if not text:
+        return Problem("an alias means a name")
+    if text.count("*") > 1:
+        return Problem("there is more than one `*`", "one stands for the name the client asked for")
+    return text
+
+
+def _target(text: str) -> str | Problem:
+    upstream, slash, model = text.partition("/")
+    if not slash:
+        return Problem(
+            f"`{text}` is not `upstream/model`",
+            f"write `{text}/*` to keep the name the client asked for",
+        )
+    if not upstream or not model:
+        return Problem(f"`{text}` is not `upstream/model`")
+    if model.count("*") > 1:
+        return Problem(
+            f"`{text}` has more than one `*`", "one stands for the name the client asked for"
+        )
+    return text
+
+
+def _name(text: str) -> str | Problem:
+    if _UPSTREAM_NAME.fullmatch(text):
+        return text
+    return Problem(
+        "an upstream's name is made of letters, digits, `.`, `_` and `-`",
+        "a slash ends it in `upstream/model`" if "/" in text else "",
+    )
+
+
+def _header(text: str) -> str | Problem:
+    if not _HEADER_NAME.fullmatch(text):
+        return Problem("not a name of a header")
+    if text.lower() in _CONNECTION_HEADERS:
+        return Problem("this header belongs to the connection and cannot be set")
+    return text
+
+
+def _host(text: str) -> str | Problem:
+    text = text.strip()
+    if not text:
+        return Problem("no host", "write `127.0.0.1`, or `0.0.0.0` for every network")
+    if "//" in text:
+        host = urlsplit(text).netloc.partition(":")[0] if text.count("[") == 0 else ""
+        return Problem("a host, not an address", f"write `{host}`" if host else "")
+    if "/" in text or any(character.isspace() for character in text):
+        return Problem(f"`{text}` is no host")
+    return text
+
+
+def _origin(text: str) -> str | Problem:
+    text = text.strip().lower()
+    if text == "*":
+        return Problem("every page on the web could use the gateway", "name the pages' origins")
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        return Problem(f"not an origin: {error}")
+    bare = f"{parts.scheme}://{parts.netloc}"
+    if not parts.scheme or not parts.netloc:
+        return Problem(f"`{text}` is no origin", "write `https://host` or `http://host:port`")
+    if bare != text.rstrip("/"):
+        return Problem("an origin ends with its host and port", f"write `{bare}`")
+    return bare
+
+
+_CHECKS_OF_TEXT: Final[dict[TextKind, Callable[[str], str | Problem]]] = {
+    "address": _address,
+    "built_in": _built_in,
+    "format": _format,
+    "glob": _glob,
+    "header": _header,
+    "host": _host,
+    "meaning": _meaning,
+    "name": _name,
+    "origin": _origin,
+    "own_profile": _own_profile,
+    "profile": _profile,
+    "target": _target,
+}
+
+
+# --- settings that depend on each other ---
+
+
+_SEAL_KEY_BYTES: Final = 16
+
+
+def mistakes(settings: Settings) -> list[Mistake]:
+    """Return everything that keeps these settings from being used."""
+    return [mistake for check in _MISTAKES for mistake in check(settings)]
+
+
+def warnings(settings: Settings) -> list[Mistake]:
+    """Return what is allowed and probably not meant."""
+    return [warning for check in _WARNINGS for warning in check(settings)]
+
+
+# --- mistakes ---
+
+
+def _public_without_keys(settings: Settings) -> Iterator[Mistake]:
+    server = settings.server
+    if server.keys or server.insecure or is_loopback(server.host):
+        return
+    yield Mistake(
+        "server.host",
+        f"`{server.host}` is open to the network and no key is asked",
+        'set `keys = ["env:DRAGOMAN_KEY"]`, or `insecure = true` if everyone may use it',
+    )
+
+
+def _names_of_keys(settings: Settings) -> Iterator[Mistake]:
+    seen: dict[str, int] = {}
+    for number, key in enumerate(settings.server.keys, start=1):
+        name = key.name or f"key-{number}"
+        if name in seen:
+            yield Mistake(
+                f"server.keys[{number}].name", f"key {seen[name]} has the name `{name}` already"
+            )
+        seen.setdefault(name, number)
+
+
+def _same_keys(settings: Settings) -> Iterator[Mistake]:
+    seen: dict[str, int] = {}
+    for number, key in enumerate(settings.server.keys, start=1):
+        value = key.key.value
+        if value and value in seen:
+            yield Mistake(f"server.keys[{number}].key", f"the same secret as key {seen[value]}")
+        seen.setdefault(value, number)
+
+
+def _seal_key(settings: Settings) -> Iterator[Mistake]:
+    secret = settings.server.seal_key
+    if secret is None or not secret.value:  # absent, or not looked up
+        return
+    if len(secret.value.encode("utf-8", "surrogatepass")) < _SEAL_KEY_BYTES:
+        yield Mistake(
+            "server.seal_key",
+            f"must have at least {_SEAL_KEY_BYTES} bytes: who guesses it can forge reasoning state",
+            "make one with `openssl rand -hex 32`",
+        )
+
+
+def _limits(settings: Settings) -> Iterator[Mistake]:
+    for name, value in structs.asdict(settings.server.limits).items():
+        if value < 1:
+            yield Mistake(f"server.limits.{name}", f"must be at least 1, not {value}")
+
+
+def _inflight_bytes(settings: Settings) -> Iterator[Mistake]:
+    """Find a process that could not take even one of the requests that it allows."""
+    server = settings.server
+    if server.max_inflight_bytes < server.limits.max_request_bytes:
+        yield Mistake(
+            "server.max_inflight_bytes",
+            f"{server.max_inflight_bytes} is less than `server.limits.max_request_bytes`"
+            f" ({server.limits.max_request_bytes}): the largest request would never fit",
+        )
+
+
+def _formats_of_upstreams(settings: Settings) -> Iterator[Mistake]:
+    for name, upstream in settings.upstreams.items():
+        if not upstream.format:
+            yield Mistake(
+                f"upstreams.{name}.format", "no tool-call format", "write `auto` or `none`"
+            )
+
+
+def _profiles(settings: Settings) -> Iterator[Mistake]:
+    """Find names of profiles that neither the file nor the package has."""
+    named = [(f"upstreams.{name}", one.profile) for name, one in settings.upstreams.items()]
+    named += [(f"routes[{at}]", one.profile) for at, one in enumerate(settings.routes, start=1)]
+    known = {*settings.profiles, *PROFILES, *PROFILE_ALIASES}
+    for path, wanted in named:
+        if wanted and wanted not in known:
+            listed = ", ".join([*settings.profiles, *sorted(PROFILES)])
+            near = did_you_mean(wanted, [*settings.profiles, *PROFILES, *PROFILE_ALIASES])
+            yield Mistake(
+                f"{path}.profile", f"no profile `{wanted}`", near or f"there are {listed}"
+            )
+
+
+def _certificates(settings: Settings) -> Iterator[Mistake]:
+    for name, upstream in settings.upstreams.items():
+        if upstream.tls.key and not upstream.tls.cert:
+            yield Mistake(f"upstreams.{name}.tls.key", "a private key without `cert`")
+
+
+def _targets(settings: Settings) -> Iterator[Mistake]:
+    """Find targets that name no upstream."""
+    listed = [
+        (f"routes[{number}].to", route.to) for number, route in enumerate(settings.routes, start=1)
+    ]
+    listed += [(f"tiers.{tier}", targets) for tier, targets in settings.tiers.items()]
+    for path, targets in listed:
+        for number, target in enumerate(targets, start=1):
+            name = target.partition("/")[0]
+            if name not in settings.upstreams:
+                known = ", ".join(f"`{one}`" for one in settings.upstreams)
+                yield Mistake(
+                    f"{path}[{number}]",
+                    f"there is no upstream `{name}`",
+                    did_you_mean(name, settings.upstreams)
+                    or (f"there are {known}" if known else "add a table `[upstreams.NAME]`"),
+                )
+
+
+def _names_of_routes(settings: Settings) -> Iterator[Mistake]:
+    seen: dict[str, int] = {}
+    for number, route in enumerate(settings.routes, start=1):
+        name = route.name or f"route-{number}"
+        if name in seen:
+            yield Mistake(
+                f"routes[{number}].name", f"route {seen[name]} has the name `{name}` already"
+            )
+        seen.setdefault(name, number)
+
+
+def _overrides(settings: Settings) -> Iterator[Mistake]:
+    for number, route in enumerate(settings.routes, start=1):
+        for message in check_overrides(route.params):
+            yield Mistake(f"routes[{number}].params", message)
+
+
+# --- warnings ---
+
+
+def _insecure(settings: Settings) -> Iterator[Mistake]:
+    server = settings.server
+    if server.insecure and not server.keys and not is_loopback(server.host):
+        yield Mistake("server.insecure", f"everyone who reaches `{server.host}` may use your keys")
+
+
+def _several_memories(settings: Settings) -> Iterator[Mistake]:
+    if settings.server.workers > 1 and settings.store.responses == "memory":
+        yield Mistake(
+            "store.responses",
+            f"each of {settings.server.workers} processes keeps its own answers, and finds no others",
+            'set it to "sqlite", or to "off" if no client asks for kept answers',
+        )
+
+
+def _unreachable_routes(settings: Settings) -> Iterator[Mistake]:
+    for number, route in enumerate(settings.routes, start=1):
+        for before, earlier in enumerate(settings.routes[: number - 1], start=1):
+            if _covers(earlier.match, route.match):
+                yield Mistake(
+                    f"routes[{number}]",
+                    f"never reached: {_called(earlier, before)} takes everything it could take",
+                    "put it before",
+                )
+                break
+
+
+def _unreachable_tiers(settings: Settings) -> Iterator[Mistake]:
+    for number, route in enumerate(settings.routes, start=1):
+        if settings.tiers and _covers(route.match, Match()):
+            yield Mistake(
+                "tiers",
+                f"never reached: {_called(route, number)} takes every model, and routes come first",
+            )
+            break
+
+
+def _called(route: Route, number: int) -> str:
+    return f"route {number} (`{route.name}`)" if route.name else f"route {number}"
+
+
+def _covers(earlier: Match, later: Match) -> bool:
+    """Return whether whatever fits the later match also fits the earlier one."""
+    glob, name = earlier.model.lower(), later.model.lower()
+    if not (glob in ("*", name) or (not is_glob(name) and Glob(glob).matches(name))):
+        return False
+    if earlier.tokens_above is not None and (
+        later.tokens_above is None or later.tokens_above < earlier.tokens_above
+    ):
+        return False
+    headers = {name.lower(): glob.lower() for name, glob in later.header.items()}
+    return (
+        earlier.thinking in (None, later.thinking)
+        and earlier.images in (None, later.images)
+        and earlier.dialect in (None, later.dialect)
+        and all(
+            name.lower() in headers and glob.lower() in ("*", headers[name.lower()])
+            for name, glob in earlier.header.items()
+        )
+    )
+
+
+def _chained_aliases(settings: Settings) -> Iterator[Mistake]:
+    names = {name.lower() for name in settings.aliases}
+    for name, meant in settings.aliases.items():
+        if meant.lower() in names and meant.lower() != name.lower():
+            yield Mistake(
+                f'aliases."{name}"', f"`{meant}` is an alias too, and aliases are followed once"
+            )
+
+
+def _addresses(settings: Settings) -> Iterator[Mistake]:
+    for name, upstream in settings.upstreams.items():
+        path = f"upstreams.{name}.base_url"
+        parts = urlsplit(upstream.base_url)
+        vendor = vendor_at(upstream.base_url)
+        if vendor is not None and not parts.path and urlsplit(vendor.base_url).path:
+            yield Mistake(
+                path,
+                f"this address of {vendor.says} has no path",
+                f"`{vendor.base_url}` is the usual one",
+            )
+        if parts.scheme == "http" and upstream.key and not is_near(parts.hostname or ""):
+            yield Mistake(path, "the key travels unencrypted", "write `https://…` if it is served")
+
+
+def _verification(settings: Settings) -> Iterator[Mistake]:
+    for name, upstream in settings.upstreams.items():
+        if not upstream.base_url.startswith("http://"):
+            if not upstream.tls.verify:
+                yield Mistake(
+                    f"upstreams.{name}.tls.verify",
+                    "anyone between here and there can read the key and change answers",
+                    "name the authority by `ca` instead",
+                )
+        elif _has_tls(upstream):
+            yield Mistake(f"upstreams.{name}.tls", "of no use: the address begins with `http://`")
+
+
+def _has_tls(upstream: Upstream) -> bool:
+    return bool(upstream.tls.ca or upstream.tls.cert or not upstream.tls.verify)
+
+
+_Check = Callable[[Settings], Iterator[Mistake]]
+
+_MISTAKES: Final[tuple[_Check, ...]] = (
+    _public_without_keys,
+    _names_of_keys,
+    _same_keys,
+    _seal_key,
+    _limits,
+    _inflight_bytes,
+    _formats_of_upstreams,
+    _profiles,
+    _certificates,
+    _targets,
+    _names_of_routes,
+    _overrides,
+)
+_WARNINGS: Final[tuple[_Check, ...]] = (
+    _insecure,
+    _several_memories,
+    _unreachable_routes,
+    _unreachable_tiers,
+    _chained_aliases,
+    _addresses,
+    _verification,
+)

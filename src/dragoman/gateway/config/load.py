@@ -1,0 +1,278 @@
+"""From a file, the environment and command-line flags to checked settings.
+
+Flags override the environment, and the environment overrides the file.  Both are written into the
+document before it is read, so that one set of checks applies to all three; `Labels` records where a
+value came from, so that a message names the flag or variable instead of a key of the file.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct, structs
+
+from dragoman.errors import ConfigError
+from dragoman.gateway.config import checks
+from dragoman.gateway.config.environment import ConfigEnvironment, read_dotenv, read_text
+from dragoman.gateway.config.problems import Mistake, Mistakes, Problem
+from dragoman.gateway.config.read import SettingsReader
+from dragoman.gateway.config.settings import Settings
+from dragoman.gateway.config.vendors import vendor_at
+
+FILE_NAME: Final = "dragoman.toml"
+Document: TypeAlias = dict[str, object]
+Labels: TypeAlias = dict[str, str]  # path of a value: the flag or variable that set it
+
+DEFAULT_UPSTREAM: Final = "default"  # the name of the upstream that flags describe
+
+# Variables that stand over the file: table and key.
+VARIABLES: Final[dict[str, tuple[str, str]]] = {
+    "DRAGOMAN_HOST": ("server", "host"),
+    "DRAGOMAN_PORT": ("server", "port"),
+    "DRAGOMAN_WORKERS": ("server", "workers"),
+    "DRAGOMAN_LOG_FORMAT": ("log", "format"),
+    "DRAGOMAN_LOG_LEVEL": ("log", "level"),
+}
+
+
+class Flags(Struct, frozen=True, kw_only=True):
+    """What the command line says; None: nothing."""
+
+    upstream: str | None = None  # an address: replaces the file's upstreams, routes and tiers
+    upstream_dialect: str | None = None
+    upstream_key_env: str | None = None
+    model: str | None = None
+    format: str | None = None
+    host: str | None = None
+    port: int | None = None
+    workers: int | None = None
+    insecure: bool | None = None
+
+
+NO_FLAGS: Final = Flags()
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    settings: Settings
+    path: Path | None = None  # of the file; None: there is none
+    warnings: tuple[Mistake, ...] = ()
+
+
+def load(
+    path: Path | None,
+    *,
+    environ: Mapping[str, str],
+    cwd: Path,
+    flags: Flags = NO_FLAGS,
+    need_secrets: bool = True,
+) -> Loaded:
+    """Read the file, put the environment over it and the flags over both, and judge the result.
+
+    Without a path the file is looked for, and its absence is no mistake.  Without `need_secrets` a
+    secret that cannot be found is left empty.
+
+    Raises:
+        ConfigError: there is no file of that name, or `Mistakes` with everything that is wrong.
+    """
+    found = find_file(environ, cwd) if path is None else cwd / path
+    document = {} if found is None else parse(found, cwd)
+    folder = cwd if found is None else found.parent
+    variables, warnings = read_dotenv(folder / ".env")
+    environment = ConfigEnvironment(environ={**variables, **environ}, folder=folder)
+    try:
+        loaded = make_settings(document, environment, flags=flags, need_secrets=need_secrets)
+    except Mistakes as error:
+        raise Mistakes(error.mistakes, source=_shown(found, cwd)) from None
+    if found is not None and not loaded.settings.upstreams:
+        warnings.append(Mistake("upstreams", "there is none: the built-in simulator answers"))
+    return structs.replace(loaded, path=found, warnings=(*warnings, *loaded.warnings))
+
+
+def from_flags(flags: Flags, *, environ: Mapping[str, str], cwd: Path) -> Settings:
+    """Return the settings that flags and environment alone describe; no file is looked for.
+
+    Raises:
+        ConfigError: with everything that is wrong.
+    """
+    return make_settings({}, ConfigEnvironment(environ=environ, folder=cwd), flags=flags).settings
+
+
+def make_settings(
+    document: Document,
+    environment: ConfigEnvironment,
+    *,
+    flags: Flags = NO_FLAGS,
+    need_secrets: bool = True,
+) -> Loaded:
+    """Put environment and flags over a document, which is changed, and judge the result.
+
+    Raises:
+        Mistakes: with everything that is wrong.
+    """
+    labels: Labels = {}
+    apply_environment(document, environment.environ, labels)
+    mistakes = apply_flags(document, flags, environment.environ, labels)
+    reading = SettingsReader(environment, need_secrets=need_secrets)
+    settings = reading.settings(document)
+    mistakes += reading.mistakes
+    reported = {mistake.path for mistake in mistakes}
+    mistakes += [one for one in checks.mistakes(settings) if one.path not in reported]
+    if mistakes:
+        raise Mistakes([_labelled(one, labels) for one in mistakes])
+    found = checks.warnings(settings)
+    return Loaded(settings=settings, warnings=tuple(_labelled(one, labels) for one in found))
+
+
+def find_file(environ: Mapping[str, str], cwd: Path) -> Path | None:
+    """Return the file that counts when none is named: here, else in the folder for settings."""
+    folders = [cwd]
+    if Path(environ.get("XDG_CONFIG_HOME", "")).is_absolute():
+        folders.append(Path(environ["XDG_CONFIG_HOME"], "dragoman"))
+    elif environ.get("HOME"):
+        folders.append(Path(environ["HOME"], ".config", "dragoman"))
+    return next((one for folder in folders if (one := folder / FILE_NAME).is_file()), None)
+
+
+def parse(path: Path, cwd: Path) -> Document:
+    """Return the document in a file.
+
+    Raises:
+        ConfigError: it cannot be read, or `Mistakes` with the place where it is no TOML.
+    """
+    text = read_text(path)
+    if isinstance(text, Problem):
+        raise ConfigError(str(Mistake("", text.message, text.suggestion)))
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        mistake = Mistake("", "nested too deep")
+    except ValueError as error:  # `TOMLDecodeError`, and numbers of thousands of digits
+        mistake = _not_toml(str(error))
+    raise Mistakes([mistake], source=_shown(path, cwd))
+
+
+def _not_toml(said: str) -> Mistake:
+    reason, at, place = said.removesuffix(")").rpartition(" (at ")
+    if not at or not said.endswith(")"):
+        reason, place = said, ""
+    return Mistake(place, f"not TOML: {reason[:1].lower()}{reason[1:]}")
+
+
+def _labelled(mistake: Mistake, labels: Labels) -> Mistake:
+    """Name the flag or variable that set a value, where one did."""
+    label = labels.get(mistake.path)
+    return mistake if label is None else structs.replace(mistake, path=label)
+
+
+def _shown(path: Path | None, cwd: Path) -> str:
+    """Return a file's name as people know it."""
+    if path is None:
+        return ""
+    return str(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
+
+
+# --- values of the environment and of flags ---
+
+
+def apply_environment(document: Document, environ: Mapping[str, str], labels: Labels) -> None:
+    """Put the variables' values into the document."""
+    for variable, (table, key) in VARIABLES.items():
+        value = environ.get(variable, "").strip()
+        # Kubernetes sets `DRAGOMAN_PORT=tcp://…` beside a service that is called `dragoman`.
+        if value and not (key == "port" and value.startswith("tcp://")):
+            number = value.isascii() and value.isdigit() and len(value) < 10
+            _put(document, table, key, int(value) if number else value)
+            labels[f"{table}.{key}"] = variable
+
+
+def apply_flags(
+    document: Document, flags: Flags, environ: Mapping[str, str], labels: Labels
+) -> list[Mistake]:
+    """Put the flags' values into the document; return mistakes in how they were combined."""
+    for key in ("host", "port", "workers", "insecure"):
+        value = getattr(flags, key)
+        if value is not None:
+            _put(document, "server", key, value)
+            labels[f"server.{key}"] = f"--{key}"
+    if flags.upstream is not None:
+        name, mistakes = DEFAULT_UPSTREAM, list[Mistake]()
+        document["upstreams"] = {name: {"base_url": flags.upstream}}
+        document.pop("tiers", None)
+        document["routes"] = [_catch_all(name, flags.model)]
+        labels[f"upstreams.{name}.base_url"] = "--upstream"
+    else:
+        name, mistakes = _only_upstream(document, flags)
+        if name and flags.model is not None:
+            document.pop("tiers", None)
+            document["routes"] = [_catch_all(name, flags.model)]
+    if name:
+        labels["routes[1].to[1]"] = "--model" if flags.model is not None else "--upstream"
+        _describe(document, name, flags, environ, labels)
+    return mistakes
+
+
+def _catch_all(name: str, model: str | None) -> Document:
+    return {"match": {"model": "*"}, "to": [f"{name}/{'*' if model is None else model}"]}
+
+
+def _only_upstream(document: Document, flags: Flags) -> tuple[str, list[Mistake]]:
+    """Return the one upstream that flags without `--upstream` are about; empty: they say nothing."""
+    said = structs.asdict(flags)
+    about = [
+        f"--{flag.replace('_', '-')}"
+        for flag in ("upstream_dialect", "upstream_key_env", "model", "format")
+        if said[flag] is not None
+    ]
+    if not about:
+        return "", []
+    upstreams = document.get("upstreams")
+    names = list(upstreams) if isinstance(upstreams, dict) else []
+    if len(names) == 1:
+        return str(names[0]), []
+    listed = f"the file names {len(names)} upstreams" if names else "no file names an upstream"
+    return "", [
+        Mistake(flag, f"of which upstream: {listed}", "add --upstream URL") for flag in about
+    ]
+
+
+def _describe(
+    document: Document, name: str, flags: Flags, environ: Mapping[str, str], labels: Labels
+) -> None:
+    """Put into an upstream's table what the flags say of it."""
+    upstreams = document["upstreams"]
+    table = upstreams.get(name) if isinstance(upstreams, dict) else None
+    if not isinstance(table, dict):
+        return  # the reader will say so
+    variable = flags.upstream_key_env
+    if variable is None and flags.upstream is not None:
+        variable = _usual_variable(flags.upstream, environ)
+    said = (
+        ("dialect", flags.upstream_dialect, "--upstream-dialect"),
+        ("key", None if variable is None else f"env:{variable}", "--upstream-key-env"),
+        ("format", flags.format, "--format"),
+    )
+    for key, value, flag in said:
+        if value is not None:
+            table[key] = value
+            labels[f"upstreams.{name}.{key}"] = flag
+    if flags.format is not None:
+        routes = document.get("routes")
+        for route in routes if isinstance(routes, list) else ():
+            if isinstance(route, dict):
+                route.pop("format", None)
+
+
+def _usual_variable(address: str, environ: Mapping[str, str]) -> str | None:
+    """Return the variable in which a vendor's key usually is, if it is set and goes to that vendor."""
+    vendor = vendor_at(address)
+    if vendor is None or not address.startswith("https://") or urlsplit(address).port:
+        return None
+    return vendor.key_variable if environ.get(vendor.key_variable) else None
+
+
+def _put(document: Document, table: str, key: str, value: object) -> None:
+    held = document.setdefault(table, {})
+    if isinstance(held, dict):  # else the reader will say so
+        held[key] = value

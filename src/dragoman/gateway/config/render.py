@@ -1,0 +1,413 @@
+"""Settings as TOML: the settings in force, a first file for a vendor, and a profile added to a file."""
+
+import re
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+
+from dragoman.errors import ConfigError
+from dragoman.gateway.config.environment import ConfigEnvironment
+from dragoman.gateway.config.load import make_settings
+from dragoman.gateway.config.problems import Mistakes, did_you_mean
+from dragoman.gateway.config.settings import DEFAULT_HOST, DEFAULT_PORT, Secret, Settings, Upstream
+from dragoman.gateway.config.vendors import ALIASES, VENDORS, Vendor, find_vendor, profile_for
+from dragoman.turn.request import DialectName
+
+# --- the settings in force ---
+
+
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+_DEFAULT: Final = "  # default"
+
+
+def toml_text(settings: Settings, *, defaults: bool = False) -> str:
+    """Return the settings as TOML: what differs from the defaults, or everything."""
+    lines = list(_table(settings, (), defaults=defaults, header=""))
+    while lines and not lines[0]:
+        del lines[0]
+    return "\n".join(lines or ["# everything is as by default"]) + "\n"
+
+
+def plain(value: object) -> object:
+    """Return settings as values that JSON knows; a secret is where it comes from, and if it is there."""
+    match value:
+        case Secret(source=source):
+            return f"{source} ({_state(value)})"
+        case Struct():
+            return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case _:
+            return value
+
+
+def toml_value(value: object) -> str:
+    """Return a value as TOML writes it on one line."""
+    match value:
+        case Secret(source=source):
+            return _quoted(source)
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _quoted(value)
+        case list() | tuple():
+            return f"[{', '.join(toml_value(item) for item in value)}]"
+        case Mapping():
+            pairs = (f"{_key(str(key))} = {toml_value(item)}" for key, item in value.items())
+            return f"{{ {', '.join(pairs)} }}" if value else "{}"
+        case _:
+            return str(value)
+
+
+def _table(table: Struct, path: tuple[str, ...], *, defaults: bool, header: str) -> Iterator[str]:
+    """Write a table: its own keys, then the tables in it."""
+    own, below = [], []
+    if isinstance(table, Upstream) and not table.profile:
+        own.append(f"# profile: `{profile_for(table.base_url)}`, by the address")
+    for field in structs.fields(table):
+        value = getattr(table, field.name)
+        usual = not field.required and value == _default(field)
+        if value is None or (usual and not defaults):
+            continue
+        if _is_table(value):
+            below += list(_tables(value, (*path, field.name), defaults=defaults))
+        else:
+            note = (
+                f"  # {_state(value)}" if isinstance(value, Secret) else _DEFAULT if usual else ""
+            )
+            own.append(f"{field.name} = {toml_value(value)}{note}")
+    if header and (own or not below or header.startswith("[[")):
+        yield from ("", header)
+    yield from own
+    yield from below
+
+
+def _tables(value: object, path: tuple[str, ...], *, defaults: bool) -> Iterator[str]:
+    """Write a table, a table of tables, or a list of tables."""
+    name = ".".join(_key(part) for part in path)
+    match value:
+        case Struct():
+            yield from _table(value, path, defaults=defaults, header=f"[{name}]")
+        case tuple():
+            for item in value:
+                yield from _table(item, path, defaults=defaults, header=f"[[{name}]]")
+        case Mapping() if all(isinstance(item, Struct) for item in value.values()):
+            for key, item in value.items():
+                yield from _tables(item, (*path, str(key)), defaults=defaults)
+        case Mapping():
+            yield from ("", f"[{name}]")
+            for key, item in value.items():
+                note = f"  # {_state(item)}" if isinstance(item, Secret) else ""
+                yield f"{_key(str(key))} = {toml_value(item)}{note}"
+
+
+def _is_table(value: object) -> bool:
+    match value:
+        case Secret():
+            return False
+        case Struct():
+            return True
+        case tuple():
+            return bool(value) and isinstance(value[0], Struct)
+        case Mapping():
+            return bool(value)
+        case _:
+            return False
+
+
+def _default(field: structs.FieldInfo) -> object:
+    if field.default is not msgspec.NODEFAULT:
+        return field.default
+    return field.default_factory()
+
+
+def _state(secret: Secret) -> str:
+    return "set" if secret.value else "not set"
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    # JSON's escapes are TOML's, but for one character that TOML wants escaped too.
+    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
+
+
+# --- a first file ---
+
+
+def first_file(
+    vendor_name: str, *, model: str = "", dialect: DialectName | None = None, base_url: str = ""
+) -> str:
+    """Return the text of a file that sends every request to one vendor.
+
+    Raises:
+        ConfigError: there is no such vendor, or it does not speak that dialect.
+    """
+    vendor = chosen_vendor(vendor_name)
+    spoken = dialect or vendor.dialect
+    address = base_url or _address(vendor, spoken)
+    target = f"{vendor.name}/{model or vendor.model}"
+    return _TEXT.format(
+        host=toml_value(DEFAULT_HOST),
+        port=DEFAULT_PORT,
+        says=vendor.says,
+        name=vendor.name,
+        base_url=toml_value(address),
+        dialect=toml_value(spoken),
+        key=_key_lines(vendor),
+        profile=toml_value(vendor.profile),
+        target=toml_value([target]),
+        first=toml_value(target),
+        remark=_remark(target),
+    )
+
+
+def chosen_vendor(name: str) -> Vendor:
+    """Return a vendor by its name.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    vendor = find_vendor(name)
+    if vendor is None:
+        near = did_you_mean(name, [*VENDORS, *ALIASES])
+        raise ConfigError(f"no vendor `{name}`; {near or 'there are ' + ', '.join(VENDORS)}")
+    return vendor
+
+
+def _address(vendor: Vendor, dialect: DialectName) -> str:
+    if dialect == vendor.dialect:
+        return vendor.base_url
+    if dialect not in vendor.others:
+        known = ", ".join([vendor.dialect, *vendor.others])
+        raise ConfigError(f"{vendor.name} is not known to speak `{dialect}`; it speaks {known}")
+    return vendor.others[dialect] or vendor.base_url
+
+
+def _key_lines(vendor: Vendor) -> str:
+    variable = vendor.key_variable
+    if not variable:
+        return '# It asks for no key; if yours does: key = "env:NAME"'
+    return (
+        f"# The key is in this variable: export it, or write {variable}=… into a file `.env` here.\n"
+        f'key = "env:{variable}"'
+    )
+
+
+def _remark(target: str) -> str:
+    if target.endswith("/*"):
+        return "# `*` keeps the name that the client asks for; name a model to have it for every client."
+    return (
+        "# The model as the upstream calls it.  More targets in the list are tried in their order."
+    )
+
+
+_TEXT = """\
+# Settings of the Dragoman gateway.
+# `dragoman config check` looks for mistakes, `dragoman config show --defaults` lists every key in force,
+# `dragoman serve` starts the gateway.
+
+[server]
+host = {host}
+port = {port}
+# Who may use the gateway.  Without keys it serves this machine alone.
+# keys = ["env:DRAGOMAN_KEY"]
+
+# {says}.
+[upstreams.{name}]
+# What stands before `/chat/completions`, `/messages` or `/responses`.
+base_url = {base_url}
+dialect = {dialect}
+{key}
+# What the server can and cannot do.
+profile = {profile}
+# Tool calls that the model writes as text: `auto` knows the family by the model's name.
+format = "auto"
+
+# The first route that matches wins.
+# [[routes]]
+# match = {{ model = "claude-*haiku*" }}    # small tasks of Claude Code: name a cheaper model
+# to = [{first}]
+
+[[routes]]
+match = {{ model = "*" }}
+{remark}
+to = {target}
+
+# Names of your own for models.
+# [aliases]
+# "gpt-5" = "claude-sonnet-4-5"
+
+# What agents should know of a model, by the name that they ask for.
+# [models."claude-*"]
+# context = 200000
+# output = 32000
+
+# [log]
+# format = "json"    # `auto`: readable on a terminal, JSON elsewhere
+# level = "info"
+"""
+
+
+# --- a profile added to a file ---
+
+
+Fact: TypeAlias = bool | int | float | str
+
+_UPSTREAM_HEADER: Final = re.compile(
+    r"""\s*+\[\s*+upstreams\s*+\.\s*+(?:([A-Za-z0-9._-]++)|"([^"]*)"|'([^']*)')\s*+\]"""
+)
+_PROFILE_LINE: Final = re.compile(r"\s*+profile\s*+=")
+_COMMENT: Final = re.compile(r"\s#")
+
+
+class NewProfile(Struct, frozen=True, kw_only=True):
+    """What is to be added."""
+
+    name: str
+    base: str  # a built-in profile
+    facts: Mapping[str, Fact]
+    remark: str = ""  # where it comes from, for a comment
+
+
+class NewUpstream(Struct, frozen=True, kw_only=True):
+    """An upstream for a file that has none yet."""
+
+    base_url: str
+    dialect: DialectName
+    key: str = ""  # `env:NAME`
+    format: str = ""
+
+
+def profile_table(profile: NewProfile) -> str:
+    """Return a profile as a table of the file."""
+    lines = [f"# {one}" for one in profile.remark.splitlines()]
+    lines += [f"[profiles.{profile.name}]", f"base = {toml_value(profile.base)}"]
+    lines += [f"{name} = {toml_value(value)}" for name, value in profile.facts.items()]
+    return "\n".join(lines) + "\n"
+
+
+def add_profile(
+    text: str, profile: NewProfile, *, upstream: str = "", new: NewUpstream | None = None
+) -> tuple[str, bool]:
+    """Return a file's text with a profile in it, and whether the upstream names it.
+
+    `new` is put before it under the profile's name, for a file that has no upstream.
+
+    Raises:
+        ConfigError: there is a profile of that name, or the text is no TOML.
+    """
+    before = _parsed(text)
+    profiles = before.get("profiles")
+    if isinstance(profiles, dict) and profile.name in profiles:
+        raise ConfigError(
+            f"the file has a profile `{profile.name}` already; --write NAME gives another name"
+        )
+    table = profile_table(profile)
+    if new is not None:
+        table = f"{_upstream_table(profile.name, new)}\n{table}"
+    whole = f"{text.rstrip()}\n\n{table}" if text.strip() else table
+    named = _named(whole, upstream, profile.name) if upstream else None
+    if named is not None and _differs_only_in(_parsed(whole), _parsed(named), upstream):
+        return named, True
+    return whole, new is not None
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace a file at once, if what it says can be used.
+
+    Raises:
+        ConfigError: it cannot be written, or the settings would be wrong.
+    """
+    target = path.resolve()
+    try:
+        make_settings(
+            _parsed(text), ConfigEnvironment(environ={}, folder=target.parent), need_secrets=False
+        )
+    except Mistakes as error:
+        raise ConfigError(f"nothing was written: {error}") from error
+    try:
+        mode = target.stat().st_mode if target.exists() else None
+        with tempfile.NamedTemporaryFile(
+            "w", dir=target.parent, prefix=".dragoman-", encoding="utf-8", delete=False
+        ) as file:
+            file.write(text)
+        temporary = Path(file.name)
+        temporary.chmod(0o644 if mode is None else mode & 0o7777)
+        temporary.replace(target)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _upstream_table(name: str, new: NewUpstream) -> str:
+    lines = [
+        f"[upstreams.{name}]",
+        f"base_url = {toml_value(new.base_url)}",
+        f"dialect = {toml_value(new.dialect)}",
+        f"profile = {toml_value(name)}",
+    ]
+    if new.key:
+        lines.append(f"key = {toml_value(new.key)}")
+    if new.format:
+        lines.append(f"format = {toml_value(new.format)}")
+    return "\n".join(lines) + "\n"
+
+
+def _parsed(text: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"the file is no TOML: {error}") from error
+
+
+def _upstream_in(line: str) -> str | None:
+    """Return the name of the upstream whose table a line begins."""
+    found = _UPSTREAM_HEADER.match(line)
+    return None if found is None else next(name for name in found.groups() if name is not None)
+
+
+def _comment_of(line: str) -> str:
+    """Return the comment at the end of a line, with the blanks before it; quotes end no comment here."""
+    tail = line[max(line.rfind('"'), line.rfind("'")) + 1 :]
+    found = _COMMENT.search(tail)
+    return "" if found is None else tail[len(tail[: found.start()].rstrip()) :].rstrip("\n")
+
+
+def _named(text: str, upstream: str, profile: str) -> str | None:
+    """Let an upstream's table name a profile; None if the table is not found as it is usually written."""
+    lines = text.splitlines(keepends=True)
+    start = next((at for at, line in enumerate(lines) if _upstream_in(line) == upstream), None)
+    if start is None:
+        return None
+    line = f"profile = {toml_value(profile)}\n"
+    for at in range(start + 1, len(lines)):
+        if lines[at].lstrip().startswith("["):
+            break
+        if _PROFILE_LINE.match(lines[at]):
+            kept = _comment_of(lines[at])
+            return "".join([*lines[:at], line.rstrip("\n") + kept + "\n", *lines[at + 1 :]])
+    if not lines[start].endswith("\n"):
+        lines[start] += "\n"
+    return "".join([*lines[: start + 1], line, *lines[start + 1 :]])
+
+
+def _differs_only_in(before: dict[str, object], after: dict[str, object], upstream: str) -> bool:
+    """Say whether nothing but the name of one upstream's profile has changed."""
+    return _without_profile(before, upstream) == _without_profile(after, upstream)
+
+
+def _without_profile(document: dict[str, object], upstream: str) -> dict[str, object]:
+    tables = document.get("upstreams")
+    if not isinstance(tables, dict) or not isinstance(table := tables.get(upstream), dict):
+        return document
+    rest = {key: value for key, value in table.items() if key != "profile"}
+    return {**document, "upstreams": {**tables, upstream: rest}}

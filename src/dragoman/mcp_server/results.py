@@ -1,0 +1,128 @@
+"""The library's values in the shapes that tools give back."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from dragoman.client.errors import ClientError
+from dragoman.errors import DragomanError, TooLarge
+from dragoman.ids import ClientIds
+from dragoman.mcp_server.tool_types import (
+    ChatOutput,
+    Failure,
+    ToldCall,
+    ToldLoss,
+    ToldSource,
+    ToldUsage,
+)
+from dragoman.turn.answer import Answer
+from dragoman.turn.events import (
+    ArgsDelta,
+    BlockKind,
+    BlockStart,
+    Event,
+    InputDelta,
+    ReasoningDelta,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.losses import CODES, Loss
+
+_VENDORS: Final = frozenset({BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, BlockKind.OPAQUE})
+
+
+class Piece(Struct, frozen=True, omit_defaults=True):
+    """What came of an answer since the last notification, as JSON in its message, in this order."""
+
+    reasoning: str = ""
+    text: str = ""
+    call: str = ""  # the tool whose call began
+    arguments: str = ""  # of the call that began last
+
+
+def pieces_of(events: Iterable[Event]) -> list[Piece]:
+    """Return what events say; a piece ends where it could not tell what comes next in order."""
+    pieces: list[Piece] = []
+    open_: list[list[str]] = [[] for _ in Piece.__struct_fields__]
+    last = 0
+    for event in events:
+        match event:
+            case ReasoningDelta(text=said):
+                at = 0
+            case TextDelta(text=said):
+                at = 1
+            case BlockStart(kind=BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL, name=said):
+                at = 2
+            case ArgsDelta(json=said) | InputDelta(text=said):
+                at = 3
+            case _:
+                continue  # told at the end
+        if at < last or at == last == 2:
+            pieces.append(Piece(*map("".join, open_)))
+            open_ = [[] for _ in Piece.__struct_fields__]
+        open_[at].append(said)
+        last = at
+    pieces.append(Piece(*map("".join, open_)))
+    return [piece for piece in pieces if piece != Piece()]
+
+
+def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
+    """Return an answer; `used` are the ids of calls that stand in the conversation."""
+    ids = ClientIds(used)
+    calls = [
+        ToldCall(
+            id=ids.render(one.call_id), name=one.name, arguments=one.text, complete=one.complete
+        )
+        for one in answer.calls
+    ]
+    blocks = answer.blocks
+    return ChatOutput(
+        text=answer.text,
+        reasoning=answer.reasoning,
+        refusal="".join(block.text for block in blocks if block.kind is BlockKind.REFUSAL),
+        tool_calls=calls,
+        sources=[
+            ToldSource(url=one.url, title=one.title, cited_text=one.cited_text)
+            for block in blocks
+            for one in block.citations
+        ],
+        other=[block.raw for block in blocks if block.kind in _VENDORS],
+        finish=None if answer.finish is None else answer.finish.reason,
+        model=answer.start.model,
+        usage=None if answer.usage is None else _usage(answer.usage),
+        losses=told(answer.losses),
+    )
+
+
+def _usage(usage: Usage) -> ToldUsage:
+    return ToldUsage(
+        input=usage.prompt,
+        output=usage.output,
+        cached=usage.cache_read,
+        reasoning=usage.reasoning,
+    )
+
+
+def told(losses: Iterable[Loss]) -> list[ToldLoss]:
+    return [ToldLoss(one.code, one.path, one.detail, CODES[one.code]) for one in losses]
+
+
+def failure_of(error: DragomanError) -> Failure:
+    """Return an error, field for field."""
+    name = type(error).__name__
+    if not isinstance(error, ClientError):
+        path = getattr(error, "path", "")
+        code = error.limit if isinstance(error, TooLarge) else getattr(error, "code", "")
+        return Failure(error=name, message=str(error), path=path, code=code)
+    return Failure(
+        error=name,
+        message=error.message,
+        stage=error.stage,
+        kind=error.kind,
+        status=error.status,
+        code=error.code,
+        retry_after=error.retry_after,
+        request_id=error.request_id,
+        received=None if error.received is None else chat_output(error.received),
+    )

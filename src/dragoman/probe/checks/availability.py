@@ -1,0 +1,143 @@
+"""Whether there is an upstream at all, and how it behaves when something is wrong."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from dragoman.probe.finding import Check, Finding, fails, ok, quirk, unknown
+from dragoman.probe.probe import Probe
+from dragoman.probe.questions import (
+    AFTER_LEAVING,
+    LONG,
+    NO_MODEL,
+    SPOILT,
+    TEXT,
+    TEXT_BODY,
+    TEXT_BODY_NEWER,
+    TEXT_UNASKED,
+)
+from dragoman.probe.response import Heard, shown
+from dragoman.probe.trace import decoded
+
+_SLOWER: Final = 5.0  # times as long as before
+_SLOW_SECONDS: Final = 2.0  # less is noise
+_REFUSALS: Final = range(400, 500)
+
+
+async def reach(probe: Probe) -> Finding:
+    """Get a first answer, and learn what every other question depends on."""
+    body = await probe.ask(TEXT_BODY)
+    if body.refused and probe.dialect == "chat":
+        newer = await probe.ask(TEXT_BODY_NEWER)
+        if not newer.trouble:
+            probe.learn(limit_field="max_completion_tokens")
+            body = newer
+    if body.failure is not None and body.failure.stage in ("connect", "tls"):
+        return fails(body.failure.reason)
+    stream = await probe.ask(TEXT)
+    if stream.refused and probe.dialect == "chat":
+        unasked = await probe.ask(TEXT_UNASKED)
+        if not unasked.trouble:
+            probe.learn(stream_options=False)
+            stream = unasked
+    if body.trouble and stream.trouble:
+        return fails(body.trouble)
+    if probe.repeated:
+        return quirk("it was busy, and answered when it was asked again")
+    return ok(_road(probe))
+
+
+def _road(probe: Probe) -> str:
+    if urlsplit(probe.peer.url).scheme == "http":
+        return "answers, without TLS"
+    return "answers; its certificate is good" if probe.peer.tls is True else "answers over TLS"
+
+
+async def models(probe: Probe) -> Finding:
+    listing = await probe.list_models()
+    if listing.trouble:
+        return quirk(f"no list: {listing.trouble}")
+    names = listing.names
+    many = f"{len(names)} model{'' if len(names) == 1 else 's'}"
+    if probe.peer.model in names:
+        return ok(f"lists {many}, this one among them")
+    return ok(f"lists {many}; this one is not among them")
+
+
+async def error_shape(probe: Probe) -> Finding:
+    heard = await probe.ask(SPOILT)
+    if heard.failure is not None:
+        return quirk(f"a broken request gets no answer: {heard.failure.reason}")
+    if heard.status < 400:
+        return quirk("a broken request is answered as if it were good")
+    shape = _shape(heard)
+    if heard.status in _REFUSALS and not shape:
+        return ok(f"status {heard.status}, told in the dialect")
+    return quirk(f"a broken request gets status {heard.status}{shape and f', {shape}'}")
+
+
+def _shape(heard: Heard) -> str:
+    """Return what is odd about an error's body; empty if it is as the dialect has it."""
+    body = decoded(heard.body)
+    if body is None:
+        return f"not JSON but {heard.content_type.partition(';')[0] or 'something else'}"
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("message"), str):
+        return "JSON that is no error of the dialect"
+    if heard.dialect == "anthropic" and (
+        not isinstance(body, dict) or body.get("type") != "error" or "type" not in error
+    ):
+        return "JSON that is an error of another dialect"
+    return ""
+
+
+async def unknown_model(probe: Probe) -> Finding:
+    heard = await probe.ask(NO_MODEL)
+    if heard.failure is not None or heard.passing:
+        return unknown(heard.trouble)
+    if heard.status in _REFUSALS:
+        return ok(f"refused with status {heard.status}")
+    if heard.status >= 500:
+        return quirk(f"refused with status {heard.status}, which looks like a failure")
+    return ok("answered all the same: a misspelt name will not show")
+
+
+async def disconnect(probe: Probe) -> Finding:
+    before = await probe.ask(TEXT_BODY)
+    failure = await probe.leave(LONG)
+    if failure is not None:
+        return unknown(failure.reason)
+    after = await probe.ask(AFTER_LEAVING)
+    if after.trouble:
+        return quirk(f"after we left an answer, the next failed: {shown(after.trouble)}")
+    if after.seconds > max(_SLOW_SECONDS, before.seconds * _SLOWER):
+        return quirk("after we left an answer, the next was slow: it may go on for nobody")
+    return ok("after we left an answer, the next came as ever")
+
+
+REACH: Final = Check(
+    name="reach",
+    asks="Is it there, does TLS hold, does it answer in its dialect?",
+    run=reach,
+    questions=(TEXT_BODY, TEXT_BODY_NEWER, TEXT, TEXT_UNASKED),
+)
+MODELS: Final = Check(name="models", asks="Does it list its models?", run=models)
+ROWS: Final = (
+    Check(
+        name="error-shape",
+        asks="Is a broken request refused in the dialect's words?",
+        run=error_shape,
+        questions=(SPOILT,),
+    ),
+    Check(
+        name="unknown-model",
+        asks="What becomes of a model that does not exist?",
+        run=unknown_model,
+        questions=(NO_MODEL,),
+    ),
+    Check(
+        name="disconnect",
+        asks="Does it go on well after a client left?",
+        run=disconnect,
+        questions=(LONG, AFTER_LEAVING, TEXT_BODY),
+    ),
+)

@@ -1,0 +1,186 @@
+"""What a conversation may hold: roles, parts, pictures, calls of the past."""
+
+from typing import Final
+
+from dragoman.probe.calls import is_kimi_id
+from dragoman.probe.checks.tool_calls import need_tools
+from dragoman.probe.finding import CHAT, OPENAI, Check, Fact, Finding, fails, ok, quirk, unknown
+from dragoman.probe.probe import Probe
+from dragoman.probe.questions import (
+    AUTO,
+    COLOUR,
+    DEVELOPER,
+    FOREIGN,
+    FOREIGN_CLAUDE,
+    FOREIGN_KIMI,
+    FOREIGN_LONG,
+    HISTORY,
+    HISTORY_EMPTY,
+    HISTORY_OMITTED,
+    HISTORY_REASONED,
+    IMAGE,
+    MIDTURN,
+    OBEYED,
+    PARTS,
+    THOUGHT,
+    TWO_SYSTEMS,
+)
+from dragoman.probe.response import Heard
+
+# The style in which each dialect's own vendor takes ids that are not quite free.
+_PLAIN_IDS: Final = {"chat": "openai40", "anthropic": "anthropic64", "responses": "responses64"}
+HISTORIES: Final = (AUTO, HISTORY, HISTORY_EMPTY, HISTORY_OMITTED, HISTORY_REASONED)
+
+
+async def past(probe: Probe) -> Heard:
+    """Have a conversation with a call in it taken, and learn how it must be written.
+
+    Raises:
+        Unanswered: tools are not taken at all.
+    """
+    await need_tools(probe)
+    heard = first = await probe.ask(HISTORY)
+    if not heard.refused:
+        return heard
+    if probe.dialect == "chat":
+        for question, empty in ((HISTORY_EMPTY, "empty"), (HISTORY_OMITTED, "omit")):
+            heard = await probe.ask(question)
+            if not heard.refused:
+                probe.learn(empty_content=empty)
+                return heard
+    heard = await probe.ask(HISTORY_REASONED)
+    if not heard.refused:
+        probe.learn(reasoning=THOUGHT)
+        return heard
+    return first
+
+
+async def history(probe: Probe) -> Finding:
+    heard = await past(probe)
+    if heard.refused:
+        return fails(f"a conversation with a call in it is refused: {heard.refused}")
+    _ = heard.whole
+    if probe.dialect != "chat":
+        return ok("taken")
+    match probe.habits.empty_content:
+        case "null":
+            return ok("taken", empty_assistant_content="null")
+        case "empty":
+            return quirk('null beside calls is refused, "" is not', empty_assistant_content="empty")
+        case "omit":
+            return quirk(
+                "content beside calls is refused if it is empty", empty_assistant_content="omit"
+            )
+
+
+async def foreign_ids(probe: Probe) -> Finding:
+    if (await past(probe)).refused:
+        return unknown("no conversation with a call in it is taken")
+    everything = await probe.ask(FOREIGN)
+    if not everything.refused:
+        _ = everything.whole
+        # Kimi takes any id, and falls back to writing calls as text: its own style stays.
+        own = [one.call_id for one in (await probe.ask(AUTO)).answer.calls]
+        kimi = probe.peer.profile.id_style == "kimi" or any(map(is_kimi_id, own))
+        return ok("any id is taken", **({} if kimi else {"id_style": "any"}))
+    if not (await probe.ask(FOREIGN_CLAUDE)).refused:
+        refused = []
+        if (await probe.ask(FOREIGN_KIMI)).refused:
+            refused.append("dots and colons")
+        if (await probe.ask(FOREIGN_LONG)).refused:
+            refused.append("more than 40 characters")
+        why = " and ".join(refused) or "several kinds at once"
+        return quirk(f"{why} are refused", id_style=_PLAIN_IDS[probe.dialect])
+    return quirk("nine letters and digits are taken, and no other id", id_style="mistral9")
+
+
+def _taken(heard: Heard, sign: str, **if_refused: Fact) -> Finding:
+    """Say whether something was taken, and whether the answer shows that it was understood."""
+    if heard.refused:
+        return quirk(f"refused: {heard.refused}", **if_refused)
+    if sign in heard.whole.text.lower():
+        return ok("taken and understood", **{name: not value for name, value in if_refused.items()})
+    return ok("taken")
+
+
+async def developer(probe: Probe) -> Finding:
+    return _taken(await probe.ask(DEVELOPER), OBEYED, developer_role=False)
+
+
+async def midturn_system(probe: Probe) -> Finding:
+    return _taken(await probe.ask(MIDTURN), OBEYED, midturn_system=False)
+
+
+async def two_systems(probe: Probe) -> Finding:
+    return _taken(await probe.ask(TWO_SYSTEMS), OBEYED, merge_system=True)
+
+
+async def parts(probe: Probe) -> Finding:
+    heard = await probe.ask(PARTS)
+    if heard.refused:
+        return quirk(f"refused: {heard.refused}", content_parts="string")
+    _ = heard.whole
+    return ok("taken", content_parts="parts")
+
+
+async def images(probe: Probe) -> Finding:
+    if probe.dialect == "chat" and (await probe.ask(PARTS)).refused:
+        return unknown("content may be no list of parts")
+    heard = await probe.ask(IMAGE)
+    if heard.refused:
+        return quirk(f"refused: {heard.refused}", images="none", tool_images="placeholder")
+    if COLOUR not in heard.whole.text.lower():
+        return ok("taken")
+    if probe.peer.profile.images == "none":
+        return ok("taken and seen", images="base64_only", tool_images="follow_up")
+    return ok("taken and seen")
+
+
+ROWS: Final = (
+    Check(
+        name="history",
+        asks="Is a conversation with calls taken?",
+        run=history,
+        questions=HISTORIES,
+    ),
+    Check(
+        name="foreign-ids",
+        asks="Are ids of other vendors taken?",
+        run=foreign_ids,
+        questions=(
+            *HISTORIES,
+            FOREIGN,
+            FOREIGN_CLAUDE,
+            FOREIGN_KIMI,
+            FOREIGN_LONG,
+        ),
+    ),
+    Check(
+        name="developer",
+        asks="Is the role `developer` taken?",
+        run=developer,
+        questions=(DEVELOPER,),
+        dialects=OPENAI,
+    ),
+    Check(
+        name="midturn-system",
+        asks="Are instructions inside the conversation taken?",
+        run=midturn_system,
+        questions=(MIDTURN,),
+    ),
+    Check(
+        name="two-systems",
+        asks="Are several instructions at the top taken?",
+        run=two_systems,
+        questions=(TWO_SYSTEMS,),
+        dialects=OPENAI,
+    ),
+    Check(
+        name="parts",
+        asks="May content be a list of parts?",
+        run=parts,
+        questions=(PARTS,),
+        dialects=CHAT,
+    ),
+    Check(name="images", asks="Are pictures taken?", run=images, questions=(PARTS, IMAGE)),
+)

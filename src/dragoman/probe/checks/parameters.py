@@ -1,0 +1,178 @@
+"""Wishes of a request: limits, stop sequences, sampling, reasoning."""
+
+from typing import Final
+
+from dragoman.probe.checks.history import HISTORIES, past
+from dragoman.probe.finding import Check, Finding, ok, quirk, unknown
+from dragoman.probe.probe import Probe
+from dragoman.probe.questions import (
+    HISTORY_REASONED,
+    HOT,
+    LIMIT,
+    LIMIT_NEWER,
+    LIMIT_OLDER,
+    REASONED,
+    REPLAYED,
+    SMALL_TOKENS,
+    STOP,
+    TEXT,
+    UNREASONED,
+    WARM,
+)
+from dragoman.probe.response import Heard, Unanswered
+
+_CHARACTERS: Final = 8  # of a token, at the very most where numbers are counted
+_OPENING: Final = "<think>"
+_CLOSING: Final = "</think>"
+
+
+async def output_limit(probe: Probe) -> Finding:
+    if probe.dialect != "chat":
+        heard = await probe.ask(LIMIT)
+        return ok("held to") if _is_held(heard) else quirk("passed over: the answer goes on")
+    older, newer = await probe.ask(LIMIT_OLDER), await probe.ask(LIMIT_NEWER)
+    if _is_held(older):
+        if _is_held(newer):
+            return ok("both fields are held to", max_tokens_field="max_tokens")
+        how = "refused" if newer.refused else "passed over"
+        return ok(f"`max_tokens`; the newer field is {how}", max_tokens_field="max_tokens")
+    how = "refused" if older.refused else "passed over"
+    if _is_held(newer):
+        return quirk(
+            f"`max_tokens` is {how}, `max_completion_tokens` is held to",
+            max_tokens_field="max_completion_tokens",
+        )
+    return quirk("neither field is held to")
+
+
+def _is_held(heard: Heard) -> bool:
+    """Say whether the limit ended an answer; a finish that says otherwise is another check's.
+
+    Raises:
+        Unanswered: the model said too little to tell.
+    """
+    if heard.refused:
+        return False
+    usage = heard.whole.usage
+    if heard.cut or (usage is not None and usage.output in (SMALL_TOKENS - 1, SMALL_TOKENS)):
+        return True
+    if len(heard.answer.text) + len(heard.answer.reasoning) <= SMALL_TOKENS * _CHARACTERS:
+        raise Unanswered("the answer is too short to tell")
+    return False
+
+
+async def stop(probe: Probe) -> Finding:
+    heard = await probe.ask(STOP)
+    if heard.refused:
+        return quirk(f"refused: {heard.refused}", max_stop_sequences=0)
+    text = heard.whole.text.lower()
+    if "gamma" in text:
+        return quirk("passed over: the answer goes on", max_stop_sequences=0)
+    return ok("held to") if "alpha" in text else unknown("the answer is not what was asked for")
+
+
+async def temperature(probe: Probe) -> Finding:
+    if probe.dialect != "anthropic":
+        hot = await probe.ask(HOT)
+        if not hot.refused:
+            _ = hot.whole
+            return ok("up to 2", drop_sampling=False)
+    warm = await probe.ask(WARM)
+    if warm.refused:
+        return quirk(f"refused: {warm.refused}", drop_sampling=True)
+    _ = warm.whole
+    if probe.dialect == "anthropic":
+        return ok("taken", drop_sampling=False)
+    return quirk("2 is refused, 0.7 is not", drop_sampling=False, max_temperature=1.0)
+
+
+async def reasoning(probe: Probe) -> Finding:
+    """Look where reasoning comes: unasked, when it is asked for, or inside the text."""
+    unasked = await probe.ask(TEXT)
+    if unasked.status == 200 and not unasked.is_stream:
+        return unknown("there is no stream")
+    fields = unasked.trace.reasoning
+    if fields:
+        return _in_fields(probe, fields, "asked for or not")
+    text = unasked.whole.text
+    if text.lstrip().startswith(_OPENING):
+        return quirk("inside the text, between think tags", think_tags="auto")
+    if _CLOSING in text:
+        return quirk("inside the text, before a closing think tag", think_tags="implicit_open")
+    asked = await probe.ask(REASONED)
+    if asked.refused:
+        known = probe.peer.profile.reasoning_control == "reasoning_effort"
+        implied = {"reasoning_control": "none"} if known and probe.dialect == "chat" else {}
+        return quirk(f"asking for it is refused: {asked.refused}", **implied)
+    if asked.trace.reasoning:
+        return _in_fields(probe, asked.trace.reasoning, "when it is asked for")
+    if asked.whole.text.lstrip().startswith(_OPENING):
+        return quirk("inside the text, when it is asked for", think_tags="auto")
+    return ok("none came")
+
+
+def _in_fields(probe: Probe, fields: list[str], when: str) -> Finding:
+    named = " and ".join(f"`{one}`" for one in fields)
+    implied = {"reasoning_field": fields[0]} if probe.dialect == "chat" else {}
+    if len(fields) > 1:
+        return quirk(f"in {named} at once, {when}", **implied)
+    return ok(f"in {named}, {when}", **implied)
+
+
+async def reasoning_replay(probe: Probe) -> Finding:
+    heard = await past(probe)
+    if heard.refused:
+        return unknown("no conversation with a call in it is taken")
+    if probe.habits.reasoning:
+        return quirk(
+            "calls of the past must come with their reasoning",
+            replay_reasoning="tool_turns",
+            reasoning_filler=" ",
+        )
+    reasons = not (await probe.ask(REASONED)).refused
+    if reasons and (bare := await probe.ask(UNREASONED)).refused:
+        how = "always" if probe.dialect == "anthropic" else "tool_turns"
+        found = f"needed while reasoning is asked for: {bare.refused}"
+        return quirk(found, replay_reasoning=how, reasoning_filler=" ")
+    if probe.dialect != "chat":
+        return ok("not needed")  # what others wrote cannot be given: it would need their signatures
+    given = await probe.ask(REPLAYED if reasons else HISTORY_REASONED)
+    if given.refused:
+        return quirk(f"reasoning of the past is refused: {given.refused}", replay_reasoning="never")
+    _ = given.whole
+    return ok("not needed, and taken")
+
+
+ROWS: Final = (
+    Check(
+        name="reasoning",
+        asks="Where does reasoning come?",
+        run=reasoning,
+        questions=(TEXT, REASONED),
+    ),
+    Check(
+        name="reasoning-replay",
+        asks="Must reasoning be given back?",
+        run=reasoning_replay,
+        questions=(*HISTORIES, REASONED, UNREASONED, REPLAYED),
+    ),
+    Check(
+        name="output-limit",
+        asks="Which field limits the output?",
+        run=output_limit,
+        questions=(LIMIT, LIMIT_OLDER, LIMIT_NEWER),
+    ),
+    Check(
+        name="stop",
+        asks="Are stop sequences held to?",
+        run=stop,
+        questions=(STOP,),
+        dialects=("chat", "anthropic"),
+    ),
+    Check(
+        name="temperature",
+        asks="Which temperatures are taken?",
+        run=temperature,
+        questions=(HOT, WARM),
+    ),
+)

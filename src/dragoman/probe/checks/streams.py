@@ -1,0 +1,217 @@
+"""How answers are written: framing, order, ending, counts."""
+
+from itertools import pairwise
+from typing import Final
+
+from dragoman.probe.finding import ALL_DIALECTS, CHAT, Check, Finding, fails, ok, quirk, unknown
+from dragoman.probe.probe import Probe
+from dragoman.probe.questions import (
+    AUTO,
+    BOTH,
+    TEXT,
+    TEXT_BODY,
+    TEXT_UNASKED,
+)
+from dragoman.probe.response import Heard, Unanswered, shown
+from dragoman.probe.trace import has_whole_arguments
+
+_ENOUGH: Final = 3  # deltas from which a habit can be told
+
+# Rules of the strict judge that other checks speak of.
+_ELSEWHERE: Final = frozenset(
+    {
+        "arguments-whole", "call-id-characters", "call-id-once", "call-id-unique", "done-marker",
+        "event-name-matches-type", "finish-reason-fits-calls", "finish-reason-known",
+        "partial-json-prefix", "status-fits", "stop-reason", "stop-reason-fits-calls", "truncated",
+        "usage-counts", "usage-in-message-delta", "usage-in-message-start",
+    }
+)  # fmt: skip
+_ELSEWHERE_PATHS: Final = ("arguments", "input", "usage", "finish_reason", "status")
+
+
+async def streamed(probe: Probe) -> Heard:
+    """Return the first streamed answer, as far as there is a stream.
+
+    Raises:
+        Unanswered: none came.
+    """
+    heard = await probe.ask(TEXT)
+    if heard.status != 200 or not heard.is_stream:
+        raise Unanswered(heard.trouble or "there is no stream")
+    return heard
+
+
+async def body(probe: Probe) -> Finding:
+    heard = await probe.ask(TEXT_BODY)
+    if heard.is_stream:
+        return quirk("a stream, although none was asked for")
+    if heard.trouble:
+        return fails(heard.trouble)
+    if not heard.answer.text.strip():
+        return unknown("it says nothing")
+    return ok("as the dialect has it")
+
+
+async def framing(probe: Probe) -> Finding:
+    heard = await probe.ask(TEXT)
+    if heard.status == 200 and heard.is_stream:
+        if "text/event-stream" not in heard.content_type:
+            return quirk(f"events, but the content type is `{shown(heard.content_type)}`")
+        return ok("server-sent events")
+    if heard.trouble:
+        return fails(heard.trouble)
+    return quirk("one complete body, although a stream was asked for")
+
+
+async def line_ends(probe: Probe) -> Finding:
+    heard = await streamed(probe)
+    return quirk("lines end with CR and LF") if heard.trace.crlf else ok("lines end with LF")
+
+
+async def comments(probe: Probe) -> Finding:
+    heard = await streamed(probe)
+    return quirk("comments stand between events") if heard.trace.comments else ok("none")
+
+
+async def event_lines(probe: Probe) -> Finding:
+    seen = (await streamed(probe)).trace
+    if seen.named == seen.events:
+        return ok("every event has its name")
+    return quirk(f"{seen.events - seen.named} of {seen.events} events have no `event:` line")
+
+
+async def ending(probe: Probe) -> Finding:
+    heard = await streamed(probe)
+    called = await probe.ask(AUTO)
+    if heard.failure is not None:
+        return fails(heard.failure.reason)
+    if not heard.trace.finish:
+        # Whoever cannot wait for a finish may still run calls that are complete.
+        complete = has_whole_arguments(called.trace)
+        return fails(
+            f"no finish is told: {heard.trouble}", **({"lenient_eof": True} if complete else {})
+        )
+    if heard.trouble:
+        return fails(f"the answer ends with a failure: {heard.trouble}")
+    if not heard.trace.last:
+        last = {"chat": "[DONE]", "anthropic": "message_stop"}.get(probe.dialect, "the last event")
+        return quirk(f"`{last}` is missing")
+    return ok("a finish, and the dialect's last word")
+
+
+async def order(probe: Probe) -> Finding:
+    """Judge all streams with the strict rules, but for those that other checks speak of."""
+    judged = 0
+    for question in (TEXT, AUTO, BOTH):
+        heard = await probe.ask(question)
+        if heard.status != 200 or not heard.is_stream or heard.trouble:
+            continue
+        if heard.verdict is None:
+            return fails("the stream passes a limit")
+        judged += 1
+        for one in heard.verdict.violations:
+            last = one.path.rpartition(".")[2]
+            if one.rule not in _ELSEWHERE and last not in _ELSEWHERE_PATHS:
+                return quirk(f"{one.rule}: {shown(one.reason)}")
+    return ok("legal") if judged else unknown("there is no stream")
+
+
+async def usage(probe: Probe) -> Finding:
+    whole = await probe.ask(TEXT_BODY)
+    asked = await probe.ask(TEXT)
+    places = [] if whole.is_stream else [("in the body", _counts(whole))]
+    if probe.dialect != "chat":
+        places.append(("in the stream", _counts(asked)))
+    else:
+        unasked = await probe.ask(TEXT_UNASKED)
+        if not probe.habits.stream_options:
+            found = "in the stream, unasked" if _counts(unasked) else "nowhere in the stream"
+            return quirk(f"asking for it in the stream is refused; {found}", stream_usage=False)
+        places.append(("in the stream if asked for", _counts(asked)))
+        if unasked.is_stream and _counts(unasked):
+            return quirk("in the stream, asked for or not", stream_usage=True)
+    told = [place for place, seen in places if seen]
+    if len(told) == len(places):
+        return Finding(verdict="ok", found=", ".join(told), implies=_stream_usage(probe))
+    missing = [place for place, seen in places if not seen]
+    return quirk(f"none {', none '.join(missing)}")
+
+
+def _counts(heard: Heard) -> bool:
+    counts = heard.whole.usage
+    return counts is not None and not counts.estimated
+
+
+def _stream_usage(probe: Probe) -> dict[str, bool | int | float | str]:
+    return {"stream_usage": True} if probe.dialect == "chat" else {}
+
+
+async def null_content(probe: Probe) -> Finding:
+    heard = await streamed(probe)
+    return quirk("`content` is null where it is empty") if heard.trace.nulls else ok("none")
+
+
+async def cumulative(probe: Probe) -> Finding:
+    texts = (await streamed(probe)).trace.texts
+    if len(texts) < _ENOUGH:
+        return unknown("the text came in too few pieces")
+    if all(later.startswith(earlier) for earlier, later in pairwise(texts)):
+        return quirk("each delta repeats the text so far", cumulative=True)
+    return ok("each delta adds to the text", cumulative=False)
+
+
+ROWS: Final = (
+    Check(
+        name="body",
+        asks="Is a complete answer what it should be?",
+        run=body,
+        questions=(TEXT_BODY,),
+    ),
+    Check(
+        name="framing",
+        asks="Does a stream come as server-sent events?",
+        run=framing,
+        questions=(TEXT,),
+    ),
+    Check(name="line-ends", asks="How do lines end?", run=line_ends, questions=(TEXT,)),
+    Check(name="comments", asks="Are there comments?", run=comments, questions=(TEXT,)),
+    Check(
+        name="event-lines",
+        asks="Has every event its name?",
+        run=event_lines,
+        questions=(TEXT,),
+        dialects=tuple(one for one in ALL_DIALECTS if one != "chat"),
+    ),
+    Check(
+        name="order",
+        asks="Do streams hold to the dialect's rules?",
+        run=order,
+        questions=(TEXT, AUTO, BOTH),
+    ),
+    Check(
+        name="ending",
+        asks="Is it told how a stream ends?",
+        run=ending,
+        questions=(TEXT, AUTO),
+    ),
+    Check(
+        name="usage",
+        asks="Where are tokens counted?",
+        run=usage,
+        questions=(TEXT_BODY, TEXT, TEXT_UNASKED),
+    ),
+    Check(
+        name="null-content",
+        asks="Is empty content null?",
+        run=null_content,
+        questions=(TEXT,),
+        dialects=CHAT,
+    ),
+    Check(
+        name="cumulative",
+        asks="Do deltas repeat what was said?",
+        run=cumulative,
+        questions=(TEXT,),
+        dialects=CHAT,
+    ),
+)

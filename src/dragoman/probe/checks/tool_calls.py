@@ -1,0 +1,322 @@
+"""Tool calls: whether they are made, and what they look like."""
+
+from typing import Final
+
+from dragoman.probe.calls import Made, is_kimi_id, leaked, made, structural
+from dragoman.probe.finding import Check, Finding, fails, ok, quirk, unknown
+from dragoman.probe.probe import Probe
+from dragoman.probe.questions import (
+    AUTO,
+    BOOK,
+    BOOK_FORCED,
+    BOOKING,
+    BOTH,
+    CLOCK,
+    NAMED,
+    NONE,
+    ONE_AT_A_TIME,
+    REQUIRED,
+    TEXT,
+    Question,
+)
+from dragoman.probe.response import Heard, Unanswered, shown
+from dragoman.probe.schemas import misfits
+from dragoman.probe.trace import decoded, has_whole_arguments
+
+_FINISH_TEXT: Final = {"chat": "stop", "anthropic": "end_turn", "responses": "completed"}
+_FINISH_CALLS: Final = {"chat": "tool_calls", "anthropic": "tool_use", "responses": "completed"}
+
+
+async def need_tools(probe: Probe) -> None:
+    """Make sure that tools are taken at all.
+
+    Raises:
+        Unanswered: they are not.
+    """
+    if (await probe.ask(AUTO)).refused:
+        raise Unanswered("tools are refused")
+
+
+async def _calls(probe: Probe, question: Question) -> tuple[Made, ...]:
+    """Return the calls that a question leads to.
+
+    Raises:
+        Unanswered: there is no whole answer, it was cut before it could make one, or none can be used.
+    """
+    heard = await probe.ask(question)
+    found = made(heard, question, probe.peer.model)
+    if _unusable(heard):
+        raise Unanswered(_unusable(heard))
+    if not found and heard.cut:
+        raise Unanswered("the limit of tokens ended the answer before a call")
+    return found
+
+
+def _unusable(heard: Heard) -> str:
+    """Return why none of the calls can be used; empty if one can, or if a limit explains it."""
+    calls = heard.answer.calls
+    if not calls or heard.cut or any(one.complete for one in calls):
+        return ""
+    return "the arguments are cut off or not JSON"
+
+
+async def _structural(probe: Probe, question: Question) -> tuple[Made, ...]:
+    """Return the calls that came as calls.
+
+    Raises:
+        Unanswered: there is none.
+    """
+    found = structural((await probe.ask(question)).whole)
+    if not found:
+        raise Unanswered("no call came as a call")
+    return found
+
+
+async def auto(probe: Probe) -> Finding:
+    heard = await probe.ask(AUTO)
+    if heard.refused:
+        return fails(f"tools are refused: {heard.refused}")
+    trouble = heard.trouble or _unusable(heard)
+    if heard.status == 200 and heard.trace.arguments and trouble:
+        return fails(f"a call that cannot be used: {trouble}")
+    found = await _calls(probe, AUTO)
+    if not found:
+        return fails("no call, although the user asks for one")
+    if not heard.answer.calls:
+        return quirk("a call, but as text")
+    names = {one.name for one in AUTO.tools}
+    odd = [one.name for one in found if one.name not in names]
+    return quirk(f"calls a tool that there is not: {shown(odd[0])}") if odd else ok("a call")
+
+
+async def required(probe: Probe) -> Finding:
+    await need_tools(probe)
+    heard = await probe.ask(REQUIRED)
+    if heard.refused:
+        return quirk(f"refused: {heard.refused}", tool_choice="auto_only")
+    if await _calls(probe, REQUIRED):
+        return ok("a call")
+    return quirk("passed over: no call", tool_choice="auto_only")
+
+
+async def named(probe: Probe) -> Finding:
+    await need_tools(probe)
+    forced = await probe.ask(REQUIRED)
+    weaker = {} if forced.refused else {"tool_choice": "strings_only"}
+    if not forced.refused and not made(forced, REQUIRED, probe.peer.model):
+        weaker = {}
+    heard = await probe.ask(NAMED)
+    if heard.refused:
+        return Finding(verdict="quirk", found=f"refused: {heard.refused}", implies={**weaker})
+    found = await _calls(probe, NAMED)
+    if not found or any(one.name != CLOCK.name for one in found):
+        said = "another tool was called" if found else "no call"
+        return Finding(verdict="quirk", found=f"passed over: {said}", implies={**weaker})
+    return ok("a call of that tool", **({"tool_choice": "full"} if weaker else {}))
+
+
+async def none(probe: Probe) -> Finding:
+    await need_tools(probe)
+    heard = await probe.ask(NONE)
+    if heard.refused:
+        return quirk(f"refused: {heard.refused}", tool_choice_none=False)
+    if await _calls(probe, NONE):
+        return quirk("passed over: a call all the same", tool_choice_none=False)
+    return ok("no call", tool_choice_none=True)
+
+
+async def parallel(probe: Probe) -> Finding:
+    count = len(await _calls(probe, BOTH))
+    match count:
+        case 0:
+            return unknown("no call")
+        case 1:
+            return ok("one call in an answer, although two were asked for")
+        case _:
+            return ok(f"{count} calls in one answer")
+
+
+async def parallel_flag(probe: Probe) -> Finding:
+    await need_tools(probe)
+    heard = await probe.ask(ONE_AT_A_TIME)
+    if heard.refused:
+        return quirk(f"refused: {heard.refused}", supports_parallel_flag=False)
+    if len(await _calls(probe, ONE_AT_A_TIME)) > 1:
+        return quirk("passed over: several calls", supports_parallel_flag=False)
+    return ok("taken", supports_parallel_flag=True)
+
+
+async def interleaved(probe: Probe) -> Finding:
+    heard = await probe.ask(BOTH)
+    if len(structural(heard.whole)) < 2:
+        return ok("no two calls to compare")
+    order = [which for which, _ in heard.trace.arguments]
+    runs = [which for at, which in enumerate(order) if not at or order[at - 1] != which]
+    if len(runs) > len(set(runs)):
+        return quirk("the pieces of several calls alternate")
+    return ok("one call after another")
+
+
+async def _booking(probe: Probe) -> Question:
+    """Return the question that leads to a call with many arguments."""
+    heard = await probe.ask(BOOK)
+    if heard.trouble or heard.cut or made(heard, BOOK, probe.peer.model):
+        return BOOK
+    return BOOK_FORCED
+
+
+async def arguments(probe: Probe) -> Finding:
+    question = await _booking(probe)
+    heard = await probe.ask(question)
+    if heard.status == 200 and not heard.is_stream:
+        raise Unanswered("there is no stream")
+    pieces = [piece for _, piece in heard.trace.arguments]
+    if any(not isinstance(piece, str) for piece in pieces):
+        return quirk("come as an object, not as text")
+    failed = heard.answer.fault is not None
+    if pieces and heard.trace.finish and not failed and not has_whole_arguments(heard.trace):
+        if heard.cut_at(question.limit):
+            return unknown("the limit of tokens cut them off")
+        cut = any(loss.code == "call_cut" for loss in heard.answer.losses)
+        return fails("are cut off" if cut else "are not JSON")
+    found = await _structural(probe, question)
+    if len(pieces) == len(found):
+        return quirk("come in one piece, at the end")
+    return ok("come in pieces")
+
+
+async def schema(probe: Probe) -> Finding:
+    calls = await _calls(probe, await _booking(probe))
+    if not calls:
+        return unknown("no call")
+    if not calls[0].complete:
+        return unknown("the call was cut off")
+    wrong = misfits(decoded(BOOKING.schema.encode()), decoded(calls[0].arguments.encode()))
+    if wrong:
+        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return quirk(f"{shown(wrong[0])}{more}")
+    return ok("nested, enumerated and required values are right")
+
+
+async def call_ids(probe: Probe) -> Finding:
+    first = await _structural(probe, AUTO)
+    second = structural((await probe.ask(BOTH)).whole)
+    ids = [one.id for one in (*first, *second)]
+    if all(map(is_kimi_id, ids)):
+        return ok("as `functions.NAME:NUMBER`", id_style="kimi")
+    if len(set(ids)) < len(ids):
+        return quirk("the same id for two calls")
+    return ok("each call has its own")
+
+
+async def native(probe: Probe) -> Finding:
+    for question in (AUTO, REQUIRED, NAMED, BOTH, BOOK):
+        heard = await probe.ask(question)
+        leak = None if heard.trouble else leaked(heard, question, probe.peer.model)
+        if leak is not None:
+            where = "the text" if leak.place == "content" else "the reasoning"
+            return Finding(
+                verdict="quirk",
+                found=f"calls stand in {where}, as {leak.family} writes them",
+                format=leak.family,
+            )
+    return ok("no markers of calls in text or reasoning")
+
+
+async def finish(probe: Probe) -> Finding:
+    text, called = await probe.ask(TEXT), await probe.ask(AUTO)
+    judged = 0
+    for heard, question, expected in ((text, TEXT, _FINISH_TEXT), (called, AUTO, _FINISH_CALLS)):
+        if not _has_finish(heard) or (heard is called and not heard.answer.calls):
+            continue
+        if heard.cut_at(question.limit):
+            continue
+        judged += 1
+        word, due = heard.trace.finish, expected[probe.dialect]
+        if word != due:
+            kind = "a call" if heard is called else "text"
+            return quirk(f"`{shown(word)}` after {kind}, where `{due}` is due")
+    if not judged:
+        raise Unanswered("no finish was told")
+    return ok("fit what was said")
+
+
+def _has_finish(heard: Heard) -> bool:
+    good = heard.status == 200 and heard.is_stream and heard.answer.fault is None
+    return good and bool(heard.trace.finish)
+
+
+ROWS: Final = (
+    Check(
+        name="tools-auto",
+        asks="Does it call a tool when it should?",
+        run=auto,
+        questions=(AUTO,),
+    ),
+    Check(
+        name="tools-required",
+        asks="Does it call a tool when it must?",
+        run=required,
+        questions=(AUTO, REQUIRED),
+    ),
+    Check(
+        name="tools-named",
+        asks="Does it call the tool that it must?",
+        run=named,
+        questions=(AUTO, REQUIRED, NAMED),
+    ),
+    Check(
+        name="tools-none",
+        asks="Does it call none when it must not?",
+        run=none,
+        questions=(AUTO, NONE),
+    ),
+    Check(
+        name="parallel",
+        asks="Does it make several calls at once?",
+        run=parallel,
+        questions=(BOTH,),
+    ),
+    Check(
+        name="parallel-flag",
+        asks="Can several calls at once be switched off?",
+        run=parallel_flag,
+        questions=(AUTO, ONE_AT_A_TIME),
+    ),
+    Check(
+        name="interleaved",
+        asks="Do calls come one after another?",
+        run=interleaved,
+        questions=(BOTH,),
+    ),
+    Check(
+        name="arguments",
+        asks="Are arguments streamed?",
+        run=arguments,
+        questions=(BOOK, BOOK_FORCED),
+    ),
+    Check(
+        name="schema",
+        asks="Do arguments fit the schema?",
+        run=schema,
+        questions=(BOOK, BOOK_FORCED),
+    ),
+    Check(
+        name="call-ids",
+        asks="What ids has it for calls?",
+        run=call_ids,
+        questions=(AUTO, BOTH),
+    ),
+    Check(
+        name="native",
+        asks="Are calls written as text?",
+        run=native,
+        questions=(AUTO, REQUIRED, NAMED, BOTH, BOOK),
+    ),
+    Check(
+        name="finish",
+        asks="Are finish reasons true?",
+        run=finish,
+        questions=(TEXT, AUTO),
+    ),
+)

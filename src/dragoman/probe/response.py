@@ -1,0 +1,170 @@
+"""What an upstream answered to one question, and all that can be read from it."""
+
+from functools import cached_property
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.answer_reader import read_body
+from dragoman.checker.checker import Verdict, check
+from dragoman.dialects import dialect as find_dialect
+from dragoman.errors import TooLarge
+from dragoman.probe.trace import Trace, trace
+from dragoman.profiles.profile import Profile
+from dragoman.turn.answer import Answer
+from dragoman.turn.events import Fault, FinishReason
+from dragoman.turn.request import DialectName
+
+# Nothing is looked for in the text: it is judged as it came.
+_AS_IT_IS: Final = Profile(name="probe", think_tags="off")
+# Statuses that say nothing of the request: the server was busy, or somebody between here and there.
+_PASSING: Final = frozenset({408, 409, 425, 429, 502, 503, 504, 529})
+_SHOWN: Final = 120  # characters of what an upstream says
+
+
+class Unanswered(Exception):
+    """A question has no answer from which anything could be told."""
+
+
+class Failure(Struct, frozen=True):
+    """Why nothing came, or not all of it."""
+
+    stage: str  # connect, tls, http, timeout, size
+    reason: str
+
+
+class Heard:
+    """One answer.  What is told of it is worked out when it is asked for."""
+
+    def __init__(  # noqa: PLR0913 -- all that comes with an answer
+        self,
+        dialect: DialectName,
+        *,
+        status: int = 0,
+        content_type: str = "",
+        body: bytes = b"",
+        failure: Failure | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.dialect = dialect
+        self.status = status  # 0: none came
+        self.content_type = content_type
+        self.body = body
+        self.failure = failure
+        self.seconds = 0.0  # from the question to the end of the answer
+        self.retry_after = retry_after  # seconds to wait before asking again, if the server says so
+
+    @property
+    def is_stream(self) -> bool:
+        head = self.body.lstrip(b"\xef\xbb\xbf\r\n ")
+        return head.startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
+
+    @cached_property
+    def answer(self) -> Answer:
+        """What it says, read as liberally as the gateway reads."""
+        return read_body(self.body, source=self.dialect, native_format="none", profile=_AS_IT_IS)
+
+    @cached_property
+    def trace(self) -> Trace:
+        return trace(self.dialect, self.body)
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """What the strict judge says of a stream; None if it passes a limit."""
+        try:
+            return check(self.dialect, self.body)
+        except TooLarge:
+            return None
+
+    @cached_property
+    def fault(self) -> Fault | None:
+        """What an error answer says."""
+        if self.status < 400:
+            return None
+        return find_dialect(self.dialect).decode_fault(self.status, self.body)
+
+    @property
+    def refused(self) -> str:
+        """Why the request was not taken, as far as it lies in the request; empty if it was taken."""
+        if self.failure is not None or self.status in _PASSING or self.fault is None:
+            return ""
+        return f"{self.status}: {shown(self.fault.message)}"
+
+    @property
+    def passing(self) -> bool:
+        """The server could not answer now; another time it may."""
+        return self.status in _PASSING
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no whole answer; empty if there is one."""
+        if self.failure is not None:
+            return self.failure.reason
+        if self.fault is not None:
+            return f"{self.status}: {shown(self.fault.message)}"
+        if self.answer.fault is not None:
+            return shown(self.answer.fault.message)
+        return ""
+
+    @property
+    def whole(self) -> Answer:
+        """The answer, if there is a whole one.
+
+        Raises:
+            Unanswered: there is none.
+        """
+        if self.trouble:
+            raise Unanswered(self.trouble)
+        return self.answer
+
+    def cut_at(self, limit: int) -> bool:
+        """Say whether the limit of tokens ended it, and not without reason."""
+        usage = self.answer.usage
+        return self.cut and (usage is None or usage.estimated or usage.output * 2 >= limit)
+
+    @property
+    def cut(self) -> bool:
+        """The limit of tokens ended it: what is missing may not be the upstream's fault."""
+        finish = self.answer.finish
+        return finish is not None and finish.reason is FinishReason.LENGTH
+
+
+def shown(text: str) -> str:
+    """Return what a peer says for people: short, on one line, without anything that upsets terminals."""
+    line = " ".join(text.split())
+    clean = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line)
+    return clean if len(clean) <= _SHOWN else f"{clean[: _SHOWN - 1]}…"
+
+
+# --- the list of models ---
+
+_MOST: Final = 5_000  # models that are read
+
+
+class _Named(Struct):
+    id: str
+
+
+class _Body(Struct):
+    data: list[_Named]
+
+
+_DECODER: Final = msgspec.json.Decoder(_Body)
+
+
+class Listing(Struct, frozen=True):
+    names: tuple[str, ...] = ()
+    trouble: str = ""  # why there is no list
+
+
+def read_listing(heard: Heard) -> Listing:
+    if heard.failure is not None:
+        return Listing(trouble=heard.failure.reason)
+    if heard.fault is not None:
+        return Listing(trouble=f"{heard.status}: {shown(heard.fault.message)}")
+    try:
+        body = _DECODER.decode(heard.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Listing(trouble="what came is no list of models")
+    return Listing(tuple(one.id for one in body.data[:_MOST]))

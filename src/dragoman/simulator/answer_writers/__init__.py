@@ -1,0 +1,69 @@
+"""The dialects as the model writes them, one file each.
+
+They are written by hand and know nothing of the writers in `dragoman.dialects`: a peer that shared their
+code would share their faults.
+"""
+
+from dragoman.simulator.answer_writers import anthropic, chat, responses
+from dragoman.simulator.answer_writers.errors import words
+from dragoman.simulator.answer_writers.frames import encode, encode_body
+from dragoman.simulator.play import Fields, Frame, Play
+from dragoman.turn.request import DialectName
+
+
+def stream(play: Play) -> list[bytes]:
+    """Return the bytes of each event of a streamed answer."""
+    match play.asked.request.dialect:
+        case "chat":
+            frames = chat.frames(play)
+        case "anthropic":
+            frames = anthropic.frames(play)
+        case "responses":
+            frames = responses.frames(play)
+    for edit in play.style.edits:
+        frames = edit(frames, play)
+    if play.asked.request.dialect == "responses":
+        responses.number(frames)
+    return encode(frames, play.style)
+
+
+def body(play: Play) -> bytes:
+    """Return a complete answer."""
+    match play.asked.request.dialect:
+        case "chat":
+            fields = chat.body(play)
+        case "anthropic":
+            fields = anthropic.body(play)
+        case "responses":
+            fields = responses.body(play)
+    return encode_body(fields)
+
+
+def failure(play: Play, status: int) -> list[Frame]:
+    """Return the events by which a stream tells that it failed."""
+    told = words(status)
+    match play.asked.request.dialect:
+        case "chat":
+            return chat.failure(told.code, told.chat, told.says)
+        case "anthropic":
+            return anthropic.failure(play, status, told.says)
+        case "responses":
+            return responses.failure(play, status, told.says)
+
+
+def error(  # noqa: PLR0913 -- all that an error body holds
+    dialect: DialectName,
+    status: int,
+    *,
+    request_id: str,
+    says: str = "",
+    code: str = "",
+    param: str = "",
+) -> bytes:
+    """Return the body of an error answer."""
+    told = words(status)
+    if dialect == "anthropic":
+        fields: Fields = anthropic.error(status, says or told.says, request_id)
+    else:
+        fields = chat.error(says or told.says, told.chat, code or told.code, param or None)
+    return encode_body(fields)

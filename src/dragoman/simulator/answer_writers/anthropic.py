@@ -1,0 +1,156 @@
+"""The model's voice in Anthropic Messages."""
+
+import hashlib
+from typing import Final
+
+from dragoman.simulator.answer_writers.errors import words
+from dragoman.simulator.answer_writers.frames import encode_body, in_turns
+from dragoman.simulator.play import (
+    Call,
+    Fields,
+    Frame,
+    FrameKind,
+    Json,
+    Play,
+    as_object,
+    input_tokens,
+    pieces,
+)
+
+_FINISH: Final = {
+    "stop": "end_turn",
+    "stop_sequence": "stop_sequence",
+    "tool_calls": "tool_use",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+}
+
+
+def frames(play: Play) -> list[Frame]:
+    """Return the events of a streamed answer."""
+    start = {**_message(play), "content": [], "stop_reason": None, "stop_sequence": None}
+    if play.style.usage:
+        start["usage"] = _usage(play, written=1)
+    out = [_event("start", "message_start", message=start)]
+    blocks = _blocks(play)
+    said = len(blocks) - len(play.reply.calls)
+    for block in blocks[:said]:
+        out += block
+    calls = blocks[said:]
+    out += in_turns(calls) if play.style.interleave else [one for each in calls for one in each]
+    ending = _event("finish", "message_delta", delta=_ending(play))
+    if play.style.usage:
+        ending.data["usage"] = _usage(play)
+    return [*out, ending, _event("done", "message_stop")]
+
+
+def body(play: Play) -> Fields:
+    """Return a complete answer."""
+    reply = play.reply
+    content: list[Json] = []
+    if reply.reasoning:
+        content.append(
+            {
+                "type": "thinking",
+                "thinking": _thinking(play),
+                "signature": signature(reply.reasoning),
+            }
+        )
+    if reply.text:
+        content.append({"type": "text", "text": reply.text})
+    content += [{**_tool_use(call), "input": as_object(call)} for call in reply.calls]
+    out: Fields = {**_message(play), "content": content, **_ending(play)}
+    if play.style.usage:
+        out["usage"] = _usage(play)
+    return out
+
+
+def failure(play: Play, status: int, message: str) -> list[Frame]:
+    """Return how a stream tells that it failed."""
+    return [Frame(kind="error", event="error", data=error(status, message, play.asked.id))]
+
+
+def error(status: int, message: str, request_id: str) -> Fields:
+    """Return the body of an error."""
+    told: Fields = {"type": words(status).messages, "message": message}
+    return {"type": "error", "error": told, "request_id": f"req_{request_id}"}
+
+
+def _thinking(play: Play) -> str:
+    """Return what is shown of the reasoning; its signature stands for all of it."""
+    return "" if play.asked.request.reasoning.show == "none" else play.reply.reasoning
+
+
+def signature(thinking: str) -> str:
+    """Sign a thought, so that a changed one can be told."""
+    return "sim" + hashlib.sha256(thinking.encode()).hexdigest()
+
+
+def _message(play: Play) -> Fields:
+    return {
+        "id": f"msg_{play.asked.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": play.asked.request.model,
+    }
+
+
+def _event(kind: FrameKind, name: str, **fields: Json) -> Frame:
+    return Frame(kind=kind, event=name, data={"type": name, **fields})
+
+
+def _blocks(play: Play) -> list[list[Frame]]:
+    """Return the events of each block."""
+    reply, size = play.reply, play.style.piece
+    out: list[list[Frame]] = []
+
+    def block(empty: Fields, deltas: list[Fields]) -> None:
+        index = 0 if play.style.index_zero else len(out)
+        middle = [
+            _event("delta", "content_block_delta", index=index, delta=delta) for delta in deltas
+        ]
+        opening = _event("open", "content_block_start", index=index, content_block=empty)
+        out.append([opening, *middle, _event("close", "content_block_stop", index=index)])
+
+    if reply.reasoning:
+        thoughts = [_delta("thinking", "thinking", one) for one in pieces(_thinking(play), size)]
+        sign = _delta("signature", "signature", signature(reply.reasoning))
+        block({"type": "thinking", "thinking": "", "signature": ""}, [*thoughts, sign])
+    if reply.text:
+        block(
+            {"type": "text", "text": ""},
+            [_delta("text", "text", one) for one in pieces(reply.text, size)],
+        )
+    for call in reply.calls:
+        if play.style.object_arguments:
+            block({**_tool_use(call), "input": as_object(call)}, [])
+            continue
+        text = call.arguments
+        if call.flavor != "function":
+            text = encode_body({"input": text}).decode()
+        cut = pieces(text, 0 if play.style.whole_arguments else size)
+        parts = [_delta("input_json", "partial_json", one) for one in ("", *cut)]
+        block({**_tool_use(call), "input": {}}, parts)
+    return out
+
+
+def _delta(kind: str, field: str, piece: str) -> Fields:
+    return {"type": f"{kind}_delta", field: piece}
+
+
+def _tool_use(call: Call) -> Fields:
+    return {"type": "tool_use", "id": call.id, "name": call.name}
+
+
+def _ending(play: Play) -> Fields:
+    reason = play.style.finish or _FINISH[play.reply.finish]
+    return {"stop_reason": reason, "stop_sequence": play.reply.stop_sequence or None}
+
+
+def _usage(play: Play, written: int | None = None) -> Fields:
+    return {
+        "input_tokens": input_tokens(play.asked),
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": play.reply.output_tokens if written is None else written,
+    }

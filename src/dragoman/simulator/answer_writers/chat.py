@@ -1,0 +1,173 @@
+"""The model's voice in Chat Completions."""
+
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Final, Protocol
+
+from dragoman.simulator.answer_writers.frames import in_turns
+from dragoman.simulator.play import (
+    CREATED,
+    Call,
+    Fields,
+    Frame,
+    FrameKind,
+    Json,
+    Play,
+    Style,
+    as_object,
+    input_tokens,
+    pieces,
+)
+from dragoman.turn.events import Flavor
+
+
+class Chunk(Protocol):
+    def __call__(self, kind: FrameKind, delta: Fields, finish: str | None = None) -> Frame: ...
+
+
+DONE: Final = Frame(kind="done", raw=b"data: [DONE]\n\n")
+_FINISH: Final = {
+    "stop": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+}
+
+
+def frames(play: Play) -> list[Frame]:
+    """Return the events of a streamed answer."""
+    style, reply = play.style, play.reply
+    chunk = _chunks(play)
+    empty = None if style.null_content else ""
+    out = [chunk("start", {"role": "assistant", "content": empty})]
+    out += [
+        chunk("delta", _reasoning(style, piece)) for piece in pieces(reply.reasoning, style.piece)
+    ]
+    said = pieces(reply.text, style.piece)
+    out += [chunk("delta", {"content": one}) for one in _texts(said, style)]
+    calls = [_call(play, chunk, number, call) for number, call in enumerate(reply.calls)]
+    out += in_turns(calls) if style.interleave else [one for each in calls for one in each]
+    out.append(chunk("finish", {}, _finish(play)))
+    if style.usage_unasked:
+        out[-1].data["usage"] = _usage(play)
+    elif style.usage and play.asked.request.include_usage:
+        usage = {**_head(play), "choices": [], "usage": _usage(play)}
+        out.append(Frame(kind="usage", data=usage))
+    out.append(DONE)
+    return out
+
+
+def body(play: Play) -> Fields:
+    """Return a complete answer."""
+    reply, style = play.reply, play.style
+    message: Fields = {"role": "assistant", "content": reply.text, "refusal": None}
+    if not reply.text and (reply.calls or style.null_content):
+        message["content"] = None
+    if reply.reasoning:
+        message.update(_reasoning(style, reply.reasoning))
+    if reply.calls:
+        message["tool_calls"] = [
+            {"id": call.id, **_function(call, _arguments(play, call))} for call in reply.calls
+        ]
+    choice: Fields = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _finish(play),
+    }
+    out: Fields = {**_head(play), "object": "chat.completion", "choices": [choice]}
+    if style.usage:
+        out["usage"] = _usage(play)
+    return out
+
+
+def failure(code: str | None, kind: str, message: str) -> list[Frame]:
+    """Return how a stream tells that it failed."""
+    return [Frame(kind="error", data=error(message, kind, code)), DONE]
+
+
+def error(message: str, kind: str, code: str | None, param: str | None = None) -> Fields:
+    """Return the body of an error."""
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def _head(play: Play) -> Fields:
+    return {
+        "id": f"chatcmpl-{play.asked.id}",
+        "object": "chat.completion.chunk",
+        "created": CREATED,
+        "model": play.asked.request.model,
+        "system_fingerprint": "fp_simulator",
+    }
+
+
+def _chunks(play: Play) -> Chunk:
+    """Return what makes the chunks of one answer, which all begin the same."""
+    head = _head(play)
+    tail: Fields = {}
+    if play.style.usage and play.asked.request.include_usage:
+        tail["usage"] = None
+
+    def chunk(kind: FrameKind, delta: Fields, finish: str | None = None) -> Frame:
+        choice: Fields = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return Frame(kind=kind, data={**head, "choices": [choice], **tail})
+
+    return chunk
+
+
+def _reasoning(style: Style, piece: str) -> Fields:
+    """Return a piece of reasoning in each field of the style."""
+    details: Json = [{"type": "reasoning.text", "text": piece, "index": 0}]
+    return {
+        field: details if field == "reasoning_details" else piece
+        for field in style.reasoning_fields
+    }
+
+
+def _texts(pieces: Iterable[str], style: Style) -> Iterable[str]:
+    return accumulate(pieces) if style.cumulative else pieces
+
+
+def _call(play: Play, chunk: Chunk, number: int, call: Call) -> list[Frame]:
+    index = 0 if play.style.index_zero else number
+    head: Fields = {"index": index, "id": call.id}
+    if play.style.object_arguments:
+        return [_calls(chunk, "delta", {**head, **_function(call, _arguments(play, call))})]
+    out = [_calls(chunk, "open", {**head, **_function(call, "")})]
+    size = 0 if play.style.whole_arguments else play.style.piece
+    kind, field = ("custom", "input") if call.flavor is Flavor.CUSTOM else ("function", "arguments")
+    out += [
+        _calls(chunk, "delta", {"index": index, kind: {field: piece}})
+        for piece in pieces(call.arguments, size)
+    ]
+    return out
+
+
+def _calls(chunk: Chunk, kind: FrameKind, call: Fields) -> Frame:
+    return chunk(kind, {"tool_calls": [call]})
+
+
+def _function(call: Call, arguments: Json) -> Fields:
+    if call.flavor is Flavor.CUSTOM:
+        return {"type": "custom", "custom": {"name": call.name, "input": arguments}}
+    return {"type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _arguments(play: Play, call: Call) -> Json:
+    return as_object(call) if play.style.object_arguments else call.arguments
+
+
+def _finish(play: Play) -> str:
+    return play.style.finish or _FINISH[play.reply.finish]
+
+
+def _usage(play: Play) -> Fields:
+    read, written = input_tokens(play.asked), play.reply.output_tokens
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": read + written,
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": play.reply.reasoning_tokens},
+    }

@@ -1,0 +1,262 @@
+"""The model's voice in OpenAI Responses."""
+
+from typing import Final
+
+from dragoman.simulator.answer_writers.errors import words
+from dragoman.simulator.answer_writers.frames import in_turns
+from dragoman.simulator.play import (
+    CREATED,
+    Call,
+    Fields,
+    Frame,
+    FrameKind,
+    Json,
+    Play,
+    as_object,
+    input_tokens,
+    pieces,
+)
+from dragoman.turn.events import Flavor
+
+# Fields of the request that the response repeats, with what stands for an absent one.
+_ECHOED: Final[Fields] = {
+    "instructions": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "max_output_tokens": None,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "text": {"format": {"type": "text"}},
+    "truncation": "disabled",
+    "store": True,
+}
+_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+# What a neutral ending is called here; anything else is told as it is.
+_STATUS: Final = {
+    "stop": "completed",
+    "tool_calls": "completed",
+    "length": "incomplete",
+    "content_filter": "incomplete",
+}
+
+
+def frames(play: Play) -> list[Frame]:
+    """Return the events of a streamed answer."""
+    begun = _response(play, "in_progress", [])
+    out = [
+        _event("start", "response.created", response=begun),
+        _event("start", "response.in_progress", response=begun),
+    ]
+    groups = [_reasoning(play), _message(play)]
+    calls = [_call(play, number, call) for number, call in enumerate(play.reply.calls)]
+    items = [group for group in (*groups, *calls) if group]
+    for number, group in enumerate(items):
+        for frame in group:
+            frame.data["output_index"] = 0 if play.style.index_zero else number
+    said = len(items) - len(calls)
+    for group in items[:said]:
+        out += group
+    late = items[said:]
+    out += in_turns(late) if play.style.interleave else [one for each in late for one in each]
+    final = body(play)
+    out.append(_event("finish", f"response.{_ending(play)}", response=final))
+    return out
+
+
+def number(all_frames: list[Frame]) -> None:
+    """Give the events their numbers, once the list is what it will be."""
+    at = 0
+    for frame in all_frames:
+        if not frame.raw:
+            frame.data["sequence_number"] = at
+            at += 1
+
+
+def body(play: Play) -> Fields:
+    """Return a complete answer."""
+    status = _STATUS.get(play.style.finish, play.style.finish)
+    if not status:
+        status = "incomplete" if play.reply.finish in _INCOMPLETE else "completed"
+    out = _response(play, status, _items(play))
+    if status == "incomplete":
+        reason = _INCOMPLETE.get(play.style.finish or play.reply.finish, "max_output_tokens")
+        out["incomplete_details"] = {"reason": reason}
+    if play.style.usage:
+        out["usage"] = _usage(play)
+    return out
+
+
+def failure(play: Play, status: int, message: str) -> list[Frame]:
+    """Return how a stream tells that it failed."""
+    response = _response(play, "failed", [])
+    response["error"] = {"code": words(status).response, "message": message}
+    return [_event("error", "response.failed", response=response)]
+
+
+def _ending(play: Play) -> str:
+    status = _STATUS.get(play.style.finish, "completed" if play.style.finish else "")
+    return status or ("incomplete" if play.reply.finish in _INCOMPLETE else "completed")
+
+
+def _event(kind: FrameKind, name: str, **fields: Json) -> Frame:
+    return Frame(kind=kind, event=name, data={"type": name, "sequence_number": 0, **fields})
+
+
+def _response(play: Play, status: str, output: list[Json]) -> Fields:
+    fields = play.asked.fields
+    echoed = {name: fields.get(name, empty) for name, empty in _ECHOED.items()}
+    return {
+        "id": f"resp_{play.asked.id}",
+        "object": "response",
+        "created_at": CREATED,
+        "status": status,
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "model": play.asked.request.model,
+        "output": output,
+        **echoed,
+        "usage": None,
+    }
+
+
+# --- items ------------------------------------------------------------------------------------------
+
+
+def _items(play: Play) -> list[Json]:
+    reply = play.reply
+    out: list[Json] = []
+    if reply.reasoning:
+        out.append(_reasoning_item(play))
+    if reply.text:
+        out.append(_message_item(play))
+    return out + [_call_item(play, number, call) for number, call in enumerate(reply.calls)]
+
+
+def _summarised(play: Play) -> bool:
+    return play.asked.request.reasoning.show == "summary"
+
+
+def _reasoning_item(play: Play) -> Fields:
+    item: Fields = {"id": f"rs_{play.asked.id}", "type": "reasoning", "summary": []}
+    if _summarised(play):
+        item["summary"] = [{"type": "summary_text", "text": play.reply.reasoning}]
+    else:
+        item["content"] = [{"type": "reasoning_text", "text": play.reply.reasoning}]
+    if "reasoning.encrypted_content" in play.asked.request.include:
+        item["encrypted_content"] = f"sim{play.asked.seed}"
+    return item
+
+
+def _reasoning(play: Play) -> list[Frame]:
+    text = play.reply.reasoning
+    if not text:
+        return []
+    item_id = f"rs_{play.asked.id}"
+    added: Fields = {"id": item_id, "type": "reasoning", "summary": []}
+    if _summarised(play):
+        place: Fields = {"item_id": item_id, "output_index": 0, "summary_index": 0}
+        part, name = "reasoning_summary_part", "reasoning_summary_text"
+        kind = "summary_text"
+    else:
+        place = {"item_id": item_id, "output_index": 0, "content_index": 0}
+        part, name, kind = "content_part", "reasoning_text", "reasoning_text"
+    return [
+        _event("open", "response.output_item.added", output_index=0, item=added),
+        _event("open", f"response.{part}.added", **place, part={"type": kind, "text": ""}),
+        *(
+            _event("delta", f"response.{name}.delta", **place, delta=piece)
+            for piece in pieces(text, play.style.piece)
+        ),
+        _event("close", f"response.{name}.done", **place, text=text),
+        _event("close", f"response.{part}.done", **place, part={"type": kind, "text": text}),
+        _event("close", "response.output_item.done", output_index=0, item=_reasoning_item(play)),
+    ]
+
+
+def _message_item(play: Play) -> Fields:
+    cut = play.reply.finish in _INCOMPLETE and not play.reply.calls
+    return {
+        "id": f"msg_{play.asked.id}",
+        "type": "message",
+        "role": "assistant",
+        "status": "incomplete" if cut else "completed",
+        "content": [_part(play.reply.text)],
+    }
+
+
+def _part(text: str) -> Fields:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _message(play: Play) -> list[Frame]:
+    text = play.reply.text
+    if not text:
+        return []
+    item = _message_item(play)
+    added: Fields = {**item, "status": "in_progress", "content": []}
+    place: Fields = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    return [
+        _event("open", "response.output_item.added", output_index=0, item=added),
+        _event("open", "response.content_part.added", **place, part=_part("")),
+        *(
+            _event("delta", "response.output_text.delta", **place, delta=piece, logprobs=[])
+            for piece in pieces(text, play.style.piece)
+        ),
+        _event("close", "response.output_text.done", **place, text=text, logprobs=[]),
+        _event("close", "response.content_part.done", **place, part=_part(text)),
+        _event("close", "response.output_item.done", output_index=0, item=item),
+    ]
+
+
+def _call_item(play: Play, at: int, call: Call) -> Fields:
+    status = "completed" if call.complete else "incomplete"
+    if call.flavor is Flavor.CUSTOM:
+        item: Fields = {"id": f"ctc_{play.asked.id}{at}", "type": "custom_tool_call"}
+    else:
+        item = {"id": f"fc_{play.asked.id}{at}", "type": "function_call"}
+    item |= {"status": status, "call_id": call.id, "name": call.name}
+    if call.namespace:
+        item["namespace"] = call.namespace
+    if call.flavor is Flavor.CUSTOM:
+        item["input"] = call.arguments
+    else:
+        objects = play.style.object_arguments
+        item["arguments"] = as_object(call) if objects else call.arguments
+    return item
+
+
+def _call(play: Play, at: int, call: Call) -> list[Frame]:
+    item = _call_item(play, at, call)
+    custom = call.flavor is Flavor.CUSTOM
+    field = "input" if custom else "arguments"
+    name = "custom_tool_call_input" if custom else "function_call_arguments"
+    place: Fields = {"item_id": item["id"], "output_index": 0}
+    size = 0 if play.style.whole_arguments else play.style.piece
+    deltas = [] if play.style.object_arguments else pieces(call.arguments, size)
+    return [
+        _event(
+            "open",
+            "response.output_item.added",
+            output_index=0,
+            item={**item, "status": "in_progress", field: ""},
+        ),
+        *(_event("delta", f"response.{name}.delta", **place, delta=piece) for piece in deltas),
+        _event("close", f"response.{name}.done", **place, **{field: item[field]}),
+        _event("close", "response.output_item.done", output_index=0, item=item),
+    ]
+
+
+def _usage(play: Play) -> Fields:
+    read, written = input_tokens(play.asked), play.reply.output_tokens
+    return {
+        "input_tokens": read,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": play.reply.reasoning_tokens},
+        "total_tokens": read + written,
+    }

@@ -1,0 +1,211 @@
+"""Arguments as nested elements, each tag after a mark of the format's own: converted while they come.
+
+An element is an object or an array if the schema says so or if another element begins inside it; else it
+is a value, typed by the schema, and a string leaves escaped as it arrives.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.toolcalls.bodies.tags import ParameterValue
+from dragoman.toolcalls.format import BLANKS, ElementsSpec, Run
+from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
+from dragoman.toolcalls.schema_types import element_schema, escaped, quoted, types_of
+
+if TYPE_CHECKING:
+    from dragoman.toolcalls.machine import Machine
+
+_ITEM: Final = "item"  # the name of an array's elements
+_CALL, _SECTION = "invoke", "tool_call"  # the names of what stands around the elements
+_EXCERPT_CHARS: Final = 200
+_OPEN, _CLOSE = 0, 1  # places of the patterns in the scanner
+
+
+def scanner_of(spec: ElementsSpec) -> Scanner:
+    """Return what looks for an element's tags."""
+    name = Run(r"[^<>\s/]", 1, 256, name="key")
+    return scanner(((spec.mark, BLANKS, "<", name, ">"), (spec.mark, BLANKS, "</", name, ">")))
+
+
+class _Element:
+    """An element that is open."""
+
+    def __init__(self, key: str, schema: Any) -> None:
+        self.key = key
+        self.schema = schema
+        self.closer = ""  # of the container in JSON; empty: not known to be one
+        self.empty = True  # the container has no child yet
+        self.blanks: list[str] = []  # before what decides
+        self.size = 0  # of these
+        self.value: ParameterValue | None = None  # of an element that is no container
+
+
+class ElementsBody:
+    """The elements of one call."""
+
+    def __init__(self, machine: "Machine", spec: ElementsSpec, call_id: str, name: str) -> None:
+        self._machine = machine
+        self._sink = machine.sink
+        self._spec = spec
+        self._scanner = scanner_of(spec)
+        self._call_id = call_id
+        self._name = name
+        self._root = machine.declared.parameters(name).schema
+        self._out: list[str] = ["{"]
+        top = _Element(_CALL, self._root)
+        top.closer = "}"
+        self._stack = [top]
+        self._keys: set[str] = set()  # of the parameters that have begun
+        self._noise = ""  # the beginning of text between elements
+
+    @property
+    def holding(self) -> bool:
+        value = self._stack[-1].value
+        return value is not None and value.holding
+
+    @property
+    def held(self) -> str:
+        return ""
+
+    def start(self) -> None:
+        self._machine.enter_call()
+        self._sink.begin(self._call_id, self._name)
+
+    def feed(self, text: str, at: int, /) -> int:
+        value = self._stack[-1].value
+        if value is not None and value.streams and not at and self._spec.mark[0] not in text:
+            # The road of nearly every piece: it goes on inside a string.
+            self._sink.args(escaped(text))
+            return len(text)
+        end = len(text)
+        while at < end and self._machine.body is self:
+            found = self._scanner.scan(text, at)
+            to = found.start if isinstance(found, FoundMarker) else found
+            if to > at:
+                self._text(text[at:to])
+            if not isinstance(found, FoundMarker):
+                at = to
+                break
+            at = found.end
+            key = found.groups["key"]
+            if not self._belongs(key, closes=found.which == _CLOSE):
+                self._text(text[found.start : at])
+                continue
+            self._report_noise()
+            if found.which == _OPEN:
+                self._open(key)
+            else:
+                self._close(key)
+        self._flush()
+        if self._machine.body is self:
+            last = self._stack[-1]
+            if last.value is None:
+                self._sink.hold(last.size)
+            elif last.value.holding:
+                self._sink.hold(last.value.size)
+        return at
+
+    def close(self, text: str, at: int, /, *, cut: bool) -> int:
+        at = self.feed(text, at)
+        if self._machine.body is not self:
+            return at
+        self._report_noise()
+        whole = len(self._stack) == 1 and not cut and at == len(text)
+        if whole and self._machine.declared.parameters(self._name).required <= self._keys:
+            self._sink.problem("native_closer_missing", self._name)
+            self._end()
+        else:
+            self.stop()
+        return len(text)
+
+    def stop(self) -> None:
+        self._sink.problem("call_cut", self._name)
+        self._sink.end(complete=False)
+        self._machine.leave_call()
+
+    # --- elements ----------------------------------------------------------------------------------
+
+    def _belongs(self, key: str, *, closes: bool) -> bool:
+        """Say whether a tag can stand where it stands; else it is text."""
+        if closes:
+            return key == _SECTION or any(key == element.key for element in self._stack)
+        return self._stack[-1].value is None  # no element begins inside a string
+
+    def _open(self, key: str) -> None:
+        element = self._stack[-1]
+        self._contain(element, key)
+        if len(self._stack) == 1:
+            self._keys.add(key)
+        if not element.empty:
+            self._out.append(", ")
+        element.empty = False
+        if element.closer == "}":
+            self._out.append(f"{quoted(key)}: ")
+        schema = element_schema(element.schema, key, self._root, array=element.closer == "]")
+        child = _Element(key, schema)
+        types = types_of(schema, self._root)
+        if types == {"object"}:
+            self._begin_container(child, "{")
+        elif types == {"array"}:
+            self._begin_container(child, "[")
+        self._stack.append(child)
+
+    def _contain(self, element: _Element, key: str) -> None:
+        """Make an element the container that its first child shows it to be."""
+        if element.closer:
+            return
+        self._begin_container(element, "[" if key == _ITEM else "{")
+
+    def _begin_container(self, element: _Element, opener: str) -> None:
+        element.closer = "}" if opener == "{" else "]"
+        self._out.append(opener)
+
+    def _text(self, text: str) -> None:
+        element = self._stack[-1]
+        if element.closer:
+            if len(self._noise) < _EXCERPT_CHARS:
+                self._noise += text if self._noise else text.lstrip()
+            return
+        if element.value is None:
+            element.blanks.append(text)
+            element.size += len(text)
+            if not text.isspace():
+                # Blanks may stand before a child as well as before a value.
+                self._begin_value(element)
+            return
+        element.value.add(text)
+
+    def _begin_value(self, element: _Element) -> ParameterValue:
+        element.value = ParameterValue(self._out, types_of(element.schema, self._root), "none")
+        element.value.add("".join(element.blanks))
+        return element.value
+
+    def _close(self, key: str) -> None:
+        """Close the innermost element of that name, and all within it."""
+        while len(self._stack) > 1:
+            element = self._stack.pop()
+            if element.closer:
+                self._out.append(element.closer)
+            else:
+                (element.value or self._begin_value(element)).end()
+            if element.key == key:
+                return
+        self._end()
+
+    def _report_noise(self) -> None:
+        if self._noise:
+            self._sink.problem("native_noise_dropped", self._noise[:_EXCERPT_CHARS].rstrip())
+            self._noise = ""
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        self._out.append("}")
+        self._flush()
+        self._sink.end(complete=True)
+        self._machine.leave_closed()
+
+    def _flush(self) -> None:
+        json = "".join(self._out)
+        self._out.clear()
+        if json:
+            self._sink.args(json)

@@ -1,0 +1,513 @@
+"""Calls that are JSON objects holding name and arguments: alone, or several in an array.
+
+Nothing is certain until a name and the arguments have shown themselves; what turns out to be no call is
+given back as it came.  From then on the arguments pass on as they come.  Arguments that stand before the
+name wait for it.
+"""
+
+import ast
+import re
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.errors import TooLarge
+from dragoman.toolcalls.bodies.json import close_arguments
+from dragoman.toolcalls.format import ObjectsSpec
+from dragoman.toolcalls.scanner import FoundMarker
+from dragoman.toolcalls.schema_types import PLAIN
+from dragoman.turn.arguments import JsonArguments
+from dragoman.wire.json_scanner import JsonScanner
+from dragoman.wire.json_values import decode_any
+
+if TYPE_CHECKING:
+    from dragoman.toolcalls.machine import Machine
+
+_SOLID: Final = re.compile(r"\S")
+_SPACE: Final = " \t\n\r"
+# Keys beside name and arguments that real calls carry.
+_OTHER_KEYS: Final = frozenset({"type", "id", "index", "function", "tool_call_id", "call_id"})
+# What stands before an object's name and arguments is held, for without them it is text.  Real calls have
+# an id there, a type, at most a short remark; beyond this it is text whatever follows.
+MAX_HEADER_CHARS: Final = 1024
+# A call in the syntax of Python waits for its end; beyond this it is text.
+MAX_LITERAL_CHARS: Final = 64 * 1024
+_LITERAL_LEADS: Final = ("'", "T", "F", "N")  # where JSON has other words
+_EXCERPT_CHARS: Final = 200
+
+
+class _Expect(Enum):
+    """What comes next."""
+
+    ITEM = auto()  # an object or an array
+    ELEMENT = auto()  # an object of the array, or its end
+    NEXT = auto()  # a comma or the end of the array
+    KEY = auto()  # a key, or the end of the object
+    COLON = auto()
+    VALUE = auto()
+    COMMA = auto()  # a comma or the end of the object
+    STRING = auto()  # inside a key or a value that is gathered
+    ARGUMENTS = auto()  # inside arguments that pass on
+    FREE = auto()  # inside arguments that are no JSON
+    LITERAL = auto()  # inside a call in the syntax of Python
+
+
+class ObjectsBody:
+    """One object, or an array of them."""
+
+    def __init__(self, machine: "Machine", spec: ObjectsSpec, raw: str) -> None:
+        self._machine = machine
+        self._sink = machine.sink
+        self._spec = spec
+        self._at = _Expect.ITEM
+        self._raw: list[str] | None = [raw]  # all so far, until a call is certain
+        self._raw_size = len(raw)
+        self._array = False
+        self._object = ""  # a beginning of the present object, to show what is wrong with it
+        self._key = ""
+        self._name: str | None = None
+        self._id = ""
+        self._early: str | None = None  # arguments that came before the name
+        self._nested = 0  # objects inside the object that hold its parts
+        self._done = False  # the present object's call has been told
+        self._scanner = JsonScanner(limits=machine.limits)
+        self._gathered: list[str] = []
+        self._gathered_size = 0
+        self._is_key = False  # what is gathered is a key
+        self._arguments: JsonArguments | None = None
+        self._in_string = False  # the next piece begins inside a string of the arguments
+        self._overfull = False  # a limit was passed: the rest of the arguments is dropped
+        self._from = 0  # where the present step began in the text
+
+    @property
+    def holding(self) -> bool:
+        return self._raw is not None or bool(self._gathered)
+
+    @property
+    def held(self) -> str:
+        return "".join(self._raw or ())
+
+    def start(self) -> None:
+        pass
+
+    # --- text in -----------------------------------------------------------------------------------
+
+    def feed(self, text: str, at: int, /) -> int:
+        if self._in_string and not at and PLAIN(text) and self._arguments is not None:
+            # The road of nearly every piece: it goes on inside a string of the arguments.
+            try:
+                self._arguments.pass_string(text)
+            except TooLarge:
+                self._in_string = False
+                return self.feed(text, at)
+            self._sink.args(text)
+            return len(text)
+        self._in_string = False
+        room = self._room()
+        while room is not None and room < len(text) - at:
+            # However the text is cut, what is uncertain becomes text at the same place.
+            to = self._read_on(text[: at + room], at)
+            if to < at + room or self._machine.body is not self:
+                return to
+            at, room = to, self._room()
+            if room == 0:
+                self._return_as_text("")
+                return at
+        return self._read_on(text, at)
+
+    def _room(self) -> int | None:
+        """Return how much more may be held of what is uncertain; None if a call is certain."""
+        if self._raw is None:
+            return None
+        if self._at is _Expect.LITERAL:
+            most = MAX_LITERAL_CHARS
+        elif self._early is not None or (self._at is _Expect.STRING and self._is_early()):
+            most = self._machine.limits.max_tool_args_bytes
+        else:
+            most = MAX_HEADER_CHARS
+        return max(0, most - self._raw_size)
+
+    def _read_on(self, text: str, at: int) -> int:
+        end = len(text)
+        while at < end and self._machine.body is self:
+            self._from = at
+            state = self._at
+            try:
+                to = self._read(text, at)
+            except TooLarge as error:
+                self._sink.problem("native_call_invalid", str(error), limit=error.limit)
+                to = self._overflow(text, at)
+            if self._raw is not None:
+                self._raw.append(text[at:to])
+                self._raw_size += to - at
+            if to == at and state is self._at:
+                break
+            at = to
+        return at
+
+    def close(self, text: str, at: int, /, *, cut: bool) -> int:
+        at = self.feed(text, at)
+        if self._machine.body is not self:
+            return at
+        try:
+            self._end_with(text[at:], cut=cut)
+        except TooLarge as error:
+            self._sink.problem("native_call_invalid", str(error), limit=error.limit)
+            self._overflow(text, at)
+            if self._machine.body is self:
+                self._end_free(cut=cut)
+        return len(text)
+
+    def stop(self) -> None:
+        if self._arguments is not None:
+            self._end_arguments(cut=True)
+        self._machine.leave_call()
+
+    def _end_with(self, rest: str, *, cut: bool) -> None:
+        """End where the text ends; `rest` is what was left of it."""
+        if self._at is _Expect.LITERAL:
+            self._end_literal(rest)
+        elif self._at is _Expect.FREE:
+            self._end_free(cut=cut)
+        elif self._arguments is not None and self._at is _Expect.ARGUMENTS:
+            self._end_arguments(cut=cut or not self._arguments.begun)
+            self._machine.leave_call()
+        elif self._raw is not None:
+            self._return_as_text(rest)
+        else:
+            if not self._done and self._name is not None:
+                self._emit_cut_call()
+            self._machine.leave_call()
+
+    def _read(self, text: str, at: int) -> int:
+        match self._at:
+            case _Expect.ARGUMENTS:
+                return self._read_arguments(text, at)
+            case _Expect.STRING:
+                return self._gather(text, at)
+            case _Expect.FREE | _Expect.LITERAL:
+                return self._read_until_end(text, at)
+            case _:
+                return self._read_token(text, at)
+
+    def _read_token(self, text: str, at: int) -> int:
+        """Take one character of the objects' own grammar, after blanks."""
+        solid = _SOLID.search(text, at)
+        if solid is None:
+            # Blanks after the last object belong to what follows them.
+            return at if self._at is _Expect.ITEM and self._done else len(text)
+        at = solid.start()
+        char = text[at]
+        where = self._at
+        if where in (_Expect.ITEM, _Expect.ELEMENT) and char == "{":
+            self._begin_object()
+        elif where is _Expect.ITEM and char == "[":
+            self._array = True
+            self._at = _Expect.ELEMENT
+        elif where in (_Expect.ELEMENT, _Expect.NEXT) and char == "]":
+            if self._raw is not None:
+                return self._fail(text, at)
+            self._machine.leave_call()
+        elif where is _Expect.NEXT and char == ",":
+            self._at = _Expect.ELEMENT
+        elif where is _Expect.KEY and char == '"':
+            self._begin_gathering(key=True)
+            return at
+        elif where in (_Expect.KEY, _Expect.COMMA) and char == "}":
+            return self._end_object(text, at)
+        elif where is _Expect.COMMA and char == ",":
+            self._at = _Expect.KEY
+        elif where is _Expect.COLON and char == ":":
+            self._at = _Expect.VALUE
+        elif where is _Expect.VALUE:
+            return self._begin_value(text, at)
+        else:
+            return self._fail(text, at)
+        return at + 1
+
+    # --- objects -----------------------------------------------------------------------------------
+
+    def _begin_object(self) -> None:
+        self._at = _Expect.KEY
+        self._name = None
+        self._id = ""
+        self._early = None
+        self._nested = 0
+        self._done = False
+
+    def _end_object(self, text: str, at: int) -> int:
+        if self._nested:
+            self._nested -= 1
+            self._at = _Expect.COMMA
+            return at + 1
+        if not self._done:
+            if self._name is None or (self._spec.declared and self._early is None):
+                return self._fail(text, at)
+            self._emit_call(self._early if self._early is not None else "{}")
+        if self._array:
+            self._at = _Expect.NEXT
+        else:
+            self._machine.leave_call()
+        return at + 1
+
+    def _begin_value(self, text: str, at: int) -> int:
+        char = text[at]
+        spec = self._spec
+        if self._is_arguments():
+            if char == "{" and self._name is not None and not self._done:
+                self._begin_call()
+                self._arguments = JsonArguments(limits=self._machine.limits)
+                self._at = _Expect.ARGUMENTS
+                return at
+        elif char == "{" and self._key == "function" and "function" not in spec.argument_keys:
+            self._nested += 1
+            self._at = _Expect.KEY
+            return at + 1
+        self._begin_gathering(key=False)
+        return self._gather(text, at)
+
+    def _is_early(self) -> bool:
+        """Say whether what is gathered are arguments that stand before the name."""
+        return self._name is None and not self._is_key and self._is_arguments()
+
+    def _is_arguments(self) -> bool:
+        return self._spec.single_key or self._key in self._spec.argument_keys
+
+    # --- gathered strings and values ---------------------------------------------------------------
+
+    def _begin_gathering(self, *, key: bool) -> None:
+        self._is_key = key
+        self._gathered = []
+        self._gathered_size = 0
+        self._scanner = JsonScanner(limits=self._machine.limits)
+        self._at = _Expect.STRING
+
+    def _gather(self, text: str, at: int) -> int:
+        """Gather a key or a value up to its end."""
+        scanner = self._scanner
+        piece = text[at:]
+        taken = scanner.feed(piece)
+        if (
+            taken < len(piece)
+            and not scanner.done
+            and scanner.in_string
+            and piece[taken] in "\n\t\r"
+        ):
+            # A line feed as it is, which models write into strings.
+            self._gathered.append(piece[:taken] + f"\\u{ord(piece[taken]):04x}")
+            return at + taken + 1
+        self._gathered.append(piece[:taken])
+        self._gathered_size += taken
+        if self._gathered_size > self._machine.limits.max_tool_args_bytes:
+            raise TooLarge("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
+        if scanner.done:
+            return self._end_gathering(text, at + taken)
+        if taken < len(piece):
+            return self._fail(text, at + taken)
+        return len(text)
+
+    def _end_gathering(self, text: str, at: int) -> int:
+        raw = "".join(self._gathered).strip(_SPACE)
+        self._gathered = []
+        if self._is_key:
+            self._key = _string(raw) or ""
+            self._at = _Expect.COLON
+            if self._spec.single_key:
+                return at if self._take_name(self._key) else self._fail(text, at)
+            known = (*self._spec.name_keys, *self._spec.argument_keys, *self._spec.id_keys)
+            if self._spec.declared and self._key not in known and self._key not in _OTHER_KEYS:
+                return self._fail(text, at)
+            return at
+        self._at = _Expect.COMMA
+        if self._is_arguments():
+            if self._name is not None and not self._done:
+                self._emit_call(raw)
+            elif not self._done:
+                self._early = raw
+        elif self._key in self._spec.name_keys or (self._key == "function" and self._name is None):
+            name = _string(raw)
+            if name is not None and not self._take_name(name):
+                return self._fail(text, at)
+        elif self._key in self._spec.id_keys:
+            self._id = _string(raw) or ""
+            if self._done:
+                # The call has left under an id of ours.
+                self._sink.problem("native_noise_dropped", f"id after the arguments: {raw}")
+        return at
+
+    def _take_name(self, written: str) -> bool:
+        """Take a name; return False if it makes this no call."""
+        declared = self._machine.declared
+        name = declared.resolve_name(written)
+        if not name or (self._spec.declared and declared.known and name not in declared):
+            return False
+        if not self._done:
+            self._name = name
+            if self._early is not None:
+                self._emit_call(self._early)
+        return True
+
+    # --- calls -------------------------------------------------------------------------------------
+
+    def _begin_call(self) -> None:
+        self._machine.enter_call()
+        self._raw = None
+        self._done = True
+        self._sink.begin(self._id, self._name or "")
+
+    def _emit_call(self, raw: str) -> None:
+        """Tell a call whose arguments are all there."""
+        self._begin_call()
+        self._arguments = JsonArguments(limits=self._machine.limits)
+        out = self._arguments.feed(raw)
+        if out:
+            self._sink.args(out)
+        self._end_arguments(cut=False)
+
+    def _emit_cut_call(self) -> None:
+        """Tell a call that was stopped before its arguments."""
+        self._begin_call()
+        self._sink.problem("call_cut", self._name or "")
+        self._sink.end(complete=False)
+
+    def _read_arguments(self, text: str, at: int) -> int:
+        arguments = self._arguments
+        assert arguments is not None  # noqa: S101 -- the state says so
+        out = arguments.feed(text[at:] if at else text)
+        if arguments.whole:
+            out = out.rstrip(_SPACE)
+        if out:
+            self._sink.args(out)
+        if arguments.whole:
+            at = len(text) - len(arguments.take_unread())
+            self._end_arguments(cut=False)
+            self._at = _Expect.COMMA
+            return at
+        if arguments.stalled:
+            self._at = _Expect.FREE
+            self._gathered = []
+            self._gathered_size = 0
+            return self._read_until_end(text, len(text) - len(arguments.take_unread()))
+        self._in_string = arguments.in_string
+        return len(text)
+
+    def _end_arguments(self, *, cut: bool) -> None:
+        assert self._arguments is not None  # noqa: S101 -- the caller looked
+        required = self._machine.declared.parameters(self._name or "").required
+        outcome = close_arguments(self._arguments, required, cut=cut)
+        self._arguments = None
+        if outcome.text:
+            self._sink.args(outcome.text)
+        for code in outcome.problems:
+            self._sink.problem(code, self._name or "")
+        self._sink.end(complete=outcome.complete)
+
+    # --- what is no JSON ---------------------------------------------------------------------------
+
+    def _fail(self, text: str, at: int) -> int:
+        """Stop at what cannot stand where it stands."""
+        if self._raw is None:
+            if not self._done:
+                shown = text[at : at + _EXCERPT_CHARS]
+                self._sink.problem("native_call_invalid", f"no call before `{shown}`")
+            self._machine.leave_call()
+            return at
+        if text[at : at + 1] in _LITERAL_LEADS and not self._spec.declared:
+            self._at = _Expect.LITERAL
+        else:
+            self._return_as_text(text[self._from : at])
+        return at
+
+    def _return_as_text(self, rest: str) -> None:
+        raw = "".join(self._raw or ()) + rest
+        self._raw = None
+        self._machine.return_as_text(raw)
+
+    def _read_until_end(self, text: str, at: int) -> int:
+        """Read what is no JSON, up to the next marker."""
+        ends = self._machine.grammar.ends
+        found = ends.scan(text, at)
+        to = found.start if isinstance(found, FoundMarker) else found
+        if self._at is _Expect.LITERAL:
+            if isinstance(found, FoundMarker):
+                self._end_literal(text[at:to])
+            return to
+        if not self._overfull:
+            self._gathered.append(text[at:to])
+            self._gathered_size += to - at
+        if self._gathered_size > self._machine.limits.max_tool_args_bytes:
+            raise TooLarge("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
+        if isinstance(found, FoundMarker):
+            self._end_free(cut=False)
+        return to
+
+    def _overflow(self, text: str, at: int) -> int:
+        """Stop where a limit is passed: the rest of a call's arguments is dropped, all else is text."""
+        if self._arguments is None:
+            return self._fail(text, at)
+        self._overfull = True
+        self._gathered = []
+        self._gathered_size = 0
+        self._at = _Expect.FREE
+        return at
+
+    def _end_free(self, *, cut: bool) -> None:
+        """End arguments that were no JSON at some place; the object's own closers are not theirs."""
+        assert self._arguments is not None  # noqa: S101 -- the state says so
+        if self._overfull:
+            self.stop()
+            return
+        rest = "".join(self._gathered).rstrip()
+        self._gathered = []
+        for closer in ("]" if self._array else "") + "}" * (1 + self._nested):
+            rest = rest.removesuffix(closer).rstrip()
+        out = self._arguments.feed(rest)
+        if out:
+            self._sink.args(out)
+        self._end_arguments(cut=cut)
+        self._machine.leave_call()
+
+    def _end_literal(self, rest: str) -> None:
+        """Read all of a call in the syntax of Python."""
+        raw = "".join(self._raw or ()) + rest
+        begin = min((at for at in map(raw.find, "[{") if at >= 0), default=len(raw))
+        calls = _literal_calls(raw[begin:], self._spec)
+        if not calls:
+            self._return_as_text(rest)
+            self._sink.problem("native_call_invalid", raw[:_EXCERPT_CHARS])
+            return
+        for name, arguments in calls:
+            self._name = self._machine.declared.resolve_name(name)
+            self._emit_call(arguments)
+            self._sink.problem("args_repaired", self._name)
+        self._machine.leave_call()
+
+
+def _string(raw: str) -> str | None:
+    try:
+        value: Any = decode_any(raw)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _literal_calls(text: str, spec: ObjectsSpec) -> list[tuple[str, str]]:
+    """Read objects in the syntax of Python."""
+    try:
+        value: Any = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return []
+    calls: list[tuple[str, str]] = []
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if not isinstance(one, dict):
+            return []
+        name = next((one[key] for key in spec.name_keys if key in one), None)
+        arguments: Any = next((one[key] for key in spec.argument_keys if key in one), {})
+        if not isinstance(name, str):
+            return []
+        try:
+            calls.append((name, msgspec.json.encode(arguments).decode()))
+        except (TypeError, ValueError):
+            return []
+    return calls

@@ -1,0 +1,424 @@
+"""Arguments in the syntax of a programming language: converted to JSON while they come.
+
+Two dialects of one grammar: Python's keyword arguments, `a="x", n=[1, None]`, and Gemma's, where keys
+stand bare before a colon and strings between marks of the format's own.  Strings leave escaped as they
+arrive; numbers and words wait for their end.
+"""
+
+import ast
+import re
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from dragoman.toolcalls.format import LiteralsSpec
+from dragoman.toolcalls.schema_types import STRING_ONLY, escaped, loose_number, quoted, to_json
+
+if TYPE_CHECKING:
+    from dragoman.toolcalls.machine import Machine
+
+_SOLID: Final = re.compile(r"\S")
+_WORD: Final = re.compile(r"[^\s,()\[\]{}:='\"<]+")
+_BARE: Final = re.compile(r"[^,\[\]{}<]+")  # Gemma's words may hold blanks
+# What waits for what follows it: a key, or blanks after a quotation mark.
+MAX_KEY_CHARS: Final = 256
+_KEY: Final = re.compile(rf"[^\s,()\[\]{{}}:='\"<]{{1,{MAX_KEY_CHARS}}}")
+_GEMMA_KEY: Final = re.compile(rf"[^:,{{}}\[\]<]{{1,{MAX_KEY_CHARS}}}")
+_WORDS: Final = {
+    "True": "true",
+    "False": "false",
+    "None": "null",
+    "true": "true",
+    "false": "false",
+    "null": "null",
+}
+_ESCAPES: Final = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "b": "\b",
+    "f": "\f",
+    "a": "\a",
+    "v": "\v",
+    "0": "\0",
+    "\n": "",
+}
+_CODES: Final = {"x": 2, "u": 4, "U": 8}  # escapes by number, with their digits
+_AFTER_STRING: Final = ",)]}:"  # a quotation mark before anything else is part of the string
+_QUOTES: Final = ("'", '"')
+_CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
+_MAX_DIGITS: Final = 4096  # Python refuses longer numbers, and so may every reader
+
+
+class _Expect(Enum):
+    """What comes next."""
+
+    KEY = auto()  # a key, or the end of the object
+    COLON = auto()  # what separates key and value
+    VALUE = auto()
+    FIRST = auto()  # a value, or the end of the array
+    COMMA = auto()  # a comma, or the end
+    STRING = auto()
+    WORD = auto()
+    OUTER = auto()  # what closes that which stands around the arguments
+
+
+class LiteralsBody:
+    """The arguments of one call."""
+
+    def __init__(self, machine: "Machine", spec: LiteralsSpec, call_id: str, name: str) -> None:
+        self._machine = machine
+        self._sink = machine.sink
+        self._spec = spec
+        self._python = spec.style == "python"
+        self._call_id = call_id
+        self._name = name
+        self._parameters = machine.declared.parameters(name)
+        self._out: list[str] = ["{"]
+        # What closes each open container in the text, and what in JSON, outermost first.
+        self._stack: list[tuple[str, str]] = [(spec.closer, "}")]
+        self._at = _Expect.KEY
+        self._empty = True  # the innermost object has no key yet
+        self._quote = ""  # that ends the string
+        self._is_key = False  # the string is a key
+        self._typed: list[str] | None = None  # a string whose type the schema tells
+        self._types: frozenset[str] = STRING_ONLY  # of the value that follows the key
+        self._known = False  # the schema says what it is
+        self._word: list[str] = []
+        self._waiting = 0  # the size of a word, or of such a string
+        self._outer = spec.outer
+
+    @property
+    def holding(self) -> bool:
+        return bool(self._word or self._typed)
+
+    @property
+    def held(self) -> str:
+        return ""
+
+    def start(self) -> None:
+        self._machine.enter_call()
+        self._sink.begin(self._call_id, self._name)
+
+    def feed(self, text: str, at: int, /) -> int:
+        if (
+            self._at is _Expect.STRING
+            and not at
+            and self._typed is None
+            and self._quote[0] not in text
+            and "\\" not in text
+        ):
+            # The road of nearly every piece: it goes on inside a string.
+            self._sink.args(escaped(text))
+            return len(text)
+        end = len(text)
+        while at < end and self._machine.body is self:
+            state = self._at
+            to = self._read(text, at)
+            if to == at and state is self._at:
+                break
+            at = to
+        self._flush()
+        if self._machine.body is self and self.holding:
+            self._sink.hold(self._waiting)
+        return at
+
+    def close(self, text: str, at: int, /, *, cut: bool) -> int:
+        at = self.feed(text, at)
+        if self._machine.body is not self:
+            return at
+        ended = self._at is _Expect.OUTER
+        self.stop()
+        return at if ended else len(text)
+
+    def stop(self) -> None:
+        if self._at is _Expect.OUTER:
+            self._machine.leave_call()
+            return
+        self._flush()
+        self._sink.problem("call_cut", self._name)
+        self._sink.end(complete=False)
+        self._machine.leave_call()
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def _read(self, text: str, at: int) -> int:
+        if self._at is _Expect.STRING:
+            return self._read_python(text, at) if self._python else self._read_marked(text, at)
+        if self._at is _Expect.WORD:
+            return self._read_word(text, at)
+        if self._at is _Expect.OUTER:
+            return self._read_outer(text, at)
+        solid = _SOLID.search(text, at)
+        if solid is None:
+            return len(text)
+        at = solid.start()
+        char = text[at]
+        match self._at:
+            case _Expect.KEY:
+                return self._read_key(text, at)
+            case _Expect.COLON:
+                if char not in (":", "="):
+                    return self._fail(at)
+                self._out.append(": ")
+                self._at = _Expect.VALUE
+                return at + 1
+            case _Expect.FIRST if char == self._stack[-1][0]:
+                return self._pop(at)
+            case _Expect.FIRST | _Expect.VALUE:
+                return self._begin_value(text, at)
+            case _:
+                return self._read_comma(char, at)
+
+    def _read_comma(self, char: str, at: int) -> int:
+        closer, json = self._stack[-1]
+        if char == closer:
+            return self._pop(at)
+        if char != ",":
+            return self._fail(at)
+        self._at = _Expect.KEY if json == "}" else _Expect.FIRST
+        if json == "]":
+            self._out.append(", ")
+        return at + 1
+
+    def _read_key(self, text: str, at: int) -> int:
+        char = text[at]
+        if char == self._stack[-1][0]:
+            return self._pop(at)
+        if self._python and char in _QUOTES:
+            return self._begin_string(text, at, key=True)
+        if not self._python and self._spec.quote.startswith(text[at : at + len(self._spec.quote)]):
+            return self._begin_string(text, at, key=True)
+        return self._key_until(text, at, _KEY if self._python else _GEMMA_KEY)
+
+    def _key_until(self, text: str, at: int, pattern: re.Pattern[str]) -> int:
+        match = pattern.match(text, at)
+        if match is None:
+            return self._fail(at)
+        if match.end() == len(text) and len(text) - at < MAX_KEY_CHARS:
+            return at  # it may go on
+        self._begin_key()
+        key = match.group().strip()
+        self._out.append(quoted(key))
+        self._known = len(self._stack) == 1 and key in self._parameters.properties
+        self._types = self._parameters.types(key) if self._known else STRING_ONLY
+        self._at = _Expect.COLON
+        return match.end()
+
+    def _begin_key(self) -> None:
+        if not self._empty:
+            self._out.append(", ")
+        self._empty = False
+
+    def _begin_value(self, text: str, at: int) -> int:
+        char = text[at]
+        if char in _CLOSERS and (self._python or char != "("):
+            json = "{" if char == "{" else "["
+            self._out.append(json)
+            self._stack.append((_CLOSERS[char], "}" if json == "{" else "]"))
+            self._at = _Expect.KEY if json == "{" else _Expect.FIRST
+            self._empty = True
+            return at + 1
+        if self._python:
+            if char in _QUOTES:
+                return self._begin_string(text, at, key=False)
+        elif char == "<":
+            return self._begin_string(text, at, key=False)
+        self._at = _Expect.WORD
+        return self._read_word(text, at) if _WORD.match(char) else self._fail(at)
+
+    def _pop(self, at: int) -> int:
+        _, json = self._stack.pop()
+        if self._out and self._out[-1] == ", ":
+            self._out.pop()  # a comma before the closer
+        self._out.append(json)
+        self._empty = False
+        self._at = _Expect.COMMA
+        if not self._stack:
+            self._flush()
+            self._sink.end(complete=True)
+            self._at = _Expect.OUTER
+            if not self._outer:
+                self._machine.leave_call()
+        return at + 1
+
+    def _read_outer(self, text: str, at: int) -> int:
+        """Read one closer of what stands around the arguments; leave where there is none."""
+        solid = _SOLID.search(text, at, at + MAX_KEY_CHARS)
+        if solid is None and len(text) - at < MAX_KEY_CHARS:
+            return at
+        if solid is None or solid.group() != self._outer[0]:
+            self._machine.leave_call()
+            return at
+        self._outer = self._outer[1:]
+        if not self._outer:
+            self._machine.leave_call()
+        return solid.end()
+
+    # --- words -------------------------------------------------------------------------------------
+
+    def _read_word(self, text: str, at: int) -> int:
+        match = (_WORD if self._python else _BARE).match(text, at)
+        if match is not None:
+            self._word.append(match.group())
+            self._waiting += len(match.group())
+            at = match.end()
+        if at < len(text):
+            word = "".join(self._word).strip()
+            self._word = []
+            self._waiting = 0
+            typed = self._spec.typed and self._known and len(self._stack) == 1
+            self._out.append(to_json(word, self._types) if typed else _value(word))
+            self._at = _Expect.COMMA
+        return at
+
+    # --- strings -----------------------------------------------------------------------------------
+
+    def _begin_string(self, text: str, at: int, *, key: bool) -> int:
+        quote = self._spec.quote
+        if self._python:
+            quote = text[at]
+            if text.startswith(quote * 3, at):
+                quote *= 3
+            elif text.startswith(quote * 2, at) and len(text) == at + 2:
+                return at  # an empty string, or the beginning of three marks
+            elif len(text) == at + 1:
+                return at
+        elif not text.startswith(quote, at):
+            return at if quote.startswith(text[at:]) else self._fail(at)
+        self._quote = quote
+        self._is_key = key
+        if key:
+            self._begin_key()
+            self._known = False
+            self._types = STRING_ONLY
+        self._typed = None
+        if not key and self._spec.typed and len(self._stack) == 1 and self._types != STRING_ONLY:
+            self._typed = []
+            self._waiting = 0
+        else:
+            self._out.append('"')
+        self._at = _Expect.STRING
+        return at + len(quote)
+
+    def _add(self, text: str) -> None:
+        if self._typed is None:
+            self._out.append(escaped(text))
+        else:
+            self._typed.append(text)
+            self._waiting += len(text)
+
+    def _end_string(self) -> None:
+        if self._typed is not None:
+            self._out.append(to_json("".join(self._typed), self._types))
+            self._typed = None
+        else:
+            self._out.append('"')
+        self._at = _Expect.COLON if self._is_key else _Expect.COMMA
+
+    def _read_marked(self, text: str, at: int) -> int:
+        """Read a string up to the format's own mark."""
+        found = text.find(self._quote, at)
+        if found >= 0:
+            self._add(text[at:found])
+            self._end_string()
+            return found + len(self._quote)
+        keep = _tail(text, at, self._quote)
+        if keep > at:
+            self._add(text[at:keep])
+        return keep
+
+    def _read_python(self, text: str, at: int) -> int:
+        """Read a string of Python up to its quotation mark, or to its next escape."""
+        quote = self._quote
+        to = at
+        end = len(text)
+        while to < end and text[to] != "\\" and text[to] != quote[0]:
+            following = [
+                found for found in (text.find("\\", to), text.find(quote[0], to)) if found >= 0
+            ]
+            to = min(following, default=end)
+        if to > at:
+            self._add(text[at:to])
+            return to
+        if text[to] == "\\":
+            return self._read_escape(text, to)
+        if len(quote) == 3:
+            return self._read_triple(text, to)
+        solid = _SOLID.search(text, to + 1, to + MAX_KEY_CHARS)
+        if solid is None and len(text) - to < MAX_KEY_CHARS:
+            return to
+        if solid is None or solid.group() in _AFTER_STRING:
+            self._end_string()
+        else:
+            self._add(quote)
+        return to + 1
+
+    def _read_triple(self, text: str, at: int) -> int:
+        if text.startswith(self._quote, at):
+            self._end_string()
+            return at + 3
+        if len(text) - at < 3:
+            return at
+        self._add(text[at])
+        return at + 1
+
+    def _read_escape(self, text: str, at: int) -> int:
+        if len(text) == at + 1:
+            return at
+        char = text[at + 1]
+        digits = _CODES.get(char)
+        if digits is None:
+            self._add(_ESCAPES.get(char, char if char in "\\'\"" else f"\\{char}"))
+            return at + 2
+        code = text[at + 2 : at + 2 + digits]
+        if len(code) < digits and len(text) == at + 2 + len(code):
+            return at
+        try:
+            self._add(chr(int(code, 16)))
+        except (ValueError, OverflowError):
+            self._add(text[at : at + 2])
+            return at + 2
+        return at + 2 + digits
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def _fail(self, at: int) -> int:
+        self._flush()
+        self._sink.problem("native_call_invalid", self._name)
+        self._sink.end(complete=False)
+        self._machine.leave_call()
+        return at
+
+    def _flush(self) -> None:
+        # A comma waits for what follows it.
+        comma = bool(self._out) and self._out[-1] == ", "
+        json = "".join(self._out[:-1] if comma else self._out)
+        self._out = [", "] if comma else []
+        if json:
+            self._sink.args(json)
+
+
+def _value(word: str) -> str:
+    """Return the JSON for a number or a word."""
+    known = _WORDS.get(word)
+    if known is not None:
+        return known
+    number = loose_number(word)
+    if number is not None:
+        return number
+    if word[:1].isdigit() and len(word) < _MAX_DIGITS:
+        try:
+            value = ast.literal_eval(word)
+        except (ValueError, SyntaxError):
+            value = None
+        if isinstance(value, int):
+            return str(value)
+    return quoted(word)
+
+
+def _tail(text: str, at: int, marker: str) -> int:
+    """Return where a tail begins that may become `marker`."""
+    for length in range(min(len(marker) - 1, len(text) - at), 0, -1):
+        if marker.startswith(text[-length:]):
+            return len(text) - length
+    return len(text)

@@ -1,0 +1,411 @@
+"""Arguments between tags: each parameter is converted to JSON while it comes.
+
+A string leaves escaped as it arrives.  Any other value waits for its closing tag, for only then is its
+type certain.  A closing tag inside a value is data unless a legal continuation follows it.
+"""
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.errors import TooLarge
+from dragoman.toolcalls.bodies.json import close_arguments
+from dragoman.toolcalls.format import TagsSpec
+from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
+from dragoman.toolcalls.schema_types import (
+    STRING_ONLY,
+    STRING_OR_NULL,
+    escaped,
+    json_or_string,
+    quoted,
+    to_json,
+)
+from dragoman.turn.arguments import JsonArguments
+from dragoman.wire.json_values import decode_any
+
+if TYPE_CHECKING:
+    from dragoman.toolcalls.machine import Machine
+
+_SOLID: Final = re.compile(r"\S")
+_WRAPPERS: Final = frozenset({"arguments", "input"})  # parameters that may hold all the others
+_EXCERPT_CHARS: Final = 200
+_MAX_NULL_CHARS: Final = 64  # of a null with blanks around it
+
+
+class _Markers:
+    """What counts between parameters, and what inside a value."""
+
+    def __init__(self, spec: TagsSpec) -> None:
+        self.between = scanner((*spec.param, *spec.call_end, *spec.skip))
+        self.params = len(spec.param)
+        self.ends = self.params + len(spec.call_end)
+        self.closers = scanner(spec.call_end)
+        self.openers = scanner(spec.param)
+        self.value = scanner((*spec.value_end, *spec.value_cut))
+        self.verbatim = scanner(spec.verbatim_end) if spec.verbatim_end else self.value
+        # Says whether a piece of a value may hold a marker or the beginning of one.
+        leads = scanner((*spec.value_end, *spec.value_cut, *spec.verbatim_end)).leads
+        self.may_hold = re.compile(r"[\s\S]" if leads is None else f"[{re.escape(leads)}]").search
+
+
+_markers = cache(_Markers)
+
+
+def scanners(spec: TagsSpec) -> tuple[Scanner, ...]:
+    """Return what looks for the tags of parameters and values."""
+    markers = _markers(spec)
+    return (
+        markers.between,
+        markers.value,
+        markers.verbatim,
+        markers.openers,
+        markers.closers,
+    )
+
+
+def unescaped(attribute: str) -> str:
+    """Return an attribute without its entities."""
+    return attribute.replace("&quot;", '"').replace("&amp;", "&")
+
+
+class TagsBody:
+    """The parameters of one call."""
+
+    def __init__(
+        self, machine: "Machine", spec: TagsSpec, call_id: str, name: str, *, ended: bool = False
+    ) -> None:
+        self._machine = machine
+        self._sink = machine.sink
+        self._spec = spec
+        self._markers = _markers(spec)
+        self._call_id = call_id
+        self._name = name
+        self._parameters = machine.declared.parameters(name)
+        self._ended = ended  # the header was the whole call
+        self._out: list[str] = []  # JSON that leaves with the next flush
+        self._keys: set[str] = set()
+        self._value: ParameterValue | None = None  # of the parameter that is open
+        self._value_ends = self._markers.value  # what ends it
+        self._json: JsonArguments | None = None  # the body is one JSON object
+        self._whole = False  # that object is there: nothing may be added to it
+        self._wrapped: list[str] | None = None  # a value that may be all the arguments
+        self._waits = False  # what is left of the text may become a marker
+
+    @property
+    def holding(self) -> bool:
+        return self._wrapped is not None or (self._value is not None and self._value.holding)
+
+    @property
+    def held(self) -> str:
+        return ""
+
+    def start(self) -> None:
+        self._machine.enter_call()
+        self._sink.begin(self._call_id, self._name)
+        if self._ended and self._lacks_one:
+            self._cut()
+        elif self._ended:
+            self._end()
+
+    def feed(self, text: str, at: int, /) -> int:
+        """Read parameters; return where reading stopped."""
+        value = self._value
+        if (
+            value is not None
+            and not at
+            and value.streams
+            and self._wrapped is None
+            and not self._markers.may_hold(text)
+        ):
+            # The road of nearly every piece: it goes on inside a string.
+            self._sink.args(escaped(text))
+            return len(text)
+        end = len(text)
+        self._waits = False
+        while at < end and not self._waits and self._machine.body is self:
+            at = self._read(text, at)
+        self._flush()
+        if self._value is not None and self.holding:
+            self._sink.hold(self._value.size)
+        return at
+
+    def stop(self) -> None:
+        if self._json is not None:
+            self._end_json(self._json, cut=True)
+        else:
+            self._cut()
+
+    def close(self, text: str, at: int, /, *, cut: bool) -> int:
+        at = self.feed(text, at)
+        if self._machine.body is self and self._value is not None and not cut:
+            found = self._value_ends.find_last(text, at)
+            if found is not None:
+                self._value.add(text[at : found.start])
+                self._end_value()
+                at = self.feed(text, found.end)
+        if self._machine.body is not self:
+            return at
+        rest = text[at:].lstrip()
+        if self._json is not None:
+            self._end_json(self._json, cut=cut)
+        elif self._value is not None:
+            self.stop()  # a closing tag that was cut off is no part of the value
+        elif (rest and not self._closing(rest)) or (cut and not rest) or self._lacks_one:
+            self._cut()
+        else:
+            self._sink.problem("native_closer_missing", self._name)
+            self._end()
+        return len(text)
+
+    def _closing(self, rest: str) -> bool:
+        """Say whether what is left can be nothing but the call's closer, cut off."""
+        markers = self._markers
+        return len(rest) > 1 and markers.closers.begins(rest) and not markers.openers.begins(rest)
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def _read(self, text: str, at: int) -> int:
+        if self._json is not None:
+            return self._read_json(text, at)
+        if self._value is None:
+            return self._read_between(text, at)
+        found = self._value_ends.scan(text, at)
+        if not isinstance(found, FoundMarker):
+            if found > at:
+                self._value.add(text[at:found])
+            self._waits = True
+            return found
+        if "key" in found.groups and not self._may_follow(found.groups["key"]):
+            # It looks like the next parameter, but this tool has none of that name.
+            self._value.add(text[at : found.start + 1])
+            return found.start + 1
+        self._value.add(text[at : found.start])
+        self._end_value()
+        return max(found.end, at)
+
+    def _read_between(self, text: str, at: int) -> int:
+        solid = _SOLID.search(text, at)
+        if solid is None:
+            return len(text)
+        start = solid.start()
+        scanner = self._markers.between
+        found = scanner.scan_at(text, start)
+        if found is not None and not (self._whole and found.which < self._markers.params):
+            self._apply_marker(text, found)
+            return found.end
+        if found is None and scanner.begins(text, start):
+            self._waits = True
+            return start
+        if self._spec.json and not self._keys and not self._whole and text[start] == "{":
+            self._json = JsonArguments(limits=self._machine.limits)
+            return start
+        # Something else begins: the call has ended without its closer.
+        if self._lacks_one:
+            self._cut()
+        else:
+            self._sink.problem("native_closer_missing", self._name)
+            self._end(closed=False)
+        return start
+
+    def _apply_marker(self, text: str, found: FoundMarker) -> None:
+        if found.which < self._markers.params:
+            self._begin_value(found.groups)
+        elif found.which < self._markers.ends:
+            self._end()
+        else:
+            noise = text[found.start : found.end]
+            self._sink.problem("native_noise_dropped", noise[:_EXCERPT_CHARS])
+
+    def _read_json(self, text: str, at: int) -> int:
+        arguments = self._json
+        assert arguments is not None  # noqa: S101 -- the caller looked
+        try:
+            self._out.append(arguments.feed(text[at:]))
+        except TooLarge as error:
+            self._sink.problem("native_call_invalid", str(error), limit=error.limit)
+            self._end_json(arguments, cut=True)
+            return at
+        if not arguments.whole and not arguments.stalled:
+            return len(text)
+        at = len(text) - len(arguments.take_unread())
+        if arguments.whole:
+            self._out[-1] = self._out[-1].rstrip()
+            self._json = None
+            self._whole = True
+        else:
+            self._sink.problem("native_call_invalid", self._name)
+            self._end_json(arguments, cut=True)
+        return at
+
+    def _end_json(self, arguments: JsonArguments, *, cut: bool) -> None:
+        """End a body whose JSON object is not whole."""
+        outcome = close_arguments(arguments, self._parameters.required, cut=cut)
+        self._out.append(outcome.text)
+        self._flush()
+        for code in outcome.problems:
+            self._sink.problem(code, self._name)
+        self._sink.end(complete=outcome.complete)
+        self._machine.leave_call()
+
+    # --- values ------------------------------------------------------------------------------------
+
+    def _begin_value(self, groups: dict[str, str]) -> None:
+        key = groups["key"].strip()
+        if self._spec.entities:
+            key = unescaped(key)
+        if self._wrapped is not None:
+            self._keep_wrapper()
+        out = self._out
+        if not self._keys and key in _WRAPPERS and self._may_wrap(key):
+            self._wrapped = out = []
+        else:
+            self._out.append(f"{', ' if self._keys else '{'}{quoted(key)}: ")
+        self._keys.add(key)
+        flag = groups.get("string", groups.get("type"))
+        types = self._parameters.types(key)
+        if flag is not None:
+            types = STRING_ONLY if flag in ("true", "string") else frozenset()
+        verbatim = "verbatim" in groups
+        self._value_ends = self._markers.verbatim if verbatim else self._markers.value
+        self._value = ParameterValue(out, types, "none" if verbatim else self._spec.trim)
+
+    def _may_wrap(self, key: str) -> bool:
+        """Say whether a parameter may hold all the arguments: the tool knows others, but not it."""
+        properties = self._parameters.properties
+        return bool(properties) and key not in properties
+
+    def _keep_wrapper(self) -> None:
+        """Let a parameter that waited go on as the parameter that it is."""
+        json = "".join(self._wrapped or ())
+        self._wrapped = None
+        self._out.append(f"{{{quoted(next(iter(self._keys)))}: {json}")
+
+    def _unwrap(self) -> bool:
+        """Take the one parameter as all the arguments, if it is an object of the tool's own."""
+        json = "".join(self._wrapped or ())
+        try:
+            text: Any = decode_any(json)
+            inner: Any = decode_any(text) if isinstance(text, str) else text
+        except (msgspec.DecodeError, UnicodeError):
+            return False
+        if not isinstance(inner, dict) or not inner.keys() <= self._parameters.properties.keys():
+            return False
+        self._out.append(text.strip() if isinstance(text, str) else json)
+        self._wrapped = None
+        return True
+
+    def _end_value(self) -> None:
+        assert self._value is not None  # noqa: S101 -- the caller looked
+        self._value.end()
+        self._value = None
+
+    def _may_follow(self, key: str) -> bool:
+        properties = self._parameters.properties
+        return key not in self._keys and (not properties or key in properties)
+
+    # --- the end -----------------------------------------------------------------------------------
+
+    def _end(self, *, closed: bool = True) -> None:
+        if self._wrapped is not None:
+            if not self._unwrap():
+                self._keep_wrapper()
+                self._out.append("}")
+        elif self._whole:
+            pass
+        elif not self._keys:
+            self._out.append("{}")
+        else:
+            self._out.append("}")
+        self._flush()
+        self._sink.end(complete=True)
+        if closed:
+            self._machine.leave_closed()
+        else:
+            self._machine.leave_call()
+
+    @property
+    def _lacks_one(self) -> bool:
+        """A required parameter has not come: the call ended before the model had finished it."""
+        unknown = self._whole or self._wrapped is not None
+        return not unknown and not self._parameters.required <= self._keys
+
+    def _cut(self) -> None:
+        if self._wrapped is not None:
+            # Nothing of it has been sent.
+            self._wrapped = None
+            self._keys.clear()
+        self._flush()
+        self._sink.problem("call_cut", self._name)
+        self._sink.end(complete=False)
+        self._machine.leave_call()
+
+    def _flush(self) -> None:
+        if self._out:
+            json = "".join(self._out)
+            self._out.clear()
+            if json:
+                self._sink.args(json)
+
+
+class ParameterValue:
+    """One value, as its types allow: streamed, or held until it ends."""
+
+    def __init__(self, out: list[str], types: frozenset[str], trim: str) -> None:
+        self._out = out
+        self._types = types
+        self._trim = trim
+        self._fresh = True  # nothing has come yet
+        self.size = 0  # of what has come
+        self._held: list[str] | None = None  # text of a value that waits for its end
+        if types == STRING_ONLY:
+            self._out.append('"')
+        else:
+            self._held = []
+
+    @property
+    def holding(self) -> bool:
+        return bool(self._held)
+
+    @property
+    def streams(self) -> bool:
+        """What is added leaves at once, as it is."""
+        return self._held is None and not self._fresh
+
+    def add(self, text: str) -> None:
+        if self._fresh and text:
+            text = self._trimmed(text)
+        if not text:
+            return
+        self.size += len(text)
+        if self._held is None:
+            self._out.append(escaped(text))
+            return
+        self._held.append(text)
+        if self._types == STRING_OR_NULL and not _may_be_null(self._held):
+            self._out.append('"' + escaped("".join(self._held)))
+            self._held = None
+
+    def end(self) -> None:
+        if self._held is None:
+            self._out.append('"')
+        else:
+            text = "".join(self._held)
+            self._out.append(to_json(text, self._types) if self._types else json_or_string(text))
+
+    def _trimmed(self, text: str) -> str:
+        """Leave out what the template puts before a value."""
+        if self._trim == "blank":
+            text = text.lstrip()
+            self._fresh = not text
+        else:
+            self._fresh = False
+            if self._trim == "line":
+                text = text.removeprefix("\n")
+        return text
+
+
+def _may_be_null(held: list[str]) -> bool:
+    text = "".join(held)
+    return len(text) < _MAX_NULL_CHARS and "null".startswith(text.strip().lower())

@@ -1,0 +1,148 @@
+"""DeepSeek V3 to V4: special tokens around JSON, later tags of their own (DSML).
+
+The versions' markers do not clash, so all of them count for every version: hosts mix templates.
+"""
+
+# ruff: noqa: RUF001 -- full-width characters are what the models write
+
+from typing import Final
+
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    Action,
+    Format,
+    JsonSpec,
+    OneOf,
+    Pattern,
+    Rule,
+    Run,
+    Where,
+    call,
+    closes,
+    markers,
+    one_of,
+    opens_section,
+)
+from dragoman.toolcalls.formats.invokes import invokes
+
+# Full-width bars and blocks; gateways that normalise text make them ASCII.
+_BAR: Final = Run("[｜|]", 1, 1)
+_LOW: Final = Run("[▁_]", 1, 1)
+
+
+def _token(*words: str) -> Pattern:
+    """Return the special token of some words."""
+    parts: list[str | Run] = ["<", _BAR]
+    for place, word in enumerate(words):
+        parts += [_LOW, word] if place else [word]
+    return (*parts, _BAR, ">")
+
+
+_SECTION_BEGIN: Final = _token("tool", "calls", "begin")
+_SECTION_END: Final = _token("tool", "calls", "end")
+_BEGIN: Final = _token("tool", "call", "begin")
+_END: Final = _token("tool", "call", "end")
+_SEP: Final = _token("tool", "sep")
+_NAME_CHARS: Final = r"[^<>{}`\s]"
+
+
+def _headers(name: Run) -> tuple[Pattern, ...]:
+    typed: Pattern = (*_BEGIN, BLANKS, "function", BLANKS, *_SEP, BLANKS, name)
+    return (
+        (*typed, BLANKS, "```json"),
+        (*typed, BLANKS, "```", AHEAD, BLANKS, "{"),
+        (*typed, BLANKS, AHEAD, "{"),
+        (*_BEGIN, BLANKS, name, BLANKS, *_SEP),
+    )
+
+
+_AHEAD_CALL: Final = OneOf(
+    tuple(
+        tuple(part for part in header if part != AHEAD)
+        for header in _headers(Run(_NAME_CHARS, 1, 128))
+    )
+)
+
+_JSON_RULES: Final[tuple[Rule, ...]] = (
+    *call(*_headers(Run(_NAME_CHARS, 1, 128, name="name")), body=JsonSpec()),
+    *opens_section((*_SECTION_BEGIN, BLANKS, AHEAD, _AHEAD_CALL)),
+    *opens_section(
+        (*_SECTION_BEGIN, Run("[^<]", 1, 128, name="noise"), AHEAD, _AHEAD_CALL),
+        noisy=True,
+    ),
+    *markers(("```",), action=Action.SKIP, at={Where.TAIL}),
+    *closes(_END),
+    *markers(
+        (Run("[^<`]", 1, 64, name="noise"), *_END),
+        action=Action.DROP,
+        at={Where.TAIL},
+        then=Where.AFTER,
+    ),
+    *closes(_SECTION_END, section=True),
+    *closes((one_of("<｜end▁of▁sentence｜>", "<|end_of_sentence|>"),)),
+)
+
+_DSML: Final = (Run("[｜|]", 1, 2), "DSML", Run("[｜|]", 1, 2))
+_KIND: Final = one_of("function_calls", "tool_calls")
+_DSML_RULES: Final = invokes(
+    _DSML,
+    section=(("<", *_DSML, _KIND, Run(" ", 0, 4), ">"), ("</", *_DSML, _KIND, Run(" ", 0, 4), ">")),
+    flagged=True,
+    special=True,
+)
+
+JSON_FIRST: Final = (*_JSON_RULES, *_DSML_RULES)
+DSML_FIRST: Final = (*_DSML_RULES, *_JSON_RULES)
+
+# --- deepseek_v3 --------------------------------------------------------------------------------------
+#
+# DeepSeek V3-0324 and R1-0528: special tokens, the arguments in a code fence.
+
+DEEPSEEK_V3: Final = Format(
+    key="deepseek_v3",
+    opens=("<｜tool▁calls▁begin｜>",),
+    description="DeepSeek V3-0324, R1-0528",
+    models=("deepseek-v3", "deepseek-chat-v3-0324", "deepseek-r1*"),
+    rules=JSON_FIRST,
+    starts_thinking=True,
+)
+
+# --- deepseek_v31 -------------------------------------------------------------------------------------
+#
+# DeepSeek V3.1, Terminus and V3.2-Exp: special tokens, bare JSON.
+
+DEEPSEEK_V31: Final = Format(
+    key="deepseek_v31",
+    opens=("<｜tool▁calls▁begin｜>",),
+    description="DeepSeek V3.1, V3.1-Terminus, V3.2-Exp",
+    models=("deepseek-v3.1*", "deepseek-chat-v3.1", "*terminus*", "deepseek-v3.2-exp"),
+    rules=JSON_FIRST,
+    starts_thinking=True,
+)
+
+# --- deepseek_v32 -------------------------------------------------------------------------------------
+#
+# DeepSeek V3.2: DSML tags in a section called `function_calls`.
+
+DEEPSEEK_V32: Final = Format(
+    key="deepseek_v32",
+    opens=("<｜DSML｜function_calls>",),
+    description="DeepSeek V3.2",
+    models=("deepseek-v3.2*",),
+    rules=DSML_FIRST,
+    starts_thinking=True,
+)
+
+# --- deepseek_v4 --------------------------------------------------------------------------------------
+#
+# DeepSeek V4: DSML tags in a section called `tool_calls`.
+
+DEEPSEEK_V4: Final = Format(
+    key="deepseek_v4",
+    opens=("<｜DSML｜tool_calls>",),
+    description="DeepSeek V4",
+    models=("deepseek-v4*",),
+    rules=DSML_FIRST,
+    starts_thinking=True,
+)

@@ -1,0 +1,71 @@
+"""Hunyuan A13B and Hunyuan 3."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import (
+    AHEAD,
+    ANYWHERE,
+    BLANKS,
+    Format,
+    Pattern,
+    Run,
+    Where,
+    closes,
+    one_of,
+    opens_section,
+)
+from dragoman.toolcalls.formats.glm import keyed_values
+from dragoman.toolcalls.formats.json_rules import answer_tags, tagged_objects
+
+# --- hunyuan_a13b -------------------------------------------------------------------------------------
+#
+# Hunyuan A13B: an array of objects between tags, the answer between others.
+
+HUNYUAN_A13B: Final = Format(
+    key="hunyuan_a13b",
+    opens=("<tool_calls>[",),
+    description="Hunyuan A13B",
+    models=("hunyuan-a13b*",),
+    rules=(
+        # Calls that the thinking quotes are not made.
+        *tagged_objects("<tool_calls>", "</tool_calls>", at=ANYWHERE - {Where.THINK}),
+        *answer_tags("answer"),
+    ),
+)
+
+# --- hy_v3 --------------------------------------------------------------------------------------------
+#
+# Hunyuan 3: keys and values in tags that may carry a suffix.
+
+# Every tag may carry one common suffix, such as `:opensource`.
+_SUFFIX: Final = one_of((":", Run(r"[^<>\s]", 1, 32)), "")
+_HY_OPENER: Final[Pattern] = ("<tool_call", _SUFFIX, ">")
+_HY_CLOSER: Final[Pattern] = ("</tool_call", _SUFFIX, ">")
+_HY_SEPARATOR: Final[Pattern] = ("<tool_sep", _SUFFIX, ">")
+
+HY_V3: Final = Format(
+    key="hy_v3",
+    opens=("<tool_calls>", "<tool_call>"),
+    description="Hunyuan 3 (Hy3)",
+    models=("hy3*", "hunyuan-3*", "tencent/hy*"),
+    rules=(
+        *keyed_values(_HY_OPENER, _HY_CLOSER, suffix=_SUFFIX, separator=_HY_SEPARATOR),
+        *opens_section(
+            (
+                "<tool_calls",
+                _SUFFIX,
+                ">",
+                BLANKS,
+                AHEAD,
+                *_HY_OPENER,
+                BLANKS,
+                Run(r"[^<>\s]", 1, 128),
+                BLANKS,
+                *_HY_SEPARATOR,
+            )
+        ),
+        *closes(_HY_CLOSER, stray=False),
+        *closes(("</tool_calls", _SUFFIX, ">"), section=True, stray=False),
+    ),
+    think=((one_of(("<think", _SUFFIX, ">")), one_of(("</think", _SUFFIX, ">"))),),
+)

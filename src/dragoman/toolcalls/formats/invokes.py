@@ -1,0 +1,185 @@
+"""Calls as `<invoke name="f"><parameter name="k">v</parameter></invoke>`, and families with names as attributes."""
+
+from typing import Final, Literal
+
+from dragoman.toolcalls.format import (
+    AHEAD,
+    AHEAD_OR_END,
+    BLANKS,
+    Action,
+    Format,
+    OneOf,
+    Pattern,
+    Rule,
+    Run,
+    TagsSpec,
+    call,
+    closes,
+    markers,
+    one_of,
+    opens_section,
+)
+from dragoman.toolcalls.formats.json_rules import tagged_objects
+
+# --- invokes ------------------------------------------------------------------------------------------
+#
+# Calls as `<invoke name="f"><parameter name="k">v</parameter></invoke>`, whatever stands before `invoke`.
+
+_QUOTE: Final = Run(r"[\"']", 0, 1)
+_GAP: Final = Run(" ", 0, 4)
+_NAME: Final = Run(r"[^\"'<>\s=]", 1, 128, name="name")
+_ANY_NAME: Final = Run(r"[^\"'<>\s=]", 1, 128)
+_KEY: Final = Run(r"[^\"'<>\n]", 1, 256, name="key")
+
+
+def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
+    prefix: Pattern,
+    *,
+    section: tuple[Pattern, Pattern] | None,
+    before: Pattern = (),
+    trim: Literal["none", "line", "blank"] = "none",
+    flagged: bool = False,
+    special: bool = False,
+    closers: tuple[str, ...] = ("parameter",),
+) -> tuple[Rule, ...]:
+    """Return the rules of invokes whose tags begin with `<` and `prefix`.
+
+    `section` is what stands around them; `before` what may stand before each; `flagged` says that
+    parameters tell whether they are strings; `special` that the tags are special tokens.
+    """
+    begin: Pattern = ("<", *prefix)
+    end: Pattern = ("</", *prefix)
+    param_ahead: Pattern = (*begin, "parameter")
+    call_end: Pattern = (*end, "invoke", _GAP, ">")
+    flag = Run("[a-z]", 1, 8, name="string")
+    params: tuple[Pattern, ...] = ((*begin, "parameter name=", _QUOTE, _KEY, _QUOTE, _GAP, ">"),)
+    if flagged:
+        params += (
+            (*begin, "parameter name=", _QUOTE, _KEY, _QUOTE, ' string="', flag, '"', _GAP, ">"),
+        )
+    outer: tuple[Pattern, ...] = () if section is None else (section[0], section[1])
+    body = TagsSpec(
+        param=params,
+        value_end=(
+            (
+                *((BLANKS,) if trim == "blank" else ()),
+                *end,
+                one_of(*(f"{closer}>" for closer in closers)),
+                BLANKS,
+                AHEAD_OR_END,
+                OneOf((param_ahead, (*end, "invoke"), (*begin, "invoke"), *outer)),
+            ),
+        ),
+        value_cut=(
+            *((AHEAD, *param) for param in params),
+            (AHEAD, *call_end, BLANKS, AHEAD_OR_END, OneOf(((*begin, "invoke"), *outer))),
+        ),
+        call_end=(call_end,),
+        skip=((*end, "parameter>"),),
+        trim=trim,
+        json=True,
+    )
+    header: Pattern = (*begin, "invoke", Run(" ", 1, 4), "name=", _QUOTE, _NAME, _QUOTE, _GAP)
+    any_header: Pattern = (
+        *begin,
+        "invoke",
+        Run(" ", 1, 4),
+        "name=",
+        _QUOTE,
+        _ANY_NAME,
+        _QUOTE,
+        _GAP,
+    )
+    continues = OneOf((param_ahead, call_end, ("{",)))
+    leads: tuple[Pattern, ...] = (before, ()) if before else ((),)
+    rules: list[Rule] = []
+    for lead in leads:
+        rules += call((*lead, *header, ">", BLANKS, AHEAD, continues), body=body)
+        rules += call((*lead, *header, "/>"), body=body, empty=True)
+    if section is not None:
+        ahead = OneOf(tuple((*lead, *any_header, one_of(">", "/>")) for lead in leads))
+        rules += opens_section((*section[0], BLANKS, AHEAD, ahead))
+        rules += closes(section[1], section=True, stray=special)
+    rules += closes(call_end, stray=special)
+    if special:
+        rules += markers((*begin, "invoke", Run("[^<>]", 0, 128), ">"), action=Action.NOT_A_CALL)
+    return tuple(rules)
+
+
+# --- dots ---------------------------------------------------------------------------------------------
+#
+# dots.llm: invokes, or one object, in a section of their own.
+
+_OPENER: Final = "<dots_function_call>"
+_CLOSER: Final = "</dots_function_call>"
+
+DOTS: Final = Format(
+    key="dots",
+    opens=("<dots_function_call>",),
+    description="dots.llm",
+    models=("dots.llm*", "dots-*", "rednote*"),
+    rules=(
+        *invokes((), section=((_OPENER,), (_CLOSER,)), trim="blank"),
+        *tagged_objects(_OPENER, _CLOSER),
+    ),
+)
+
+# --- minicpm5 -----------------------------------------------------------------------------------------
+#
+# MiniCPM 5: functions and parameters in tags with names as attributes.
+
+_PARAM_NAME: Final = Run(r"[^\"'<>\n]", 1, 80, name="key")
+_MINICPM5_QUOTE: Final = Run(r"[\"']", 1, 1)
+_PARAM: Final = (
+    "<param",
+    Run(" ", 0, 2),
+    "name=",
+    _MINICPM5_QUOTE,
+    _PARAM_NAME,
+    _MINICPM5_QUOTE,
+    ">",
+)
+# What stands in such a section is taken as it is.
+_CDATA: Final = Run(r"\[", 1, 1, name="verbatim")
+MINICPM5: Final = Format(
+    key="minicpm5",
+    opens=('<function name="',),
+    description="MiniCPM 5",
+    models=("minicpm5*",),
+    rules=(
+        *call(
+            (
+                "<function",
+                Run(" ", 0, 2),
+                "name=",
+                _MINICPM5_QUOTE,
+                Run(r"[^\"'<>\s]", 1, 128, name="name"),
+                _MINICPM5_QUOTE,
+                ">",
+                BLANKS,
+                AHEAD,
+                one_of("<param", "</function>"),
+            ),
+            body=TagsSpec(
+                param=((*_PARAM, Run(r"[ \n]", 0, 8), "<![CDATA", _CDATA), _PARAM),
+                value_end=(
+                    (
+                        BLANKS,
+                        "</param>",
+                        BLANKS,
+                        AHEAD_OR_END,
+                        one_of("<param", "</function>"),
+                    ),
+                ),
+                value_cut=(
+                    (BLANKS, AHEAD, *_PARAM),
+                    (BLANKS, AHEAD, "</function>", BLANKS, AHEAD_OR_END, "<function"),
+                ),
+                verbatim_end=(("]]>", BLANKS, "</param>"),),
+                call_end=(("</function>",),),
+                trim="blank",
+            ),
+        ),
+        *closes(("</function>",), stray=False),
+    ),
+)

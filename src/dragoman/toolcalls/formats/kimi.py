@@ -1,0 +1,146 @@
+"""Kimi K2 and K3."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import (
+    AHEAD,
+    AHEAD_OR_END,
+    BLANKS,
+    Action,
+    Format,
+    JsonSpec,
+    Pattern,
+    Rule,
+    Run,
+    TagsSpec,
+    Where,
+    call,
+    closes,
+    markers,
+    one_of,
+    opens_section,
+)
+
+# --- kimi_k2 ------------------------------------------------------------------------------------------
+#
+# Kimi K2, K2-Thinking, K2.5 and later: special tokens, the name inside the id.
+
+# Some hosts of K2-Thinking write the section's markers in the singular.
+_SECTION_BEGIN: Final = one_of("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
+_SECTION_END: Final = one_of("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
+_BEGIN: Final = "<|tool_call_begin|>"
+_ARGUMENTS: Final = "<|tool_call_argument_begin|>"
+_END: Final = "<|tool_call_end|>"
+
+_ID: Final = Run(r"[^<{\s]", 1, 256, name="id")
+_ANY_ID: Final = Run(r"[^<{\s]", 1, 256)
+# The id is sometimes empty, and the marker before the arguments is sometimes left out.
+_HEADERS: Final = (
+    (_BEGIN, BLANKS, _ID, BLANKS, _ARGUMENTS),
+    (_BEGIN, BLANKS, _ARGUMENTS),
+    (_BEGIN, BLANKS, _ID, BLANKS, AHEAD, "{"),
+)
+_AHEAD_CALL: Final[Pattern] = (
+    _BEGIN,
+    BLANKS,
+    one_of((_ANY_ID, BLANKS, one_of(_ARGUMENTS, "{")), _ARGUMENTS),
+)
+
+KIMI_K2: Final = Format(
+    key="kimi_k2",
+    opens=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
+    description="Kimi K2, K2-Thinking, K2.5 to K2.7",
+    models=("kimi-k2*", "moonshotai/kimi-k2*", "kimi-k2.5", "kimi-k2-thinking"),
+    rules=(
+        *call(*_HEADERS, body=JsonSpec()),
+        *opens_section((_SECTION_BEGIN, BLANKS, AHEAD, *_AHEAD_CALL)),
+        # Text between the opener and the first call belongs to nobody.
+        *opens_section(
+            (_SECTION_BEGIN, Run("[^<]", 1, 128, name="noise"), AHEAD, *_AHEAD_CALL),
+            noisy=True,
+        ),
+        *closes((_END,)),
+        # What follows complete arguments, up to the end of the call, is no text.
+        Rule(
+            pattern=(Run("[^<]", 1, 64, name="noise"), _END),
+            action=Action.DROP,
+            at=frozenset({Where.TAIL}),
+            then=Where.AFTER,
+        ),
+        *closes((_SECTION_END,), section=True),
+        # Inside a section, what stands between calls belongs to nobody either.
+        Rule(
+            pattern=(
+                Run("[^<]", 1, 128, name="noise"),
+                AHEAD,
+                one_of(_AHEAD_CALL, (_SECTION_END,)),
+            ),
+            action=Action.DROP,
+            at=frozenset({Where.AFTER}),
+            inside=True,
+        ),
+        Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), action=Action.DROP),
+    ),
+)
+
+# --- kimi_k3 ------------------------------------------------------------------------------------------
+#
+# Kimi K3 (XTML): channels and typed arguments between special tokens.
+
+_TOKEN: Final = one_of("<|open|>", "<|close|>")
+_CALL: Final = ('<|open|>call tool="',)
+_INDEX: Final = ('"', Run(r"[^<]", 0, 64), "<|sep|>")
+_ARGUMENT: Final = (
+    '<|open|>argument key="',
+    Run(r"[^\"<>]", 1, 256, name="key"),
+    '" type="',
+    Run("[a-z]", 1, 16, name="type"),
+    '"<|sep|>',
+)
+
+KIMI_K3: Final = Format(
+    key="kimi_k3",
+    opens=("<|open|>tools<|sep|>",),
+    description="Kimi K3",
+    models=("kimi-k3*", "kimi_k3*"),
+    rules=(
+        *call(
+            (*_CALL, Run(r"[^\"<>]", 1, 128, name="name"), *_INDEX),
+            body=TagsSpec(
+                param=(_ARGUMENT,),
+                value_end=(
+                    (
+                        "<|close|>argument<|sep|>",
+                        BLANKS,
+                        AHEAD_OR_END,
+                        one_of("<|open|>argument", "<|open|>call", "<|close|>"),
+                    ),
+                ),
+                value_cut=((AHEAD, *_ARGUMENT), (AHEAD, "<|close|>call<|sep|>")),
+                call_end=(("<|close|>call<|sep|>",),),
+                entities=True,
+            ),
+        ),
+        *opens_section(("<|open|>tools<|sep|>", BLANKS, AHEAD, *_CALL)),
+        *markers(("<|open|>response<|sep|>",), action=Action.START_TEXT, then=Where.MESSAGE),
+        *markers(
+            ("<|close|>response<|sep|>",), action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER
+        ),
+        *markers(("<|open|>message<|sep|>",), action=Action.SKIP, at={Where.START, Where.ANSWER}),
+        *closes(("<|close|>tools<|sep|>",), section=True),
+        *closes((one_of("<|close|>message<|sep|>", "<|end_of_msg|>"),)),
+        *markers(
+            (one_of("<|close|>message<|sep|>", "<|end_of_msg|>"),),
+            action=Action.SKIP,
+            at={Where.MESSAGE, Where.ANSWER},
+        ),
+        # A channel's token that was cut off at the end.
+        *markers(
+            (_TOKEN, Run(r"[a-z<|]", 0, 16), AHEAD_OR_END, _TOKEN),
+            action=Action.DROP,
+            at={Where.START, Where.THINK, Where.ANSWER, Where.MESSAGE},
+        ),
+    ),
+    think=(("<|open|>think<|sep|>", "<|close|>think<|sep|>"),),
+    starts_thinking=True,
+)

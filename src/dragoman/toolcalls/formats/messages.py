@@ -1,0 +1,152 @@
+"""Families whose answers are messages with a header: Inkling, Muse Glimmer, Solar Open."""
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    Action,
+    Format,
+    JsonSpec,
+    ObjectsSpec,
+    Pattern,
+    Run,
+    Where,
+    call,
+    closes,
+    markers,
+    one_of,
+    opens_section,
+)
+from dragoman.toolcalls.formats.invokes import invokes
+from dragoman.toolcalls.formats.json_rules import objects_after
+
+# --- inkling ------------------------------------------------------------------------------------------
+#
+# Inkling: messages whose kind a special token tells.
+
+_MODEL: Final[Pattern] = (one_of(("<|message_model|>", Run("[^<]", 0, 64)), ""),)
+_END: Final[Pattern] = (one_of("<|end_message|>", "<|content_model_end_sampling|>"),)
+
+INKLING: Final = Format(
+    key="inkling",
+    opens=("<|content_invoke_tool_json|>",),
+    description="Inkling",
+    models=("inkling*",),
+    rules=(
+        *objects_after(
+            (*_MODEL, "<|content_invoke_tool_json|>"),
+            body=ObjectsSpec(argument_keys=("args", "arguments")),
+        ),
+        *markers(
+            (*_MODEL, "<|content_thinking|>"), action=Action.START_REASONING, then=Where.THINK
+        ),
+        *markers((*_MODEL, "<|content_text|>"), action=Action.START_TEXT, then=Where.MESSAGE),
+        *markers(_END, action=Action.START_TEXT, at={Where.THINK}, then=Where.ANSWER),
+        *markers(_END, action=Action.SKIP, at={Where.MESSAGE, Where.ANSWER}, then=Where.ANSWER),
+        *closes(_END),
+    ),
+    think=(),
+)
+
+# --- muse_glimmer -------------------------------------------------------------------------------------
+#
+# Muse Glimmer: messages by recipient; invokes count only in messages to tools.
+
+_START: Final[Pattern] = (one_of(("<|start|>assistant", Run(" ", 0, 2)), ""),)
+_MUSE_GLIMMER_END: Final[Pattern] = (one_of("<|eom|>", "<|eot|>"),)
+_BETWEEN: Final = frozenset({Where.START, Where.ANSWER, Where.AFTER})
+_IN_CALLS: Final = frozenset({Where.TAIL, Where.AFTER})
+
+MUSE_GLIMMER: Final = Format(
+    key="muse_glimmer",
+    opens=('to=TOOL<|message|><atem:invoke name="',),
+    description="Muse Glimmer",
+    models=("muse*glimmer*",),
+    rules=(
+        *markers(
+            (*_START, "to=self<|message|>"),
+            action=Action.START_REASONING,
+            at=_BETWEEN,
+            then=Where.THINK,
+        ),
+        *markers(
+            (*_START, one_of("to=user<|message|>", "<|message|>")),
+            action=Action.START_TEXT,
+            at=_BETWEEN,
+            then=Where.MESSAGE,
+        ),
+        *(
+            rule if rule.section else replace(rule, at=rule.at & _IN_CALLS)
+            for rule in invokes(
+                ("atem:",),
+                section=(
+                    (
+                        *_START,
+                        "to=",
+                        Run(r"[^<\s]", 1, 128),
+                        "<|message|>",
+                        BLANKS,
+                        "<atem:function_calls>",
+                    ),
+                    ("</atem:function_calls>",),
+                ),
+            )
+        ),
+        *markers(_MUSE_GLIMMER_END, action=Action.START_TEXT, at={Where.THINK}, then=Where.ANSWER),
+        *markers(_MUSE_GLIMMER_END, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *closes(_MUSE_GLIMMER_END),
+    ),
+    think=(),
+)
+
+# --- solar_open ---------------------------------------------------------------------------------------
+#
+# Solar Open: id, name and arguments between special tokens, in messages whose kind a token tells.
+
+_BEGIN: Final[Pattern] = (one_of("<|begin|>assistant", ""),)
+_SOLAR_OPEN_END: Final[Pattern] = (one_of("<|end|>", "<|flush|>"),)
+_SOLAR_OPEN_BETWEEN: Final = frozenset({Where.START, Where.ANSWER, Where.AFTER})
+
+SOLAR_OPEN: Final = Format(
+    key="solar_open",
+    opens=("<|tool_call:begin|>",),
+    description="Solar Open",
+    models=("solar-open*",),
+    rules=(
+        *call(
+            (
+                "<|tool_call:begin|>",
+                BLANKS,
+                one_of((Run(r"[^<\s]", 1, 128, name="id"), BLANKS), ""),
+                "<|tool_call:name|>",
+                BLANKS,
+                Run(r"[^<\s]", 1, 128, name="name"),
+                BLANKS,
+                "<|tool_call:args|>",
+            ),
+            body=JsonSpec(),
+        ),
+        *opens_section((*_BEGIN, "<|tool_calls|>", BLANKS, AHEAD, "<|tool_call:begin|>")),
+        *closes(("<|tool_call:end|>",)),
+        *closes(("<|calls|>",), _SOLAR_OPEN_END, section=True),
+        *markers(
+            (*_BEGIN, "<|think|>"),
+            action=Action.START_REASONING,
+            at=_SOLAR_OPEN_BETWEEN,
+            then=Where.THINK,
+        ),
+        *markers(
+            (*_BEGIN, "<|content|>"),
+            action=Action.START_TEXT,
+            at=_SOLAR_OPEN_BETWEEN,
+            then=Where.MESSAGE,
+        ),
+        *markers(_SOLAR_OPEN_END, action=Action.START_TEXT, at={Where.THINK}, then=Where.ANSWER),
+        *markers(_SOLAR_OPEN_END, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+    ),
+    think=(),
+    starts_thinking=True,
+)

@@ -1,0 +1,76 @@
+"""MiniMax M1, M2 and M3."""
+
+from typing import Final
+
+from dragoman.toolcalls.format import (
+    AHEAD,
+    ANYWHERE,
+    BLANKS,
+    Action,
+    ElementsSpec,
+    Format,
+    Pattern,
+    Run,
+    Where,
+    call,
+    closes,
+    markers,
+    opens_section,
+)
+from dragoman.toolcalls.formats.invokes import invokes
+from dragoman.toolcalls.formats.json_rules import tagged_objects
+
+# --- minimax_m1 ---------------------------------------------------------------------------------------
+#
+# MiniMax-M1: one object on each line, in one section.
+
+MINIMAX_M1: Final = Format(
+    key="minimax_m1",
+    opens=("<tool_calls>",),
+    description="MiniMax-M1",
+    models=("minimax-m1*",),
+    # Calls that the thinking quotes are not made.
+    rules=tagged_objects("<tool_calls>", "</tool_calls>", at=ANYWHERE - {Where.THINK}),
+)
+
+# --- minimax_m2 ---------------------------------------------------------------------------------------
+#
+# MiniMax-M2 and its successors: invokes in a section of their own.
+
+MINIMAX_M2: Final = Format(
+    key="minimax_m2",
+    opens=("<minimax:tool_call>",),
+    description="MiniMax-M2, M2.1, M2.5, M2.7",
+    models=("minimax-m2*",),
+    rules=invokes(
+        (),
+        section=(("<minimax:tool_call>",), ("</minimax:tool_call>",)),
+        closers=("parameter", "content"),
+    ),
+    starts_thinking=True,
+)
+
+# --- minimax_m3 ---------------------------------------------------------------------------------------
+#
+# MiniMax-M3: nested elements, each tag after a mark.
+
+_MARK: Final = "]<]minimax[>["
+_INVOKE: Final[Pattern] = (_MARK, BLANKS, "<invoke name=", Run(r"[\"']", 0, 1))
+_END: Final[Pattern] = (Run(r"[\"']", 0, 1), ">")
+
+MINIMAX_M3: Final = Format(
+    key="minimax_m3",
+    opens=("]<]minimax[>[<tool_call>",),
+    description="MiniMax-M3",
+    models=("minimax-m3*",),
+    rules=(
+        *call((*_INVOKE, Run(r"[^\"'<>\s]", 1, 128, name="name"), *_END), body=ElementsSpec(_MARK)),
+        *opens_section((_MARK, BLANKS, "<tool_call>", BLANKS, AHEAD, *_INVOKE)),
+        *closes((_MARK, BLANKS, "</tool_call>"), section=True),
+        *closes((_MARK, BLANKS, "</invoke>")),
+        # A closer of thinking that was never opened.
+        *markers(("</mm:think>",), action=Action.DROP, at={Where.START}, then=Where.ANSWER),
+    ),
+    think=(("<mm:think>", "</mm:think>"), ("<think>", "</think>")),
+    starts_thinking=True,
+)

@@ -1,0 +1,60 @@
+"""Step-3: invokes in tags of their own, between special tokens."""
+
+# ruff: noqa: RUF001 -- full-width characters are what the models write
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from dragoman.toolcalls.format import (
+    ANYWHERE,
+    BLANKS,
+    Action,
+    Format,
+    Pattern,
+    Run,
+    Where,
+    closes,
+    markers,
+    one_of,
+)
+from dragoman.toolcalls.formats.invokes import invokes
+
+# Full-width bars, but ASCII underscores.
+_BAR: Final = Run("[｜|]", 1, 1)
+_STEP_BEGIN: Final[Pattern] = ("<", _BAR, "tool_call_begin", _BAR, ">", BLANKS)
+_SEP: Final[Pattern] = ("<", _BAR, "tool_sep", _BAR, ">", BLANKS)
+_STEP_SEP: Final[Pattern] = ("function", *_SEP)
+_INVOKES: Final = invokes(
+    ("steptml:",),
+    section=(
+        ("<", _BAR, "tool_calls_begin", _BAR, ">"),
+        ("<", _BAR, "tool_calls_end", _BAR, ">"),
+    ),
+    # No blanks are trimmed: the template writes none around a value, and those of a file must stay.
+    before=(*_STEP_BEGIN, one_of(_STEP_SEP, ("",))),
+)
+
+STEP3: Final = Format(
+    key="step3",
+    opens=("<｜tool_calls_begin｜>",),
+    description="Step-3",
+    models=("step3", "step-3"),
+    rules=(
+        # A bare invoke counts anywhere but in what a type other than `function` has begun.
+        *(
+            replace(rule, at=rule.at - {Where.MESSAGE})
+            if rule.action is Action.CALL and rule.pattern[:2] == ("<", "steptml:")
+            else rule
+            for rule in _INVOKES
+        ),
+        *markers(
+            (*_STEP_BEGIN, Run("[a-z_]", 1, 32), *_SEP),
+            action=Action.NOT_A_CALL,
+            at=ANYWHERE - {Where.THINK},
+            then=Where.MESSAGE,
+        ),
+        *closes(("<", _BAR, "tool_call_end", _BAR, ">")),
+    ),
+    starts_thinking=True,
+)

@@ -1,1 +1,0 @@
-"""Grammars that several families share."""

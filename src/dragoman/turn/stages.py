@@ -1,0 +1,219 @@
+"""The stages between reader and writer that know no format of tool calls.
+
+    StopSequences   matches stop sequences that the upstream cannot match
+    WholeCalls      holds each tool call until it is complete
+    CallLimits      counts calls and their arguments, wherever they were found
+
+A stage takes events and returns events.  An event that a stage does not change leaves as the same object,
+so that a same-dialect relay can forward the upstream's bytes.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from dragoman.errors import TooLarge
+from dragoman.limits import Limits
+from dragoman.turn.events import (
+    CALL_KINDS,
+    ArgsDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Event,
+    Fault,
+    Finish,
+    FinishReason,
+    InputDelta,
+    Opaque,
+    TextDelta,
+    Usage,
+)
+from dragoman.turn.losses import Loss
+
+_CHARS_PER_TOKEN: Final = 4
+
+
+class Stage(Protocol):
+    """A step between reader and writer."""
+
+    @property
+    def pending(self) -> bool:
+        """Something is held back."""
+        ...
+
+    def passes(self, event: Event, /) -> bool:
+        """Say whether this event, fed now, would leave as it is and change nothing."""
+        ...
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]: ...
+
+
+class StopSequences:
+    """Cut the answer at the first stop sequence in its text."""
+
+    def __init__(self, sequences: Sequence[str], *, input_estimate: int = 0) -> None:
+        self._sequences = tuple(sequence for sequence in sequences if sequence)
+        self._reach = max(map(len, self._sequences), default=1) - 1
+        self._held = ""  # text that may begin a sequence
+        self._index = -1  # the open text block
+        self._input_estimate = input_estimate
+        self._chars = 0  # of text that left
+        self.done = False  # a sequence was found
+
+    @property
+    def pending(self) -> bool:
+        """Text is held back."""
+        return bool(self._held)
+
+    def passes(self, event: Event, /) -> bool:
+        """Say whether this event would leave as it is: every text must be looked at."""
+        return False
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]:
+        """Return the events up to the first stop sequence."""
+        out: list[Event] = []
+        for event in events:
+            if self.done:
+                break
+            match event:
+                case TextDelta(index=index, text=text):
+                    self._text(index, text, event, out)
+                case BlockStart(index=index, kind=BlockKind.TEXT):
+                    self._index = index
+                    out.append(event)
+                case BlockEnd() | Fault() | Finish():
+                    self._release(out)
+                    out.append(event)
+                case _:
+                    out.append(event)
+        return out
+
+    def _text(self, index: int, text: str, event: TextDelta, out: list[Event]) -> None:
+        joined = self._held + text
+        found = min(
+            ((at, one) for one in self._sequences if (at := joined.find(one)) >= 0),
+            default=None,
+        )
+        if found is not None:
+            self._cut(index, joined[: found[0]], found[1], out)
+            return
+        keep = self._tail(joined)
+        ready = joined[: len(joined) - keep]
+        self._held = joined[len(joined) - keep :]
+        self._chars += len(ready)
+        if ready == text:
+            out.append(event)
+        elif ready:
+            out.append(TextDelta(index, ready))
+
+    def _tail(self, text: str) -> int:
+        """Return the length of the longest tail that begins a sequence."""
+        for length in range(min(self._reach, len(text)), 0, -1):
+            tail = text[-length:]
+            if any(one.startswith(tail) for one in self._sequences):
+                return length
+        return 0
+
+    def _cut(self, index: int, text: str, sequence: str, out: list[Event]) -> None:
+        if text:
+            out.append(TextDelta(index, text))
+        out.append(BlockEnd(index))
+        # The upstream is ended before it reports its counts.
+        output = -(-(self._chars + len(text)) // _CHARS_PER_TOKEN)
+        out.append(Usage(self._input_estimate, output, estimated=True, final=True))
+        out.append(Finish(FinishReason.STOP_SEQUENCE, sequence))
+        self._held = ""
+        self.done = True
+
+    def _release(self, out: list[Event]) -> None:
+        if self._held:
+            out.append(TextDelta(self._index, self._held))
+            self._held = ""
+
+
+class WholeCalls:
+    """Hold each call until it has ended.  Readers bound what a call may hold."""
+
+    def __init__(self) -> None:
+        self._held: list[Event] = []  # of the call that is open, but for its fragments
+        self._fragments: list[str] = []
+
+    @property
+    def pending(self) -> bool:
+        """A call waits for its end."""
+        return bool(self._held)
+
+    def passes(self, event: Event, /) -> bool:
+        """Say whether this event, fed now, would leave as it is and change nothing."""
+        return not isinstance(event, BlockStart | Fault) and not self._held
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]:
+        """Return the events that are ready."""
+        out: list[Event] = []
+        for event in events:
+            match event:
+                case BlockStart(kind=kind) if kind in CALL_KINDS:
+                    self._held = [event]
+                case ArgsDelta(json=text) | InputDelta(text=text):
+                    self._fragments.append(text)
+                case Opaque() if self._held:
+                    self._held.append(event)
+                case BlockEnd() if self._held:
+                    out += self._release(event)
+                case Fault() if self._held:
+                    self._held = []
+                    self._fragments = []
+                    out += [Loss("held_content_lost"), event]
+                case _:
+                    out.append(event)
+        return out
+
+    def _release(self, end: BlockEnd) -> list[Event]:
+        start, *state = self._held
+        text = "".join(self._fragments)
+        self._held = []
+        self._fragments = []
+        if not text:
+            return [start, *state, end]
+        custom = isinstance(start, BlockStart) and start.kind is BlockKind.CUSTOM_CALL
+        delta = InputDelta(end.index, text) if custom else ArgsDelta(end.index, text)
+        return [start, *state, delta, end]
+
+
+class CallLimits:
+    """Count calls and their arguments."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._calls = 0
+        self._size = 0  # of the last call's arguments
+        self._turn_size = 0  # of all calls
+
+    def count(self, event: Event, /) -> None:
+        """Take one event.
+
+        Raises:
+            TooLarge: it passes a limit.
+        """
+        match event:
+            case ArgsDelta(json=text) | InputDelta(text=text):
+                self._add(len(text))
+            case BlockStart(kind=kind) if kind in CALL_KINDS:
+                self._size = 0
+                self._calls += 1
+                if self._calls > self._limits.max_calls:
+                    raise TooLarge("max_calls", self._limits.max_calls)
+            case Loss(limit=limit) if limit:
+                # A call in text that passes a limit is cut, and reported, where it is read.
+                raise TooLarge(limit, getattr(self._limits, limit))
+            case _:
+                pass
+
+    def _add(self, size: int) -> None:
+        limits = self._limits
+        self._size += size
+        if self._size > limits.max_tool_args_bytes:
+            raise TooLarge("max_tool_args_bytes", limits.max_tool_args_bytes)
+        self._turn_size += size
+        if self._turn_size > limits.max_turn_args_bytes:
+            raise TooLarge("max_turn_args_bytes", limits.max_turn_args_bytes)

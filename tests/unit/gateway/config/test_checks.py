@@ -1,0 +1,726 @@
+"""Every mistake is told at once, where it is and with what to write instead."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dragoman.gateway.config.checks import check_text
+from dragoman.gateway.config.environment import ConfigEnvironment, parse_dotenv
+from dragoman.gateway.config.load import load, make_settings
+from dragoman.gateway.config.problems import Mistake, Mistakes
+from dragoman.gateway.config.settings import TextKind
+from dragoman.gateway.origins import is_loopback
+
+UP = '[upstreams.up]\nbase_url = "https://host/v1"\n'
+ROUTE = UP + "[[routes]]\n"
+ENVIRON = {"GOOD": "value", "EMPTY": " ", "ODD": "a\nb", "ALSO_GOOD": "value"}
+
+
+def around(folder: Path = Path("/nowhere")) -> ConfigEnvironment:
+    return ConfigEnvironment(environ=ENVIRON, folder=folder)
+
+
+def mistakes(text: str) -> list[str]:
+    try:
+        make_settings(tomllib.loads(text), around())
+    except Mistakes as error:
+        return [str(one) for one in error.mistakes]
+    return []
+
+
+def warnings(text: str) -> list[str]:
+    return [str(one) for one in make_settings(tomllib.loads(text), around()).warnings]
+
+
+TABLE = "expected a table, got"
+BARE = (
+    "a secret does not stand in the file itself; put it into an environment variable and write "
+    "`env:NAME`, or into a file and write `file:PATH`"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        # unknown keys
+        ("[servr]", "servr: unknown key; did you mean `server`?"),
+        ("port = 1", "port: unknown key; it belongs into `[server]`"),
+        ("prot = 1", "prot: unknown key; did you mean `port`?"),
+        ("zzzz = 1", "zzzz: unknown key"),
+        ("[server]\nPort = 1", "server.Port: unknown key; did you mean `port`?"),
+        ("[server]\nlevel = 1", "server.level: unknown key; it belongs into `[log]`"),
+        ("[server]\nbind = 1", "server.bind: unknown key; did you mean `host`?"),
+        (UP + 'api_key = "x"', "upstreams.up.api_key: unknown key; did you mean `key`?"),
+        (UP + 'api-key = "x"', "upstreams.up.api-key: unknown key; did you mean `key`?"),
+        (UP + "timeout = 5", "upstreams.up.timeout: unknown key; did you mean `timeouts`?"),
+        (UP + '"a b" = 5', 'upstreams.up."a b": unknown key'),
+        (UP + f"{'x' * 50} = 5", f"upstreams.up.{'x' * 50}: unknown key"),
+        (
+            "[server.limits]\nmax_request_byte = 5",
+            (
+                "server.limits.max_request_byte: unknown key; did you mean `max_request_bytes` or "
+                "`max_response_bytes`?"
+            ),
+        ),
+        # types
+        ("server = 5", f"server: {TABLE} the number 5"),
+        ("server = []", f"server: {TABLE} a list"),
+        ("upstreams = true", f"upstreams: {TABLE} true"),
+        ('upstreams.up = "x"', f'upstreams.up: {TABLE} the text "x"'),
+        (
+            "[routes]",
+            (
+                "routes: expected a list of tables, got a table; "
+                "write the table's name in two brackets: `[[…]]`"
+            ),
+        ),
+        ("routes = 5", "routes: expected a list of tables, got the number 5"),
+        ("routes = [5]", f"routes[1]: {TABLE} the number 5"),
+        (
+            'server.port = "8484"',
+            (
+                'server.port: expected a whole number, got the text "8484"; '
+                "write the number alone, without quotes: 8484"
+            ),
+        ),
+        (
+            'server.keep_alive = "10s"',
+            (
+                'server.keep_alive: expected a number, got the text "10s"; '
+                "write the number alone, without quotes: 10"
+            ),
+        ),
+        ("server.port = 1.5", "server.port: expected a whole number, got the number 1.5; write 2"),
+        ("server.port = true", "server.port: expected a whole number, got true"),
+        ("server.port = nan", "server.port: expected a whole number, got the number nan"),
+        (
+            "server.port = 2020-01-01",
+            "server.port: expected a whole number, got a date or time",
+        ),
+        (
+            'server.insecure = "True"',
+            (
+                'server.insecure: expected true or false, got the text "True"; '
+                "write it without quotes: true"
+            ),
+        ),
+        (
+            'server.insecure = "yes"',
+            (
+                'server.insecure: expected true or false, got the text "yes"; '
+                "write true or false, without quotes"
+            ),
+        ),
+        ("server.insecure = 0", "server.insecure: expected true or false, got the number 0"),
+        (
+            "server.host = 127",
+            'server.host: expected a text, got the number 127; write it in quotes: "127"',
+        ),
+        (
+            'server.allowed_hosts = { a = "b" }',
+            "server.allowed_hosts: expected a list, got a table; write it in brackets: `[…]`",
+        ),
+        (
+            'aliases.a = ["b"]',
+            "aliases.a: expected a text, got a list",
+        ),
+        (
+            'log.level = "warn"',
+            (
+                'log.level: expected one of `debug`, `error`, `info`, `warning`, got the text "warn"; '
+                "did you mean `warning`?"
+            ),
+        ),
+        (
+            "log.level = 5",
+            "log.level: expected one of `debug`, `error`, `info`, `warning`, got the number 5",
+        ),
+        (
+            UP + f'tool_calls = "{"x" * 60}"',
+            (
+                "upstreams.up.tool_calls: expected one of `stream`, `whole`, got the text "
+                f'"{"x" * 39}…"'
+            ),
+        ),
+        (
+            UP + '[tiers]\nopuss = "up/x"',
+            (
+                "tiers.opuss: expected one of `haiku`, `opus`, `sonnet`, got the text "
+                '"opuss"; did you mean `opus`?'
+            ),
+        ),
+        # ranges
+        ("server.port = 65536", "server.port: must be at most 65535, not 65536"),
+        ("server.port = -1", "server.port: must be at least 0, not -1"),
+        ("server.workers = 0", "server.workers: must be at least 1, not 0"),
+        ("server.keep_alive = -0.5", "server.keep_alive: must be at least 0, not -0.5"),
+        ("server.keep_alive = inf", "server.keep_alive: the number inf is out of range"),
+        ("server.keep_alive = nan", "server.keep_alive: the number nan is out of range"),
+        (
+            f"server.keep_alive = {10**400}",
+            "server.keep_alive: a very large number is out of range",
+        ),
+        (
+            "store.max_bytes = 99999999999999999999",
+            "store.max_bytes: a very large number is out of range",
+        ),
+        (
+            "[server.limits]\nmax_blocks = 0",
+            "server.limits.max_blocks: must be at least 1, not 0",
+        ),
+        ("server.max_connections = 0", "server.max_connections: must be at least 1, not 0"),
+        ("server.max_requests = 0", "server.max_requests: must be at least 1, not 0"),
+        ("server.client_idle = -1.0", "server.client_idle: must be at least 0, not -1.0"),
+        (
+            "server.max_inflight_bytes = 1000",
+            (
+                "server.max_inflight_bytes: 1000 is less than `server.limits.max_request_bytes`"
+                " (67108864): the largest request would never fit"
+            ),
+        ),
+        # what is missing
+        (
+            "[upstreams.up]",
+            'upstreams.up.base_url: missing; such as `base_url = "https://openrouter.ai/api/v1"`',
+        ),
+        (ROUTE, 'routes[1].to: missing; such as `to = ["upstream/model"]`'),
+        (ROUTE + "to = []", "routes[1].to: the list is empty"),
+        (
+            "server.keys = [{ name = 'a' }]",
+            'server.keys[1].key: missing; such as `key = "env:NAME"`',
+        ),
+        # secrets
+        (UP + 'key = "sk-live-123"', f"upstreams.up.key: {BARE}"),
+        (UP + "key = 5", "upstreams.up.key: expected `env:NAME` or `file:PATH`"),
+        (
+            UP + 'key = "OPENAI_API_KEY"',
+            "upstreams.up.key: this is no way to name a variable; write `env:OPENAI_API_KEY`",
+        ),
+        (
+            UP + 'key = "${my_key}"',
+            "upstreams.up.key: this is no way to name a variable; write `env:my_key`",
+        ),
+        (
+            UP + 'key = "env:NOPE"',
+            (
+                "upstreams.up.key: environment variable NOPE is not set; "
+                "export NOPE=… or write that line into /nowhere/.env"
+            ),
+        ),
+        (UP + 'key = "env:EMPTY"', "upstreams.up.key: `env:EMPTY` is empty"),
+        (
+            UP + 'key = "env:ODD"',
+            "upstreams.up.key: the value of `env:ODD` has characters that no header can carry",
+        ),
+        (
+            UP + 'key = "env:A B"',
+            "upstreams.up.key: `A B` is no name of a variable; write `env:NAME`",
+        ),
+        (UP + 'key = "file:"', "upstreams.up.key: `file:` names no file; write `file:PATH`"),
+        (
+            UP + 'key = "file:x"',
+            "upstreams.up.key: cannot read /nowhere/x: no such file or directory",
+        ),
+        (
+            UP + 'key = "file:a\\u0000b"',
+            "upstreams.up.key: cannot read /nowhere/a\N{REPLACEMENT CHARACTER}b: embedded null byte",
+        ),
+        ('server.keys = ["sk-live-123"]', f"server.keys[1].key: {BARE}"),
+        ('server.keys = "sk-live-123"', f"server.keys[1].key: {BARE}"),
+        ("server.keys = [5]", f"server.keys[1]: {TABLE} the number 5"),
+        (
+            UP + 'headers = { Authorization = "Bearer sk-live-123" }',
+            f"upstreams.up.headers.Authorization: {BARE}",
+        ),
+        (UP + 'headers = { x-api-key = "123" }', f"upstreams.up.headers.x-api-key: {BARE}"),
+        # headers and bodies
+        (
+            UP + "headers = { x-a = 5 }",
+            "upstreams.up.headers.x-a: expected a text, got the number 5",
+        ),
+        (
+            UP + 'headers = { x-a = "a\\nb" }',
+            "upstreams.up.headers.x-a: a header has plain characters only, on one line",
+        ),
+        (UP + 'headers = { "x a" = "b" }', 'upstreams.up.headers."x a": not a name of a header'),
+        (
+            UP + 'headers = { Host = "b" }',
+            "upstreams.up.headers.Host: this header belongs to the connection and cannot be set",
+        ),
+        (
+            UP + "body = { since = 2020-01-01 }",
+            "upstreams.up.body.since: a date or time cannot be written as JSON; write it in quotes",
+        ),
+        (
+            UP + "body = { a = [1, { b = nan }] }",
+            "upstreams.up.body.a[2].b: the number nan cannot be written as JSON",
+        ),
+        (
+            UP + f"body = {{ a = {2**63} }}",
+            "upstreams.up.body.a: a very large number cannot be written as JSON",
+        ),
+        # names
+        (
+            '[upstreams."a/b"]\nbase_url = "https://host/v1"',
+            (
+                'upstreams."a/b": an upstream\'s name is made of letters, digits, `.`, `_` and `-`; '
+                "a slash ends it in `upstream/model`"
+            ),
+        ),
+        (
+            '[upstreams."ä"]\nbase_url = "https://host/v1"',
+            'upstreams."ä": an upstream\'s name is made of letters, digits, `.`, `_` and `-`',
+        ),
+        (
+            UP + 'profile = "vlm"',
+            "upstreams.up.profile: no profile `vlm`; did you mean `vllm` or `glm`?",
+        ),
+        (
+            UP + 'profile = "mine1"\n[profiles.mine]',
+            "upstreams.up.profile: no profile `mine1`; did you mean `mine`?",
+        ),
+        (
+            UP + '[profiles.mine]\nbase = "vlm"',
+            "profiles.mine.base: no profile `vlm`; did you mean `vllm` or `glm`?",
+        ),
+        (
+            UP + "[profiles.mine]\nimage = true",
+            "profiles.mine.image: unknown key; did you mean `images`?",
+        ),
+        (
+            UP + '[profiles.mine]\nimages = "all"',
+            'profiles.mine.images: expected one of `any`, `base64_only`, `none`, got the text "all"',
+        ),
+        (
+            UP + "[profiles.mine]\nmax_stop_sequences = -1",
+            "profiles.mine.max_stop_sequences: must be at least 0, not -1",
+        ),
+        (
+            UP + "[profiles.kimi]",
+            "profiles.kimi: there is a built-in profile `kimi`; choose another name",
+        ),
+        (
+            UP + 'format = "kimi_k"',
+            "upstreams.up.format: no tool-call format `kimi_k`; did you mean `kimi_k3` or `kimi_k2`?",
+        ),
+        (UP + 'format = ""', "upstreams.up.format: no tool-call format; write `auto` or `none`"),
+        (
+            UP + 'dialect = "openai"',
+            (
+                "upstreams.up.dialect: expected one of `anthropic`, `chat`, `responses`, "
+                'got the text "openai"'
+            ),
+        ),
+        # targets
+        (
+            ROUTE + 'to = "up"',
+            (
+                "routes[1].to[1]: `up` is not `upstream/model`; "
+                "write `up/*` to keep the name the client asked for"
+            ),
+        ),
+        (ROUTE + 'to = "up/"', "routes[1].to[1]: `up/` is not `upstream/model`"),
+        (ROUTE + 'to = "/m"', "routes[1].to[1]: `/m` is not `upstream/model`"),
+        (
+            ROUTE + 'to = "up/*/*"',
+            (
+                "routes[1].to[1]: `up/*/*` has more than one `*`; "
+                "one stands for the name the client asked for"
+            ),
+        ),
+        (
+            ROUTE + 'to = ["up/x", "upp/x"]',
+            "routes[1].to[2]: there is no upstream `upp`; did you mean `up`?",
+        ),
+        (ROUTE + 'to = "zzz/x"', "routes[1].to[1]: there is no upstream `zzz`; there are `up`"),
+        (
+            '[[routes]]\nto = "zzz/x"',
+            "routes[1].to[1]: there is no upstream `zzz`; add a table `[upstreams.NAME]`",
+        ),
+        (
+            UP + '[tiers]\nopus = ["no/x"]',
+            "tiers.opus[1]: there is no upstream `no`; there are `up`",
+        ),
+        (
+            ROUTE + 'to = "up/x"\nmatch = { model = "" }',
+            "routes[1].match.model: an empty name fits nothing; write `*` for every name",
+        ),
+        ('aliases.a = ""', "aliases.a: an alias means a name"),
+        (
+            'aliases."a*" = "*b*"',
+            'aliases."a*": there is more than one `*`; one stands for the name the client asked for',
+        ),
+        # overrides
+        (
+            ROUTE + 'to = "up/x"\nparams = { temperatur = 1 }',
+            "routes[1].params: `temperatur` is no parameter; did you mean `temperature`?",
+        ),
+        # names that are taken
+        (
+            ROUTE
+            + 'to = "up/x"\nname = "a"\n[[routes]]\nmatch.model = "b"\nto = "up/y"\nname = "a"',
+            "routes[2].name: route 1 has the name `a` already",
+        ),
+        (
+            ROUTE + 'to = "up/x"\nname = "route-2"\n[[routes]]\nmatch.model = "b"\nto = "up/y"',
+            "routes[2].name: route 1 has the name `route-2` already",
+        ),
+        (
+            'server.keys = ["env:GOOD", { key = "env:ALSO_GOOD", name = "b" }]',
+            "server.keys[2].key: the same secret as key 1",
+        ),
+        # safety
+        (
+            'server.seal_key = "env:GOOD"',
+            (
+                "server.seal_key: must have at least 16 bytes: who guesses it can forge reasoning"
+                " state; make one with `openssl rand -hex 32`"
+            ),
+        ),
+        (
+            'server.host = "0.0.0.0"',
+            (
+                "server.host: `0.0.0.0` is open to the network and no key is asked; "
+                'set `keys = ["env:DRAGOMAN_KEY"]`, or `insecure = true` if everyone may use it'
+            ),
+        ),
+        # files
+        (UP + 'tls.ca = "no.pem"', "upstreams.up.tls.ca: there is no file /nowhere/no.pem"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_path_and_what_to_do(text, told):
+    assert [told] == mistakes(text)
+
+
+def test_names_of_keys_must_differ():
+    text = 'server.keys = ["env:GOOD", { key = "env:X", name = "key-1" }]'
+    one = ConfigEnvironment(environ={"GOOD": "a", "X": "b"}, folder=Path("/"))
+
+    with pytest.raises(
+        Mistakes, match=r"server.keys\[2\].name: key 1 has the name `key-1` already"
+    ):
+        make_settings(tomllib.loads(text), one)
+
+
+def test_a_private_key_needs_its_certificate(tmp_path):
+    (tmp_path / "key.pem").touch()
+
+    with pytest.raises(Mistakes, match=r"upstreams.up.tls.key: a private key without `cert`"):
+        make_settings(tomllib.loads(UP + 'tls.key = "key.pem"'), around(tmp_path))
+
+
+def test_paths_are_resolved_beside_the_file(tmp_path):
+    (tmp_path / "ca.pem").touch()
+    text = UP + 'tls.ca = "ca.pem"\n[store]\npath = "state.db"'
+
+    found = make_settings(tomllib.loads(text), around(tmp_path)).settings
+
+    assert str(tmp_path / "ca.pem") == found.upstreams["up"].tls.ca
+    assert str(tmp_path / "state.db") == found.store.path
+
+
+def test_all_mistakes_come_at_once_and_none_twice():
+    text = """
+    prot = 3
+    [server]
+    host = "0.0.0.0"
+    keys = ["sk-live-abc"]
+    [upstreams.a]
+    base_url = "https://host/v1/messages"
+    [upstreams.b]
+    [upstreams.c]
+    base_url = 5
+    profile = "nobody at all"
+    [[routes]]
+    to = ["a/x", "b/x", "c/x", "d/x"]
+    [[routes]]
+    match = 5
+    """
+
+    assert [line.partition(":")[0] for line in mistakes(text)] == [
+        "prot",
+        "server.keys[1].key",
+        "upstreams.a.base_url",
+        "upstreams.b.base_url",
+        "upstreams.c.base_url",
+        "routes[2].to",
+        "routes[2].match",
+        "upstreams.c.profile",
+        "routes[1].to[4]",
+    ]
+
+
+def test_one_mistake_is_one_line_and_several_are_a_list(tmp_path):
+    path = tmp_path / "dragoman.toml"
+    path.write_text("a = 1")
+    with pytest.raises(Mistakes) as one:
+        load(None, environ={}, cwd=tmp_path)
+    path.write_text("a = 1\nb = 2")
+    with pytest.raises(Mistakes) as two:
+        load(None, environ={}, cwd=tmp_path)
+
+    assert str(one.value) == "dragoman.toml: a: unknown key"
+    assert str(two.value) == ("2 mistakes in dragoman.toml:\n  a: unknown key\n  b: unknown key")
+    assert one.value.mistakes == (Mistake("a", "unknown key"),)
+
+
+@pytest.mark.parametrize(
+    "secret", ['key = "hush"', 'headers = { cookie = "hush" }', 'hush2 = "hush"']
+)
+def test_what_could_be_a_secret_is_not_repeated(secret):
+    (line,) = mistakes(UP + secret)
+
+    assert '"hush"' not in line
+
+
+# --- single texts ---
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "meant"),
+    [
+        ("address", "https://host/v1/", "https://host/v1"),
+        ("address", " http://[::1]:80/v1 ", "http://[::1]:80/v1"),
+        ("address", "HTTP://host", "http://host"),
+        ("format", "qwen25", "qwen25"),
+        ("format", "standard", "standard"),
+        ("glob", "[a]*", "[a]*"),
+        ("header", "X-Team", "X-Team"),
+        ("host", " 0.0.0.0 ", "0.0.0.0"),
+        ("host", "::1", "::1"),
+        ("meaning", "openrouter/*", "openrouter/*"),
+        ("name", "my.up_1-a", "my.up_1-a"),
+        ("origin", "HTTP://Host:3000/", "http://host:3000"),
+        ("place", ":memory:", ":memory:"),
+        ("place", "", ""),
+        ("file", "", ""),
+        ("built_in", "Kimi", "kimi"),
+        ("built_in", "", ""),
+        ("profile", " My-Own ", "my-own"),
+        ("own_profile", "My-Own", "my-own"),
+        ("target", "up/a/b:c", "up/a/b:c"),
+    ],
+)
+def test_good_texts_are_taken_as_they_are_meant(kind: TextKind, text, meant):
+    assert meant == check_text(kind, text, around())
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "suggestion"),
+    [
+        ("address", "openrouter.ai/api/v1", "write `https://openrouter.ai/api/v1`"),
+        ("address", "localhost:8000/v1", "write `http://localhost:8000/v1`"),
+        ("address", "127.0.0.1:8000", "write `http://127.0.0.1:8000`"),
+        ("address", "ftp://host", "write `http://…` or `https://…`"),
+        ("address", "", "write `https://`"),
+        ("address", "https://", ""),
+        ("address", "https:///v1", ""),
+        ("address", "https://me:pw@host/v1", 'write the key as `key = "env:NAME"`'),
+        ("address", "https://host/v1?key=5", ""),
+        ("address", "https://host/v1#x", ""),
+        ("address", "https://ho st/v1", ""),
+        ("address", "https://host:99999/v1", ""),
+        ("address", "https://[::1/v1", ""),
+        ("address", "https://host/v1/chat/completions", "write `https://host/v1`"),
+        ("address", "https://host/v1/chat/completions/", "write `https://host/v1`"),
+        ("address", "https://host/v1/messages", "write `https://host/v1`"),
+        ("address", "https://host/v1/responses", "write `https://host/v1`"),
+        ("file", "a\0b", ""),
+        ("place", "a\0b", ""),
+        ("host", "", "write `127.0.0.1`, or `0.0.0.0` for every network"),
+        ("host", "http://host:80", "write `host`"),
+        ("host", "http://[::1]:80", ""),
+        ("host", "a/b", ""),
+        ("host", "a b", ""),
+        ("origin", "*", "name the pages' origins"),
+        ("origin", "host", "write `https://host` or `http://host:port`"),
+        ("origin", "https://host/page", "write `https://host`"),
+        ("origin", "https://[::1", ""),
+    ],
+)
+def test_bad_texts_are_told_with_what_to_write(kind: TextKind, text, suggestion):
+    found = check_text(kind, text, around())
+
+    assert not isinstance(found, str)
+    assert suggestion == found.suggestion
+    assert "pw" not in found.message
+
+
+def test_an_unknown_name_that_is_near_nothing_lists_all():
+    found = check_text("built_in", "zzzzzz", around())
+
+    assert found.suggestion.startswith("there are anthropic, anthropic-budget, deepseek")
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.1.2.3", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("LocalHost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("localhost.example", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_known(host, expected):
+    assert expected is is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "odd"),
+    [
+        ("A=1", {"A": "1"}, []),
+        ("  A = 1 2  ", {"A": "1 2"}, []),
+        ("export A=1", {"A": "1"}, []),
+        ("# A=1\n\nB=", {"B": ""}, []),
+        ("A=1 # note", {"A": "1"}, []),
+        ("A=a#b", {"A": "a#b"}, []),
+        ("A=# note", {"A": ""}, []),
+        ("A='a # b' # note", {"A": "a # b"}, []),
+        ('A="a\\nb\\"c\\\\d\\q"', {"A": 'a\nb"c\\dq'}, []),
+        ("A='a\\nb'", {"A": "a\\nb"}, []),
+        ("A=$B", {"A": "$B"}, []),
+        ("A=1\r\nB=2\r\n", {"A": "1", "B": "2"}, []),
+        ("A=1\nA=2", {"A": "2"}, []),
+        ("A='open", {}, [".env:1"]),
+        ("A='a' b", {}, [".env:1"]),
+        ("A=1\n2A=1\nword", {"A": "1"}, [".env:2", ".env:3"]),
+    ],
+)
+def test_dotenv_lines(text, values, odd):
+    found, warned = parse_dotenv(text)
+
+    assert values == found
+    assert odd == [one.path for one in warned]
+
+
+# --- warnings ---
+
+
+@pytest.mark.parametrize(
+    ("workers", "kept", "warned"),
+    [(1, "memory", False), (2, "memory", True), (2, "sqlite", False), (2, "off", False)],
+)
+def test_processes_that_share_no_memory_are_warned_of(
+    workers: int, kept: str, warned: bool
+) -> None:
+    text = f'[server]\nworkers = {workers}\n[store]\nresponses = "{kept}"\n{UP}'
+    told = (
+        "store.responses: each of 2 processes keeps its own answers, and finds no others; "
+        'set it to "sqlite", or to "off" if no client asks for kept answers'
+    )
+
+    assert ([told] if warned else []) == warnings(text)
+
+
+TO = 'to = "up/x"\n'
+
+
+def routes(*matches: str) -> str:
+    return UP + "".join(f"[[routes]]\n{TO}match = {{ {match} }}\n" for match in matches)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "covered"),
+    [
+        ('model = "*"', 'model = "a"', True),
+        ("", 'model = "a", thinking = true', True),
+        ('model = "claude-*"', 'model = "Claude-opus"', True),
+        ('model = "claude-*"', 'model = "CLAUDE-*"', True),
+        ('model = "claude-*"', 'model = "claude-*haiku*"', False),
+        ('model = "a"', 'model = "*"', False),
+        ("thinking = true", 'model = "a"', False),
+        ("thinking = true", 'model = "a", thinking = true', True),
+        ("thinking = true", "thinking = false", False),
+        ("images = true", "images = true", True),
+        ('dialect = "chat"', 'dialect = "anthropic"', False),
+        ("tokens_above = 5", "tokens_above = 9", True),
+        ("tokens_above = 5", "tokens_above = 5", True),
+        ("tokens_above = 9", "tokens_above = 5", False),
+        ("tokens_above = 9", "", False),
+        ('header = { X-A = "*" }', 'header = { x-a = "b" }', True),
+        ('header = { X-A = "B" }', 'header = { x-a = "b" }', True),
+        ('header = { X-A = "c" }', 'header = { x-a = "b" }', False),
+        ('header = { X-A = "*" }', "", False),
+    ],
+)
+def test_a_route_that_is_never_reached_is_warned_about(earlier, later, covered):
+    told = "routes[2]: never reached: route 1 takes everything it could take; put it before"
+
+    assert ([told] if covered else []) == warnings(routes(earlier, later))
+
+
+def test_the_route_that_takes_everything_is_named():
+    text = routes("", 'model = "a"', 'model = "b"').replace(TO, TO + 'name = "all"\n', 1)
+
+    assert [line.partition(";")[0] for line in warnings(text)] == [
+        "routes[2]: never reached: route 1 (`all`) takes everything it could take",
+        "routes[3]: never reached: route 1 (`all`) takes everything it could take",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (UP, []),
+        ("", []),
+        (
+            UP + '[server]\nhost = "::"\ninsecure = true',
+            ["server.insecure: everyone who reaches `::` may use your keys"],
+        ),
+        (UP + '[server]\nhost = "::"\ninsecure = true\nkeys = "env:GOOD"', []),
+        (
+            routes("") + '[tiers]\nopus = "up/x"',
+            ["tiers: never reached: route 1 takes every model, and routes come first"],
+        ),
+        (routes("thinking = true") + '[tiers]\nopus = "up/x"', []),
+        (
+            UP + '[aliases]\na = "B"\nb = "up/x"\nc = "C"',
+            ['aliases."a": `B` is an alias too, and aliases are followed once'],
+        ),
+        (
+            '[upstreams.a]\nbase_url = "https://api.anthropic.com"',
+            [
+                (
+                    "upstreams.a.base_url: this address of Anthropic has no path; "
+                    "`https://api.anthropic.com/v1` is the usual one"
+                )
+            ],
+        ),
+        ('[upstreams.a]\nbase_url = "https://api.deepseek.com"', []),
+        (
+            '[upstreams.a]\nbase_url = "http://host.example/v1"\nkey = "env:GOOD"',
+            [
+                (
+                    "upstreams.a.base_url: the key travels unencrypted; "
+                    "write `https://…` if it is served"
+                )
+            ],
+        ),
+        *(
+            (f'[upstreams.a]\nbase_url = "http://{host}/v1"\nkey = "env:GOOD"', [])
+            for host in ("localhost", "10.0.0.1", "[::1]", "litellm", "gpu.lan", "127.0.0.1")
+        ),
+        (
+            UP + "tls.verify = false",
+            [
+                (
+                    "upstreams.up.tls.verify: anyone between here and there can read the key and "
+                    "change answers; name the authority by `ca` instead"
+                )
+            ],
+        ),
+        (
+            '[upstreams.a]\nbase_url = "http://host/v1"\ntls.verify = false',
+            ["upstreams.a.tls: of no use: the address begins with `http://`"],
+        ),
+    ],
+)
+def test_what_is_probably_not_meant_is_warned_about(text, told):
+    assert told == warnings(text)

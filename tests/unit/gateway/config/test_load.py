@@ -1,0 +1,559 @@
+"""From a file, the environment and flags to settings."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dragoman.errors import ConfigError
+from dragoman.gateway.config.environment import ConfigEnvironment
+from dragoman.gateway.config.load import (
+    VARIABLES,
+    Flags,
+    find_file,
+    from_flags,
+    load,
+    make_settings,
+    parse,
+)
+from dragoman.gateway.config.problems import Mistakes
+from dragoman.gateway.config.render import toml_text
+from dragoman.gateway.config.settings import (
+    Key,
+    Match,
+    Route,
+    Secret,
+    Server,
+    Settings,
+    TimeoutChanges,
+    Timeouts,
+    Upstream,
+)
+from dragoman.gateway.routing import Router
+from dragoman.limits import Limits
+
+EXAMPLE = """
+[server]
+port = 8484
+keys = ["env:DRAGOMAN_KEY"]
+
+[upstreams.openrouter]
+base_url = "https://openrouter.ai/api/v1"
+dialect  = "chat"
+key      = "env:OPENROUTER_API_KEY"
+
+[upstreams.local]
+base_url = "http://127.0.0.1:8000/v1/"
+dialect  = "chat"
+profile  = "vllm"
+
+[[routes]]
+match    = { model = "claude-*haiku*" }
+to       = "local/qwen3-coder-30b"
+
+[[routes]]
+match    = { model = "claude-*" }
+to       = ["openrouter/moonshotai/kimi-k2-thinking", "local/glm-4.7"]
+"""
+ENVIRON = {"DRAGOMAN_KEY": "d", "OPENROUTER_API_KEY": "o"}
+
+
+def write(folder: Path, text: str, name: str = "dragoman.toml") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def lines(error) -> list[str]:
+    return [str(one) for one in error.value.mistakes]
+
+
+# --- the file ---
+
+
+def test_a_file_becomes_settings(tmp_path):
+    path = write(tmp_path, EXAMPLE)
+
+    loaded = load(path, environ=ENVIRON, cwd=Path("/"))
+
+    assert loaded.path == path
+    assert loaded.warnings == ()
+    assert loaded.settings.server.keys == (Key(key=Secret("env:DRAGOMAN_KEY", "d")),)
+    assert loaded.settings.upstreams == {
+        "openrouter": Upstream(
+            base_url="https://openrouter.ai/api/v1", key=Secret("env:OPENROUTER_API_KEY", "o")
+        ),
+        "local": Upstream(base_url="http://127.0.0.1:8000/v1", profile="vllm"),
+    }
+    assert loaded.settings.routes == (
+        Route(match=Match(model="claude-*haiku*"), to=("local/qwen3-coder-30b",)),
+        Route(
+            match=Match(model="claude-*"),
+            to=("openrouter/moonshotai/kimi-k2-thinking", "local/glm-4.7"),
+        ),
+    )
+
+
+def test_tables_within_tables_are_read(tmp_path):
+    write(
+        tmp_path,
+        """
+        [server]
+        keys = [{ key = "env:K", name = "ci", models = ["claude-*"], concurrent = 2 }]
+        limits = { max_request_bytes = 1000 }
+        [upstreams.up]
+        base_url = "https://host/v1"
+        timeouts = { idle = 5 }
+        headers = { "X-Team" = "red", "X-Token" = "env:K" }
+        body = { provider = { order = ["a"], n = 1, f = 0.5, b = true } }
+        [[routes]]
+        to = ["up/*"]
+        match = { thinking = true, tokens_above = 5, header = { "x-a" = "b*" }, dialect = "chat" }
+        timeouts = { total = 9 }
+        params = { temperature = 0 }
+        [tiers]
+        haiku = "up/small"
+        [models."claude-*"]
+        context = 5
+        """,
+    )
+
+    found = load(None, environ={"K": "v"}, cwd=tmp_path).settings
+
+    key = Secret("env:K", "v")
+    assert found.server.keys == (Key(key=key, name="ci", models=("claude-*",), concurrent=2),)
+    assert found.server.limits == Limits(max_request_bytes=1000)
+    assert found.upstreams["up"] == Upstream(
+        base_url="https://host/v1",
+        timeouts=Timeouts(idle=5.0),
+        headers={"X-Team": "red", "X-Token": key},
+        body={"provider": {"order": ["a"], "n": 1, "f": 0.5, "b": True}},
+    )
+    assert found.routes == (
+        Route(
+            to=("up/*",),
+            match=Match(thinking=True, tokens_above=5, header={"x-a": "b*"}, dialect="chat"),
+            timeouts=TimeoutChanges(total=9.0),
+            params={"temperature": 0},
+        ),
+    )
+    assert found.tiers == {"haiku": ("up/small",)}
+    assert found.models["claude-*"].context == 5
+
+
+@pytest.mark.parametrize(
+    ("places", "environ", "found"),
+    [
+        (["here", "xdg", "home"], {"XDG_CONFIG_HOME": "xdg", "HOME": "home"}, "here"),
+        (["xdg", "home"], {"XDG_CONFIG_HOME": "xdg", "HOME": "home"}, "xdg"),
+        (["home"], {"HOME": "home"}, "home"),
+        (["home"], {"XDG_CONFIG_HOME": "", "HOME": "home"}, "home"),
+        (["home"], {"XDG_CONFIG_HOME": "xdg", "HOME": "home"}, None),
+        ([], {"HOME": "home"}, None),
+        ([], {}, None),
+    ],
+)
+def test_the_file_is_looked_for_here_then_in_the_folder_for_settings(
+    tmp_path, places, environ, found
+):
+    where = {
+        "here": tmp_path / "here" / "dragoman.toml",
+        "xdg": tmp_path / "xdg" / "dragoman" / "dragoman.toml",
+        "home": tmp_path / "home" / ".config" / "dragoman" / "dragoman.toml",
+    }
+    (tmp_path / "here").mkdir()
+    for place in places:
+        write(where[place].parent, "")
+    environ = {name: value and str(tmp_path / value) for name, value in environ.items()}
+
+    assert (None if found is None else where[found]) == find_file(environ, tmp_path / "here")
+
+
+def test_without_a_file_the_defaults_hold(tmp_path):
+    loaded = load(None, environ={}, cwd=tmp_path)
+
+    assert (None, Settings(), ()) == (loaded.path, loaded.settings, loaded.warnings)
+
+
+def test_a_file_without_upstreams_is_warned_about(tmp_path):
+    write(tmp_path, "")
+
+    (warning,) = load(None, environ={}, cwd=tmp_path).warnings
+
+    assert str(warning) == "upstreams: there is none: the built-in simulator answers"
+
+
+def test_a_named_file_must_be_there(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read .*none.toml: no such file or directory"):
+        load(Path("none.toml"), environ={}, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"a = \n", r"line 1, column 5: not TOML: invalid value"),
+        (b"[server]\nport 5\n", r"line 2, column 6: not TOML: expected '=' after a key"),
+        (b"a = 1\na = 2\n", r"line 2, column 6: not TOML: cannot overwrite a value"),
+        (b"a = " + b"[" * 100_000, r"nested too deep|not TOML"),
+        (b"a = " + b"1" * 5000, r"not TOML"),
+        (b"a = '\xff'", r"is not UTF-8 \(byte 5\)"),
+        (b"#" * (1 << 21), r"larger than 1048576 bytes"),
+    ],
+)
+def test_what_is_no_toml_is_told_with_its_place(tmp_path, data, reason):
+    (tmp_path / "dragoman.toml").write_bytes(data)
+
+    with pytest.raises(ConfigError, match=reason):
+        load(None, environ={}, cwd=tmp_path)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(ConfigError, match=r"is a directory"):
+        parse(tmp_path, tmp_path)
+
+
+# --- secrets and .env ---
+
+
+def test_secrets_come_from_files_beside_the_settings(tmp_path):
+    write(tmp_path / "etc", '[upstreams.up]\nbase_url = "https://h/v1"\nkey = "file:keys/up"\n')
+    write(tmp_path / "etc", "  secret \n", "keys/up")
+
+    found = load(Path("etc/dragoman.toml"), environ={}, cwd=tmp_path).settings
+
+    assert found.upstreams["up"].key == Secret("file:keys/up", "secret")
+
+
+def test_a_tilde_is_home(tmp_path):
+    write(tmp_path, '[upstreams.up]\nbase_url = "https://h/v1"\nkey = "file:~/up"\n')
+    write(tmp_path / "me", "s", "up")
+
+    found = load(None, environ={"HOME": str(tmp_path / "me")}, cwd=tmp_path).settings
+
+    assert found.upstreams["up"].key == Secret("file:~/up", "s")
+
+
+def test_variables_may_stand_in_dotenv_and_the_real_ones_win(tmp_path):
+    write(tmp_path, 'server.keys = ["env:A", "env:B"]')
+    write(tmp_path, "A=from-file\nexport B='from file'\n", ".env")
+
+    found = load(None, environ={"A": "real"}, cwd=tmp_path).settings
+
+    assert ["real", "from file"] == [key.key.value for key in found.server.keys]
+
+
+def test_odd_lines_of_dotenv_are_warned_about_and_not_shown(tmp_path):
+    write(tmp_path, '[upstreams.up]\nbase_url = "https://h/v1"')
+    write(tmp_path, "A=1\nsk-secret\n", ".env")
+
+    warnings = load(None, environ={}, cwd=tmp_path).warnings
+
+    assert [".env:2: not a line `NAME=value`; passed over"] == [str(one) for one in warnings]
+
+
+def test_a_dotenv_that_cannot_be_read_is_warned_about(tmp_path):
+    write(tmp_path, '[upstreams.up]\nbase_url = "https://h/v1"')
+    (tmp_path / ".env").write_bytes(b"\xff")
+
+    (warning,) = load(None, environ={}, cwd=tmp_path).warnings
+
+    assert "is not UTF-8" in str(warning)
+
+
+def test_a_secret_never_shows_in_its_text():
+    assert "hidden" not in repr(Secret("env:A", "hidden"))
+    assert "hidden" not in str(Key(key=Secret("env:A", "hidden")))
+
+
+def test_secrets_that_are_missing_can_be_left_empty(tmp_path):
+    write(tmp_path, EXAMPLE)
+
+    found = load(None, environ={}, cwd=tmp_path, need_secrets=False).settings
+
+    assert found.upstreams["openrouter"].key == Secret("env:OPENROUTER_API_KEY")
+
+
+def test_a_bare_secret_is_a_mistake_even_where_secrets_are_not_needed(tmp_path):
+    write(tmp_path, 'server.keys = ["sk-live"]')
+
+    with pytest.raises(Mistakes) as error:
+        load(None, environ={}, cwd=tmp_path, need_secrets=False)
+
+    assert "sk-live" not in str(error.value)
+
+
+# --- environment ---
+
+
+def test_variables_stand_over_the_file(tmp_path):
+    write(tmp_path, '[server]\nport = 1\n[log]\nlevel = "debug"')
+    environ = {
+        "DRAGOMAN_HOST": "localhost",
+        "DRAGOMAN_PORT": " 9000 ",
+        "DRAGOMAN_WORKERS": "2",
+        "DRAGOMAN_LOG_FORMAT": "json",
+        "DRAGOMAN_LOG_LEVEL": "",
+    }
+
+    found = load(None, environ=environ, cwd=tmp_path).settings
+
+    assert set(environ) == set(VARIABLES)
+    assert (found.server.host, found.server.port, found.server.workers) == ("localhost", 9000, 2)
+    assert (found.log.format, found.log.level) == ("json", "debug")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [
+        ("DRAGOMAN_PORT", "many", 'DRAGOMAN_PORT: expected a whole number, got the text "many"'),
+        ("DRAGOMAN_PORT", "70000", "DRAGOMAN_PORT: must be at most 65535, not 70000"),
+        ("DRAGOMAN_PORT", "-1", 'DRAGOMAN_PORT: expected a whole number, got the text "-1"'),
+        ("DRAGOMAN_LOG_LEVEL", "loud", "DRAGOMAN_LOG_LEVEL: expected one of `debug`"),
+        ("DRAGOMAN_HOST", "0.0.0.0", "DRAGOMAN_HOST: `0.0.0.0` is open to the network"),
+    ],
+)
+def test_a_mistake_in_a_variable_names_it(tmp_path, variable, value, reason):
+    with pytest.raises(Mistakes) as error:
+        load(None, environ={variable: value}, cwd=tmp_path)
+
+    assert lines(error)[0].startswith(reason)
+
+
+def test_the_address_that_kubernetes_puts_into_the_port_is_passed_over(tmp_path):
+    environ = {"DRAGOMAN_PORT": "tcp://10.0.0.1:8484"}
+
+    assert load(None, environ=environ, cwd=tmp_path).settings.server.port == 8484
+
+
+def test_variables_over_a_table_that_is_none_leave_the_mistake_to_be_told(tmp_path):
+    write(tmp_path, "server = 5")
+
+    with pytest.raises(Mistakes, match=r"server: expected a table, got the number 5"):
+        load(None, environ={"DRAGOMAN_PORT": "1"}, cwd=tmp_path)
+
+
+# --- flags ---
+
+
+def test_flags_alone_make_a_gateway(tmp_path):
+    flags = Flags(
+        upstream="http://127.0.0.1:8000/v1/",
+        upstream_dialect="anthropic",
+        upstream_key_env="K",
+        model="qwen/qwen3",
+        format="hermes",
+        host="localhost",
+        port=0,
+        workers=2,
+        insecure=True,
+    )
+
+    found = from_flags(flags, environ={"K": "v"}, cwd=tmp_path)
+
+    assert found.upstreams == {
+        "default": Upstream(
+            base_url="http://127.0.0.1:8000/v1",
+            dialect="anthropic",
+            key=Secret("env:K", "v"),
+            format="hermes",
+        )
+    }
+    assert found.routes == (Route(match=Match(model="*"), to=("default/qwen/qwen3",)),)
+    server = found.server
+    assert (server.host, server.port, server.workers, server.insecure) == ("localhost", 0, 2, True)
+
+
+def test_without_a_model_the_clients_name_is_kept(tmp_path):
+    found = from_flags(Flags(upstream="http://h/v1"), environ={}, cwd=tmp_path)
+
+    assert found.routes[0].to == ("default/*",)
+
+
+def test_a_known_vendors_key_is_taken_from_its_usual_variable(tmp_path):
+    environ = {"OPENROUTER_API_KEY": "o"}
+
+    def key_for(address):
+        flags = Flags(upstream=address)
+        return from_flags(flags, environ=environ, cwd=tmp_path).upstreams["default"].key
+
+    assert key_for("https://openrouter.ai/api/v1") == Secret("env:OPENROUTER_API_KEY", "o")
+    assert key_for("http://openrouter.ai/api/v1") is None
+    assert key_for("https://openrouter.ai:8443/api/v1") is None
+    assert key_for("https://openrouter.example/api/v1") is None
+    assert key_for("https://api.openai.com/v1") is None
+    assert key_for("http://127.0.0.1:11434/v1") is None
+
+
+def test_flags_win_over_environment_and_file(tmp_path):
+    write(tmp_path, EXAMPLE + '\n[tiers]\nopus = "local/x"\n[aliases]\na = "b"')
+    flags = Flags(upstream="http://127.0.0.1:1/v1", port=7)
+
+    loaded = load(None, environ={**ENVIRON, "DRAGOMAN_PORT": "8"}, cwd=tmp_path, flags=flags)
+
+    assert loaded.settings.server.port == 7
+    assert loaded.settings.server.keys
+    assert list(loaded.settings.upstreams) == ["default"]
+    assert [route.to for route in loaded.settings.routes] == [("default/*",)]
+    assert (loaded.settings.tiers, loaded.settings.aliases) == ({}, {"a": "b"})
+    assert loaded.warnings == ()
+
+
+def test_variables_of_upstreams_that_flags_replace_need_not_be_set(tmp_path):
+    write(tmp_path, '[upstreams.up]\nbase_url = "https://h/v1"\nkey = "env:MISSING"')
+
+    found = load(None, environ={}, cwd=tmp_path, flags=Flags(upstream="http://127.0.0.1:1/v1"))
+
+    assert list(found.settings.upstreams) == ["default"]
+
+
+def test_flags_about_an_upstream_change_the_only_one_of_the_file(tmp_path):
+    write(
+        tmp_path,
+        '[upstreams.up]\nbase_url = "https://h/v1"\n[[routes]]\nto = "up/a"\nformat = "hermes"\n'
+        '[tiers]\nopus = "up/b"\n',
+    )
+    flags = Flags(upstream_dialect="responses", upstream_key_env="K", format="none")
+
+    kept = load(None, environ={"K": "v"}, cwd=tmp_path, flags=flags).settings
+    moved = load(None, environ={}, cwd=tmp_path, flags=Flags(model="m")).settings
+
+    assert kept.upstreams["up"] == Upstream(
+        base_url="https://h/v1", dialect="responses", key=Secret("env:K", "v"), format="none"
+    )
+    assert kept.routes == (Route(to=("up/a",)),)
+    assert moved.routes == (Route(match=Match(model="*"), to=("up/m",)),)
+    assert moved.tiers == {}
+
+
+def test_flags_about_no_or_several_upstreams_are_mistakes(tmp_path):
+    flags = Flags(model="m", upstream_dialect="chat")
+    with pytest.raises(Mistakes) as none:
+        from_flags(flags, environ={}, cwd=tmp_path)
+    write(tmp_path, EXAMPLE)
+    with pytest.raises(Mistakes) as several:
+        load(None, environ=ENVIRON, cwd=tmp_path, flags=flags)
+
+    assert lines(none) == [
+        "--upstream-dialect: of which upstream: no file names an upstream; add --upstream URL",
+        "--model: of which upstream: no file names an upstream; add --upstream URL",
+    ]
+    assert lines(several) == [
+        "--upstream-dialect: of which upstream: the file names 2 upstreams; add --upstream URL",
+        "--model: of which upstream: the file names 2 upstreams; add --upstream URL",
+    ]
+
+
+def test_mistakes_in_flags_name_the_flags(tmp_path):
+    flags = Flags(
+        upstream="openrouter.ai/api/v1",
+        upstream_dialect="chatt",
+        upstream_key_env="NOPE",
+        model="a*b*",
+        format="kimmi_k2",
+        host="0.0.0.0",
+        port=-1,
+        workers=0,
+    )
+
+    with pytest.raises(Mistakes) as error:
+        from_flags(flags, environ={}, cwd=tmp_path)
+
+    assert {
+        "--upstream",
+        "--upstream-dialect",
+        "--upstream-key-env",
+        "--model",
+        "--format",
+        "--host",
+        "--port",
+        "--workers",
+    } == {one.path for one in error.value.mistakes}
+
+
+def test_flags_over_tables_that_are_none_leave_the_mistake_to_be_told(tmp_path):
+    write(tmp_path, "upstreams = { up = 5 }\nroutes = 5")
+
+    with pytest.raises(Mistakes) as error:
+        load(None, environ={}, cwd=tmp_path, flags=Flags(format="none"))
+
+    assert lines(error)[0] == "upstreams.up: expected a table, got the number 5"
+
+
+# --- totality ---
+
+
+def outcome(read) -> Settings | ConfigError:
+    try:
+        return read()
+    except ConfigError as error:
+        return error
+
+
+KEYS = st.sampled_from(
+    [
+        name
+        for table in (Settings, Server, Upstream, Match, Route, Key)
+        for name in (*table.__struct_fields__, "up", "opus")
+    ]
+) | st.text(max_size=5)
+VALUES = st.recursive(
+    st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["env:A", "env:NOPE", "file:x", "up/*", "*", "http://h/v1", "chat", "auto"])
+    | st.dates()
+    | st.times()
+    | st.datetimes(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+TABLES = st.dictionaries(KEYS, VALUES, max_size=4)
+DOCUMENTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "server": TABLES | VALUES,
+        "upstreams": st.dictionaries(KEYS, TABLES, max_size=2) | VALUES,
+        "routes": st.lists(TABLES, max_size=3) | VALUES,
+        "tiers": st.dictionaries(KEYS, VALUES, max_size=2),
+        "aliases": st.dictionaries(KEYS, VALUES, max_size=2),
+        "models": st.dictionaries(KEYS, TABLES, max_size=2),
+        "store": TABLES,
+        "guards": TABLES,
+        "log": TABLES,
+        "other": VALUES,
+    },
+)
+
+
+@given(
+    DOCUMENTS | TABLES,
+    st.builds(Flags, upstream=st.none() | st.text(), model=st.none() | st.text()),
+)
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_any_document_is_settings_or_mistakes(document, flags):
+    around = ConfigEnvironment(environ={"A": "v"}, folder=Path("/nowhere"))
+
+    result = outcome(lambda: make_settings(document, around, flags=flags).settings)
+
+    # What was found good can be used and shown.
+    assert (Router(result) and toml_text(result)) if isinstance(result, Settings) else str(result)
+
+
+@given(st.text() | st.binary().map(lambda data: data.decode("utf-8", "replace")))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_is_settings_or_a_mistake(tmp_path, text):
+    path = write(tmp_path, text)
+
+    result = outcome(lambda: load(path, environ={}, cwd=tmp_path).settings)
+
+    assert isinstance(result, Settings) or str(result)
+
+
+def test_tables_as_deep_as_one_likes_are_a_mistake(tmp_path):
+    write(tmp_path, f'[upstreams.u]\nbase_url = "http://h/v1"\n[upstreams.u.body{".a" * 5000}]')
+
+    with pytest.raises(Mistakes, match=r"nested deeper than 32 levels"):
+        load(None, environ={}, cwd=tmp_path)
