@@ -13,7 +13,7 @@ from typing import Final, Literal, Unpack
 from dragoman.dialects import dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.dialects.text_runs import TextRun
-from dragoman.errors import MisuseError, TooLarge
+from dragoman.errors import MisuseError, TooLargeError
 from dragoman.translate import ExchangeOptions, answer_stages, fault_of, make_exchange, read_whole
 from dragoman.turn.answer import Answer, Folder
 from dragoman.turn.events import Event, Fault, Finish, ReasoningDelta, TextDelta, Usage
@@ -79,7 +79,7 @@ class AnswerReader:
                     events += self._through(piece)
                 else:
                     events += self._texts(piece)
-        except TooLarge:
+        except TooLargeError:
             if self._before is not None:
                 self._before = events + self._before
             raise
@@ -123,7 +123,7 @@ class AnswerReader:
             else:
                 try:
                     self._tally.count(event)
-                except TooLarge:
+                except TooLargeError:
                     self._before = events[:at]
                     raise
         return events
@@ -159,7 +159,7 @@ def _bounded(events: Iterable[Event], tally: CallLimits) -> Iterator[Event]:
     for event in events:
         try:
             tally.count(event)
-        except TooLarge as error:
+        except TooLargeError as error:
             yield fault_of(error)
             return
         yield event

@@ -56,14 +56,14 @@ def test_the_table_of_families_is_complete() -> None:
     page = (ROOT / "docs" / "native-formats.md").read_text("utf-8")
 
     for key, family in FORMATS.items():
-        assert f"| `{key}` | {family.says} |" in page
+        assert f"| `{key}` | {family.description} |" in page
 
 
 def test_the_readme_counts_the_families() -> None:
     assert f"knows {len(FORMATS)} families" in (ROOT / "README.md").read_text("utf-8")
 
 
-def test_the_bounds_of_held_text_are_told_as_they_are() -> None:
+def test_limits_of_held_text_are_documented() -> None:
     page = (ROOT / "docs" / "native-formats.md").read_text("utf-8")
     markers = {longest_marker(family) for family in FORMATS.values()}
 

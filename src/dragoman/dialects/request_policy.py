@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.dialects.paths import path_of
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import CODES, Loss
 from dragoman.turn.request import ReasoningWish, Request, Sampling
@@ -34,20 +34,20 @@ def refuse_unsupported(request: Request, *, many: bool = False, warms_cache: boo
     output limit of 0, which reads the prompt into a cache (Messages only).
 
     Raises:
-        Untranslatable: the request asks for several answers, for a conversation that is not in it, or for
+        UntranslatableError: the request asks for several answers, for a conversation that is not in it, or for
             an answer of no tokens; carries the path.
     """
     if request.count > 1 and not many:
         reason = "the target returns one answer for a request, not several"
-        raise Untranslatable(reason, path=path_of(request, "count"))
+        raise UntranslatableError(reason, path=path_of(request, "count"))
     if request.previous_id:
         # A store must have put the earlier items into the request and cleared the id.
         reason = f"the response `{request.previous_id}` is not stored here"
         path = path_of(request, "previous_id")
-        raise Untranslatable(reason, path=path, code="previous_response_not_found")
+        raise UntranslatableError(reason, path=path, code="previous_response_not_found")
     if request.max_output is not None and request.max_output <= 0 and not warms_cache:
         reason = "the target cannot return an answer of no tokens, which only warms a cache"
-        raise Untranslatable(reason, path=path_of(request, "max_output"))
+        raise UntranslatableError(reason, path=path_of(request, "max_output"))
 
 
 # Losses that keep the meaning of a request.  A strict target refuses every other loss.
@@ -81,12 +81,12 @@ def refuse_losses(losses: Iterable[Loss]) -> None:
     """Refuse a request that would reach a strict target with another meaning.
 
     Raises:
-        Untranslatable: carries the code and the path of the first loss that is not in `HARMLESS`.
+        UntranslatableError: carries the code and the path of the first loss that is not in `HARMLESS`.
     """
     for loss in losses:
         if loss.code not in HARMLESS:
             detail = f": {loss.detail}" if loss.detail else ""
-            raise Untranslatable(f"{CODES[loss.code]}{detail}", path=loss.path, code=loss.code)
+            raise UntranslatableError(f"{CODES[loss.code]}{detail}", path=loss.path, code=loss.code)
 
 
 # --- thinking ---------------------------------------------------------------------------------------

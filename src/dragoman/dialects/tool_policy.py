@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.arguments import JsonArguments
@@ -43,11 +43,11 @@ def refuse_schemaless(tool: Tool) -> None:
     """Refuse a vendor's own client-side tool that has no schema, such as Anthropic's computer use.
 
     Raises:
-        Untranslatable: only the vendor's models know how to call it.
+        UntranslatableError: only the vendor's models know how to call it.
     """
     if tool.kind and tool.schema is None and tool.flavor is Flavor.FUNCTION:
         reason = f"the tool `{tool.kind}` is not available at the target"
-        raise Untranslatable(reason, path=tool.path, code="unsupported_tool")
+        raise UntranslatableError(reason, path=tool.path, code="unsupported_tool")
 
 
 def flat_name(tool: Tool, losses: list[Loss]) -> str:
@@ -168,7 +168,7 @@ def written_choice(
     `has_tools`: the request declares tools to the upstream; `has_forced`: the forced tool is one of them.
 
     Raises:
-        Untranslatable: the choice forces a tool, or any tool, and the upstream has none to call.
+        UntranslatableError: the choice forces a tool, or any tool, and the upstream has none to call.
     """
     choice = request.tool_choice
     if choice is None:
@@ -177,7 +177,7 @@ def written_choice(
     if choice.mode in ("required", "tool") and request.tools and not has_forced:
         what = f"the forced tool `{choice.name}`" if choice.name else "every tool that may be used"
         reason = f"{what} is not available at the target"
-        raise Untranslatable(reason, path=path, code="unsupported_tool")
+        raise UntranslatableError(reason, path=path, code="unsupported_tool")
     if not has_tools:
         losses.append(Loss("tool_choice_dropped", path))
         return _NO_CHOICE
@@ -226,12 +226,12 @@ def forced_tool_with_thinking(
     """Return which of the two gives way, at an upstream that refuses both in one request.
 
     Raises:
-        Untranslatable: the profile wants the client to decide.
+        UntranslatableError: the profile wants the client to decide.
     """
     policy = profile.forced_tool_choice_policy
     if policy == "error":
         reason = "the target cannot be forced to call a tool while it thinks"
-        raise Untranslatable(reason, path=path_of(request, "tool_choice"))
+        raise UntranslatableError(reason, path=path_of(request, "tool_choice"))
     if policy == "disable_thinking":
         losses.append(Loss("thinking_disabled_by_tool_choice", path_of(request, "thinking")))
     return policy
@@ -299,7 +299,7 @@ def check_needed(request: Request, dialect: str, profile: Profile) -> None:
     without the tool would answer from memory, and Claude Code showed that as search results.
 
     Raises:
-        Untranslatable: the upstream runs none of them; carries the path.
+        UntranslatableError: the upstream runs none of them; carries the path.
     """
     if not request.tools or not any(tool.server for tool in request.tools):
         return
@@ -313,7 +313,7 @@ def check_needed(request: Request, dialect: str, profile: Profile) -> None:
         f"this request needs the tool {kinds}, which runs at the model's provider, and the provider of "
         f"`{request.model[:100]}` does not offer it; use a model whose provider does"
     )
-    raise Untranslatable(reason, path=path_of(request, "tools"), code="unsupported_tool")
+    raise UntranslatableError(reason, path=path_of(request, "tools"), code="unsupported_tool")
 
 
 def _needed(request: Request) -> list[Tool]:

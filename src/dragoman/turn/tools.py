@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.limits import KIB
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool
@@ -68,7 +68,7 @@ class ToolLists:
         """Return the tools of a list.
 
         Raises:
-            Malformed: it is not a list of tools.
+            MalformedError: it is not a list of tools.
         """
         json = bytes(raw)
         if len(json) > _MAX_BYTES:
@@ -130,7 +130,7 @@ class ToolTable:
         """Index `tools`.
 
         Raises:
-            Untranslatable: two tools have the same name on the wire.
+            UntranslatableError: two tools have the same name on the wire.
         """
         self._by_wire = by_wire = dict[str, ToolName]()
         # Tools of a namespace by the name that they have in it; None if there are several.
@@ -145,7 +145,7 @@ class ToolTable:
             self._schemas[known] = tool.schema
             if other is not known and other != known:
                 reason = f"two tools are called `{wire}` once namespaces are flattened"
-                raise Untranslatable(reason, path=tool.path, code="tool_name_collision")
+                raise UntranslatableError(reason, path=tool.path, code="tool_name_collision")
             if tool.namespace:
                 same = self._by_bare.setdefault(tool.name, known) == known
                 self._by_bare[tool.name] = known if same else None
@@ -155,7 +155,7 @@ class ToolTable:
         """Return the table of a request's tools, cached for a list that is kept.
 
         Raises:
-            Untranslatable: two tools have the same name on the wire.
+            UntranslatableError: two tools have the same name on the wire.
         """
         return _table(tools, None)
 

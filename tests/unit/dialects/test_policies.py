@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from msgspec import structs
 
-from dragoman.errors import Malformed, Untranslatable
+from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.translate_requests import TranslatedRequest, translate_request
 
@@ -52,7 +52,7 @@ def translated(
 def refused(
     source: str, target: str, body: Mapping[str, Any], profile: Profile = PROFILE, **options: Any
 ) -> tuple[str, str, str]:
-    with pytest.raises(Untranslatable) as error:
+    with pytest.raises(UntranslatableError) as error:
         translated(source, target, body, profile, **options)
     return error.value.code, error.value.path, str(error.value)
 
@@ -166,7 +166,7 @@ def test_a_budget_becomes_the_nearest_effort_that_the_upstream_knows(
 
 @pytest.mark.parametrize("target", DIALECTS)
 def test_a_budget_below_zero_is_a_400_from_a_messages_client(target: str) -> None:
-    with pytest.raises(Malformed) as error:
+    with pytest.raises(MalformedError) as error:
         translated("anthropic", target, asks_budget("anthropic", -1))
 
     assert "$.thinking.budget_tokens" == error.value.path
@@ -232,7 +232,7 @@ def test_an_unknown_effort_becomes_high_and_that_is_reported(source: str, target
 
 @pytest.mark.parametrize("target", DIALECTS)
 def test_an_unknown_effort_is_a_400_from_a_messages_client(target: str) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         translated("anthropic", target, asks_effort("anthropic", "silly"))
 
 

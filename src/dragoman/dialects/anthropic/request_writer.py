@@ -27,7 +27,7 @@ from dragoman.dialects.request_policy import (
     wanted_effort,
 )
 from dragoman.dialects.tool_policy import forced_tool_with_thinking, weakened
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
@@ -132,8 +132,8 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     """Write any client's request for an upstream that speaks Messages.
 
     Raises:
-        Malformed: the history does not hold together.
-        Untranslatable: the request asks for what this dialect cannot say, or, for a strict target,
+        MalformedError: the history does not hold together.
+        UntranslatableError: the request asks for what this dialect cannot say, or, for a strict target,
             something would be lost.
     """
     encoder = _Encoder(request, target)
@@ -312,7 +312,7 @@ class _Encoder:
             if value in _NOTHING or (name in _WISHES and request.reasoning != ReasoningWish()):
                 continue
             if name == "audio" or (name == "modalities" and b"audio" in value):
-                raise Untranslatable("this model gives no audio", path=f"$.{name}")
+                raise UntranslatableError("this model gives no audio", path=f"$.{name}")
             self.losses.append(Loss("field_dropped", f"$.{name}"))
         return {}
 
@@ -341,7 +341,7 @@ def fit_tools(
     """Return the fields that change, and what is lost; `null` for a field means that it goes.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes, or the choice forces one that the
+        UntranslatableError: a tool has no form that the upstream takes, or the choice forces one that the
             upstream does not have.
     """
     losses: list[Loss] = []
@@ -376,7 +376,7 @@ def _declared(
     choice = request.tool_choice
     if choice is not None and choice.mode == "required" and not out:
         reason = "tool use is forced, and none of the tools is available at the target"
-        raise Untranslatable(reason, path="$.tool_choice", code="unsupported_tool")
+        raise UntranslatableError(reason, path="$.tool_choice", code="unsupported_tool")
     return {"tools": Raw(encode(out)) if out else _NULL}
 
 

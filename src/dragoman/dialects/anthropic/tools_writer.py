@@ -85,7 +85,7 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     """Return the definitions.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes.
+        UntranslatableError: a tool has no form that the upstream takes.
     """
     definer = _Definer(audience)
     defined = [one for one in map(definer.define, tools) if one is not None]
@@ -202,7 +202,7 @@ def encode_tools(
     """Return the definitions, if there are any, and the choice.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes, or the choice forces one that the
+        UntranslatableError: a tool has no form that the upstream takes, or the choice forces one that the
             upstream does not have.
     """
     profile = target.profile

@@ -27,7 +27,7 @@ from dragoman.dialects.request_policy import (
     wanted_effort,
 )
 from dragoman.dialects.tool_policy import forced_tool_with_thinking, parallel_flag, weakened
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
@@ -121,8 +121,8 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     """Write any client's request for an upstream that speaks Chat Completions.
 
     Raises:
-        Malformed: the history does not hold together.
-        Untranslatable: the request asks for what this upstream cannot do, or, for a strict target,
+        MalformedError: the history does not hold together.
+        UntranslatableError: the request asks for what this upstream cannot do, or, for a strict target,
             something would be lost.
     """
     encoder = _Encoder(request, target)
@@ -317,7 +317,9 @@ class _Encoder:
             elif bytes(raw) in _NOTHING:
                 continue
             elif name in _NEEDED:
-                raise Untranslatable(f"`{name}` cannot be carried to the target", path=f"$.{name}")
+                raise UntranslatableError(
+                    f"`{name}` cannot be carried to the target", path=f"$.{name}"
+                )
             else:
                 self.losses.append(Loss("field_dropped", f"$.{name}"))
         for name, value in self._profile.extra_fields:

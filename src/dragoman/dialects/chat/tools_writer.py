@@ -115,7 +115,7 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     """Return the definitions.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes.
+        UntranslatableError: a tool has no form that the upstream takes.
     """
     definer = _Definer(audience)
     by_name: dict[str, OutTool] = {}
@@ -213,7 +213,7 @@ def encode_tools(
     """Return the definitions, if there are any, the choice, and the value of `web_search_options`.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes, or the choice forces one that the
+        UntranslatableError: a tool has no form that the upstream takes, or the choice forces one that the
             upstream does not have.
     """
     choice = request.tool_choice

@@ -28,7 +28,7 @@ from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.tools_reader import SHELLS
 from dragoman.dialects.responses.tools_writer import Audience, Toolset, define
 from dragoman.dialects.tool_policy import base_kind, forced_tool_with_thinking
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.history import settle
@@ -105,8 +105,8 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     """Write `request` for a Responses upstream.
 
     Raises:
-        Untranslatable: the upstream cannot be asked for this; carries the path.
-        Malformed: calls and results of the history do not fit each other.
+        UntranslatableError: the upstream cannot be asked for this; carries the path.
+        MalformedError: calls and results of the history do not fit each other.
     """
     encoder = _Encoder(request, target)
     body = encoder.encode()
@@ -264,7 +264,7 @@ class _Encoder:
             if request.dialect == "responses":
                 self._body.setdefault(name, raw)
             elif name in refused or (name == "modalities" and b"audio" in bytes(raw)):
-                raise Untranslatable(f"a Responses upstream has no `{name}`", path=f"$.{name}")
+                raise UntranslatableError(f"a Responses upstream has no `{name}`", path=f"$.{name}")
             elif name in dropped:
                 self.losses.append(Loss("field_dropped", f"$.{name}"))
         for name, value in self._profile.extra_fields:
@@ -324,7 +324,7 @@ def fit_tools(
     """Return the fields that change, and what is lost; None for a field means that it goes.
 
     Raises:
-        Untranslatable: two tools have one name once namespaces are flattened, the choice forces a tool
+        UntranslatableError: two tools have one name once namespaces are flattened, the choice forces a tool
             that the upstream does not have, or something is lost and the target is strict.
     """
     losses: list[Loss] = []

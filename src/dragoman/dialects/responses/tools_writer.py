@@ -70,7 +70,7 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     """Return the definitions.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes.
+        UntranslatableError: a tool has no form that the upstream takes.
     """
     definer = _Definer(audience)
     for tool in tools:
