@@ -59,6 +59,10 @@ class DeclaredTools:
         """Return the declared parameters of a tool; none if the tool is unknown."""
         return self._parameters.get(name, _NO_PARAMETERS)
 
+    def takes_nothing(self, name: str) -> bool:
+        """Return whether a tool is declared and has no required parameter."""
+        return name in self._parameters and not self._parameters[name].required
+
     def find(self, name: str) -> str | None:
         """Return the declared name that matches a spelling, or None."""
         if name in self._parameters:
