@@ -40,7 +40,6 @@ _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 # Pages that have not been rewritten yet.
 LATER: Final = frozenset(
     {
-        "ARCHITECTURE.md",
         "docs/library-client.md",
         "docs/library.md",
         "docs/mcp.md",
