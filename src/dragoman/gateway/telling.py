@@ -17,11 +17,6 @@ class Telling:
     def pending(self) -> bool:
         return False
 
-    def passes(self, event: Event, /) -> bool:
-        """Say that an event is of no interest: it is asked of content alone."""
-        self._begun = True
-        return True
-
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the same events, but for a failure."""
         if events and type(events[-1]) is Fault:
