@@ -12,7 +12,7 @@ from typing import Final, Literal, Unpack
 
 from dragoman.dialects import dialect
 from dragoman.dialects.framing import StreamReader
-from dragoman.errors import MisuseError, TooLarge
+from dragoman.errors import MisuseError, TooLargeError
 from dragoman.translate import ExchangeOptions, answer_stages, fault_of, make_exchange, read_whole
 from dragoman.turn.answer import Answer, Folder
 from dragoman.turn.events import (
@@ -111,7 +111,7 @@ class AnswerReader:
             else:
                 try:
                     self._tally.count(event)
-                except TooLarge:
+                except TooLargeError:
                     self._before = expand_runs(events[:at])
                     raise
         return expand_runs(events) if runs else events
@@ -147,7 +147,7 @@ def _bounded(events: Iterable[Event], tally: CallLimits) -> Iterator[Event]:
     for event in events:
         try:
             tally.count(event)
-        except TooLarge as error:
+        except TooLargeError as error:
             yield fault_of(error)
             return
         yield event

@@ -19,7 +19,7 @@ from dragoman.dialects.decoding import check_complete
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.framing import FrameReader, StreamReader, Unit, read_answer
 from dragoman.envelopes import Sealer
-from dragoman.errors import IllegalOrder, MisuseError, PeerError, TooLarge
+from dragoman.errors import IllegalOrderError, MisuseError, PeerError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.passthrough import Relay
 from dragoman.profiles import profile as find_profile
@@ -325,14 +325,14 @@ class Translator:
                 if type(event) in _NOTED:
                     self._note(event)
                 out.append(send(event))
-        except IllegalOrder as error:
+        except IllegalOrderError as error:
             # Our own mistake: the client is told in its own dialect, and the stream ends.
             if self.outcome is not None:
                 return b"".join(out)  # it has ended already
             fault = Fault(FaultKind.GATEWAY, f"gateway error: {error}", code="gateway_error")
             self.outcome = fault
             out.append(send(fault))
-        except TooLarge as error:
+        except TooLargeError as error:
             self.outcome = fault = fault_of(error)
             out.append(send(fault))
         return b"".join(out)
@@ -341,7 +341,7 @@ class Translator:
         if isinstance(event, BlockStart):
             if event.kind in CALL_KINDS:
                 if len(self.calls) >= self._limits.max_calls:
-                    raise TooLarge("max_calls", self._limits.max_calls)
+                    raise TooLargeError("max_calls", self._limits.max_calls)
                 self.calls.append(event.name)
         elif isinstance(event, Loss):
             self.losses.append(event)
@@ -379,7 +379,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         events = stage.feed(events)
     answer = fold(events)
     if sum(block.kind in CALL_KINDS for block in answer.blocks) > exchange.limits.max_calls:
-        fault = fault_of(TooLarge("max_calls", exchange.limits.max_calls))
+        fault = fault_of(TooLargeError("max_calls", exchange.limits.max_calls))
         answer = structs.replace(answer, finish=None, fault=fault)
     if answer.fault is not None:
         status, fault_body = to.encode_fault(answer.fault, request_id)
@@ -407,7 +407,7 @@ def read_whole(body: bytes, source: Dialect, exchange: Exchange) -> list[Event]:
 def _read_whole(body: bytes, frames: FrameReader, exchange: Exchange) -> list[Event]:
     try:
         if len(body) > exchange.limits.max_response_bytes:
-            raise TooLarge("max_response_bytes", exchange.limits.max_response_bytes)
+            raise TooLargeError("max_response_bytes", exchange.limits.max_response_bytes)
         if body.lstrip()[:1] in (b"{", b"["):
             check_complete(body, exchange.limits)
             read_answer(frames, body)
@@ -429,7 +429,7 @@ def translate_error(
 
 def fault_of(error: PeerError) -> Fault:
     """Return the fault for an upstream that broke its dialect or a limit."""
-    code = error.limit if isinstance(error, TooLarge) else "upstream_malformed"
+    code = error.limit if isinstance(error, TooLargeError) else "upstream_malformed"
     return Fault(FaultKind.UPSTREAM_BAD, f"upstream answer refused: {error}", code=code)
 
 

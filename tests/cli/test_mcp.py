@@ -14,7 +14,7 @@ from dragoman.cli.mcp_upstreams import RoutedUpstreams
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.load import Flags, from_flags
 from dragoman.gateway.config.settings import Match, Route, Secret, Settings, Upstream
-from dragoman.mcp_server.serving import serve_http
+from dragoman.mcp_server.server import serve_http
 
 PROGRAM = """
 import sys

@@ -40,9 +40,9 @@ def test_the_table_of_settings_is_complete() -> None:
 
 
 def test_every_word_of_a_request_is_told() -> None:
-    row = next(line for line in PAGE.splitlines() if line.startswith("| `ask("))
+    row = next(line for line in PAGE.splitlines() if line.startswith("| `request("))
 
-    for name in inspect.signature(messages.ask).parameters:
+    for name in inspect.signature(messages.request).parameters:
         assert f"{name}=" in row or name == "turns"
 
 
@@ -66,8 +66,8 @@ def test_every_code_of_an_error_is_told() -> None:
     for path in (*(SOURCE / "transport").glob("*.py"), *(SOURCE / "client").glob("*.py")):
         text = path.read_text("utf-8")
         codes |= set(re.findall(r'code="(\w+)"', text))
-        codes |= set(re.findall(r'TransportFailed\(\s*"\w+", "(\w+)"', text))
-    codes |= {f"{clock}_timeout" for clock in ("first_byte", "idle", "total", "within")}
+        codes |= set(re.findall(r'TransportError\(\s*"\w+", "(\w+)"', text))
+    codes |= {f"{clock}_timeout" for clock in ("first_byte", "idle", "total", "request")}
     codes -= {"unfinished", "native_call_invalid"}  # of answers, not of errors
 
     for code in codes:

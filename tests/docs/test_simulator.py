@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.simulator.directives import parse
+from dragoman.simulator.conversation import parse_directives
 from dragoman.simulator.model_names import parse_model
 from dragoman.simulator.quirks import QUIRKS, check
 from dragoman.simulator.script import Match, ScriptReply, load_script
@@ -26,7 +26,7 @@ def test_every_name_on_the_page_is_one() -> None:
 def test_directives_on_the_page_are_understood() -> None:
     [block] = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 
-    assert 2 == len(parse(block))
+    assert 2 == len(parse_directives(block))
 
 
 def test_script_on_the_page_is_one(tmp_path: Path) -> None:

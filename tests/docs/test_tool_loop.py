@@ -7,15 +7,17 @@ from typing import get_args
 
 import pytest
 
-from dragoman import Bounds, Call, Step, ToolLoop, Transcript
+from dragoman import LoopLimits, Step, ToolCall, ToolLoop, Transcript
 from dragoman.client.tool_loop import LoopOptions, Reason
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "tool-loop.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", Bounds.__struct_fields__)
+@pytest.mark.parametrize("name", LoopLimits.__struct_fields__)
 def test_the_table_of_bounds_is_complete(name: str) -> None:
-    assert re.search(rf"^\| `{name}` \| {int(getattr(Bounds(), name)):,} \|", PAGE, re.MULTILINE)
+    assert re.search(
+        rf"^\| `{name}` \| {int(getattr(LoopLimits(), name)):,} \|", PAGE, re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("reason", get_args(Reason))
@@ -28,9 +30,7 @@ def test_all_that_a_step_has_is_told(name: str) -> None:
     assert f"`step.{name}" in PAGE
 
 
-@pytest.mark.parametrize(
-    "name", [*Call.__struct_fields__, *(one for one in vars(Call) if one == "values")]
-)
+@pytest.mark.parametrize("name", [*ToolCall.__struct_fields__, "args"])
 def test_all_that_a_call_has_is_told(name: str) -> None:
     assert f"`call.{name}`" in PAGE
 

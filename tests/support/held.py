@@ -6,7 +6,17 @@ from functools import cache
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
 from dragoman.toolcalls.bodies.literals import MAX_KEY_CHARS
-from dragoman.toolcalls.format import Do, Format, Json, Literals, Objects, OneOf, Pattern, Rule, Run
+from dragoman.toolcalls.format import (
+    Action,
+    Format,
+    JsonSpec,
+    LiteralsSpec,
+    ObjectsSpec,
+    OneOf,
+    Pattern,
+    Rule,
+    Run,
+)
 from dragoman.toolcalls.machine import MAX_BLANKS
 from tests.support.hostile import rules, scanners
 
@@ -17,7 +27,7 @@ _LITERAL_LEADS = "'TFN"  # where Python is written and JSON is not
 def longest_marker(form: Format) -> int:
     """Return how much of a marker that is not whole yet may be held back."""
     most = max(scanner.reach for scanner in scanners(form))
-    if any(isinstance(rule.body, Literals) for rule in rules(form)):
+    if any(isinstance(rule.body, LiteralsSpec) for rule in rules(form)):
         most = max(most, MAX_KEY_CHARS)
     return most
 
@@ -25,14 +35,14 @@ def longest_marker(form: Format) -> int:
 @cache
 def header(form: Format) -> int:
     """Return how much of an object may be held back until it shows whether it is a call."""
-    return MAX_HEADER_CHARS if any(isinstance(one.body, Objects) for one in rules(form)) else 0
+    return MAX_HEADER_CHARS if any(isinstance(one.body, ObjectsSpec) for one in rules(form)) else 0
 
 
 @cache
 def nameless(form: Format) -> bool:
     """Say whether calls may have a header without a name, so that their arguments wait for one."""
     return any(
-        rule.do is Do.CALL and isinstance(rule.body, Json) and "name" not in names(rule)
+        rule.action is Action.CALL and isinstance(rule.body, JsonSpec) and "name" not in names(rule)
         for rule in rules(form)
     )
 

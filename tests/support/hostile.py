@@ -6,22 +6,22 @@ from functools import cache
 
 from dragoman.toolcalls.bodies import elements, tags
 from dragoman.toolcalls.format import (
+    Action,
     Ahead,
-    Do,
-    Elements,
+    ElementsSpec,
     Format,
-    Json,
-    Literals,
-    Objects,
+    JsonSpec,
+    LiteralsSpec,
+    ObjectsSpec,
     OneOf,
     Part,
     Pattern,
     Rule,
     Run,
-    Tags,
+    TagsSpec,
 )
 from dragoman.toolcalls.formats import AUTO
-from dragoman.toolcalls.grammar import grammar
+from dragoman.toolcalls.grammar import format_grammar
 from dragoman.toolcalls.scanner import Scanner
 
 # What a run may be filled with, best first: a blank may go on into the next run.
@@ -55,18 +55,18 @@ def _filler(chars: str) -> str:
 def _patterns(rule: Rule) -> Iterator[Pattern]:
     yield rule.pattern
     match rule.body:
-        case Tags(param=param, value_end=ends, value_cut=cuts, call_end=call_end, skip=skip):
+        case TagsSpec(param=param, value_end=ends, value_cut=cuts, call_end=call_end, skip=skip):
             yield from (*param, *ends, *cuts, *call_end, *skip)
-        case Elements(mark=mark):
+        case ElementsSpec(mark=mark):
             yield (mark, "<", "a", ">")
-        case Json() | Objects() | Literals() | None:
+        case JsonSpec() | ObjectsSpec() | LiteralsSpec() | None:
             pass
 
 
 def rules(form: Format) -> list[Rule]:
     if form is not AUTO:
         return list(form.rules)
-    return [rule for one in form.rules for family in one.adopt for rule in family.rules]
+    return [rule for one in form.rules for family in one.families for rule in family.rules]
 
 
 def units(form: Format) -> list[str]:
@@ -90,13 +90,13 @@ def openings(form: Format) -> list[str]:
     """Return what may stand before: nothing, or the beginning of a call, into its first value."""
     found = {"": None, "x": None}
     for rule in rules(form):
-        if rule.do is not Do.CALL:
+        if rule.action is not Action.CALL:
             continue
         head = written(tuple(part for part in rule.pattern), most=1).replace(" ", "a")
         found[head] = None
         found[head + '{"name": "f", "arguments": {"a": "'] = None
         found[head + 'a="'] = None
-        if isinstance(rule.body, Tags):
+        if isinstance(rule.body, TagsSpec):
             for pattern in rule.body.param:
                 cut = _until_ahead(rule.pattern)
                 found[written(cut, most=1) + written(pattern, most=1)] = None
@@ -120,14 +120,16 @@ def hostile(form: Format, count: int = 12) -> Iterator[tuple[str, str]]:
 
 def scanners(form: Format) -> Iterator[Scanner]:
     """Yield all that look for a family's markers."""
-    for family in {one.key: one for rule in form.rules for one in rule.adopt}.values() or (form,):
-        table = grammar(family)
+    for family in {one.key: one for rule in form.rules for one in rule.families}.values() or (
+        form,
+    ):
+        table = format_grammar(family)
         yield from (state.scanner for state in table.states.values())
         yield from (table.ends, table.closers)
         for rule in family.rules:
-            if isinstance(rule.body, Tags):
+            if isinstance(rule.body, TagsSpec):
                 yield from tags.scanners(rule.body)
-            elif isinstance(rule.body, Elements):
+            elif isinstance(rule.body, ElementsSpec):
                 yield elements.scanner_of(rule.body)
     if form.key == AUTO.key:
-        yield from (state.scanner for state in grammar(form).states.values())
+        yield from (state.scanner for state in format_grammar(form).states.values())

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from dragoman import translate_request
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.errors import DragomanError, Untranslatable
+from dragoman.errors import DragomanError, UntranslatableError
 from dragoman.profiles import profile
 
 # A web search as each client declares it, a function, and how the search is forced.
@@ -65,7 +65,7 @@ def test_a_request_of_vendor_run_tools_alone_is_refused_where_nobody_runs_them(
     if chosen is not None:
         body["tool_choice"] = chosen[source]
 
-    with pytest.raises(Untranslatable) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         translated(source, target, body, name)
 
     assert 400 == caught.value.http_status
@@ -79,7 +79,7 @@ def test_a_request_of_vendor_run_tools_alone_is_refused_where_nobody_runs_them(
 def test_a_forced_vendor_run_tool_is_refused_beside_functions(source: str, target: str) -> None:
     tools = [FUNCTION[source], SEARCH[source]]
 
-    with pytest.raises(Untranslatable, match="`web_search`"):
+    with pytest.raises(UntranslatableError, match="`web_search`"):
         translated(source, target, request(source, tools=tools, tool_choice=FORCED[source]))
 
 
@@ -127,7 +127,7 @@ def test_an_upstream_that_runs_it_is_asked(source: str, target: str, name: str) 
 
 @pytest.mark.parametrize("target", ["anthropic", "responses"])
 def test_a_chat_client_that_asks_for_a_search_alone_is_refused(target: str) -> None:
-    with pytest.raises(Untranslatable, match="`web_search`"):
+    with pytest.raises(UntranslatableError, match="`web_search`"):
         translated("chat", target, request("chat", web_search_options={}))
 
 

@@ -2,22 +2,29 @@
 
 import os
 import stat
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.client import HTTPException
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, TextIO
+from typing import ClassVar, Final, TextIO
+from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Struct
 
 from dragoman.agents.agent import NO_KEY, Agent, Session, Window
 from dragoman.agents.gateway_thread import GatewayBeside
 from dragoman.agents.models import Listed, choose, window
-from dragoman.agents.visit import address, check_health, list_models
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DragomanError
 from dragoman.gateway.config.settings import Secret, Settings
 from dragoman.gateway.routing import Router
 from dragoman.gateway.serve import Companion
 
+_SECONDS: Final = 10.0  # the gateway may have to ask its upstreams
+_MAX_BYTES: Final = 8 * 1024 * 1024
 _LOG_NAME: Final = "run.log"
 _MAX_LOG_BYTES: Final = 8 * 1024 * 1024  # beyond this the next run begins the file anew
 
@@ -63,7 +70,7 @@ def running_place(url: str, key: Secret | None) -> Place:
 
     Raises:
         ConfigError: it is no address, or the key is refused.
-        Unreachable: no gateway answers there.
+        UnreachableError: no gateway answers there.
     """
     clean = address(url)
     check_health(clean)
@@ -134,3 +141,87 @@ def open_log(path: Path) -> Iterator[TextIO]:
         raise ConfigError(said) from error
     with os.fdopen(file, "a", encoding="utf-8") as stream:
         yield stream
+
+
+# --- requests to a gateway ---
+
+
+class UnreachableError(DragomanError):
+    """No gateway answers where one should be."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class _Page(Struct, frozen=True):
+    data: list[Listed]
+
+
+_PAGE: Final = msgspec.json.Decoder(_Page)
+
+
+def address(text: str) -> str:
+    """Return a gateway's address as agents need it: without `/v1` and without a last slash.
+
+    Raises:
+        ConfigError: it is no address.
+    """
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+    except ValueError:
+        good = False
+    if not good or parts.query or parts.fragment:
+        raise ConfigError(f"--gateway: `{text}` is no address such as http://127.0.0.1:8484")
+    return text.rstrip("/").removesuffix("/v1")
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether an address is on this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_health(url: str) -> None:
+    """See that a gateway lives.
+
+    Raises:
+        UnreachableError: it does not, or something else is there.
+    """
+    try:
+        _get(f"{url}/health", {})
+    except urllib.error.HTTPError as error:
+        said = f"{url}/health answers {error.code}: there is no gateway that serves"
+        raise UnreachableError(said) from error
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        said = f"no gateway answers at {url}: {reason}; start one with `dragoman serve`"
+        raise UnreachableError(said) from error
+
+
+def list_models(url: str, key: str) -> list[Listed]:
+    """Return the models of a gateway; none if it does not tell.
+
+    Raises:
+        ConfigError: it wants another key.
+    """
+    try:
+        return _PAGE.decode(_get(f"{url}/v1/models", {"authorization": f"Bearer {key}"})).data
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            said = f"the gateway at {url} refuses the key: name the variable that holds one with --key-env"
+            raise ConfigError(said) from error
+        return []
+    except (OSError, HTTPException, msgspec.DecodeError):
+        return []
+
+
+def _get(url: str, headers: dict[str, str]) -> bytes:
+    proxies = urllib.request.ProxyHandler({} if is_loopback(url) else None)
+    opener = urllib.request.build_opener(proxies)
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 -- `address` allows http(s)
+    with opener.open(request, timeout=_SECONDS) as response:
+        data: bytes = response.read(_MAX_BYTES)
+    return data

@@ -20,7 +20,7 @@ def command(*, as_json: bool) -> None:
             row = {
                 "key": one.key,
                 "aliases": _aliases(one.key),
-                "says": one.says,
+                "says": one.description,
                 "markers": one.opens,
                 "models": one.models,
             }
@@ -34,7 +34,7 @@ def command(*, as_json: bool) -> None:
         table.add_column(title, overflow="fold", no_wrap=title == "key")
     for one in FORMATS.values():
         keys = "\n".join([one.key, *(f"  = {alias}" for alias in _aliases(one.key))])
-        table.add_row(keys, one.says, "\n".join(one.opens), ", ".join(one.models))
+        table.add_row(keys, one.description, "\n".join(one.opens), ", ".join(one.models))
     width = None if sys.stdout.isatty() else 140
     Console(markup=False, highlight=False, width=width).print(table)
 

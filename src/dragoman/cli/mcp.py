@@ -74,7 +74,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     for warning in loaded.warnings:
         click.echo(f"dragoman: warning: {warning}", err=True)
     try:
-        from dragoman.mcp_server import serving  # noqa: F401 -- to know that it can be had
+        from dragoman.mcp_server import server  # noqa: F401 -- to know that it can be had
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "uvicorn"):
             raise
@@ -94,7 +94,7 @@ async def _serve(settings: "Settings", port: int | None) -> None:
 
 
 async def _serve_over(upstreams: "RoutedUpstreams", port: int | None) -> None:
-    from dragoman.mcp_server.serving import serve_http, serve_stdio
+    from dragoman.mcp_server.server import serve_http, serve_stdio
 
     for warning in upstreams.warnings:
         click.echo(f"dragoman: warning: {warning}", err=True)

@@ -91,7 +91,7 @@ def _print_names() -> None:
 
     click.echo(f"A model's name is {PREFIX}BASE[+QUIRK[:VALUE]]…\n\nBases")
     rows = {PLAIN: "structural calls"}
-    rows |= {key.replace("_", "-"): FORMATS[key].says for key in FAMILIES}
+    rows |= {key.replace("_", "-"): FORMATS[key].description for key in FAMILIES}
     _print_rows(rows)
     click.echo("  and the id of any model of these families, such as glm-4.6\n\nQuirks")
     _print_rows({quirk.usage: quirk.says for quirk in QUIRKS.values()})

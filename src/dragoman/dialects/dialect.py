@@ -22,7 +22,7 @@ from dragoman.turn.request import DialectName, Request
 
 
 class Writer(Protocol):
-    """Write one answer: events to bytes.  Refuses an illegal order with `IllegalOrder`."""
+    """Write one answer: events to bytes.  Refuses an illegal order with `IllegalOrderError`."""
 
     losses: list[Loss]  # what this writer could not say
 
@@ -47,7 +47,7 @@ class Writer(Protocol):
 
 class DecodeRequest(Protocol):
     def __call__(self, body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> Request:
-        """Read a client's request.  Raises `Malformed` with the path, `TooLarge`."""
+        """Read a client's request.  Raises `MalformedError` with the path, `TooLargeError`."""
         ...
 
 

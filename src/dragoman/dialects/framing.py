@@ -14,7 +14,7 @@ from dragoman.context import Exchange
 from dragoman.dialects.decoding import check_complete, check_json
 from dragoman.dialects.failures import excerpt
 from dragoman.dialects.text_runs import RepeatedReads, TextTemplate, template_of
-from dragoman.errors import Malformed, MisuseError, NotJson, PeerError, TooLarge
+from dragoman.errors import MalformedError, MisuseError, NotJsonError, PeerError, TooLargeError
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import TRUNCATED, Event, Fault, FaultKind, TextDelta, TextRun
 from dragoman.wire.sse import Frame, SSEReader
@@ -45,7 +45,7 @@ class FrameReader(Protocol):
         """Tell the assembler what a frame says.
 
         Raises:
-            Malformed: it is not of the dialect.
+            MalformedError: it is not of the dialect.
         """
         ...
 
@@ -73,7 +73,7 @@ class FrameReader(Protocol):
         """Tell the assembler what a complete answer says, error bodies included.
 
         Raises:
-            Malformed: it is not of the dialect.
+            MalformedError: it is not of the dialect.
         """
         ...
 
@@ -266,9 +266,9 @@ class StreamReader:
             if len(frame.data) > self._light_bytes:
                 check_json(frame.data, self._exchange.limits)
             self._frames.read(frame)
-        except Malformed as error:
+        except MalformedError as error:
             if self._strict:
-                if isinstance(error, NotJson):
+                if isinstance(error, NotJsonError):
                     self.broken = self.broken or "json"
                 raise
             if frame.whole:
@@ -320,7 +320,7 @@ class StreamReader:
     def _keep(self, body: list[bytes], data: bytes) -> None:
         self._body_size += len(data)
         if self._body_size > self._exchange.limits.max_response_bytes:
-            raise TooLarge("max_response_bytes", self._exchange.limits.max_response_bytes)
+            raise TooLargeError("max_response_bytes", self._exchange.limits.max_response_bytes)
         body.append(data)
 
 
@@ -341,7 +341,7 @@ def _check_text(data: bytes) -> None:
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        raise NotJson(f"not valid UTF-8: {error.reason} at byte {error.start}") from None
+        raise NotJsonError(f"not valid UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def read_answer(frames: FrameReader, body: bytes) -> bool:
@@ -351,10 +351,10 @@ def read_answer(frames: FrameReader, body: bytes) -> bool:
     """
     try:
         frames.read_body(body)
-    except Malformed as error:
+    except MalformedError as error:
         message = f"upstream answer cannot be read: {error}: {excerpt(body)}"
         frames.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed"))
-        return not isinstance(error, NotJson)
+        return not isinstance(error, NotJsonError)
     return True
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from dragoman.context import Target
 from dragoman.dialects.paths import path_of
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request
@@ -36,14 +36,14 @@ def go_on_loss(request: Request, target: Target) -> Loss:
     So does opencode in Messages, and a client that declares tools is an agent, which joins no text.
 
     Raises:
-        Untranslatable: the turn is a prefill and the route rejects those.
+        UntranslatableError: the turn is a prefill and the route rejects those.
     """
     path = path_of(request, "messages")
     if request.dialect != "anthropic" or request.tools:
         return Loss("user_turn_appended", path)
     if target.prefill == "reject":
         reason = "this model does not continue an assistant's turn (prefill)"
-        raise Untranslatable(reason, path=path, code="prefill_not_supported")
+        raise UntranslatableError(reason, path=path, code="prefill_not_supported")
     return Loss("prefill_emulated", path)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.dialects.paths import path_of
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import Request, Tool
 
@@ -36,7 +36,7 @@ def check_needed(request: Request, dialect: str, profile: Profile) -> None:
     """Refuse a request that needs vendor-run tools of which the upstream has none.
 
     Raises:
-        Untranslatable: the upstream runs none of them; carries the path.
+        UntranslatableError: the upstream runs none of them; carries the path.
     """
     if not request.tools or not any(tool.server for tool in request.tools):
         return
@@ -50,7 +50,7 @@ def check_needed(request: Request, dialect: str, profile: Profile) -> None:
         f"this request needs the tool {kinds}, which runs at the model's provider, and the provider of "
         f"`{request.model[:100]}` does not offer it; use a model whose provider does"
     )
-    raise Untranslatable(reason, path=path_of(request, "tools"), code="unsupported_tool")
+    raise UntranslatableError(reason, path=path_of(request, "tools"), code="unsupported_tool")
 
 
 def _needed(request: Request) -> list[Tool]:

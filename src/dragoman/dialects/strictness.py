@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.turn.losses import CODES, Loss
 
 # Losses that leave the meaning of a request as it was, whatever the dialect of the target.
@@ -28,9 +28,9 @@ def refuse_losses(losses: Iterable[Loss], *, harmless: frozenset[str]) -> None:
     """Refuse a request of which something is lost; `harmless` are further codes that do no harm.
 
     Raises:
-        Untranslatable: with the path of the first thing that would be lost.
+        UntranslatableError: with the path of the first thing that would be lost.
     """
     for loss in losses:
         if loss.code not in _HARMLESS and loss.code not in harmless:
             detail = f": {loss.detail}" if loss.detail else ""
-            raise Untranslatable(f"{CODES[loss.code]}{detail}", path=loss.path, code=loss.code)
+            raise UntranslatableError(f"{CODES[loss.code]}{detail}", path=loss.path, code=loss.code)

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_size
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.gateway.admission import admit, shares_credential
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
@@ -99,7 +99,7 @@ async def _expanded(call: Call, body: bytes) -> tuple[bytes, str]:
         return body, ""
     try:
         found = await store.expand(body, call.owner, limits=call.plan.settings.server.limits)
-    except Malformed as error:
+    except MalformedError as error:
         if error.code not in _NOT_KEPT:
             raise
         return body, ""  # an upstream of this dialect may know it; another refuses it as unknown
@@ -129,8 +129,8 @@ def _count_usage(call: Call, job: Job) -> None:
     usage = job.usage
     if usage is None or usage.estimated:
         return
-    call.leave(usage.prompt + usage.output)
-    call.runtime.calibration.learn(job.request.model, job.guess, usage.prompt)
+    call.leave(usage.prompt_tokens + usage.output_tokens)
+    call.runtime.calibration.learn(job.request.model, job.guess, usage.prompt_tokens)
 
 
 async def break_off(job: Job, fault: Fault) -> web.StreamResponse:

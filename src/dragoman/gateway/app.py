@@ -11,8 +11,8 @@ from dragoman._version import __version__
 from dragoman.errors import DragomanError
 from dragoman.gateway import accept, endpoints
 from dragoman.gateway.call import Call
-from dragoman.gateway.capacity import Overloaded, overloaded
-from dragoman.gateway.client_stream import ClientLeft
+from dragoman.gateway.capacity import OverloadedError, overloaded
+from dragoman.gateway.client_stream import ClientLeftError
 from dragoman.gateway.connections import OWN_NAME, connections_allowed
 from dragoman.gateway.fault_replies import fault_response, refused
 from dragoman.gateway.origins import refuse_page
@@ -108,7 +108,7 @@ class Gateway:
         try:
             response = await self._answer(call, endpoint)
             status, left = response.status, False
-        except ClientLeft:
+        except ClientLeftError:
             return web.Response(status=CLIENT_LEFT)  # to nobody
         else:
             return response
@@ -134,12 +134,12 @@ class Gateway:
             if endpoint is None:
                 return _unknown(call)
             return await endpoint.handle(call)
-        except Overloaded as error:
+        except OverloadedError as error:
             return refused(call, error.fault, error.http_status)
         except DragomanError as error:
             status = _STATUS.get(error.http_status, 0)
             return await _told(call, fault_of_request(error), status)
-        except ClientLeft:
+        except ClientLeftError:
             raise
         except Exception as error:  # noqa: BLE001 -- our own failure must reach the client as an answer
             where = traceback.extract_tb(error.__traceback__)[-1]

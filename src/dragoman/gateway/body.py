@@ -6,7 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-from dragoman.errors import Malformed, TooLarge
+from dragoman.errors import MalformedError, TooLargeError
 from dragoman.transport.compression import ENCODINGS, Unpacker, unpacker
 
 _PLAIN: Final = frozenset({"", "identity"})
@@ -15,7 +15,7 @@ _UNPACKED_BYTES: Final = 1024 * 1024  # at once: a small packet may hold a thous
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class UnknownEncoding(Malformed):
+class UnknownEncodingError(MalformedError):
     """A packing that cannot be undone."""
 
     http_status = 415
@@ -25,21 +25,21 @@ async def read_body(http: web.BaseRequest, limit: int, count: Callable[[int], ob
     """Return the whole body of a request; `count` is called with the size of each unpacked piece.
 
     Raises:
-        UnknownEncoding: it is packed in a way that is not known.
-        Malformed: it is not packed as it says, or took too long.
-        TooLarge: it passes `limit`, packed or not.
+        UnknownEncodingError: it is packed in a way that is not known.
+        MalformedError: it is not packed as it says, or took too long.
+        TooLargeError: it passes `limit`, packed or not.
     """
     encoding = http.headers.get("content-encoding", "").strip().lower()
     packing = None if encoding in _PLAIN else unpacker(encoding)
     if packing is None and encoding not in _PLAIN:
         known = ", ".join(ENCODINGS)
-        raise UnknownEncoding(f"content-encoding `{encoding[:40]}` is not one of {known}")
+        raise UnknownEncodingError(f"content-encoding `{encoding[:40]}` is not one of {known}")
     if (http.content_length or 0) > limit:
-        raise TooLarge("max_request_bytes", limit)
+        raise TooLargeError("max_request_bytes", limit)
     if packing is None and http.content.is_eof():  # all of it is here, as mostly
         body = http.content.read_nowait()
         if len(body) > limit:
-            raise TooLarge("max_request_bytes", limit)
+            raise TooLargeError("max_request_bytes", limit)
         count(len(body))
         return body
     try:
@@ -49,9 +49,9 @@ async def read_body(http: web.BaseRequest, limit: int, count: Callable[[int], ob
                 http.writer.output_size = 0  # nothing of the answer has left
             return await _read(http, limit, packing, count)
     except TimeoutError as error:
-        raise Malformed(f"the body did not arrive within {_SECONDS:g} s") from error
+        raise MalformedError(f"the body did not arrive within {_SECONDS:g} s") from error
     except web.RequestPayloadError as error:
-        raise Malformed(f"the body cannot be read: {error}") from error
+        raise MalformedError(f"the body cannot be read: {error}") from error
 
 
 async def _read(
@@ -67,7 +67,7 @@ async def _read(
             piece = data if packing is None else packing.feed(data, _UNPACKED_BYTES)
             size += len(piece)
             if size > limit:
-                raise TooLarge("max_request_bytes", limit)
+                raise TooLargeError("max_request_bytes", limit)
             count(len(piece))
             parts.append(piece)
             if packing is None or not packing.holds:

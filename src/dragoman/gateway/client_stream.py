@@ -24,7 +24,7 @@ STREAM_HEADERS: Final = {
 }
 
 
-class ClientLeft(Exception):
+class ClientLeftError(Exception):
     """The client is gone: nobody is left to tell."""
 
 
@@ -131,7 +131,7 @@ class ClientStream:
                 return  # it ended just now
             response = self.response or await self._prepare()
             await self._send(response, self._keep_alive)
-        except ClientLeft:
+        except ClientLeftError:
             pass  # the handler is told by its own write, or cancelled
         finally:
             self._signing = None
@@ -142,7 +142,7 @@ class ClientStream:
         try:
             await response.prepare(self._http)
         except ConnectionError as error:
-            raise ClientLeft from error
+            raise ClientLeftError from error
         return response
 
     async def open(self) -> None:
@@ -184,7 +184,7 @@ class ClientStream:
                 for start in range(0, len(data), _WRITE_BYTES):
                     await response.write(data[start : start + _WRITE_BYTES])
         except ConnectionError as error:
-            raise ClientLeft from error
+            raise ClientLeftError from error
         finally:
             self._writing = False
         self.last_write = self._loop.time()
@@ -200,7 +200,7 @@ class ClientStream:
         try:
             await self.response.write_eof()
         except ConnectionError as error:
-            raise ClientLeft from error
+            raise ClientLeftError from error
         return self.response
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from aiohttp import web
 
-from dragoman.errors import NameTooLong
+from dragoman.errors import NameTooLongError
 from dragoman.gateway.admission import admit_call
 from dragoman.gateway.body import read_body
 from dragoman.gateway.call import Call
@@ -34,7 +34,7 @@ async def models(call: Call) -> web.Response:
     if name:
         most = call.plan.settings.server.limits.max_name_chars
         if len(name) > most:
-            raise NameTooLong("max_name_chars", most, path="model")
+            raise NameTooLongError("max_name_chars", most, path="model")
         return _said(call, find_model(listed, name, created=_STARTED))
     return _said(call, model_list(listed, call.http.query, created=_STARTED))
 
@@ -87,12 +87,12 @@ def _id_in(call: Call) -> str:
     """Return the id of the response that a path names.
 
     Raises:
-        NameTooLong: no response has such an id.
+        NameTooLongError: no response has such an id.
     """
     found = call.http.path.removeprefix("/v1").split("/")[2]
     most = call.plan.settings.server.limits.max_name_chars
     if len(found) > most:
-        raise NameTooLong("max_name_chars", most, path="response_id")
+        raise NameTooLongError("max_name_chars", most, path="response_id")
     return found
 
 

@@ -13,7 +13,7 @@ from yarl import URL
 
 from dragoman.dialects import dialect
 from dragoman.envelopes import Sealer
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.gateway.config.settings import Route, Secret, Settings, Upstream
 from dragoman.gateway.keys import ANONYMOUS, Keyring
 from dragoman.gateway.redaction import Secrets, hide, redact
@@ -101,7 +101,7 @@ def upstream_headers(
     """Return what a request carries upstream; of the client's headers only what is meant for it.
 
     Raises:
-        Malformed: such a header of the client's is not UTF-8.
+        MalformedError: such a header of the client's is not UTF-8.
     """
     upstream = hop.upstream
     headers = {"content-type": "application/json"}
@@ -152,7 +152,7 @@ def _text(client: Mapping[str, str], name: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Malformed(f"the header `{name}` is not UTF-8", path=name) from None
+        raise MalformedError(f"the header `{name}` is not UTF-8", path=name) from None
     return value
 
 

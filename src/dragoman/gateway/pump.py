@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from dragoman.context import Rendering
 from dragoman.dialects import dialect
 from dragoman.dialects.anthropic.request_reader import strip_billing_body
-from dragoman.errors import DragomanError, Malformed, TooLarge, Untranslatable
+from dragoman.errors import DragomanError, MalformedError, TooLargeError, UntranslatableError
 from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
 from dragoman.gateway.headers import answer_headers
 from dragoman.gateway.heavy import Feeder
@@ -35,7 +35,7 @@ from dragoman.translate import (
     translate_body,
 )
 from dragoman.translate_requests import ClientRequest, fault_of_request, write_request
-from dragoman.transport import NO_DESCRIPTORS, Reply, TransportFailed
+from dragoman.transport import NO_DESCRIPTORS, Reply, TransportError
 from dragoman.turn.events import CALL_KINDS, Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request
 from dragoman.turn.stages import Stage
@@ -199,7 +199,7 @@ class Pump:
         try:
             size = len(self._job.client.body)
             await self._runtime.heavy.run(size, lambda: self._write(hop))
-        except (Malformed, Untranslatable, TooLarge) as error:
+        except (MalformedError, UntranslatableError, TooLargeError) as error:
             return Failure(fault_of_request(error), elsewhere=True)
         return None
 
@@ -269,7 +269,7 @@ class Pump:
                         return _EMPTY
         except TimeoutError:
             fault = flight.deadline
-        except TransportFailed as failed:
+        except TransportError as failed:
             fault = fault_of_transport(failed)
         if translator is None:
             return fault
@@ -306,7 +306,7 @@ class Pump:
         limits = job.plan.settings.server.limits
         body = await reply.read_all(limits.max_response_bytes, flight.heard)
         if body is None:
-            return fault_of(TooLarge("max_response_bytes", limits.max_response_bytes))
+            return fault_of(TooLargeError("max_response_bytes", limits.max_response_bytes))
         await reply.settle()
         watchers, options = self._watchers(hop), self._options(hop, job.request)
         translated = await self._runtime.heavy.run(

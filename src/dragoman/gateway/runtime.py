@@ -13,7 +13,7 @@ from dragoman.gateway.logging import Logger
 from dragoman.gateway.models import Catalogue
 from dragoman.gateway.reasoning_hosts import ReasoningHosts
 from dragoman.gateway.reasoning_memory import ReasoningMemory
-from dragoman.gateway.responses.database import StoreFailed
+from dragoman.gateway.responses.database import StoreError
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.vendor_ids import GivenIds
@@ -81,7 +81,7 @@ class Runtime:
         try:
             async with asyncio.timeout(_NOTE_SECONDS):
                 await self.store.note_given(owner, ids)
-        except (StoreFailed, TimeoutError) as error:  # an answer is not lost for it
+        except (StoreError, TimeoutError) as error:  # an answer is not lost for it
             self.logger.notice(
                 "ids not kept", level="warning", why=str(error) or "it took too long"
             )

@@ -6,7 +6,7 @@ from typing import Final
 from aiohttp import web
 from yarl import URL
 
-from dragoman.errors import Malformed, Untranslatable
+from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.gateway import counting
 from dragoman.gateway.accept import read_client
 from dragoman.gateway.admission import admit
@@ -17,7 +17,7 @@ from dragoman.gateway.headers import answer_headers
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.routing import Choice, Hop
 from dragoman.translate_requests import ClientRequest, write_request
-from dragoman.transport import TransportFailed
+from dragoman.transport import TransportError
 from dragoman.turn.events import Fault, FaultKind
 
 _SECONDS: Final = 10.0  # an estimate now is worth more than a count later
@@ -59,7 +59,7 @@ async def _counted(
                 client, target=upstream.dialect, profile=hop.profile, model=hop.model
             ),
         )
-    except (Malformed, Untranslatable):
+    except (MalformedError, UntranslatableError):
         return None
     body = extra_fields(hop, choice.route, written.body)
     try:
@@ -68,7 +68,7 @@ async def _counted(
                 question = counting.count_question(upstream.dialect, body)
                 return None if question is None else await _ask(call, choice, hop, question)
             return await _tokenized(call, choice, hop, body)
-    except (TimeoutError, TransportFailed):
+    except (TimeoutError, TransportError):
         return None
 
 

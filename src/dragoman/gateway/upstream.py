@@ -5,7 +5,7 @@ from typing import Final
 
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import Tls
-from dragoman.transport import NO_DESCRIPTORS, TLS, TransportFailed
+from dragoman.transport import NO_DESCRIPTORS, TLS, TransportError
 from dragoman.turn.events import Fault, FaultKind
 
 _KINDS: Final = {
@@ -16,7 +16,7 @@ _KINDS: Final = {
 _HINTS: Final = {"upstream_tls": "; see `tls` of the upstream"}
 
 
-def fault_of_transport(failed: TransportFailed) -> Fault:
+def fault_of_transport(failed: TransportError) -> Fault:
     """Return a broken or missing answer as a fault of the upstream's, or of its settings."""
     if failed.code == NO_DESCRIPTORS:  # the gateway's own want, not the upstream's failure
         return Fault(

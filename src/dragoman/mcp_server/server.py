@@ -1,24 +1,33 @@
-"""The table of tools, as the official SDK serves it."""
+"""The server of the official SDK over the table of tools, and its two transports: stdio and HTTP."""
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
+import uvicorn
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 
 from dragoman._version import __version__
 from dragoman.dialects.encoding import encode
-from dragoman.errors import DragomanError, Malformed
+from dragoman.errors import ConfigError, DragomanError, MalformedError
+from dragoman.limits import DEFAULT_LIMITS
 from dragoman.mcp_server.results import Piece, failure_of
 from dragoman.mcp_server.tools import TOOLS, Around, ServedTool
 from dragoman.mcp_server.upstreams import Upstreams
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
+HOST: Final = "127.0.0.1"  # and nothing else: whoever reaches the server asks with our keys
+PATH: Final = "/mcp"
+_BACKLOG: Final = 128
+_DRAIN_SECONDS: Final = 3
 _INSTRUCTIONS: Final = (
     "Asks models of any vendor, finds tool calls that models write as text, and translates between API "
     "dialects.  Tool calls are told, never run."
@@ -73,13 +82,13 @@ def _arguments(tool: ServedTool, given: dict[str, Any] | None) -> Struct:
     """Read a tool's arguments.
 
     Raises:
-        Malformed: they do not fit its schema; carries the path.
+        MalformedError: they do not fit its schema; carries the path.
     """
     try:
         asked: Struct = msgspec.convert(given or {}, tool.takes)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `")
-        raise Malformed(reason, path=path.rstrip("`")) from None
+        raise MalformedError(reason, path=path.rstrip("`")) from None
     return asked
 
 
@@ -134,3 +143,75 @@ _LISTED: Final = [
     )
     for name, tool in TOOLS.items()
 ]
+
+
+# --- transports ---
+
+
+async def serve_stdio(upstreams: Upstreams) -> None:
+    """Serve whoever started this process, until it closes our standard input.
+
+    Standard output carries the protocol alone; the SDK turns everything else to standard error.
+    """
+    server = make_server(upstreams)
+    try:
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+    finally:
+        await upstreams.close()
+
+
+async def serve_http(upstreams: Upstreams, port: int, announce: Callable[[str], object]) -> None:
+    """Serve programs of this machine until a signal says to stop; pages in a browser are refused.
+
+    Raises:
+        ConfigError: the port cannot be had.
+    """
+    listening = _listen(port)
+    port = listening.getsockname()[1]
+    app = make_server(upstreams).streamable_http_app(
+        streamable_http_path=PATH,
+        host=HOST,
+        max_request_body_size=DEFAULT_LIMITS.max_request_bytes,
+        transport_security=TransportSecuritySettings(
+            allowed_hosts=[f"{name}:{port}" for name in (HOST, "localhost")],
+            allowed_origins=[],  # no page at all: its scripts are not the user's programs
+        ),
+    )
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+    )
+    server = _Announced(config, lambda: announce(f"http://{HOST}:{port}{PATH}"))
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        listening.close()
+        await upstreams.close()
+
+
+class _Announced(uvicorn.Server):
+    """A server that says when it serves, and takes signals by then."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._announce()
+
+
+def _listen(port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((HOST, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise ConfigError(f"cannot serve on {HOST}:{port}: {error.strerror}") from error
+    return listening

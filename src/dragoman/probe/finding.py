@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.probe.question import Question
+from dragoman.probe.questions import Question
 from dragoman.turn.request import DialectName
 
 if TYPE_CHECKING:

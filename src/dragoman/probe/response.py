@@ -3,12 +3,13 @@
 from functools import cached_property
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from dragoman.answer_reader import read_body
 from dragoman.checker.checker import Verdict, check
 from dragoman.dialects import dialect as find_dialect
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.probe.trace import Trace, trace
 from dragoman.profiles.profile import Profile
 from dragoman.turn.answer import Answer
@@ -22,7 +23,7 @@ _PASSING: Final = frozenset({408, 409, 425, 429, 502, 503, 504, 529})
 _SHOWN: Final = 120  # characters of what an upstream says
 
 
-class Unanswered(Exception):
+class UnansweredError(Exception):
     """A question has no answer from which anything could be told."""
 
 
@@ -73,7 +74,7 @@ class Heard:
         """What the strict judge says of a stream; None if it passes a limit."""
         try:
             return check(self.dialect, self.body)
-        except TooLarge:
+        except TooLargeError:
             return None
 
     @cached_property
@@ -111,16 +112,16 @@ class Heard:
         """The answer, if there is a whole one.
 
         Raises:
-            Unanswered: there is none.
+            UnansweredError: there is none.
         """
         if self.trouble:
-            raise Unanswered(self.trouble)
+            raise UnansweredError(self.trouble)
         return self.answer
 
     def cut_at(self, limit: int) -> bool:
         """Say whether the limit of tokens ended it, and not without reason."""
         usage = self.answer.usage
-        return self.cut and (usage is None or usage.estimated or usage.output * 2 >= limit)
+        return self.cut and (usage is None or usage.estimated or usage.output_tokens * 2 >= limit)
 
     @property
     def cut(self) -> bool:
@@ -134,3 +135,36 @@ def shown(text: str) -> str:
     line = " ".join(text.split())
     clean = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line)
     return clean if len(clean) <= _SHOWN else f"{clean[: _SHOWN - 1]}…"
+
+
+# --- the list of models ---
+
+_MOST: Final = 5_000  # models that are read
+
+
+class _Named(Struct):
+    id: str
+
+
+class _Body(Struct):
+    data: list[_Named]
+
+
+_DECODER: Final = msgspec.json.Decoder(_Body)
+
+
+class Listing(Struct, frozen=True):
+    names: tuple[str, ...] = ()
+    trouble: str = ""  # why there is no list
+
+
+def read_listing(heard: Heard) -> Listing:
+    if heard.failure is not None:
+        return Listing(trouble=heard.failure.reason)
+    if heard.fault is not None:
+        return Listing(trouble=f"{heard.status}: {shown(heard.fault.message)}")
+    try:
+        body = _DECODER.decode(heard.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Listing(trouble="what came is no list of models")
+    return Listing(tuple(one.id for one in body.data[:_MOST]))

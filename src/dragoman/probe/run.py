@@ -7,13 +7,12 @@ import msgspec
 from msgspec import Struct, structs
 
 from dragoman.errors import ConfigError
-from dragoman.probe import bodies
 from dragoman.probe.checks import CHECKS
 from dragoman.probe.finding import Check, Fact, Finding, Judgement, unknown
 from dragoman.probe.probe import Peer, Probe
-from dragoman.probe.question import Habits
-from dragoman.probe.questions import TEXT_BODY
-from dragoman.probe.response import Unanswered
+from dragoman.probe.questions import TEXT_BODY, Habits
+from dragoman.probe.request_bodies import write_question
+from dragoman.probe.response import UnansweredError
 from dragoman.profiles.profile import Profile
 from dragoman.transport import Connector
 from dragoman.turn.request import DialectName
@@ -78,7 +77,7 @@ def cost(checks: Iterable[Check], dialect: DialectName) -> Cost:
     for check in checks:
         listed += check.name == "models"
         for question in check.questions:
-            fields = bodies.write(question, dialect, "", Habits())
+            fields = write_question(question, dialect, "", Habits())
             asked[msgspec.json.encode(fields)] = question.limit
     return Cost(len(asked) + listed, sum(asked.values()))
 
@@ -129,7 +128,7 @@ async def _gone(probe: Probe, checks: Sequence[Check]) -> Report | None:
 async def _found(check: Check, probe: Probe) -> Finding:
     try:
         return await check.run(probe)
-    except Unanswered as error:
+    except UnansweredError as error:
         return unknown(str(error))
 
 

@@ -6,12 +6,9 @@ from typing import Final
 
 import msgspec
 
-from dragoman.simulator import directives
 from dragoman.simulator.answer_writers.frames import encode_body
-from dragoman.simulator.conversation import Prompt, prompts
-from dragoman.simulator.directives import AskedCall, Step
-from dragoman.simulator.play import Asked, Json
-from dragoman.simulator.reply import Call, Reply
+from dragoman.simulator.conversation import AskedCall, Prompt, Step, due_step, prompts
+from dragoman.simulator.play import Asked, Call, Json, Reply
 from dragoman.simulator.samples import sample
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Request, Tool
@@ -24,10 +21,10 @@ def compose(asked: Asked) -> Reply:
     """Return what the model answers, before any quirk.
 
     Raises:
-        Malformed: a directive is not understood.
+        MalformedError: a directive is not understood.
     """
     conversation = prompts(asked.request)
-    step = directives.due(conversation)
+    step = due_step(conversation)
     if step is not None:
         return _directed(asked, step)
     thought = _thought(conversation[-1]) if _thinks(asked.request) else ""

@@ -1,15 +1,17 @@
-"""One answer as it will be played: what was asked, what is said, how it is written, how it is sent.
+"""One answer as it is played: the request, what the model says, how it is written, how it is sent.
 
-A quirk is a function from a `Play` to a changed `Play`; voices and the server only read it.
+A quirk is a function from a `Play` to a changed `Play`; answer writers and the server only read it.
 """
 
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
-from dragoman.simulator.reply import Reply
+from dragoman.turn.events import Flavor
 from dragoman.turn.request import Request
+from dragoman.wire.json_scanner import JsonScanner
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 Fields: TypeAlias = dict[str, Json]
@@ -17,7 +19,11 @@ Fields: TypeAlias = dict[str, Json]
 # Answers carry a time of creation; a fixed one keeps them the same for the same request.
 CREATED: Final = 1_750_000_000
 EVERYTHING: Final = 2**62  # for `Delivery.stop_at`: the stop takes the place of a clean end
+TOKEN: Final = 4  # characters
+_MOST_PIECES: Final = 100_000  # a name may ask for texts of many MiB: they come in larger pieces
+_READ: Final = ("system", "instructions", "messages", "input", "tools", "prompt")
 
+Finish: TypeAlias = Literal["stop", "stop_sequence", "tool_calls", "length", "content_filter"]
 FrameKind: TypeAlias = Literal[
     "start", "open", "delta", "close", "finish", "usage", "done", "error", "other"
 ]
@@ -43,6 +49,39 @@ class Asked(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         return self.seed[:24]
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One tool call."""
+
+    id: str
+    name: str
+    arguments: str  # JSON text; free text if the tool is custom
+    flavor: Flavor = Flavor.FUNCTION
+    namespace: str = ""
+    complete: bool = True  # false: the answer ends inside its arguments
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """One answer: reasoning, then text, then calls."""
+
+    reasoning: str = ""
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    finish: Finish = "stop"
+    stop_sequence: str = ""
+    written: tuple[Call, ...] = ()  # calls that stand in text or reasoning, in the family's grammar
+    leaked: bool = False  # they stand in the reasoning
+
+    @property
+    def reasoning_tokens(self) -> int:
+        return count(self.reasoning)
+
+    @property
+    def output_tokens(self) -> int:
+        """Return how many tokens the whole answer is, at least one."""
+        said = self.reasoning_tokens + count(self.text)
+        return max(1, said + sum(count(call.name) + count(call.arguments) for call in self.calls))
 
 
 class Style(Struct, frozen=True, kw_only=True):
@@ -91,3 +130,43 @@ class Play(Struct, frozen=True, kw_only=True):
 
 
 Edit: TypeAlias = Callable[[list[Frame], Play], list[Frame]]
+
+
+# --- tokens and arguments ---
+
+
+def count(text: str) -> int:
+    """Return how many tokens a text is."""
+    return -(-len(text) // TOKEN)
+
+
+def pieces(text: str, size: int) -> list[str]:
+    """Cut a text into pieces of `size` characters, or more if it is very long; 0 leaves it whole."""
+    if not text:
+        return []
+    if size < 1 or size >= len(text):
+        return [text]
+    size = max(size, -(-len(text) // _MOST_PIECES))
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def input_tokens(asked: Asked) -> int:
+    """Count the JSON text of all that a model would read, at least one token."""
+    given = (asked.fields[name] for name in _READ if name in asked.fields)
+    return max(1, sum(len(msgspec.json.encode(one)) // TOKEN for one in given))
+
+
+def as_object(call: Call) -> Json:
+    """Return a call's arguments; what was cut is closed, and what is no JSON stays text."""
+    if call.flavor is Flavor.CUSTOM:
+        return {"input": call.arguments}
+    text = call.arguments
+    if not call.complete:
+        scanner = JsonScanner()
+        text = text[: scanner.feed(text)]
+        text += scanner.closing()
+    try:
+        value: Json = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return call.arguments
+    return value

@@ -1,6 +1,10 @@
 """The simulator on a socket."""
 
+import asyncio
 import errno
+import socket
+import struct
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
@@ -11,13 +15,11 @@ import msgspec
 from aiohttp import web
 
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.errors import ConfigError, DragomanError, TooLarge
+from dragoman.errors import ConfigError, DragomanError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS
-from dragoman.simulator import catalogue, counting
+from dragoman.simulator import endpoints
 from dragoman.simulator.answer import JSON, Answer, answer, plain_refusal, read, refusal, seed_of
-from dragoman.simulator.delivery import Deliveries
 from dragoman.simulator.exchanges import Exchange, Exchanges
-from dragoman.simulator.memory import Memory
 from dragoman.simulator.play import Fields
 from dragoman.simulator.quirks.delivery import PLAIN_ERRORS
 from dragoman.simulator.script import Script, load_script
@@ -36,6 +38,11 @@ _COUNTS: Final[dict[str, DialectName]] = {
     "/messages/count_tokens": "anthropic",
     "/responses/input_tokens": "responses",
 }
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)  # linger, for no time: the kernel resets
+_CLOSING: Final = "the simulator closes"
+_MOST_REQUESTS: Final = 4_096
+_MOST_BYTES: Final = 64 * 1024 * 1024  # of all answers that are kept
+_PER_WRITE: Final = 64  # bytes that each piece costs beside its own
 _Make: TypeAlias = Callable[[web.Request, bytes], Answer]
 
 
@@ -172,10 +179,10 @@ class Simulator:
         return made
 
     async def _models(self, _request: web.Request) -> web.Response:
-        return _json_response(catalogue.models())
+        return _json_response(endpoints.models())
 
     async def _model(self, request: web.Request) -> web.Response:
-        return _json_response(catalogue.model(request.match_info["model"]))
+        return _json_response(endpoints.model(request.match_info["model"]))
 
     async def _health(self, _request: web.Request) -> web.Response:
         return _json_response({"status": "ok"})
@@ -213,15 +220,15 @@ async def _body(request: web.Request) -> bytes:
     try:
         return await request.read()
     except web.HTTPRequestEntityTooLarge as error:
-        raise TooLarge("max_request_bytes", DEFAULT_LIMITS.max_request_bytes) from error
+        raise TooLargeError("max_request_bytes", DEFAULT_LIMITS.max_request_bytes) from error
 
 
 def _count(request: web.Request, body: bytes) -> Answer:
-    return _json_answer(counting.count_tokens(_dialect(request), body))
+    return _json_answer(endpoints.count_tokens(_dialect(request), body))
 
 
 def _tokenize(_request: web.Request, body: bytes) -> Answer:
-    return _json_answer(counting.tokenize(body))
+    return _json_answer(endpoints.tokenize(body))
 
 
 def _json_response(fields: Fields, status: int = 200) -> web.Response:
@@ -239,3 +246,131 @@ def _address_problem(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} on {host} is in use; choose another with --port"
     return f"cannot serve on {host}:{port}: {error.strerror or error}"
+
+
+# --- sending an answer ---
+
+
+class Deliveries:
+    """The answers that are under way, so that closing need not wait for them."""
+
+    def __init__(self, exchanges: Exchanges) -> None:
+        self._exchanges = exchanges
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    def cancel(self) -> None:
+        """Give up what is under way."""
+        for task in self._tasks:
+            task.cancel(_CLOSING)
+
+    async def deliver(
+        self, request: web.Request, answer: Answer, exchange: Exchange
+    ) -> web.StreamResponse:
+        """Send an answer.  Whoever waits for this exchange is woken when it is over."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 -- a coroutine runs in a task
+        self._tasks.add(task)
+        exchange.ending = answer.ending
+        response = web.StreamResponse(status=answer.status, headers=answer.headers)
+        response.content_length = answer.length
+        try:
+            await self._send(request, response, answer, exchange)
+            exchange.finished = answer.ending == "end"
+        except asyncio.CancelledError as error:
+            exchange.closed_early = _CLOSING not in error.args
+            raise
+        except ConnectionError:
+            exchange.closed_early = True  # nothing to complain of: clients may leave
+        finally:
+            self._tasks.discard(task)
+            exchange.over = True
+            self._exchanges.touch()
+        return response
+
+    async def _send(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        answer: Answer,
+        exchange: Exchange,
+    ) -> None:
+        if answer.slow:
+            await asyncio.sleep(answer.slow)
+        await response.prepare(request)
+        exchange.status = answer.status
+        self._exchanges.touch()
+        pause = 0.0
+        for piece in answer.writes:
+            if pause:
+                await asyncio.sleep(pause)
+            pause = answer.pace
+            await response.write(piece)
+            exchange.written += len(piece)
+        self._exchanges.touch()
+        if pause and answer.ending == "reset":
+            # A reset discards what the client has received and not yet read.
+            await asyncio.sleep(pause)
+        await _end(request, response, answer)
+
+
+async def _end(request: web.Request, response: web.StreamResponse, answer: Answer) -> None:
+    transport = request.transport
+    match answer.ending:
+        case "end":
+            await response.write_eof()
+        case "stall":
+            await asyncio.Event().wait()
+        case "cut" if transport is not None:
+            transport.close()
+        case "reset" if transport is not None:
+            # What was written must be on its way, for a reset discards what is left.
+            transport.set_write_buffer_limits(0)
+            await request.writer.drain()
+            peer = transport.get_extra_info("socket")
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            transport.abort()
+
+
+# --- counts and answers of earlier requests ---
+
+
+class Memory:
+    """Counts and answers by the seed of a request: both are only for speed and for `fail:N`."""
+
+    def __init__(self) -> None:
+        self._attempts: OrderedDict[str, int] = OrderedDict()
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._held = 0  # bytes of the answers kept
+
+    def count(self, seed: str) -> int:
+        """Count a request among those of the same bytes, from 1."""
+        attempt = self._attempts.pop(seed, 0) + 1
+        self._attempts[seed] = attempt
+        if len(self._attempts) > _MOST_REQUESTS:
+            self._attempts.popitem(last=False)
+        return attempt
+
+    def answer(self, seed: str) -> Answer | None:
+        """Return the answer that the same request got before."""
+        found = self._answers.get(seed)
+        if found is not None:
+            self._answers.move_to_end(seed)
+        return found
+
+    def keep(self, seed: str, answer: Answer) -> None:
+        """Remember an answer; the ones that were not used for longest make room."""
+        self._answers[seed] = answer
+        self._held += _cost(answer)
+        while self._held > _MOST_BYTES:
+            _, oldest = self._answers.popitem(last=False)
+            self._held -= _cost(oldest)
+
+    def clear(self) -> None:
+        self._attempts.clear()
+        self._answers.clear()
+        self._held = 0
+
+
+def _cost(answer: Answer) -> int:
+    """Return about how much memory an answer takes."""
+    return answer.size + _PER_WRITE * len(answer.writes)

@@ -4,9 +4,8 @@ import json
 
 from msgspec import structs
 
-from dragoman.simulator.render import arguments_of
-from dragoman.simulator.reply import Call, Reply
-from dragoman.simulator.tokens import TOKEN, count
+from dragoman.simulator.native import arguments_of
+from dragoman.simulator.play import TOKEN, Call, Reply, count
 
 
 def at_stop(reply: Reply, sequences: tuple[str, ...]) -> Reply:

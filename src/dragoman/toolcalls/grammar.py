@@ -1,4 +1,4 @@
-"""A format made ready to run: for each place in an answer, the markers that count there."""
+"""A format prepared for the machine: the markers that count at each position of an answer."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
@@ -9,39 +9,39 @@ from dragoman.toolcalls.format import (
     AHEAD,
     BLANKS,
     CALLED,
-    Do,
-    Elements,
+    Action,
+    ElementsSpec,
     Format,
     OneOf,
     Part,
     Pattern,
     Rule,
     Run,
-    Tags,
+    TagsSpec,
     Where,
 )
 from dragoman.toolcalls.scanner import Scanner, scanner
 
 _WIDE_BAR: Final = "\uff5c"
-# How special tokens begin: no text that people write or quote has them.
+# Prefixes of special tokens, which people do not type or quote.
 _SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
-_OPENERS: Final = frozenset({Do.CALL, Do.SKIP})
+_OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
 
 
-class State:
-    """One place: its rules, and a scanner for their markers."""
+class MarkerState:
+    """The rules of one position, and a scanner for their markers."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
-        # By rule: whether its marker is plain text, which an answer may quote in a code fence.
+        # By rule: the marker is ordinary text, which an answer may quote in a code fence.
         self.quotable = tuple(_quotable(rule) for rule in self.rules)
-        # Code fences matter, here or once a family has shown itself.
-        self.fences = any(self.quotable) or any(rule.adopt for rule in self.rules)
+        # Code fences matter here, or once a family is recognized.
+        self.fences = any(self.quotable) or any(rule.families for rule in self.rules)
 
     @cached_property
     def leads(self) -> str | None:
-        """Characters without which a piece of text needs no look; None: every piece needs one."""
+        """Text without any of these characters needs no search; None: all text needs one."""
         leads = self.scanner.leads
         return leads + "`" if self.fences and leads is not None and "`" not in leads else leads
 
@@ -51,7 +51,7 @@ class State:
 
 
 def _quotable(rule: Rule) -> bool:
-    if rule.do is not Do.CALL and not rule.section:
+    if rule.action is not Action.CALL and not rule.section:
         return False
     parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]
     match parts:
@@ -69,62 +69,74 @@ def _is_special(choice: Pattern) -> bool:
     return bool(choice) and isinstance(choice[0], str) and choice[0].startswith(_SPECIAL)
 
 
-class Grammar:
-    """A format's rules by place.  Built once and shared: it holds no state of any answer."""
+class FormatGrammar:
+    """A format's rules by position.  Built once and shared: it holds no state of an answer."""
 
     def __init__(
-        self, rules: Sequence[Rule], *, think: bool = False, thinks_on: bool = False
+        self, rules: Sequence[Rule], *, think: bool = False, reasoning_continues: bool = False
     ) -> None:
         self.think = think  # reasoning tags count
-        self.thinks_on = thinks_on  # reasoning goes on after calls in it
+        self.reasoning_continues = reasoning_continues  # see `Format`
         self.states = {
-            where: State([rule for rule in rules if where in rule.at]) for where in Where
+            where: MarkerState([rule for rule in rules if where in rule.at]) for where in Where
         }
 
     @cached_property
     def ends(self) -> Scanner:
-        """What may follow a call's arguments: where arguments end that are no JSON."""
+        """Markers that may follow a call's arguments: they end arguments that are not JSON."""
         return scanner(
             tuple(
                 rule.pattern
                 for rule in self.states[Where.TAIL].rules
-                if rule.do is Do.SKIP or (rule.do is Do.CALL and Where.AFTER in rule.at)
+                if rule.action is Action.SKIP
+                or (rule.action is Action.CALL and Where.AFTER in rule.at)
             )
         )
 
     @cached_property
     def closers(self) -> Scanner:
-        """What closes calls and sections: cut off at the end of the text, it is still no text."""
+        """Markers that close calls and sections.  A partial one at the end of the text is dropped."""
         return scanner(
-            tuple(rule.pattern for rule in self.states[Where.AFTER].rules if rule.do is Do.SKIP)
+            tuple(
+                rule.pattern
+                for rule in self.states[Where.AFTER].rules
+                if rule.action is Action.SKIP
+            )
         )
 
 
 def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
-    """Return the rules for a format's reasoning tags; `calls` says that calls are looked for too."""
+    """Return rules for a format's reasoning tags; `calls`: calls are parsed too."""
     rules: list[Rule] = []
     trim: Pattern = (Run(r"\n", 0, 1),) if format_.trim_think else ()
     for opener, closer in format_.think:
         before_text = frozenset({Where.START, Where.ANSWER})
         thinking = frozenset({Where.THINK})
         rules += [
-            Rule(pattern=(opener,), do=Do.REASON, at=before_text, then=Where.THINK),
-            Rule(pattern=(*trim, closer), do=Do.SAY, at=thinking, then=Where.ANSWER),
-            # Doubled tags, as some templates write them.
-            Rule(pattern=(opener,), do=Do.NOISE, at=thinking),
-            Rule(pattern=(closer,), do=Do.NOISE, at=frozenset({Where.ANSWER})),
+            Rule(
+                pattern=(opener,), action=Action.START_REASONING, at=before_text, then=Where.THINK
+            ),
+            Rule(pattern=(*trim, closer), action=Action.START_TEXT, at=thinking, then=Where.ANSWER),
+            # Doubled tags, written by some templates.  Case: kimi_k2/think_leak_doubled.
+            Rule(pattern=(opener,), action=Action.DROP, at=thinking),
+            Rule(pattern=(closer,), action=Action.DROP, at=frozenset({Where.ANSWER})),
         ]
         if calls:
-            rules.append(Rule(pattern=(closer,), do=Do.UNTHINK, at=CALLED))
+            rules.append(Rule(pattern=(closer,), action=Action.END_REASONING, at=CALLED))
     return tuple(rules)
 
 
 def leak_rules(format_: Format) -> tuple[Rule, ...]:
-    """Return rules for a closing tag of reasoning that leaks out right before a call."""
+    """Return rules that drop a closing tag of reasoning directly before a call.
+
+    Case: kimi_k2/think_leak_before_section.
+    """
     openers = tuple(
         tuple(part for part in rule.pattern if part != AHEAD)
         for rule in format_.rules
-        if rule.do in _OPENERS and (rule.do is Do.CALL or rule.section) and Where.TEXT in rule.at
+        if rule.action in _OPENERS
+        and (rule.action is Action.CALL or rule.section)
+        and Where.TEXT in rule.at
     )
     anonymous = tuple(tuple(_anonymous(part) for part in opener) for opener in openers)
     if not anonymous:
@@ -132,7 +144,7 @@ def leak_rules(format_: Format) -> tuple[Rule, ...]:
     return tuple(
         Rule(
             pattern=(closer, BLANKS, AHEAD, OneOf(anonymous)),
-            do=Do.NOISE,
+            action=Action.DROP,
             at=frozenset({Where.START, Where.TEXT}),
         )
         for _, closer in format_.think
@@ -144,45 +156,45 @@ def _anonymous(part: Part) -> Part:
 
 
 @cache
-def grammar(format_: Format, *, calls: bool = True, think: bool = True) -> Grammar:
-    """Return the grammar of a format: its calls, its reasoning tags, or both."""
+def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -> FormatGrammar:
+    """Return the shared grammar of a format: its calls, its reasoning tags, or both."""
     rules: tuple[Rule, ...] = ()
     if think:
         rules += think_rules(format_, calls=calls)
     if calls:
         rules += format_.rules + leak_rules(format_)
     elif think:
-        rules += tuple(filter(_frames, format_.rules))
-    return Grammar(rules, think=think, thinks_on=format_.thinks_on)
+        rules += tuple(filter(_is_framing, format_.rules))
+    return FormatGrammar(rules, think=think, reasoning_continues=format_.reasoning_continues)
 
 
-def _frames(rule: Rule) -> bool:
-    """Say whether a rule tells reasoning from answers: that counts without calls as well."""
-    if rule.do is Do.SKIP:
+def _is_framing(rule: Rule) -> bool:
+    """Return whether a rule separates reasoning from text, which is needed without calls too."""
+    if rule.action is Action.SKIP:
         return rule.section is None and not rule.at.isdisjoint(_FRAMED)
-    return rule.do is Do.REASON or rule.do is Do.SAY
+    return rule.action is Action.START_REASONING or rule.action is Action.START_TEXT
 
 
 # --- before the first answer ------------------------------------------------------------------------------
 #
-# A family's expressions are compiled when a text first may hold one of its markers; all of them together
-# take tens to hundreds of milliseconds, once in a process.  A server can spend them before it serves.
+# A family's expressions are compiled when a text first contains the beginning of one of its markers.  That takes
+# tens to hundreds of milliseconds, once per process; a server does it before it accepts requests.
 
 
 def warm(formats: Iterable[Format]) -> None:
-    """Compile all that these families need; `auto` does not stand for all of them."""
+    """Compile all expressions of these families.  `AUTO` does not include the families it recognizes."""
     for format_ in formats:
         for one in scanners(format_):
             one.warm()
 
 
 def scanners(format_: Format) -> Iterator[Scanner]:
-    """Give all that look for a family's markers, in text and in reasoning."""
-    for table in (grammar(format_, think=True), grammar(format_, think=False)):
+    """Yield all scanners of a family, for text and for reasoning."""
+    for table in (format_grammar(format_, think=True), format_grammar(format_, think=False)):
         yield from (state.scanner for state in table.states.values())
         yield from (table.ends, table.closers)
     for rule in format_.rules:
-        if isinstance(rule.body, Tags):
+        if isinstance(rule.body, TagsSpec):
             yield from tags.scanners(rule.body)
-        elif isinstance(rule.body, Elements):
+        elif isinstance(rule.body, ElementsSpec):
             yield elements.scanner_of(rule.body)

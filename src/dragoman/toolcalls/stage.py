@@ -21,10 +21,10 @@ from msgspec.structs import replace
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.format import Format
-from dragoman.toolcalls.grammar import Grammar, grammar
+from dragoman.toolcalls.grammar import FormatGrammar, format_grammar
 from dragoman.toolcalls.machine import Machine
 from dragoman.toolcalls.sequencer import Broken, Sequencer
-from dragoman.toolcalls.tool_names import Declared
+from dragoman.toolcalls.tool_names import DeclaredTools
 from dragoman.turn.assembler import half_input
 from dragoman.turn.events import (
     CUT_REASONS,
@@ -76,10 +76,10 @@ class Splitter:
     def __init__(  # noqa: PLR0913 -- what is known of the answer
         self,
         sequencer: Sequencer,
-        declared: Declared,
+        declared: DeclaredTools,
         *,
-        text: Grammar,
-        reasoning: Grammar | None,
+        text: FormatGrammar,
+        reasoning: FormatGrammar | None,
         implicit_open: bool,
         limits: Limits,
     ) -> None:
@@ -389,9 +389,9 @@ class NativeCalls(Splitter):
                 seal_plain=seal_plain,
                 limits=limits,
             ),
-            Declared.of(tools),
-            text=grammar(format, think=think_tags != "off"),
-            reasoning=grammar(format, think=False),
+            DeclaredTools.for_tools(tools),
+            text=format_grammar(format, think=think_tags != "off"),
+            reasoning=format_grammar(format, think=False),
             implicit_open=think_tags == "implicit_open",
             limits=limits,
         )

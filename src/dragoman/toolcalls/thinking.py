@@ -11,13 +11,13 @@ from typing import Final
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.format import Format
-from dragoman.toolcalls.grammar import grammar
+from dragoman.toolcalls.grammar import format_grammar
 from dragoman.toolcalls.sequencer import Sequencer
 from dragoman.toolcalls.stage import Splitter, ThinkTagsMode
-from dragoman.toolcalls.tool_names import Declared
+from dragoman.toolcalls.tool_names import DeclaredTools
 
 # What a model of no known family may write.
-PLAIN: Final = Format(key="", says="reasoning tags alone", models=(), rules=())
+PLAIN: Final = Format(key="", description="reasoning tags alone", models=(), rules=())
 
 
 class ThinkTags(Splitter):
@@ -34,8 +34,8 @@ class ThinkTags(Splitter):
     ) -> None:
         super().__init__(
             Sequencer(origin=origin, seal_plain=seal_plain, limits=limits),
-            Declared(()),
-            text=grammar(format or PLAIN, calls=False, think=think_tags != "off"),
+            DeclaredTools(()),
+            text=format_grammar(format or PLAIN, calls=False, think=think_tags != "off"),
             reasoning=None,
             implicit_open=think_tags == "implicit_open",
             limits=limits,

@@ -212,19 +212,24 @@ class BlockEnd(Struct, frozen=True, gc=False, tag="block_end", tag_field="event"
 class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
     """Token counts so far.  Cumulative: the last one counts, nothing is added up."""
 
-    input: int = 0  # not from cache
-    output: int = 0  # reasoning included
-    cache_read: int = 0
-    cache_write_5m: int = 0
-    cache_write_1h: int = 0
-    reasoning: int = 0
+    input_tokens: int = 0  # not from cache
+    output_tokens: int = 0  # reasoning included
+    cache_read_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    reasoning_tokens: int = 0
     estimated: bool = False
     final: bool = False
 
     @property
-    def prompt(self) -> int:
+    def prompt_tokens(self) -> int:
         """All input, cached or not."""
-        return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
+        return (
+            self.input_tokens
+            + self.cache_read_tokens
+            + self.cache_write_5m_tokens
+            + self.cache_write_1h_tokens
+        )
 
 
 class Finish(Struct, frozen=True, gc=False, tag="finish", tag_field="event"):

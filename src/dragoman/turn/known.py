@@ -79,7 +79,7 @@ class ToolLists:
         """Return the tools of a list; `body` is the request that it stands in.
 
         Raises:
-            Malformed: it is none.
+            MalformedError: it is none.
         """
         json = bytes(raw)
         if len(json) > _MOST_BYTES:

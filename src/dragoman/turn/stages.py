@@ -11,7 +11,7 @@ so that a same-dialect relay can forward the upstream's bytes.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.turn.events import (
     CALL_KINDS,
@@ -187,7 +187,7 @@ class CallLimits:
         """Take one event.
 
         Raises:
-            TooLarge: it passes a limit.
+            TooLargeError: it passes a limit.
         """
         match event:
             case ArgsDelta(json=text) | InputDelta(text=text):
@@ -196,10 +196,10 @@ class CallLimits:
                 self._size = 0
                 self._calls += 1
                 if self._calls > self._limits.max_calls:
-                    raise TooLarge("max_calls", self._limits.max_calls)
+                    raise TooLargeError("max_calls", self._limits.max_calls)
             case Loss(limit=limit) if limit:
                 # A call in text that passes a limit is cut, and reported, where it is read.
-                raise TooLarge(limit, getattr(self._limits, limit))
+                raise TooLargeError(limit, getattr(self._limits, limit))
             case _:
                 pass
 
@@ -207,7 +207,7 @@ class CallLimits:
         limits = self._limits
         self._size += size
         if self._size > limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", limits.max_tool_args_bytes)
         self._turn_size += size
         if self._turn_size > limits.max_turn_args_bytes:
-            raise TooLarge("max_turn_args_bytes", limits.max_turn_args_bytes)
+            raise TooLargeError("max_turn_args_bytes", limits.max_turn_args_bytes)

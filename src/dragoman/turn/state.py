@@ -11,7 +11,7 @@ may end incomplete; every block has ended before `Finish`, while `Fault` may lea
 from enum import StrEnum
 from typing import Final
 
-from dragoman.errors import IllegalOrder
+from dragoman.errors import IllegalOrderError
 from dragoman.turn.events import (
     CALL_KINDS,
     ArgsDelta,
@@ -113,7 +113,7 @@ class Legality:
         """Take one event.
 
         Raises:
-            IllegalOrder: the event may not stand here.
+            IllegalOrderError: the event may not stand here.
         """
         cls = type(event)
         # The road of nearly every event: a delta for the block that is open.
@@ -169,4 +169,4 @@ class Legality:
     def _refuse(self, event: str, reason: str = "") -> None:
         self._broken = True
         self.allowed = frozenset()
-        raise IllegalOrder(state=str(self.state), event=event, reason=reason)
+        raise IllegalOrderError(state=str(self.state), event=event, reason=reason)

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.turn.events import Flavor
 from dragoman.turn.known import made_once
 from dragoman.turn.request import Tool
@@ -56,7 +56,7 @@ class ToolTable:
         """Index `tools`.
 
         Raises:
-            Untranslatable: two tools have the same name on the wire.
+            UntranslatableError: two tools have the same name on the wire.
         """
         self._by_wire = by_wire = dict[str, ToolName]()
         # Tools of a namespace by the name that they have in it; None if there are several.
@@ -71,7 +71,7 @@ class ToolTable:
             self._schemas[known] = tool.schema
             if other is not known and other != known:
                 reason = f"two tools are called `{wire}` once namespaces are flattened"
-                raise Untranslatable(reason, path=tool.path, code="tool_name_collision")
+                raise UntranslatableError(reason, path=tool.path, code="tool_name_collision")
             if tool.namespace:
                 same = self._by_bare.setdefault(tool.name, known) == known
                 self._by_bare[tool.name] = known if same else None
@@ -81,7 +81,7 @@ class ToolTable:
         """Return the table of a request's tools: the same one for tools that are known.
 
         Raises:
-            Untranslatable: two tools have the same name on the wire.
+            UntranslatableError: two tools have the same name on the wire.
         """
         return _table(tools, None)
 

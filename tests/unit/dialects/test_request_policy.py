@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.translate_requests import TranslatedRequest, translate_request
 
@@ -158,7 +158,7 @@ def test_dialects_that_let_the_assistant_be_last_pass_it_on(source: str, target:
 
 @pytest.mark.parametrize("target", ["chat", "responses"])
 def test_prefill_of_a_messages_client_is_refused_unless_the_route_emulates_it(target: str) -> None:
-    with pytest.raises(Untranslatable) as refused:
+    with pytest.raises(UntranslatableError) as refused:
         translated("anthropic", target, CANNOT, ending("anthropic"))
     emulated = translated("anthropic", target, CANNOT, ending("anthropic"), prefill="continue")
 

@@ -3,14 +3,14 @@
 import pytest
 
 from dragoman.dialects.strictness import refuse_losses
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.turn.losses import Loss
 
 
 def test_the_first_loss_that_does_harm_is_refused_with_its_path() -> None:
     losses = [Loss("turn_added", "$.a"), Loss("field_dropped", "$.b", "why"), Loss("value_clamped")]
 
-    with pytest.raises(Untranslatable) as refused:
+    with pytest.raises(UntranslatableError) as refused:
         refuse_losses(losses, harmless=frozenset())
 
     assert "$.b" == refused.value.path

@@ -9,7 +9,7 @@ from dragoman.answer_reader import AnswerReader
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.dialects.text_runs import RepeatedReads, TextTemplate, template_of
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.translate import Translator, make_exchange
 from dragoman.turn.answer import fold, merged
@@ -203,7 +203,7 @@ def test_reads_that_repeat_one_another_end_at_the_same_limit(source: str, limits
 
     for _ in range(min(by_events, by_bytes)):
         assert TextDelta(0, "words") == reader.feed(word)[-1]
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooLargeError):
         reader.feed(word)
 
 
@@ -260,7 +260,7 @@ def test_a_call_too_large_is_refused_although_text_came_with_it() -> None:
         source="chat", model="kimi-k2", tools=[Tool(name="f")], limits=SMALL_LIMIT
     )
 
-    with pytest.raises(TooLarge, match="max_tool_args_bytes"):
+    with pytest.raises(TooLargeError, match="max_tool_args_bytes"):
         reader.feed(
             chat_stream("I", "will", "now", *LARGE)
             + chat_stream("or", "not", "so", "much", created=2)

@@ -4,11 +4,12 @@ import msgspec
 import pytest
 
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.errors import ConfigError, Malformed
+from dragoman.errors import ConfigError, MalformedError
 from dragoman.limits import DEFAULT_LIMITS
-from dragoman.probe import bodies, questions
+from dragoman.probe import questions
 from dragoman.probe.checks import CHECKS
-from dragoman.probe.question import Habits, Question
+from dragoman.probe.questions import Habits, Question
+from dragoman.probe.request_bodies import write_question
 from dragoman.probe.run import chosen, cost
 from dragoman.profiles.profile import Profile
 from tests.support.probing import BASELINE, probe
@@ -18,7 +19,7 @@ each_dialect = pytest.mark.parametrize("spoken", DIALECT_NAMES)
 
 
 def written(question: Question, spoken: str) -> bytes:
-    return msgspec.json.encode(bodies.write(question, spoken, "a-model", Habits()))
+    return msgspec.json.encode(write_question(question, spoken, "a-model", Habits()))
 
 
 @each_dialect
@@ -40,7 +41,7 @@ def test_every_question_is_of_its_dialect(name: str, spoken: str) -> None:
 def test_the_spoilt_question_is_not(spoken: str) -> None:
     body = written(questions.SPOILT, spoken)
 
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         dialect(spoken).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
 
 

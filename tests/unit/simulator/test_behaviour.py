@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.simulator.answer import read
 from dragoman.simulator.behaviour import compose
-from dragoman.simulator.directives import AskedCall, Step, parse
-from dragoman.simulator.reply import Reply
+from dragoman.simulator.conversation import AskedCall, Step, parse_directives
+from dragoman.simulator.play import Reply
 from tests.support.simulator import CLOCK, WEATHER, answered, ask, question
 
 each_dialect = pytest.mark.parametrize("dialect", DIALECT_NAMES)
@@ -175,11 +175,11 @@ def test_directives_are_steps() -> None:
         ),
         Step(say="two\nlines"),
         Step(calls=(AskedCall("apply_patch", "*** Begin"),)),
-    ] == parse(DIRECTED)
+    ] == parse_directives(DIRECTED)
 
 
 def test_text_that_only_mentions_directives_has_none() -> None:
-    assert [] == parse("Please sim: say nothing. My sim:card is lost.")
+    assert [] == parse_directives("Please sim: say nothing. My sim:card is lost.")
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_text_that_only_mentions_directives_has_none() -> None:
     ],
 )
 def test_directive_that_is_not_understood_is_refused(line: str, says: str) -> None:
-    with pytest.raises(Malformed, match=says):
-        parse(line)
+    with pytest.raises(MalformedError, match=says):
+        parse_directives(line)
 
 
 @each_dialect

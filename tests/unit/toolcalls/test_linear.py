@@ -12,7 +12,7 @@ from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import ToolCallParser
-from dragoman.toolcalls.scanner import Expression, Found, Scanner
+from dragoman.toolcalls.scanner import Expression, FoundMarker, Scanner
 from dragoman.wire.json_scanner import JsonScanner
 from tests.support.hostile import hostile, scanners
 
@@ -54,7 +54,7 @@ class Meter:
 
         def counted(scanner: Scanner, text: str, at: int = 0) -> object:
             found = method(scanner, text, at)
-            if isinstance(found, Found):
+            if isinstance(found, FoundMarker):
                 self.work += 1 + found.end - at  # what was found ends the look
             else:
                 self.work += 1 + (len(text) - at if searches else looked_at(scanner, text, at))
@@ -90,7 +90,7 @@ def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
 def test_twice_the_text_is_twice_the_work(meter: Meter, form: Format, size: int) -> None:
     reach = max(one.reach for one in scanners(form))
     # Families that share a marker are tried one after another.
-    looks = LOOKS * max(1, *(len(rule.adopt) for rule in form.rules))
+    looks = LOOKS * max(1, *(len(rule.families) for rule in form.rules))
     for head, unit in hostile(form):
         once = head + unit * (SIZE // len(unit) + 1)
         twice = once + once.removeprefix(head)

@@ -1,5 +1,5 @@
 from dragoman.toolcalls.format import AHEAD, AHEAD_OR_END, BLANKS, Pattern, Run, one_of
-from dragoman.toolcalls.scanner import Found, Scanner
+from dragoman.toolcalls.scanner import FoundMarker, Scanner
 
 NAME = Run("[a-z]", 1, 8, name="name")
 
@@ -7,14 +7,14 @@ NAME = Run("[a-z]", 1, 8, name="name")
 def which(scanner: Scanner, text: str) -> int | None:
     """Return which marker a text holds."""
     found = scanner.scan(text, 0)
-    return found.which if isinstance(found, Found) else None
+    return found.which if isinstance(found, FoundMarker) else None
 
 
 def test_a_marker_is_found_with_its_parts() -> None:
     scanner = Scanner([("<f ", NAME, ">"), (one_of("[x]", "[y]"),)])
 
-    assert scanner.scan("a <f bc> [y]", 0) == Found(0, 2, 8, {"name": "bc"})
-    assert scanner.scan("a <f bc> [y]", 3) == Found(1, 9, 12, {})
+    assert scanner.scan("a <f bc> [y]", 0) == FoundMarker(0, 2, 8, {"name": "bc"})
+    assert scanner.scan("a <f bc> [y]", 3) == FoundMarker(1, 9, 12, {})
     assert scanner.scan("a <f > [z]", 0) == 10
 
 
@@ -37,10 +37,10 @@ def test_only_the_tail_that_may_become_a_marker_is_held() -> None:
 def test_what_a_marker_looks_ahead_to_is_not_consumed() -> None:
     scanner = Scanner([("</p>", BLANKS, AHEAD_OR_END, one_of("<p>", "</f>"))])
 
-    assert scanner.scan("x</p> <p>", 0) == Found(0, 1, 6, {})
+    assert scanner.scan("x</p> <p>", 0) == FoundMarker(0, 1, 6, {})
     assert scanner.scan("x</p> y", 0) == 7
     assert scanner.scan("x</p>", 0) == 1
-    assert scanner.find_last("x</p> ", 0) == Found(0, 1, 6, {})
+    assert scanner.find_last("x</p> ", 0) == FoundMarker(0, 1, 6, {})
     assert scanner.find_last("x</p> y", 0) is None
 
 
@@ -50,7 +50,7 @@ def test_a_pattern_waits_for_one_that_comes_first() -> None:
     assert scanner.scan("<r>", 0) == 0
     assert which(scanner, "<r>a") == 1
     assert which(scanner, "<r>\n") == 0
-    assert scanner.find_last("<r>", 0) == Found(1, 0, 3, {})
+    assert scanner.find_last("<r>", 0) == FoundMarker(1, 0, 3, {})
 
 
 def test_a_pattern_does_not_wait_for_one_that_comes_later() -> None:
@@ -68,31 +68,31 @@ def test_a_marker_inside_one_that_may_still_come_waits() -> None:
 def test_choices_in_the_middle_end_or_go_on() -> None:
     scanner = Scanner([("<a", one_of(("=", NAME), ""), BLANKS, ">"), ("<a", one_of("!", "!?"))])
 
-    assert scanner.scan("<a=x >", 0) == Found(0, 0, 6, {"name": "x"})
-    assert scanner.scan("<a>", 0) == Found(0, 0, 3, {})
+    assert scanner.scan("<a=x >", 0) == FoundMarker(0, 0, 6, {"name": "x"})
+    assert scanner.scan("<a>", 0) == FoundMarker(0, 0, 3, {})
     assert [0, 0, 0] == [scanner.scan(text, 0) for text in ("<a", "<a=", "<a=x ")]
-    assert scanner.scan("<a!?", 0) == Found(1, 0, 3, {})
+    assert scanner.scan("<a!?", 0) == FoundMarker(1, 0, 3, {})
 
 
 def test_a_run_shares_characters_with_what_follows_it() -> None:
     scanner = Scanner([("<", Run("[a-z ]", 1, 8, name="key"), Run(" ", 0, 2), "end>")])
 
-    assert scanner.scan("<legend end>", 0) == Found(0, 0, 12, {"key": "legend "})
+    assert scanner.scan("<legend end>", 0) == FoundMarker(0, 0, 12, {"key": "legend "})
     assert scanner.scan("<legend en", 0) == 0
 
 
 def test_a_pattern_may_consume_nothing() -> None:
     scanner = Scanner([(AHEAD, "{")])
 
-    assert scanner.scan("a{", 0) == Found(0, 1, 1, {})
+    assert scanner.scan("a{", 0) == FoundMarker(0, 1, 1, {})
     assert scanner.leads == "{"
 
 
 def test_a_run_that_may_be_empty_comes_first() -> None:
     scanner = Scanner([(Run(r"\n", 0, 1), "</p>")])
 
-    assert scanner.scan("a\n</p>", 0) == Found(0, 1, 6, {})
-    assert scanner.scan("a</p>", 0) == Found(0, 1, 5, {})
+    assert scanner.scan("a\n</p>", 0) == FoundMarker(0, 1, 6, {})
+    assert scanner.scan("a</p>", 0) == FoundMarker(0, 1, 5, {})
     assert scanner.scan("a\n\n", 0) == 2
 
 
@@ -102,7 +102,7 @@ def test_a_beginning_is_told_from_a_marker() -> None:
     assert scanner.begins("<to")
     assert not scanner.begins("<tool>")
     assert not scanner.begins("<tx")
-    assert scanner.scan_at(" <tool>", 1) == Found(0, 1, 7, {})
+    assert scanner.scan_at(" <tool>", 1) == FoundMarker(0, 1, 7, {})
     assert scanner.scan_at(" <tool>", 0) is None
 
 
@@ -131,7 +131,7 @@ def test_what_is_found_does_not_depend_on_how_the_text_is_cut() -> None:
         final = scanner.find_last(text, 0)
         for end in range(len(text) + 1):
             found = scanner.scan(text[:end], 0)
-            assert not isinstance(found, Found) or found == final, text[:end]
+            assert not isinstance(found, FoundMarker) or found == final, text[:end]
 
 
 def test_nothing_is_compiled_until_a_text_may_hold_a_marker() -> None:

@@ -1,7 +1,7 @@
 import pytest
 from msgspec import Raw
 
-from dragoman.toolcalls.schema_types import Parameters, to_json, types_of
+from dragoman.toolcalls.schema_types import ToolParameters, to_json, types_of
 from dragoman.turn.request import Tool
 
 
@@ -67,6 +67,6 @@ def test_c9_a_value_is_typed_by_the_schema_alone(text: str, types: set[str], jso
 
 
 def test_a_schema_that_is_no_json_means_nothing_is_known() -> None:
-    parameters = Parameters(Tool(name="f", schema=Raw(b"{")))
+    parameters = ToolParameters(Tool(name="f", schema=Raw(b"{")))
 
     assert parameters.types("a") == {"string"}

@@ -2,7 +2,7 @@ import pytest
 from msgspec import Raw
 
 from dragoman.toolcalls.parser import parse
-from dragoman.toolcalls.tool_names import Declared, Resolved
+from dragoman.toolcalls.tool_names import DeclaredTools, ResolvedCall
 from dragoman.turn.request import Tool
 
 TOOLS = [
@@ -10,8 +10,8 @@ TOOLS = [
     Tool(name="list_files", schema=Raw(b'{"properties":{"path":{}}}')),
     Tool(name="query.dataset", schema=Raw(b'{"properties":{"q":{}}}')),
 ]
-KNOWN = Declared(TOOLS)
-UNKNOWN = Declared(None)
+KNOWN = DeclaredTools(TOOLS)
+UNKNOWN = DeclaredTools(None)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ UNKNOWN = Declared(None)
     ],
 )
 def test_k1_10_c5_name_in_an_id(call_id: str, name: str | None) -> None:
-    assert name == KNOWN.kimi(call_id)
+    assert name == KNOWN.name_from_id(call_id)
 
 
 def test_an_id_alone_is_a_name_if_no_tools_are_known() -> None:
-    assert UNKNOWN.kimi("other") == "other"
-    assert UNKNOWN.kimi("call_1") is None
+    assert UNKNOWN.name_from_id("other") == "other"
+    assert UNKNOWN.name_from_id("call_1") is None
 
 
 @pytest.mark.parametrize(
@@ -52,26 +52,28 @@ def test_an_id_alone_is_a_name_if_no_tools_are_known() -> None:
     ],
 )
 def test_c16_name_in_a_header(written: str, name: str) -> None:
-    assert name == KNOWN.plain(written)
+    assert name == KNOWN.resolve_name(written)
 
 
 def test_c5_the_arguments_tell_the_tool() -> None:
-    named = KNOWN.by_arguments('{"name": "list_files", "path": "/home"}')
+    named = KNOWN.resolve_by_arguments('{"name": "list_files", "path": "/home"}')
 
-    assert Resolved("list_files", '{"path":"/home"}') == named
-    assert Resolved("bash", '{"command": "ls"}') == KNOWN.by_arguments('{"command": "ls"}')
-    assert Resolved("bash", '{"a": 1}') == KNOWN.by_arguments(
+    assert ResolvedCall("list_files", '{"path":"/home"}') == named
+    assert ResolvedCall("bash", '{"command": "ls"}') == KNOWN.resolve_by_arguments(
+        '{"command": "ls"}'
+    )
+    assert ResolvedCall("bash", '{"a": 1}') == KNOWN.resolve_by_arguments(
         '{"name": "bash", "arguments": {"a": 1}}'
     )
-    assert KNOWN.by_arguments('{"zzz": 1}') is None
-    assert KNOWN.by_arguments("[1]") is None
+    assert KNOWN.resolve_by_arguments('{"zzz": 1}') is None
+    assert KNOWN.resolve_by_arguments("[1]") is None
 
 
 def test_names_that_only_differ_in_spelling_are_not_confused() -> None:
-    twins = Declared([Tool(name="get_x"), Tool(name="getX")])
+    twins = DeclaredTools([Tool(name="get_x"), Tool(name="getX")])
 
-    assert twins.plain("get_x") == "get_x"
-    assert twins.plain("get-x") == "get-x"
+    assert twins.resolve_name("get_x") == "get_x"
+    assert twins.resolve_name("get-x") == "get-x"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_c5_what_an_object_of_name_and_arguments_holds_is_an_object_or_not_compl
     body = f'{{"name": "bash", "arguments": {inner}}}'
     text = f"<|tool_call_begin|>call_1<|tool_call_argument_begin|>{body}<|tool_call_end|>"
 
-    (call,) = parse(text, format="kimi_k2", tools=tools).calls
+    (call,) = parse(text, format="kimi_k2", tools=tools).tool_calls
 
     assert ("call_1", "bash", arguments, arguments.startswith("{")) == (
         call.id,

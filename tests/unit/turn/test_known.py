@@ -6,7 +6,7 @@ from msgspec import Raw
 from dragoman.context import Target
 from dragoman.dialects.anthropic import DIALECT as ANTHROPIC
 from dragoman.dialects.responses.request_reader import ResponsesRequest
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles import profile
 from dragoman.translate_requests import read_request, translate_request
@@ -42,7 +42,7 @@ def test_other_definitions_are_read_anew() -> None:
 
 def test_definitions_that_are_none_are_refused_each_time() -> None:
     for _ in range(2):
-        with pytest.raises(Malformed) as refused:
+        with pytest.raises(MalformedError) as refused:
             tools_of(b'[{"name":"now"},{"name":7}]')
 
         assert refused.value.path == "$.tools[1].name"
@@ -131,14 +131,14 @@ def test_what_stands_for_known_tools_is_not_taken_from_a_client() -> None:
     read_request(declared, source="anthropic")
     forged = declared.replace(b'{"tools":', b'{"other":')[:-1] + b',"tools":"\x7f"}'
 
-    with pytest.raises(Malformed, match="tools"):
+    with pytest.raises(MalformedError, match="tools"):
         read_request(forged, source="anthropic")
 
 
 def test_what_is_wrong_beside_known_tools_is_told_with_its_path() -> None:
     body = request_of("anthropic", ORDERS[0], "now", ["hi"])
     read_request(body, source="anthropic")
-    with pytest.raises(Malformed) as refused:
+    with pytest.raises(MalformedError) as refused:
         read_request(body.replace(b'"max_tokens":9', b'"max_tokens":""'), source="anthropic")
 
     assert "$.max_tokens" == refused.value.path

@@ -87,12 +87,12 @@ def ending_of(finish: Finish, *, refused: bool) -> Ending:
 def usage_of(usage: Usage | None, exchange: Exchange) -> schema.WireUsage:
     """Return the counts.  Readers crash without the first and the last of them."""
     counts = usage or Usage(exchange.input_estimate)
-    thinking = schema.OutputDetails(counts.reasoning) if counts.reasoning else None
+    thinking = schema.OutputDetails(counts.reasoning_tokens) if counts.reasoning_tokens else None
     return schema.WireUsage(
-        input_tokens=counts.input,
-        cache_read_input_tokens=counts.cache_read,
-        cache_creation_input_tokens=counts.cache_write_5m + counts.cache_write_1h,
-        output_tokens=counts.output,
+        input_tokens=counts.input_tokens,
+        cache_read_input_tokens=counts.cache_read_tokens,
+        cache_creation_input_tokens=counts.cache_write_5m_tokens + counts.cache_write_1h_tokens,
+        output_tokens=counts.output_tokens,
         output_tokens_details=thinking,
     )
 
@@ -275,7 +275,7 @@ class MessagesWriter:
         """Return the bytes that tell an event.
 
         Raises:
-            IllegalOrder: the event may not stand here.
+            IllegalOrderError: the event may not stand here.
         """
         cls = type(event)
         legality = self._legality

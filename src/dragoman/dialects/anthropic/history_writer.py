@@ -18,7 +18,7 @@ from dragoman.dialects.functions import object_arguments
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.replay_policy import ReplayPolicy
 from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import OpaqueKind
@@ -172,7 +172,7 @@ class Files:
         """Return the block for a file.
 
         Raises:
-            Untranslatable: the upstream does not take it; never is a file left out in silence.
+            UntranslatableError: the upstream does not take it; never is a file left out in silence.
         """
         match part:
             case ImagePart():
@@ -188,7 +188,9 @@ class Files:
 
     def _image(self, part: ImagePart, path: str) -> schema.ImageBlock:
         if self._profile.images == "none":
-            raise Untranslatable("this model takes no images", path=path, code="unsupported_image")
+            raise UntranslatableError(
+                "this model takes no images", path=path, code="unsupported_image"
+            )
         if part.detail not in ("", "auto"):
             self._losses.append(Loss("field_dropped", path, f"image detail {part.detail}"))
         source: schema.Base64Source | schema.UrlSource | schema.FileSource
@@ -198,7 +200,7 @@ class Files:
             case UrlSource(url=url):
                 if self._profile.images == "base64_only":
                     reason = "this model takes images only as data, not as addresses"
-                    raise Untranslatable(reason, path=path, code="unsupported_image")
+                    raise UntranslatableError(reason, path=path, code="unsupported_image")
                 source = schema.UrlSource(url)
             case FileSource():
                 source = self._stored(part.source, path)
@@ -234,10 +236,10 @@ class Files:
                 return self._stored(part.source, path)
             case Base64Source(media_type=media_type) if media_type not in ("", _PDF):
                 reason = f"this model takes PDF and plain text, not `{media_type}`"
-                raise Untranslatable(reason, path=path, code="unsupported_document")
+                raise UntranslatableError(reason, path=path, code="unsupported_document")
             case _ if not self._profile.documents:
                 reason = "this model takes no documents"
-                raise Untranslatable(reason, path=path, code="unsupported_document")
+                raise UntranslatableError(reason, path=path, code="unsupported_document")
             case Base64Source(data=data):
                 return schema.Base64Source(_PDF, data)
             case UrlSource(url=url):
@@ -248,7 +250,7 @@ class Files:
     def _stored(self, source: FileSource, path: str) -> schema.FileSource:
         if source.vendor != schema.VENDOR:
             reason = f"the file `{source.file_id}` is stored at another vendor"
-            raise Untranslatable(reason, path=path, code="unsupported_file")
+            raise UntranslatableError(reason, path=path, code="unsupported_file")
         return schema.FileSource(source.file_id)
 
 
@@ -265,7 +267,7 @@ def _image_type(media_type: str, data: str, path: str) -> str:
         found = next((kind for mark, kind in _SIGNATURES if head.startswith(mark)), said)
     if found not in _IMAGE_TYPES:
         reason = f"this model takes JPEG, PNG, GIF and WebP images, not `{found}`"
-        raise Untranslatable(reason, path=path, code="invalid_image_format")
+        raise UntranslatableError(reason, path=path, code="invalid_image_format")
     return found
 
 
@@ -273,7 +275,7 @@ def _plain_text(data: str, path: str) -> str:
     try:
         return base64.b64decode(data, validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
-        raise Untranslatable("a document's data is not base64", path=path) from None
+        raise UntranslatableError("a document's data is not base64", path=path) from None
 
 
 # --- instructions between messages ----------------------------------------------------------------
@@ -404,7 +406,7 @@ class History:
         """Return the messages.
 
         Raises:
-            Untranslatable: a part has no form that the upstream takes.
+            UntranslatableError: a part has no form that the upstream takes.
         """
         messages: list[OutMessage] = []
         last: OutMessage | None = None
@@ -541,7 +543,7 @@ class History:
                     return None
                 return self._files.encode(part, turn.path)
             case AudioPart():
-                raise Untranslatable("this model takes no audio", path=turn.path)
+                raise UntranslatableError("this model takes no audio", path=turn.path)
             case _:
                 assert_never(part)
 
@@ -564,7 +566,7 @@ class History:
             return schema.TextBlock(part.text)
         if part.path:
             reason = "this part of the history means nothing to the target"
-            raise Untranslatable(reason, path=part.path, code="unsupported_content_block")
+            raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
         self._losses.append(Loss("content_dropped", turn.path))
         return None
 

@@ -15,7 +15,7 @@ from dragoman.dialects.anthropic.tools_reader import TOOL_LISTS, decode_choice, 
 from dragoman.dialects.decoding import check_messages, check_size, decode
 from dragoman.dialects.encoding import encode
 from dragoman.envelopes import Sealer
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling, TextPart, Tool
@@ -104,10 +104,10 @@ def decode_thinking(
     """Return the client's wish.  An effort wins over a budget; thinking that is off has neither.
 
     Raises:
-        Malformed: an effort that does not exist, or a budget that is missing.
+        MalformedError: an effort that does not exist, or a budget that is missing.
     """
     if effort is not None and effort not in EFFORTS:
-        raise Malformed(f"there is no effort `{effort}`", path="$.output_config.effort")
+        raise MalformedError(f"there is no effort `{effort}`", path="$.output_config.effort")
     if thinking is None:
         return ReasoningWish(mode="effort", effort=effort) if effort else ReasoningWish()
     show = _SHOWN.get(thinking.display or "", "")
@@ -120,7 +120,7 @@ def decode_thinking(
             return ReasoningWish(mode="auto", effort=effort or "", show=show)  # type: ignore[arg-type]  # values of the table
         case "enabled":
             if thinking.budget_tokens is None:
-                raise Malformed("thinking needs a budget", path="$.thinking.budget_tokens")
+                raise MalformedError("thinking needs a budget", path="$.thinking.budget_tokens")
             mode = "effort" if effort else "budget"
             return ReasoningWish(
                 mode=mode,  # type: ignore[arg-type]  # one of two literals
@@ -143,8 +143,8 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     """Read a client's request.
 
     Raises:
-        Malformed: it is not of the dialect; carries the path.
-        TooLarge: it passes a limit, which the error names.
+        MalformedError: it is not of the dialect; carries the path.
+        TooLargeError: it passes a limit, which the error names.
     """
     check_size(body, limits)
     losses: list[Loss] = []
@@ -198,7 +198,7 @@ def _decode_body(
     try:
         wire = decode(_BODY, body)
         messages = wire.messages
-    except Malformed as error:
+    except MalformedError as error:
         if not error.path.startswith("$.messages["):
             raise
         messages = decode(_RAW_MESSAGES, body).messages

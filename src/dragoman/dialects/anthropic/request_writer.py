@@ -15,7 +15,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import effort_of
 from dragoman.dialects.strictness import refuse_losses
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
@@ -173,8 +173,8 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     """Write any client's request for an upstream that speaks Messages.
 
     Raises:
-        Malformed: the history does not hold together.
-        Untranslatable: the request asks for what this dialect cannot say, or, for a strict target,
+        MalformedError: the history does not hold together.
+        UntranslatableError: the request asks for what this dialect cannot say, or, for a strict target,
             something would be lost.
     """
     encoder = _Encoder(request, target)
@@ -244,11 +244,11 @@ class _Encoder:
         request = self._request
         if request.count > 1:
             reason = "this model gives one answer"
-            raise Untranslatable(reason, path=path_of(request, "count"))
+            raise UntranslatableError(reason, path=path_of(request, "count"))
         if request.previous_id:
             reason = "the conversation so far is not known here"
             path = path_of(request, "previous_id")
-            raise Untranslatable(reason, path=path, code="previous_response_not_found")
+            raise UntranslatableError(reason, path=path, code="previous_response_not_found")
         if request.logprobs or request.top_logprobs:
             self._lose("logprobs_dropped", "logprobs")
         if request.verbosity:
@@ -302,7 +302,7 @@ class _Encoder:
             policy = self._profile.forced_tool_choice_policy
             if policy == "error":
                 reason = "tool use cannot be forced while the model thinks"
-                raise Untranslatable(reason, path=path_of(self._request, "tool_choice"))
+                raise UntranslatableError(reason, path=path_of(self._request, "tool_choice"))
             if policy == "downgrade":
                 self._lose("tool_choice_adjusted", "tool_choice", f"{choice.type} became auto")
                 serial = choice.disable_parallel_tool_use
@@ -383,7 +383,7 @@ class _Encoder:
             if value in _NOTHING or (name in _WISHES and request.reasoning != ReasoningWish()):
                 continue
             if name == "audio" or (name == "modalities" and b"audio" in value):
-                raise Untranslatable("this model gives no audio", path=f"$.{name}")
+                raise UntranslatableError("this model gives no audio", path=f"$.{name}")
             self.losses.append(Loss("field_dropped", f"$.{name}"))
         return {}
 
@@ -412,7 +412,7 @@ def fit_tools(
     """Return the fields that change, and what is lost; `null` for a field means that it goes.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes, or the choice forces one that the
+        UntranslatableError: a tool has no form that the upstream takes, or the choice forces one that the
             upstream does not have.
     """
     losses: list[Loss] = []
@@ -447,7 +447,7 @@ def _declared(
     choice = request.tool_choice
     if choice is not None and choice.mode == "required" and not out:
         reason = "tool use is forced, and none of the tools is available at the target"
-        raise Untranslatable(reason, path="$.tool_choice", code="unsupported_tool")
+        raise UntranslatableError(reason, path="$.tool_choice", code="unsupported_tool")
     return {"tools": Raw(encode(out)) if out else _NULL}
 
 

@@ -12,7 +12,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_with_grammar
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.server_tools import dropped_options, search_location
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.known import made_once
@@ -77,7 +77,7 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     """Return the definitions.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes.
+        UntranslatableError: a tool has no form that the upstream takes.
     """
     definer = _Definer(audience)
     defined = [one for one in map(definer.define, tools) if one is not None]
@@ -109,7 +109,7 @@ class _Definer:
             return tool.raw
         if tool.kind and tool.schema is None and tool.flavor is Flavor.FUNCTION:
             reason = f"the tool `{tool.kind}` is not available at the target"
-            raise Untranslatable(reason, path=tool.path, code="unsupported_tool")
+            raise UntranslatableError(reason, path=tool.path, code="unsupported_tool")
         if not tool.namespace and name != tool.name:
             self.losses.append(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
         custom = tool.flavor is Flavor.CUSTOM
@@ -211,7 +211,7 @@ class Toolbox:
         """Return the definitions, if there are any, and the choice.
 
         Raises:
-            Untranslatable: a tool has no form that the upstream takes, or a choice forces one that is
+            UntranslatableError: a tool has no form that the upstream takes, or a choice forces one that is
                 not there.
         """
         choice, tools = self._request.tool_choice, self._request.tools
@@ -295,7 +295,7 @@ class Toolbox:
                 if name
                 else ("tool use is forced, and none of the tools is available at the target")
             )
-            raise Untranslatable(reason, path=path, code="unsupported_tool")
+            raise UntranslatableError(reason, path=path, code="unsupported_tool")
 
     def _without_none(self, sent: Definitions) -> Raw | None:
         """Say `none` to an upstream that has no word for it: by leaving the tools out, if it can be."""

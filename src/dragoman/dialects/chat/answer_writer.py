@@ -93,11 +93,13 @@ class UsageOut(Struct):
 def write_usage(usage: Usage) -> UsageOut:
     """Return the counts for a client."""
     return UsageOut(
-        usage.prompt,
-        usage.output,
-        usage.prompt + usage.output,
-        _PromptDetails(usage.cache_read, usage.cache_write_5m + usage.cache_write_1h),
-        _CompletionDetails(usage.reasoning),
+        usage.prompt_tokens,
+        usage.output_tokens,
+        usage.prompt_tokens + usage.output_tokens,
+        _PromptDetails(
+            usage.cache_read_tokens, usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+        ),
+        _CompletionDetails(usage.reasoning_tokens),
     )
 
 
@@ -289,7 +291,7 @@ class ChatWriter:
         """Return the bytes that tell the client of an event.
 
         Raises:
-            IllegalOrder: the event may not stand here.
+            IllegalOrderError: the event may not stand here.
         """
         self._check(event)
         if event.__class__ is TextDelta and event.logprobs is None:

@@ -16,7 +16,7 @@ from dragoman.dialects.functions import AnyObject, object_arguments
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.replay_policy import ReplayPolicy, is_question
 from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor, OpaqueKind
@@ -156,7 +156,7 @@ class Parts:
         """Return a part of a user's message.
 
         Raises:
-            Untranslatable: the upstream cannot take it.
+            UntranslatableError: the upstream cannot take it.
         """
         match part:
             case TextPart():
@@ -208,7 +208,7 @@ class Parts:
 
     def _need_parts(self, what: str, path: str) -> None:
         if self._profile.content_parts == "string":
-            raise Untranslatable(
+            raise UntranslatableError(
                 f"the target takes text only, no {what}", path=path or self._messages
             )
 
@@ -217,17 +217,17 @@ class Parts:
         path = path or self._messages
         match part.source:
             case _ if self._profile.images == "none":
-                raise Untranslatable("the target takes no images", path=path)
+                raise UntranslatableError("the target takes no images", path=path)
             case Base64Source(media_type=media_type, data=data):
                 return ImageOut(_Url(f"data:{media_type};base64,{data}", part.detail))
             case UrlSource(url=url):
                 if self._profile.images == "base64_only":
                     reason = "the target takes images as data, not as addresses"
-                    raise Untranslatable(reason, path=path)
+                    raise UntranslatableError(reason, path=path)
                 return ImageOut(_Url(url, part.detail))
             case FileSource():
                 reason = "a file kept at one vendor means nothing to another"
-                raise Untranslatable(reason, path=path)
+                raise UntranslatableError(reason, path=path)
             case _:
                 assert_never(part.source)
 
@@ -243,7 +243,7 @@ class Parts:
         before: list[OutPart] = [TextOut(part.context)] if part.context else []
         match part.source:
             case _ if not self._profile.documents:
-                raise Untranslatable("the target takes no documents", path=path)
+                raise UntranslatableError("the target takes no documents", path=path)
             case Base64Source(media_type=media_type, data=data):
                 name = part.title or "document.pdf"
                 return [*before, FileOut(_File(name, f"data:{media_type};base64,{data}"))]
@@ -251,7 +251,7 @@ class Parts:
                 return [*before, FileOut(_File(part.title, file_id=file_id))]
             case _:
                 reason = "the target takes documents as data, not as addresses"
-                raise Untranslatable(reason, path=path)
+                raise UntranslatableError(reason, path=path)
 
 
 def _is_bare(part: TextOut) -> bool:
@@ -288,7 +288,7 @@ class Results:
         """Return the tool's message, and what must follow it in a user's message.
 
         Raises:
-            Untranslatable: the upstream cannot take what is in the result.
+            UntranslatableError: the upstream cannot take what is in the result.
         """
         inside: list[OutPart] = []
         follow: list[OutPart] = []
@@ -534,8 +534,8 @@ class Messages:
         """Return the messages; `instructions` are ours, to be added to the client's.
 
         Raises:
-            Malformed: calls and results of the history do not fit.
-            Untranslatable: something has no form that the upstream takes.
+            MalformedError: calls and results of the history do not fit.
+            UntranslatableError: something has no form that the upstream takes.
         """
         settled = settle(
             self._request.turns,
@@ -708,7 +708,7 @@ class Messages:
             self._losses.append(Loss("content_flattened", turn.path))
         elif part.path:
             reason = "this part of the history means nothing to the target"
-            raise Untranslatable(reason, path=part.path, code="unsupported_content_block")
+            raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
         else:
             self._losses.append(Loss("content_dropped", turn.path))
         return part.text

@@ -17,7 +17,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import effort_of
 from dragoman.dialects.strictness import refuse_losses
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
@@ -144,8 +144,8 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     """Write any client's request for an upstream that speaks Chat Completions.
 
     Raises:
-        Malformed: the history does not hold together.
-        Untranslatable: the request asks for what this upstream cannot do, or, for a strict target,
+        MalformedError: the history does not hold together.
+        UntranslatableError: the request asks for what this upstream cannot do, or, for a strict target,
             something would be lost.
     """
     encoder = _Encoder(request, target)
@@ -233,14 +233,14 @@ class _Encoder:
         request = self._request
         ToolTable.of(request.tools)  # refuses two tools of the same name on the wire
         if request.count > 1 and not self._native:
-            raise Untranslatable("one answer at a time", path=path_of(request, "count"))
+            raise UntranslatableError("one answer at a time", path=path_of(request, "count"))
         if request.previous_id:
             reason = "the conversation so far is not known here"
             path = path_of(request, "previous_id")
-            raise Untranslatable(reason, path=path, code="previous_response_not_found")
+            raise UntranslatableError(reason, path=path, code="previous_response_not_found")
         if request.max_output == 0:
             reason = "an answer of no tokens, to warm a cache, cannot be asked for"
-            raise Untranslatable(reason, path=path_of(request, "max_output"))
+            raise UntranslatableError(reason, path=path_of(request, "max_output"))
 
     # --- sampling -----------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class _Encoder:
         match self._profile.forced_tool_choice_policy:
             case "error":
                 reason = "tool use cannot be forced while the model thinks"
-                raise Untranslatable(reason, path=path_of(self._request, "tool_choice"))
+                raise UntranslatableError(reason, path=path_of(self._request, "tool_choice"))
             case "downgrade":
                 self._lose("tool_choice_adjusted", "tool_choice", "forced use became auto")
                 return wish, "auto"
@@ -392,7 +392,9 @@ class _Encoder:
             elif bytes(raw) in _NOTHING:
                 continue
             elif name in _NEEDED:
-                raise Untranslatable(f"`{name}` cannot be carried to the target", path=f"$.{name}")
+                raise UntranslatableError(
+                    f"`{name}` cannot be carried to the target", path=f"$.{name}"
+                )
             else:
                 self.losses.append(Loss("field_dropped", f"$.{name}"))
         for name, value in self._profile.extra_fields:

@@ -11,7 +11,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_with_grammar
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.server_tools import CHAT_SEARCH, dropped_options
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
@@ -108,7 +108,7 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     """Return the definitions.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes.
+        UntranslatableError: a tool has no form that the upstream takes.
     """
     definer = _Definer(audience)
     by_name: dict[str, OutTool] = {}
@@ -135,7 +135,7 @@ class _Definer:
             return self._server_tool(tool)
         if tool.kind and tool.schema is None and tool.flavor is Flavor.FUNCTION:
             reason = f"the tool `{tool.kind}` is not available at the target"
-            raise Untranslatable(reason, path=tool.path, code="unsupported_tool")
+            raise UntranslatableError(reason, path=tool.path, code="unsupported_tool")
         if not tool.namespace and name != tool.name:
             self.losses.append(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
         if tool.options:
@@ -217,7 +217,7 @@ def encode_tools(
     """Return the definitions, if there are any, the choice, and what goes into `web_search_options`.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes, or the choice forces one that is
+        UntranslatableError: a tool has no form that the upstream takes, or the choice forces one that is
             not there.
     """
     if request.tool_choice is not None:
@@ -307,7 +307,7 @@ class _Toolbox:
         )
         if self._request.tools and missing and not (sent.search is not None and not name):
             what = f"the forced tool `{name}`" if name else "every tool that could be used"
-            raise Untranslatable(
+            raise UntranslatableError(
                 f"{what} is not available at the target", path=self._path, code="unsupported_tool"
             )
 

@@ -9,7 +9,7 @@ from dragoman.context import Target
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.replay_policy import ReplayPolicy
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.losses import Loss
@@ -55,12 +55,12 @@ class Report:
         """Tell what changes the request's meaning.
 
         Raises:
-            Untranslatable: the target is strict.
+            UntranslatableError: the target is strict.
         """
         if self.strict:
             detail = f": {loss.detail}" if loss.detail else ""
             reason = f"this upstream cannot take it ({loss.code}{detail})"
-            raise Untranslatable(reason, path=loss.path)
+            raise UntranslatableError(reason, path=loss.path)
         self.losses.append(loss)
 
 
@@ -303,7 +303,7 @@ class ItemEncoder:
             self._report.note(Loss("content_flattened", part.path))
             return _message(role, [{"type": "input_text", "text": part.text}])
         reason = "only its own vendor can read this part of the history"
-        raise Untranslatable(reason, path=part.path, code="unsupported_content_block")
+        raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
 
     # --- what the user gave ---------------------------------------------------------------------
 
@@ -372,7 +372,7 @@ class ItemEncoder:
         source, allowed = part.source, self._profile.images
         if allowed == "none" or (allowed == "base64_only" and not isinstance(source, Base64Source)):
             reason = "this upstream takes no images" if allowed == "none" else "no image addresses"
-            raise Untranslatable(reason, path=self._path, code="unsupported_content_block")
+            raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
         item: dict[str, object] = {"type": "input_image"}
         match source:
             case Base64Source(media_type=kind, data=data):
@@ -407,13 +407,13 @@ class ItemEncoder:
                 return [*content, self._marked(_tagged(part.title, text), part.cache), *images]
         if not self._profile.documents:
             reason = "this upstream takes no files"
-            raise Untranslatable(reason, path=self._path, code="unsupported_content_block")
+            raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
         return [*content, self._marked(item, part.cache)]
 
     def _file_id(self, source: FileSource) -> str:
         if source.vendor != self._profile.origin:
             reason = f"the file `{source.file_id}` is kept at another vendor"
-            raise Untranslatable(reason, path=self._path, code="unsupported_content_block")
+            raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
         return source.file_id
 
 

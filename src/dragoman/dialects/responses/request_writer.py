@@ -17,7 +17,7 @@ from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.tools_reader import SHELLS
 from dragoman.dialects.responses.tools_writer import Audience, Toolset, define
 from dragoman.dialects.server_tools import base_kind
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.history import settle
@@ -68,7 +68,7 @@ def reasoning_settings(
         match profile.forced_tool_choice_policy:
             case "error":
                 reason = "this upstream cannot think when a tool is forced"
-                raise Untranslatable(reason, path="$.tool_choice")
+                raise UntranslatableError(reason, path="$.tool_choice")
             case "downgrade":
                 toolset.weaken()
             case "disable_thinking":
@@ -160,8 +160,8 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     """Write `request` for a Responses upstream.
 
     Raises:
-        Untranslatable: the upstream cannot be asked for this; carries the path.
-        Malformed: calls and results of the history do not fit each other.
+        UntranslatableError: the upstream cannot be asked for this; carries the path.
+        MalformedError: calls and results of the history do not fit each other.
     """
     return _Encoding(request, target).encode()
 
@@ -210,11 +210,11 @@ class _Encoding:
     def _refuse(self) -> None:
         request = self._request
         if request.count > 1:
-            raise Untranslatable("this upstream gives one answer at a time", path="$.n")
+            raise UntranslatableError("this upstream gives one answer at a time", path="$.n")
         if request.previous_id:
             reason = f"the response `{request.previous_id}` is not kept here"
             path = "$.previous_response_id"
-            raise Untranslatable(reason, path=path, code="previous_response_not_found")
+            raise UntranslatableError(reason, path=path, code="previous_response_not_found")
 
     # --- the conversation -----------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ class _Encoding:
         path = path_of(self._request, "max_output")
         if wish <= 0:
             reason = "only warming a cache is nothing this upstream can do"
-            raise Untranslatable(reason, path=path)
+            raise UntranslatableError(reason, path=path)
         most = self._profile.max_output_tokens
         limit = max(_MIN_OUTPUT, wish if most is None else min(wish, most))
         if limit != wish:
@@ -358,7 +358,7 @@ class _Encoding:
             if request.dialect == "responses":
                 self._body.setdefault(name, raw)
             elif name in refused or (name == "modalities" and b"audio" in bytes(raw)):
-                raise Untranslatable(f"a Responses upstream has no `{name}`", path=f"$.{name}")
+                raise UntranslatableError(f"a Responses upstream has no `{name}`", path=f"$.{name}")
             elif name in dropped:
                 self._report.lose(Loss("field_dropped", f"$.{name}"))
         for name, value in self._profile.extra_fields:
@@ -413,7 +413,7 @@ def fit_tools(
     """Return the fields that change, and what is lost; None for a field means that it goes.
 
     Raises:
-        Untranslatable: two tools have one name once namespaces are flattened, the choice forces a tool
+        UntranslatableError: two tools have one name once namespaces are flattened, the choice forces a tool
             that the upstream does not have, or something is lost and the target is strict.
     """
     report = Report(strict=target.strict)

@@ -13,7 +13,7 @@ from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, namespace_descriptions
 from dragoman.dialects.server_tools import CHAT_SEARCH, base_kind, dropped_options, search_location
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
@@ -62,7 +62,7 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     """Return the definitions.
 
     Raises:
-        Untranslatable: something is lost, and the target is strict.
+        UntranslatableError: something is lost, and the target is strict.
     """
     definer = _Definer(audience)
     for tool in tools:
@@ -274,7 +274,7 @@ class Toolset:
         )
         if dropped:
             reason = f"the tool `{choice.name}` must be used and is not available at this upstream"
-            raise Untranslatable(reason, path="$.tool_choice")
+            raise UntranslatableError(reason, path="$.tool_choice")
 
     def _named(self, choice: ToolChoice) -> object:
         tool = self._sent.get((choice.name, choice.namespace))

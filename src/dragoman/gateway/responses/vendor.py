@@ -15,11 +15,11 @@ from aiohttp import web
 from msgspec import structs
 
 from dragoman.dialects import dialect
-from dragoman.errors import PeerError, TooLarge
+from dragoman.errors import PeerError, TooLargeError
 from dragoman.gateway.accept import read_client
 from dragoman.gateway.admission import admit, may_name, shares_credential
 from dragoman.gateway.call import Call
-from dragoman.gateway.client_stream import STREAM_HEADERS, ClientLeft
+from dragoman.gateway.client_stream import STREAM_HEADERS, ClientLeftError
 from dragoman.gateway.config.settings import Route, Timeouts
 from dragoman.gateway.fault_replies import JsonResponse, refused, upstream_fault
 from dragoman.gateway.headers import answer_headers
@@ -30,7 +30,7 @@ from dragoman.gateway.upstream import fault_of_transport
 from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
 from dragoman.translate import fault_of
 from dragoman.translate_requests import write_request
-from dragoman.transport import Reply, TransportFailed
+from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.wire.sse import SSEReader
 
@@ -117,7 +117,7 @@ async def _passed_on(
             fault = structs.replace(fault, retry_after=reply.retry_after or fault.retry_after)
     except TimeoutError:
         fault = Fault(FaultKind.TIMEOUT, clock.reason)
-    except TransportFailed as failed:
+    except TransportError as failed:
         fault = fault_of_transport(failed)
     return refused(call, upstream_fault(fault, hop, route, call.plan, call.runtime.logger))
 
@@ -165,7 +165,7 @@ async def _relayed(call: Call, hop: Hop, reply: Reply, clock: _Clock) -> web.Str
         async with clock.next() as scope:
             body = await reply.read_all(limit, lambda: scope.reschedule(clock.due))
         if body is None:
-            return refused(call, fault_of(TooLarge("max_response_bytes", limit)))
+            return refused(call, fault_of(TooLargeError("max_response_bytes", limit)))
         body = hide_in_json(body, call.plan.secrets)
         if len(call.plan.settings.server.keys) > 1:
             await call.runtime.note_given(call.owner, given_by_body(body))
@@ -176,7 +176,7 @@ async def _relayed(call: Call, hop: Hop, reply: Reply, clock: _Clock) -> web.Str
         await _pass_on_stream(call, reply, response, clock)
         await response.write_eof()
     except ConnectionError as error:
-        raise ClientLeft from error
+        raise ClientLeftError from error
     return response
 
 
@@ -209,7 +209,7 @@ async def _pass_on_stream(
                 last = out
     except TimeoutError:
         fault = Fault(FaultKind.TIMEOUT, clock.reason, code="idle_timeout")
-    except TransportFailed as failed:
+    except TransportError as failed:
         fault = fault_of_transport(failed)
     except PeerError as error:
         fault = fault_of(error)

@@ -3,13 +3,19 @@
 import hashlib
 from typing import Final
 
-from dragoman.simulator.answer_writers.arguments import as_object
 from dragoman.simulator.answer_writers.errors import words
 from dragoman.simulator.answer_writers.frames import encode_body, in_turns
-from dragoman.simulator.answer_writers.usage import input_tokens
-from dragoman.simulator.play import Fields, Frame, FrameKind, Json, Play
-from dragoman.simulator.reply import Call
-from dragoman.simulator.tokens import pieces
+from dragoman.simulator.play import (
+    Call,
+    Fields,
+    Frame,
+    FrameKind,
+    Json,
+    Play,
+    as_object,
+    input_tokens,
+    pieces,
+)
 
 _FINISH: Final = {
     "stop": "end_turn",

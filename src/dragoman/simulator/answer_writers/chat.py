@@ -4,12 +4,20 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import Final, Protocol
 
-from dragoman.simulator.answer_writers.arguments import as_object
 from dragoman.simulator.answer_writers.frames import in_turns
-from dragoman.simulator.answer_writers.usage import input_tokens
-from dragoman.simulator.play import CREATED, Fields, Frame, FrameKind, Json, Play, Style
-from dragoman.simulator.reply import Call
-from dragoman.simulator.tokens import pieces
+from dragoman.simulator.play import (
+    CREATED,
+    Call,
+    Fields,
+    Frame,
+    FrameKind,
+    Json,
+    Play,
+    Style,
+    as_object,
+    input_tokens,
+    pieces,
+)
 from dragoman.turn.events import Flavor
 
 

@@ -2,13 +2,20 @@
 
 from typing import Final
 
-from dragoman.simulator.answer_writers.arguments import as_object
 from dragoman.simulator.answer_writers.errors import words
 from dragoman.simulator.answer_writers.frames import in_turns
-from dragoman.simulator.answer_writers.usage import input_tokens
-from dragoman.simulator.play import CREATED, Fields, Frame, FrameKind, Json, Play
-from dragoman.simulator.reply import Call
-from dragoman.simulator.tokens import pieces
+from dragoman.simulator.play import (
+    CREATED,
+    Call,
+    Fields,
+    Frame,
+    FrameKind,
+    Json,
+    Play,
+    as_object,
+    input_tokens,
+    pieces,
+)
 from dragoman.turn.events import Flavor
 
 # Fields of the request that the response repeats, with what stands for an absent one.

@@ -1,7 +1,13 @@
-"""How a call's arguments are written: from text, cut anywhere, to JSON fragments.
+"""Bodies: parsers that turn a call's arguments into JSON fragments, however the text is cut.
 
-A body takes the text after a call's header.  It says through the machine what it found, and returns how
-far it read; what it did not read comes again with the next piece.
+A body receives the text after a call's header, reports calls and arguments to the machine's sink, and returns the
+end of the text it consumed.  The rest is passed again with the next piece.
+
+* `json`: one JSON object, emitted verbatim.
+* `json_objects`: JSON objects that contain the name and the arguments.
+* `tags`: parameters in XML-like tags (Qwen, GLM, DeepSeek DSML, MiniMax-M2, Kimi K3).
+* `elements`: nested elements (MiniMax-M3).
+* `literals`: Python and Gemma literals.
 """
 
 from collections.abc import Mapping
@@ -13,69 +19,78 @@ from dragoman.toolcalls.bodies.json import JsonBody
 from dragoman.toolcalls.bodies.json_objects import ObjectsBody
 from dragoman.toolcalls.bodies.literals import LiteralsBody
 from dragoman.toolcalls.bodies.tags import TagsBody, unescaped
-from dragoman.toolcalls.format import Elements, Json, Literals, Objects, Rule, Tags
+from dragoman.toolcalls.format import (
+    ElementsSpec,
+    JsonSpec,
+    LiteralsSpec,
+    ObjectsSpec,
+    Rule,
+    TagsSpec,
+)
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
 
 
-class Body(Protocol):
-    """The open call."""
+class CallBody(Protocol):
+    """The parser of the open call."""
 
     @property
     def holding(self) -> bool:
-        """Something of the call has come and not left, apart from what the machine holds."""
+        """Part of the call has arrived and was not emitted, apart from what the machine holds."""
         ...
 
     @property
     def held(self) -> str:
-        """The text that is not known to be a call: all of it, from its header on."""
+        """All text from the header on, while it is uncertain whether this is a call."""
         ...
 
     def start(self) -> None:
-        """Begin, after the machine knows this body."""
+        """Begin the call; the machine already refers to this body."""
         ...
 
     def feed(self, text: str, at: int, /) -> int:
-        """Read on from `at`; return where reading stopped."""
+        """Parse from `at` on; return the end of the consumed text."""
         ...
 
     def stop(self) -> None:
-        """End the call as it stands: a limit was passed."""
+        """End the call now, as incomplete: a limit was exceeded."""
         ...
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
-        """Read the last of the text and end the call; `cut` says that the model was stopped."""
+        """Parse the rest of the text and end the call; `cut`: the model was stopped early."""
         ...
 
 
-def make_body(machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: str) -> Body | None:
-    """Return the body for a call that a rule begins, or None if it is no call after all."""
+def make_body(
+    machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: str
+) -> CallBody | None:
+    """Return the body for a call that a rule begins, or None if this is not a call."""
     declared = machine.declared
-    # The machine refers to the body that is open.  A plain reference back would be a cycle, which keeps a
-    # call that was never closed in memory.
+    # The machine refers to the open body.  A strong reference back would be a cycle, which would keep a call
+    # that is never closed in memory until the collector runs.
     machine = proxy(machine)
     call_id = groups.get("id", "")
     name: str | None = None
     if "name" in groups:
-        entities = isinstance(rule.body, Tags) and rule.body.entities
-        name = declared.plain(unescaped(groups["name"]) if entities else groups["name"])
+        entities = isinstance(rule.body, TagsSpec) and rule.body.entities
+        name = declared.resolve_name(unescaped(groups["name"]) if entities else groups["name"])
     elif "id" in groups:
-        name = declared.kimi(call_id)
+        name = declared.name_from_id(call_id)
     if rule.declared and declared.known and name not in declared:
         return None
     match rule.body:
-        case Json():
+        case JsonSpec():
             return JsonBody(machine, call_id, name, raw, ended=rule.empty)
-        case Tags() as spec if name:
+        case TagsSpec() as spec if name:
             return TagsBody(machine, spec, call_id, name, ended=rule.empty)
-        case Objects() as spec:
+        case ObjectsSpec() as spec:
             return ObjectsBody(machine, spec, raw)
-        case Literals() as spec if name:
+        case LiteralsSpec() as spec if name:
             return LiteralsBody(machine, spec, call_id, name)
-        case Elements() as spec if name:
+        case ElementsSpec() as spec if name:
             return ElementsBody(machine, spec, call_id, name)
-        case Tags() | Literals() | Elements() | None:
+        case TagsSpec() | LiteralsSpec() | ElementsSpec() | None:
             return None
         case _:
             assert_never(rule.body)

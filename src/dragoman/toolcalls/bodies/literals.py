@@ -1,8 +1,9 @@
-"""Arguments in the syntax of a programming language: converted to JSON while they come.
+"""Arguments as Python or Gemma literals, converted to JSON as they arrive (`LiteralsSpec`).
 
-Two dialects of one grammar: Python's keyword arguments, `a="x", n=[1, None]`, and Gemma's, where keys
-stand bare before a colon and strings between marks of the format's own.  Strings leave escaped as they
-arrive; numbers and words wait for their end.
+    a="x", n=[1, None]       ->  {"a": "x", "n": [1, null]}      Python keyword arguments
+    a:<|"|>x<|"|>,n:[1,2]    ->  {"a": "x", "n": [1, 2]}         Gemma: bare keys, its own quotation mark
+
+Strings are escaped and emitted as they arrive; numbers and words are held until their end.
 """
 
 import ast
@@ -10,7 +11,7 @@ import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from dragoman.toolcalls.format import Literals
+from dragoman.toolcalls.format import LiteralsSpec
 from dragoman.toolcalls.schema_types import STRING_ONLY, escaped, loose_number, quoted, to_json
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 _SOLID: Final = re.compile(r"\S")
 _WORD: Final = re.compile(r"[^\s,()\[\]{}:='\"<]+")
-_BARE: Final = re.compile(r"[^,\[\]{}<]+")  # Gemma's words may hold blanks
-# What waits for what follows it: a key, or blanks after a quotation mark.
+_BARE: Final = re.compile(r"[^,\[\]{}<]+")  # Gemma's words may contain blanks
+# The maximum length of a key, and of blanks after a quotation mark: both are held until the next character.
 MAX_KEY_CHARS: Final = 256
 _KEY: Final = re.compile(rf"[^\s,()\[\]{{}}:='\"<]{{1,{MAX_KEY_CHARS}}}")
 _GEMMA_KEY: Final = re.compile(rf"[^:,{{}}\[\]<]{{1,{MAX_KEY_CHARS}}}")
@@ -42,30 +43,30 @@ _ESCAPES: Final = {
     "0": "\0",
     "\n": "",
 }
-_CODES: Final = {"x": 2, "u": 4, "U": 8}  # escapes by number, with their digits
-_AFTER_STRING: Final = ",)]}:"  # a quotation mark before anything else is part of the string
+_CODES: Final = {"x": 2, "u": 4, "U": 8}  # numeric escapes and their number of digits
+_AFTER_STRING: Final = ",)]}:"  # before any other character a quotation mark is part of the string
 _QUOTES: Final = ("'", '"')
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
-_MAX_DIGITS: Final = 4096  # Python refuses longer numbers, and so may every reader
+_MAX_DIGITS: Final = 4096  # Python refuses longer numbers
 
 
-class _At(Enum):
-    """What comes next."""
+class _Expect(Enum):
+    """What the parser expects next."""
 
     KEY = auto()  # a key, or the end of the object
-    COLON = auto()  # what separates key and value
+    COLON = auto()  # the separator of key and value
     VALUE = auto()
     FIRST = auto()  # a value, or the end of the array
     COMMA = auto()  # a comma, or the end
     STRING = auto()
     WORD = auto()
-    OUTER = auto()  # what closes that which stands around the arguments
+    OUTER = auto()  # closers around the arguments: `LiteralsSpec.outer`
 
 
 class LiteralsBody:
     """The arguments of one call."""
 
-    def __init__(self, machine: "Machine", spec: Literals, call_id: str, name: str) -> None:
+    def __init__(self, machine: "Machine", spec: LiteralsSpec, call_id: str, name: str) -> None:
         self._machine = machine
         self._sink = machine.sink
         self._spec = spec
@@ -74,17 +75,17 @@ class LiteralsBody:
         self._name = name
         self._parameters = machine.declared.parameters(name)
         self._out: list[str] = ["{"]
-        # What closes each open container in the text, and what in JSON, outermost first.
+        # For each open container, outermost first: its closer in the text and in JSON.
         self._stack: list[tuple[str, str]] = [(spec.closer, "}")]
-        self._at = _At.KEY
+        self._at = _Expect.KEY
         self._empty = True  # the innermost object has no key yet
-        self._quote = ""  # that ends the string
+        self._quote = ""  # the quotation mark that ends the string
         self._is_key = False  # the string is a key
-        self._typed: list[str] | None = None  # a string whose type the schema tells
-        self._types: frozenset[str] = STRING_ONLY  # of the value that follows the key
-        self._known = False  # the schema says what it is
+        self._typed: list[str] | None = None  # a quoted value that the schema types
+        self._types: frozenset[str] = STRING_ONLY  # the types of the value after the key
+        self._known = False  # the schema declares the key
         self._word: list[str] = []
-        self._waiting = 0  # the size of a word, or of such a string
+        self._waiting = 0  # the size of a held word or value
         self._outer = spec.outer
 
     @property
@@ -101,13 +102,13 @@ class LiteralsBody:
 
     def feed(self, text: str, at: int, /) -> int:
         if (
-            self._at is _At.STRING
+            self._at is _Expect.STRING
             and not at
             and self._typed is None
             and self._quote[0] not in text
             and "\\" not in text
         ):
-            # The road of nearly every piece: it goes on inside a string.
+            # Fast path for most pieces: the text continues a string.
             self._sink.args(escaped(text))
             return len(text)
         end = len(text)
@@ -126,12 +127,12 @@ class LiteralsBody:
         at = self.feed(text, at)
         if self._machine.body is not self:
             return at
-        ended = self._at is _At.OUTER
+        ended = self._at is _Expect.OUTER
         self.stop()
         return at if ended else len(text)
 
     def stop(self) -> None:
-        if self._at is _At.OUTER:
+        if self._at is _Expect.OUTER:
             self._machine.leave_call()
             return
         self._flush()
@@ -142,11 +143,11 @@ class LiteralsBody:
     # --- reading -----------------------------------------------------------------------------------
 
     def _read(self, text: str, at: int) -> int:
-        if self._at is _At.STRING:
+        if self._at is _Expect.STRING:
             return self._read_python(text, at) if self._python else self._read_marked(text, at)
-        if self._at is _At.WORD:
+        if self._at is _Expect.WORD:
             return self._read_word(text, at)
-        if self._at is _At.OUTER:
+        if self._at is _Expect.OUTER:
             return self._read_outer(text, at)
         solid = _SOLID.search(text, at)
         if solid is None:
@@ -154,17 +155,17 @@ class LiteralsBody:
         at = solid.start()
         char = text[at]
         match self._at:
-            case _At.KEY:
+            case _Expect.KEY:
                 return self._read_key(text, at)
-            case _At.COLON:
+            case _Expect.COLON:
                 if char not in (":", "="):
                     return self._fail(at)
                 self._out.append(": ")
-                self._at = _At.VALUE
+                self._at = _Expect.VALUE
                 return at + 1
-            case _At.FIRST if char == self._stack[-1][0]:
+            case _Expect.FIRST if char == self._stack[-1][0]:
                 return self._pop(at)
-            case _At.FIRST | _At.VALUE:
+            case _Expect.FIRST | _Expect.VALUE:
                 return self._begin_value(text, at)
             case _:
                 return self._read_comma(char, at)
@@ -175,7 +176,7 @@ class LiteralsBody:
             return self._pop(at)
         if char != ",":
             return self._fail(at)
-        self._at = _At.KEY if json == "}" else _At.FIRST
+        self._at = _Expect.KEY if json == "}" else _Expect.FIRST
         if json == "]":
             self._out.append(", ")
         return at + 1
@@ -195,13 +196,13 @@ class LiteralsBody:
         if match is None:
             return self._fail(at)
         if match.end() == len(text) and len(text) - at < MAX_KEY_CHARS:
-            return at  # it may go on
+            return at  # it may continue
         self._begin_key()
         key = match.group().strip()
         self._out.append(quoted(key))
         self._known = len(self._stack) == 1 and key in self._parameters.properties
         self._types = self._parameters.types(key) if self._known else STRING_ONLY
-        self._at = _At.COLON
+        self._at = _Expect.COLON
         return match.end()
 
     def _begin_key(self) -> None:
@@ -215,7 +216,7 @@ class LiteralsBody:
             json = "{" if char == "{" else "["
             self._out.append(json)
             self._stack.append((_CLOSERS[char], "}" if json == "{" else "]"))
-            self._at = _At.KEY if json == "{" else _At.FIRST
+            self._at = _Expect.KEY if json == "{" else _Expect.FIRST
             self._empty = True
             return at + 1
         if self._python:
@@ -223,7 +224,7 @@ class LiteralsBody:
                 return self._begin_string(text, at, key=False)
         elif char == "<":
             return self._begin_string(text, at, key=False)
-        self._at = _At.WORD
+        self._at = _Expect.WORD
         return self._read_word(text, at) if _WORD.match(char) else self._fail(at)
 
     def _pop(self, at: int) -> int:
@@ -232,17 +233,17 @@ class LiteralsBody:
             self._out.pop()  # a comma before the closer
         self._out.append(json)
         self._empty = False
-        self._at = _At.COMMA
+        self._at = _Expect.COMMA
         if not self._stack:
             self._flush()
             self._sink.end(complete=True)
-            self._at = _At.OUTER
+            self._at = _Expect.OUTER
             if not self._outer:
                 self._machine.leave_call()
         return at + 1
 
     def _read_outer(self, text: str, at: int) -> int:
-        """Read one closer of what stands around the arguments; leave where there is none."""
+        """Read one closer around the arguments; end the call if there is none."""
         solid = _SOLID.search(text, at, at + MAX_KEY_CHARS)
         if solid is None and len(text) - at < MAX_KEY_CHARS:
             return at
@@ -268,7 +269,7 @@ class LiteralsBody:
             self._waiting = 0
             typed = self._spec.typed and self._known and len(self._stack) == 1
             self._out.append(to_json(word, self._types) if typed else _value(word))
-            self._at = _At.COMMA
+            self._at = _Expect.COMMA
         return at
 
     # --- strings -----------------------------------------------------------------------------------
@@ -280,7 +281,7 @@ class LiteralsBody:
             if text.startswith(quote * 3, at):
                 quote *= 3
             elif text.startswith(quote * 2, at) and len(text) == at + 2:
-                return at  # an empty string, or the beginning of three marks
+                return at  # an empty string, or the start of a triple quotation mark
             elif len(text) == at + 1:
                 return at
         elif not text.startswith(quote, at):
@@ -297,7 +298,7 @@ class LiteralsBody:
             self._waiting = 0
         else:
             self._out.append('"')
-        self._at = _At.STRING
+        self._at = _Expect.STRING
         return at + len(quote)
 
     def _add(self, text: str) -> None:
@@ -313,10 +314,10 @@ class LiteralsBody:
             self._typed = None
         else:
             self._out.append('"')
-        self._at = _At.COLON if self._is_key else _At.COMMA
+        self._at = _Expect.COLON if self._is_key else _Expect.COMMA
 
     def _read_marked(self, text: str, at: int) -> int:
-        """Read a string up to the format's own mark."""
+        """Read a string up to Gemma's quotation mark."""
         found = text.find(self._quote, at)
         if found >= 0:
             self._add(text[at:found])
@@ -328,7 +329,7 @@ class LiteralsBody:
         return keep
 
     def _read_python(self, text: str, at: int) -> int:
-        """Read a string of Python up to its quotation mark, or to its next escape."""
+        """Read a Python string up to its quotation mark or its next escape."""
         quote = self._quote
         to = at
         end = len(text)
@@ -390,7 +391,7 @@ class LiteralsBody:
         return at
 
     def _flush(self) -> None:
-        # A comma waits for what follows it.
+        # A comma is held until a value follows it.
         comma = bool(self._out) and self._out[-1] == ", "
         json = "".join(self._out[:-1] if comma else self._out)
         self._out = [", "] if comma else []
@@ -417,7 +418,7 @@ def _value(word: str) -> str:
 
 
 def _tail(text: str, at: int, marker: str) -> int:
-    """Return where a tail begins that may become `marker`."""
+    """Return the start of the suffix that may become `marker`."""
     for length in range(min(len(marker) - 1, len(text) - at), 0, -1):
         if marker.startswith(text[-length:]):
             return len(text) - length

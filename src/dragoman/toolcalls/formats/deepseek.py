@@ -1,18 +1,18 @@
-"""DeepSeek V3 to V4: special tokens around JSON, later tags of their own (DSML).
+"""DeepSeek V3 to V4: special tokens around JSON, and later DSML tags.
 
-The versions' markers do not clash, so all of them count for every version: hosts mix templates.
+The markers of the versions do not clash, so every version accepts all of them: hosts mix templates.
 """
 
-# ruff: noqa: RUF001 -- full-width characters are what the models write
+# ruff: noqa: RUF001, RUF002, RUF003 -- full-width characters are what the models write
 
 from typing import Final
 
 from dragoman.toolcalls.format import (
     AHEAD,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Json,
+    JsonSpec,
     OneOf,
     Pattern,
     Rule,
@@ -20,19 +20,21 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
     opens_section,
 )
 from dragoman.toolcalls.formats.invokes import invokes
 
-# Full-width bars and blocks; gateways that normalise text make them ASCII.
+# --- shared rules -------------------------------------------------------------------------------------
+
+# Full-width bars and blocks.  Hosts that normalize text turn them into ASCII.  Case: deepseek_v3/ascii_bars.
 _BAR: Final = Run("[｜|]", 1, 1)
 _LOW: Final = Run("[▁_]", 1, 1)
 
 
 def _token(*words: str) -> Pattern:
-    """Return the special token of some words."""
+    """Return the special token made of these words: `<｜tool▁sep｜>`."""
     parts: list[str | Run] = ["<", _BAR]
     for place, word in enumerate(words):
         parts += [_LOW, word] if place else [word]
@@ -65,17 +67,17 @@ _AHEAD_CALL: Final = OneOf(
 )
 
 _JSON_RULES: Final[tuple[Rule, ...]] = (
-    *call(*_headers(Run(_NAME_CHARS, 1, 128, name="name")), body=Json()),
+    *call(*_headers(Run(_NAME_CHARS, 1, 128, name="name")), body=JsonSpec()),
     *opens_section((*_SECTION_BEGIN, BLANKS, AHEAD, _AHEAD_CALL)),
     *opens_section(
         (*_SECTION_BEGIN, Run("[^<]", 1, 128, name="noise"), AHEAD, _AHEAD_CALL),
         noisy=True,
     ),
-    *marks(("```",), do=Do.SKIP, at={Where.TAIL}),
+    *markers(("```",), action=Action.SKIP, at={Where.TAIL}),
     *closes(_END),
-    *marks(
+    *markers(
         (Run("[^<`]", 1, 64, name="noise"), *_END),
-        do=Do.NOISE,
+        action=Action.DROP,
         at={Where.TAIL},
         then=Where.AFTER,
     ),
@@ -97,12 +99,18 @@ DSML_FIRST: Final = (*_DSML_RULES, *_JSON_RULES)
 
 # --- deepseek_v3 --------------------------------------------------------------------------------------
 #
-# DeepSeek V3-0324 and R1-0528: special tokens, the arguments in a code fence.
+#     <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f
+#     ```json
+#     {"a": 1}
+#     ```<｜tool▁call▁end｜><｜tool▁calls▁end｜>
+#
+# Special tokens; the arguments are in a code fence, which is sometimes missing.
+# Cases: tests/corpus/toolcalls/deepseek_v3.
 
 DEEPSEEK_V3: Final = Format(
     key="deepseek_v3",
     opens=("<｜tool▁calls▁begin｜>",),
-    says="DeepSeek V3-0324, R1-0528",
+    description="DeepSeek V3-0324, R1-0528",
     models=("deepseek-v3", "deepseek-chat-v3-0324", "deepseek-r1*"),
     rules=JSON_FIRST,
     starts_thinking=True,
@@ -110,12 +118,15 @@ DEEPSEEK_V3: Final = Format(
 
 # --- deepseek_v31 -------------------------------------------------------------------------------------
 #
-# DeepSeek V3.1, Terminus and V3.2-Exp: special tokens, bare JSON.
+#     <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>
+#
+# Special tokens, without the word `function` and without a fence.
+# Cases: tests/corpus/toolcalls/deepseek_v31.
 
 DEEPSEEK_V31: Final = Format(
     key="deepseek_v31",
     opens=("<｜tool▁calls▁begin｜>",),
-    says="DeepSeek V3.1, V3.1-Terminus, V3.2-Exp",
+    description="DeepSeek V3.1, V3.1-Terminus, V3.2-Exp",
     models=("deepseek-v3.1*", "deepseek-chat-v3.1", "*terminus*", "deepseek-v3.2-exp"),
     rules=JSON_FIRST,
     starts_thinking=True,
@@ -123,12 +134,17 @@ DEEPSEEK_V31: Final = Format(
 
 # --- deepseek_v32 -------------------------------------------------------------------------------------
 #
-# DeepSeek V3.2: DSML tags in a section called `function_calls`.
+#     <｜DSML｜function_calls><｜DSML｜invoke name="f">
+#     <｜DSML｜parameter name="n" string="false">5</｜DSML｜parameter>
+#     </｜DSML｜invoke></｜DSML｜function_calls>
+#
+# Each parameter states whether it is a string; any other value is JSON.
+# Cases: tests/corpus/toolcalls/deepseek_v32.
 
 DEEPSEEK_V32: Final = Format(
     key="deepseek_v32",
     opens=("<｜DSML｜function_calls>",),
-    says="DeepSeek V3.2",
+    description="DeepSeek V3.2",
     models=("deepseek-v3.2*",),
     rules=DSML_FIRST,
     starts_thinking=True,
@@ -136,12 +152,17 @@ DEEPSEEK_V32: Final = Format(
 
 # --- deepseek_v4 --------------------------------------------------------------------------------------
 #
-# DeepSeek V4: DSML tags in a section called `tool_calls`.
+#     <｜DSML｜tool_calls><｜DSML｜invoke name="f">
+#     <｜DSML｜parameter name="n" string="false">5</｜DSML｜parameter>
+#     </｜DSML｜invoke></｜DSML｜tool_calls>
+#
+# As V3.2, in a section called `tool_calls`.
+# Cases: tests/corpus/toolcalls/deepseek_v4.
 
 DEEPSEEK_V4: Final = Format(
     key="deepseek_v4",
     opens=("<｜DSML｜tool_calls>",),
-    says="DeepSeek V4",
+    description="DeepSeek V4",
     models=("deepseek-v4*",),
     rules=DSML_FIRST,
     starts_thinking=True,

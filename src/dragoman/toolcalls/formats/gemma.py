@@ -1,17 +1,30 @@
-"""FunctionGemma and Gemma 4."""
+"""FunctionGemma and Gemma 4: `call:NAME{key:value}`."""
 
 from typing import Final
 
-from dragoman.toolcalls.format import BLANKS, Do, Format, Literals, Run, Where, call, closes, marks
+from dragoman.toolcalls.format import (
+    BLANKS,
+    Action,
+    Format,
+    LiteralsSpec,
+    Run,
+    Where,
+    call,
+    closes,
+    markers,
+)
 
 # --- functiongemma ------------------------------------------------------------------------------------
 #
-# FunctionGemma: bare keys, values between escapes.
+#     <start_function_call>call:f{city:<escape>Oslo<escape>}<end_function_call>
+#
+# Bare keys; values between `<escape>` are typed by the schema.
+# Cases: tests/corpus/toolcalls/functiongemma.
 
 FUNCTIONGEMMA: Final = Format(
     key="functiongemma",
     opens=("<start_function_call>call:",),
-    says="FunctionGemma",
+    description="FunctionGemma",
     models=("functiongemma*",),
     rules=(
         *call(
@@ -23,9 +36,9 @@ FUNCTIONGEMMA: Final = Format(
                 BLANKS,
                 "{",
             ),
-            body=Literals(style="gemma", closer="}", quote="<escape>", typed=True),
+            body=LiteralsSpec(style="gemma", closer="}", quote="<escape>", typed=True),
         ),
-        # The second asks for the tool's result: a model that stops there has said all.
+        # The second marker asks for the tool's result; a model that stops there has finished its call.
         *closes(("<end_function_call>",), ("<start_function_response>",)),
     ),
     think=(),
@@ -33,22 +46,25 @@ FUNCTIONGEMMA: Final = Format(
 
 # --- gemma4 -------------------------------------------------------------------------------------------
 #
-# Gemma 4: bare keys, strings between marks of their own.
+#     <|tool_call>call:f{city:<|"|>Oslo<|"|>,n:3}<tool_call|>
+#
+# Bare keys; `<|"|>` is the quotation mark of strings.  Reasoning is the channel `thought`.
+# Cases: tests/corpus/toolcalls/gemma4.
 
 GEMMA4: Final = Format(
     key="gemma4",
     opens=("<|tool_call>call:",),
-    says="Gemma 4",
+    description="Gemma 4",
     models=("gemma-4*", "gemma4*"),
     rules=(
         *call(
             ("<|tool_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), BLANKS, "{"),
-            body=Literals(style="gemma", closer="}", quote='<|"|>'),
+            body=LiteralsSpec(style="gemma", closer="}", quote='<|"|>'),
         ),
-        # The second asks for the tool's result: a model that stops there has said all.
+        # The second marker asks for the tool's result; a model that stops there has finished its call.
         *closes(("<tool_call|>",), ("<|tool_response>",)),
-        # The opener of the reasoning channel may have been stripped.
-        *marks(("thought\n",), do=Do.REASON, at={Where.START}, then=Where.THINK),
+        # Some hosts strip the opener of the reasoning channel.  Case: gemma4/channel_opener_stripped.
+        *markers(("thought\n",), action=Action.START_REASONING, at={Where.START}, then=Where.THINK),
     ),
     think=(("<|channel>thought\n", "<channel|>"),),
 )

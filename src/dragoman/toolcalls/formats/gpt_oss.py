@@ -1,19 +1,28 @@
-"""gpt-oss: harmony messages; the recipient in a message's header makes it a call."""
+"""gpt-oss: harmony messages."""
 
 from typing import Final
 
 from dragoman.toolcalls.format import (
-    Do,
+    Action,
     Format,
-    Json,
+    JsonSpec,
     Pattern,
     Run,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
 )
+
+# --- gpt_oss ------------------------------------------------------------------------------------------
+#
+#     <|channel|>analysis<|message|>hm<|end|>
+#     <|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>
+#
+# Harmony: an answer is a sequence of messages.  A recipient in the header (`to=functions.f`) makes a message
+# a call; the channel decides between reasoning (`analysis`) and text (`final`, `commentary`).
+# Cases: tests/corpus/toolcalls/gpt_oss.
 
 _WORD: Final = Run("[a-z]", 1, 32)
 _REST: Final = Run("[^<]", 0, 64)
@@ -22,29 +31,29 @@ _TO: Final[Pattern] = (Run(" ", 1, 4), "to=", Run(r"[^<\s]", 1, 128, name="name"
 _START: Final[Pattern] = (one_of("<|start|>assistant", ""),)
 _TYPE: Final[Pattern] = (one_of(("<|constrain|>", Run("[^<]", 0, 32)), ""),)
 _CHANNEL: Final[Pattern] = (one_of(("<|channel|>", Run("[^<]", 0, 64)), ""),)
-# A channel that the model took back.
+# A channel header that the model abandons for another one.  Case: gpt_oss/turned_to_call.
 _TURNED: Final[Pattern] = (one_of(("<|channel|>", Run("[a-z]", 1, 32)), ""),)
 _END: Final[Pattern] = (one_of("<|end|>", "<|call|>", "<|return|>"),)
 
 GPT_OSS: Final = Format(
     key="gpt_oss",
     opens=("<|channel|>commentary to=functions.",),
-    says="gpt-oss-20b, gpt-oss-120b",
+    description="gpt-oss-20b, gpt-oss-120b",
     models=("gpt-oss*",),
     rules=(
         *call(
             (*_START, *_TURNED, "<|channel|>", _WORD, *_TO, _AFTER_NAME, *_TYPE, "<|message|>"),
             ("<|start|>assistant", *_TO, *_CHANNEL, *_TYPE, "<|message|>"),
-            # The name with another channel glued to it.
+            # A second channel follows the name directly.  Case: gpt_oss/c16_control_token_in_name.
             (*_START, "<|channel|>", _WORD, *_TO, "<|channel|>", _REST, *_TYPE, "<|message|>"),
-            body=Json(),
+            body=JsonSpec(),
         ),
-        *marks(
+        *markers(
             (*_START, *_TURNED, "<|channel|>analysis", _REST, "<|message|>"),
-            do=Do.REASON,
+            action=Action.START_REASONING,
             then=Where.THINK,
         ),
-        *marks(
+        *markers(
             (
                 *_START,
                 *_TURNED,
@@ -55,11 +64,11 @@ GPT_OSS: Final = Format(
                 "<|message|>",
             ),
             ("<|start|>assistant<|message|>",),
-            do=Do.SAY,
+            action=Action.START_TEXT,
             then=Where.MESSAGE,
         ),
-        *marks(_END, do=Do.SAY, at={Where.THINK}, then=Where.ANSWER),
-        *marks(_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *markers(_END, action=Action.START_TEXT, at={Where.THINK}, then=Where.ANSWER),
+        *markers(_END, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
         *closes(_END),
     ),
     think=(),

@@ -1,4 +1,4 @@
-"""Families that write JSON objects after a marker or between two, with few peculiarities."""
+"""Small families that write JSON after a marker or between two markers."""
 
 from typing import Final
 
@@ -7,15 +7,15 @@ from dragoman.toolcalls.format import (
     AT_START,
     BLANKS,
     CALLED,
-    Do,
+    Action,
     Format,
-    Objects,
+    ObjectsSpec,
     Pattern,
     Run,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
 )
 from dragoman.toolcalls.formats.json_rules import (
@@ -28,12 +28,15 @@ from dragoman.toolcalls.formats.json_rules import (
 
 # --- internlm2 ----------------------------------------------------------------------------------------
 #
-# InternLM 2 to 3, Intern-S1: an object between special tokens.
+#     <|action_start|><|plugin|>{"name": "f", "parameters": {"a": 1}}<|action_end|>
+#
+# A JSON object between special tokens.
+# Cases: tests/corpus/toolcalls/internlm2.
 
 INTERNLM2: Final = Format(
     key="internlm2",
     opens=("<|action_start|><|plugin|>",),
-    says="InternLM2, 2.5, 3, Intern-S1",
+    description="InternLM2, 2.5, 3, Intern-S1",
     models=("internlm*", "intern-s1*"),
     rules=(
         *objects_after(("<|action_start|>", BLANKS, "<|plugin|>")),
@@ -43,24 +46,30 @@ INTERNLM2: Final = Format(
 
 # --- jamba --------------------------------------------------------------------------------------------
 #
-# Jamba 1.5 to 1.7: an array of objects between tags.
+#     <tool_calls>[{"name": "f", "arguments": {"a": 1}}]</tool_calls>
+#
+# A JSON array between tags.
+# Cases: tests/corpus/toolcalls/jamba.
 
 JAMBA: Final = Format(
     key="jamba",
     opens=("<tool_calls>[",),
-    says="Jamba 1.5 to 1.7",
+    description="Jamba 1.5 to 1.7",
     models=("jamba*",),
     rules=tagged_objects("<tool_calls>", "</tool_calls>"),
 )
 
 # --- phi4_mini ----------------------------------------------------------------------------------------
 #
-# Phi-4-mini: an array of objects after a plain word or a special token.
+#     functools[{"name": "f", "arguments": {"a": 1}}]
+#
+# A JSON array after a plain word or after `<|tool_call|>`.
+# Cases: tests/corpus/toolcalls/phi4_mini.
 
 PHI4_MINI: Final = Format(
     key="phi4_mini",
     opens=("functools[", "<|tool_call|>["),
-    says="Phi-4-mini",
+    description="Phi-4-mini",
     models=("phi-4-mini*", "phi4-mini"),
     rules=(
         *functools_array(),
@@ -72,12 +81,17 @@ PHI4_MINI: Final = Format(
 
 # --- ernie45 ------------------------------------------------------------------------------------------
 #
-# ERNIE 4.5: an object between tags, the answer between others.
+#     <tool_call>
+#     {"name": "f", "arguments": {"a": 1}}
+#     </tool_call>
+#
+# As Hermes; the answer may be wrapped in `<response>`.
+# Cases: tests/corpus/toolcalls/ernie45.
 
 ERNIE45: Final = Format(
     key="ernie45",
     opens=("<tool_call>",),
-    says="ERNIE 4.5 thinking, ERNIE X1",
+    description="ERNIE 4.5 thinking, ERNIE X1",
     models=("ernie-4.5*thinking*", "ernie-x1*"),
     rules=(*tagged_objects("<tool_call>", "</tool_call>"), *answer_tags("response")),
     starts_thinking=True,
@@ -85,41 +99,48 @@ ERNIE45: Final = Format(
 
 # --- xlam ---------------------------------------------------------------------------------------------
 #
-# xLAM 2: an array of objects, bare, in a fence or between tags.
+#     [{"name": "f", "arguments": {"a": 1}}]
+#
+# A JSON array: bare, in a code fence, between tags or after `[TOOL_CALLS]`.
+# Cases: tests/corpus/toolcalls/xlam.
 
 XLAM: Final = Format(
     key="xlam",
     opens=("[",),
-    says="Salesforce xLAM 2",
+    description="Salesforce xLAM 2",
     models=("xlam*",),
     rules=(
         *tagged_objects("<tool_call>", "</tool_call>"),
         *objects_after(("[TOOL_CALLS]",)),
         *call(
-            (one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"), body=Objects(declared=True)
+            (one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"),
+            body=ObjectsSpec(declared=True),
         ),
         *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
-        *call((AHEAD, "[", BLANKS, "{"), body=Objects(declared=True), at=AT_START),
-        # Reasoning that nobody told of: its closer is all that shows, and an array may follow it.
-        *marks(
+        *call((AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START),
+        # Reasoning whose opener was in the prompt: only its closer is visible.  Case: xlam/after_a_bare_think_closer.
+        *markers(
             ("</think>", BLANKS, AHEAD, "[", BLANKS, "{"),
-            do=Do.NOISE,
+            action=Action.DROP,
             at={Where.START, Where.TEXT},
             then=Where.ANSWER,
         ),
-        *marks(("```",), do=Do.SKIP, at={Where.TAIL}, then=Where.AFTER),
+        *markers(("```",), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER),
     ),
     bare=True,
 )
 
 # --- longcat ------------------------------------------------------------------------------------------
 #
-# LongCat-Flash: an object between tags.
+#     <longcat_tool_call>{"name": "f", "arguments": {"a": 1}}</longcat_tool_call>
+#
+# A JSON object between tags; `<longcat_think>` around reasoning.
+# Cases: tests/corpus/toolcalls/longcat.
 
 LONGCAT: Final = Format(
     key="longcat",
     opens=("<longcat_tool_call>",),
-    says="LongCat-Flash",
+    description="LongCat-Flash",
     models=("longcat*",),
     rules=tagged_objects("<longcat_tool_call>", "</longcat_tool_call>"),
     think=(("<longcat_think>", "</longcat_think>"), ("<think>", "</think>")),
@@ -127,37 +148,44 @@ LONGCAT: Final = Format(
 
 # --- apertus ------------------------------------------------------------------------------------------
 #
-# Apertus: an array of objects whose one key is the tool.
+#     <|tools_prefix|>[{"f": {"a": 1}}]<|tools_suffix|>
+#
+# Each object has one key, the tool's name.  Reasoning may continue after calls inside it.
+# Cases: tests/corpus/toolcalls/apertus.
 
 APERTUS: Final = Format(
     key="apertus",
     opens=("<|tools_prefix|>[",),
-    says="Apertus 2509",
+    description="Apertus 2509",
     models=("apertus*", "swiss-ai/*"),
     rules=tagged_objects(
-        "<|tools_prefix|>", "<|tools_suffix|>", body=Objects(single_key=True), special=True
+        "<|tools_prefix|>", "<|tools_suffix|>", body=ObjectsSpec(single_key=True), special=True
     ),
     think=(("<|inner_prefix|>", "<|inner_suffix|>"),),
-    thinks_on=True,
+    reasoning_continues=True,
 )
 
 # --- gigachat3 ----------------------------------------------------------------------------------------
 #
-# GigaChat 3: one object after a marker.
+#     <|function_call|>{"name": "f", "arguments": {"a": 1}}
+#     function call<|role_sep|>{"name": "f", "arguments": {"a": 1}}
+#
+# One JSON object after a marker (3.1), or after the words `function call` (3.0).
+# Cases: tests/corpus/toolcalls/gigachat3.
 
 _OLD: Final = "function call<|role_sep|>"
 
 GIGACHAT3: Final = Format(
     key="gigachat3",
     opens=("<|function_call|>", "function call<|role_sep|>"),
-    says="GigaChat 3, 3.1",
+    description="GigaChat 3, 3.1",
     models=("gigachat3*", "gigachat-3*"),
     rules=(
         *objects_after(("<|function_call|>",)),
         *objects_after((_OLD,)),
         *objects_after(("<|message_sep|>", BLANKS, _OLD)),
-        # What stands between a separator and the call is no text.
-        *marks(
+        # Words between a separator and the call are dropped.  Case: gigachat3/words_after_the_separator.
+        *markers(
             (
                 "<|message_sep|>",
                 Run("[^<]", 0, 64, name="noise"),
@@ -166,11 +194,11 @@ GIGACHAT3: Final = Format(
                 BLANKS,
                 "{",
             ),
-            do=Do.NOISE,
+            action=Action.DROP,
         ),
-        *marks(
+        *markers(
             ("<|message_sep|>", BLANKS, one_of("</s>", "")),
-            do=Do.NOISE,
+            action=Action.DROP,
             at=CALLED | {Where.TEXT},
         ),
         *closes(("</s>",)),
@@ -179,24 +207,31 @@ GIGACHAT3: Final = Format(
 
 # --- sarashina ----------------------------------------------------------------------------------------
 #
-# Sarashina 2: a list in the syntax of Python after a marker, or as the whole answer.
+#     <|tool_calls|>[{'name': 'f', 'arguments': {'a': True}}]
+#
+# A list of Python dicts after a marker, or as the whole answer.
+# Cases: tests/corpus/toolcalls/sarashina.
 
 SARASHINA: Final = Format(
     key="sarashina",
     opens=("<|tool_calls|>",),
-    says="Sarashina 2.x",
+    description="Sarashina 2.x",
     models=("sarashina*",),
     rules=(
         *python_objects(("<|tool_calls|>",)),
         *objects_after(("<|tool_calls|>",)),
-        # Without the marker only the answer's very beginning counts, and only declared tools.
+        # Without the marker: only at the start of the answer, and only declared tools.
+        # Case: sarashina/bare_list_of_something_else.
         *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
     ),
 )
 
 # --- apriel -------------------------------------------------------------------------------------------
 #
-# Apriel: an array of objects with ids, between tags; reasoning in free words, then the answer.
+#     <tool_calls>[{"name": "f", "arguments": {"a": 1}, "id": "c7"}]</tool_calls>
+#
+# A JSON array with ids.  Reasoning begins with a fixed sentence; `[BEGIN FINAL RESPONSE]` begins the answer.
+# Cases: tests/corpus/toolcalls/apriel.
 
 _ANSWER_END: Final[Pattern] = (
     Run(r"\n", 0, 1),
@@ -208,20 +243,26 @@ _ANSWER_END: Final[Pattern] = (
 APRIEL: Final = Format(
     key="apriel",
     opens=("<tool_calls>[",),
-    says="Apriel 1.5, 1.6",
+    description="Apriel 1.5, 1.6",
     models=("apriel*",),
     rules=(
-        *tagged_objects("<tool_calls>", "</tool_calls>", body=Objects(id_keys=("id",))),
-        *marks(("Here are my reasoning steps:",), do=Do.REASON, at={Where.START}, then=Where.THINK),
-        *marks(
+        *tagged_objects("<tool_calls>", "</tool_calls>", body=ObjectsSpec(id_keys=("id",))),
+        *markers(
+            ("Here are my reasoning steps:",),
+            action=Action.START_REASONING,
+            at={Where.START},
+            then=Where.THINK,
+        ),
+        *markers(
             ("[BEGIN FINAL RESPONSE]", BLANKS),
-            do=Do.SAY,
+            action=Action.START_TEXT,
             at={Where.START, Where.THINK, Where.ANSWER, Where.AFTER},
             then=Where.MESSAGE,
         ),
-        *marks(_ANSWER_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
-        # A call inside the answer hides that it was opened.
-        *marks(_ANSWER_END, do=Do.NOISE, at=CALLED),
+        *markers(_ANSWER_END, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        # After a call inside the answer, the machine no longer knows that the answer was opened.
+        # Case: apriel/call_inside_the_answer.
+        *markers(_ANSWER_END, action=Action.DROP, at=CALLED),
     ),
     think=(("<thinking>", "</thinking>"), ("<think>", "</think>")),
     starts_thinking=True,

@@ -1,4 +1,4 @@
-"""Kimi K2 and K3."""
+"""Kimi K2 and K3 (Moonshot): special tokens."""
 
 from typing import Final
 
@@ -6,26 +6,31 @@ from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Json,
+    JsonSpec,
     Pattern,
     Rule,
     Run,
-    Tags,
+    TagsSpec,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
     opens_section,
 )
 
 # --- kimi_k2 ------------------------------------------------------------------------------------------
 #
-# Kimi K2, K2-Thinking, K2.5 and later: special tokens, the name inside the id.
+#     <|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>
+#     {"cmd": "ls"}<|tool_call_end|><|tool_calls_section_end|>
+#
+# The tool's name is part of the call's id (`functions.NAME:COUNTER`).  If the id has no name, the arguments
+# decide which declared tool is meant: `DeclaredTools.resolve_by_arguments`.
+# Cases: tests/corpus/toolcalls/kimi_k2.
 
-# Some hosts of K2-Thinking write the section's markers in the singular.
+# Some hosts of K2-Thinking write the section's markers in the singular.  Case: kimi_k2/c4_singular_section.
 _SECTION_BEGIN: Final = one_of("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
 _SECTION_END: Final = one_of("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
 _BEGIN: Final = "<|tool_call_begin|>"
@@ -34,7 +39,8 @@ _END: Final = "<|tool_call_end|>"
 
 _ID: Final = Run(r"[^<{\s]", 1, 256, name="id")
 _ANY_ID: Final = Run(r"[^<{\s]", 1, 256)
-# The id is sometimes empty, and the marker before the arguments is sometimes left out.
+# The id is sometimes empty, and the marker before the arguments is sometimes missing.
+# Cases: kimi_k2/c5_empty_id_only_tool, kimi_k2/arguments_marker_missing.
 _HEADERS: Final = (
     (_BEGIN, BLANKS, _ID, BLANKS, _ARGUMENTS),
     (_BEGIN, BLANKS, _ARGUMENTS),
@@ -49,43 +55,48 @@ _AHEAD_CALL: Final[Pattern] = (
 KIMI_K2: Final = Format(
     key="kimi_k2",
     opens=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
-    says="Kimi K2, K2-Thinking, K2.5 to K2.7",
+    description="Kimi K2, K2-Thinking, K2.5 to K2.7",
     models=("kimi-k2*", "moonshotai/kimi-k2*", "kimi-k2.5", "kimi-k2-thinking"),
     rules=(
-        *call(*_HEADERS, body=Json()),
+        *call(*_HEADERS, body=JsonSpec()),
         *opens_section((_SECTION_BEGIN, BLANKS, AHEAD, *_AHEAD_CALL)),
-        # Text between the opener and the first call belongs to nobody.
+        # Text between the opener and the first call is dropped.  Case: kimi_k2/c2_noise_after_opener.
         *opens_section(
             (_SECTION_BEGIN, Run("[^<]", 1, 128, name="noise"), AHEAD, *_AHEAD_CALL),
             noisy=True,
         ),
         *closes((_END,)),
-        # What follows complete arguments, up to the end of the call, is no text.
+        # So is text between complete arguments and the end of the call.  Case: kimi_k2/stray_after_arguments.
         Rule(
             pattern=(Run("[^<]", 1, 64, name="noise"), _END),
-            do=Do.NOISE,
+            action=Action.DROP,
             at=frozenset({Where.TAIL}),
             then=Where.AFTER,
         ),
         *closes((_SECTION_END,), section=True),
-        # Inside a section, what stands between calls belongs to nobody either.
+        # And text between the calls of a section.  Case: kimi_k2/noise_between_calls.
         Rule(
             pattern=(
                 Run("[^<]", 1, 128, name="noise"),
                 AHEAD,
                 one_of(_AHEAD_CALL, (_SECTION_END,)),
             ),
-            do=Do.NOISE,
+            action=Action.DROP,
             at=frozenset({Where.AFTER}),
             inside=True,
         ),
-        Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), do=Do.NOISE),
+        Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), action=Action.DROP),
     ),
 )
 
 # --- kimi_k3 ------------------------------------------------------------------------------------------
 #
-# Kimi K3 (XTML): channels and typed arguments between special tokens.
+#     <|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|>
+#     <|open|>argument key="n" type="number"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>
+#
+# Each argument states its type.  Text and reasoning are channels too (`response`, `think`).  Names and keys
+# escape quotation marks as `&quot;`.
+# Cases: tests/corpus/toolcalls/kimi_k3.
 
 _TOKEN: Final = one_of("<|open|>", "<|close|>")
 _CALL: Final = ('<|open|>call tool="',)
@@ -101,12 +112,12 @@ _ARGUMENT: Final = (
 KIMI_K3: Final = Format(
     key="kimi_k3",
     opens=("<|open|>tools<|sep|>",),
-    says="Kimi K3",
+    description="Kimi K3",
     models=("kimi-k3*", "kimi_k3*"),
     rules=(
         *call(
             (*_CALL, Run(r"[^\"<>]", 1, 128, name="name"), *_INDEX),
-            body=Tags(
+            body=TagsSpec(
                 param=(_ARGUMENT,),
                 value_end=(
                     (
@@ -122,20 +133,22 @@ KIMI_K3: Final = Format(
             ),
         ),
         *opens_section(("<|open|>tools<|sep|>", BLANKS, AHEAD, *_CALL)),
-        *marks(("<|open|>response<|sep|>",), do=Do.SAY, then=Where.MESSAGE),
-        *marks(("<|close|>response<|sep|>",), do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
-        *marks(("<|open|>message<|sep|>",), do=Do.SKIP, at={Where.START, Where.ANSWER}),
+        *markers(("<|open|>response<|sep|>",), action=Action.START_TEXT, then=Where.MESSAGE),
+        *markers(
+            ("<|close|>response<|sep|>",), action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER
+        ),
+        *markers(("<|open|>message<|sep|>",), action=Action.SKIP, at={Where.START, Where.ANSWER}),
         *closes(("<|close|>tools<|sep|>",), section=True),
         *closes((one_of("<|close|>message<|sep|>", "<|end_of_msg|>"),)),
-        *marks(
+        *markers(
             (one_of("<|close|>message<|sep|>", "<|end_of_msg|>"),),
-            do=Do.SKIP,
+            action=Action.SKIP,
             at={Where.MESSAGE, Where.ANSWER},
         ),
-        # A channel's token that was cut off at the end.
-        *marks(
+        # A channel's token, truncated by the end of the text.  Case: kimi_k3/stump_of_a_channel.
+        *markers(
             (_TOKEN, Run(r"[a-z<|]", 0, 16), AHEAD_OR_END, _TOKEN),
-            do=Do.NOISE,
+            action=Action.DROP,
             at={Where.START, Where.THINK, Where.ANSWER, Where.MESSAGE},
         ),
     ),

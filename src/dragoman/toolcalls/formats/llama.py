@@ -1,4 +1,4 @@
-"""Llama 3 and models trained from it: Functionary, FireFunction, Nemotron."""
+"""Llama 3 and models trained from it: Functionary, FireFunction, Llama-Nemotron."""
 
 from typing import Final
 
@@ -6,15 +6,15 @@ from dragoman.toolcalls.format import (
     AHEAD,
     AT_START,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Json,
-    Objects,
+    JsonSpec,
+    ObjectsSpec,
     Run,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
 )
 from dragoman.toolcalls.formats.json_rules import (
@@ -26,27 +26,32 @@ from dragoman.toolcalls.formats.json_rules import (
 
 # --- llama3_json --------------------------------------------------------------------------------------
 #
-# Llama 3: an object as the whole answer, or after a special token.
+#     {"name": "f", "parameters": {"a": 1}}
+#     <|python_tag|>{"name": "f", "parameters": {"a": 1}}
+#
+# Without the special token, an object is a call only where the answer begins and if it names a declared tool.
+# Cases: tests/corpus/toolcalls/llama3_json.
 
-_OBJECTS: Final = Objects(argument_keys=("parameters", "arguments"))
+_OBJECTS: Final = ObjectsSpec(argument_keys=("parameters", "arguments"))
 _IN_TAIL: Final = frozenset({Where.TAIL})
-_BARE: Final = Objects(argument_keys=("parameters", "arguments"), declared=True)
+_BARE: Final = ObjectsSpec(argument_keys=("parameters", "arguments"), declared=True)
 
 LLAMA3_JSON: Final = Format(
     key="llama3_json",
     opens=("<|python_tag|>", "{"),
-    says="Llama 3.1, 3.2, 3.3",
+    description="Llama 3.1, 3.2, 3.3",
     models=("llama-3.1*", "llama-3.2*", "llama-3.3*", "llama3.*"),
     rules=(
         *objects_after(("<|python_tag|>",), body=_OBJECTS),
-        # Without the token only the answer's very beginning counts, and only declared tools.
+        # Without the token: only at the start of the answer, and only declared tools.
+        # Case: llama3_json/undeclared_is_text.
         *call((AHEAD, "{"), body=_BARE, at=AT_START - {Where.TAIL}),
         *further_objects(body=_BARE, separator=";,"),
         *objects_after((";", BLANKS, "<|python_tag|>"), body=_OBJECTS, at=_IN_TAIL),
-        # Custom tools of Llama 3.1.
+        # Custom tools of Llama 3.1.  Case: llama3_json/custom_tool_in_text.
         *call(
             ("<function=", Run(r"[^<>\s]", 1, 128, name="name"), ">", BLANKS, AHEAD, "{"),
-            body=Json(),
+            body=JsonSpec(),
         ),
         *closes(("</function>",), stray=False),
         *closes((one_of("<|eom_id|>", "<|eot_id|>"),)),
@@ -56,24 +61,28 @@ LLAMA3_JSON: Final = Format(
 
 # --- functionary --------------------------------------------------------------------------------------
 #
-# Functionary: JSON after a name in a tag, or after `>>>` and a name.
+#     <function=f>{"a": 1}</function>
+#     >>>f\n{"a": 1}
+#
+# v3.1 uses tags, v3.2 a line with the recipient; `>>>all` begins text for the user.
+# Cases: tests/corpus/toolcalls/functionary.
 
 _NAME: Final = Run(r"[A-Za-z0-9_.\-]", 1, 128, name="name")
 
 FUNCTIONARY: Final = Format(
     key="functionary",
     opens=("<function=", ">>>NAME"),
-    says="Functionary v3.1, v3.2",
+    description="Functionary v3.1, v3.2",
     models=("functionary*",),
     rules=(
-        *call(("<function=", _NAME, ">", BLANKS, AHEAD, "{"), body=Json()),
+        *call(("<function=", _NAME, ">", BLANKS, AHEAD, "{"), body=JsonSpec()),
         *closes(("</function>",), stray=False),
         *closes(("<|eom_id|>",), ("<|eot_id|>",)),
-        *marks((">>>all\n",), do=Do.SAY, then=Where.MESSAGE),
-        *call((">>>", _NAME, "\n", BLANKS, AHEAD, "{"), body=Json()),
-        # The first `>>>` stands in the prompt.
-        *marks(("all\n",), do=Do.SAY, at={Where.START}, then=Where.MESSAGE),
-        *call((_NAME, "\n", BLANKS, AHEAD, "{"), body=Json(), at={Where.START}, declared=True),
+        *markers((">>>all\n",), action=Action.START_TEXT, then=Where.MESSAGE),
+        *call((">>>", _NAME, "\n", BLANKS, AHEAD, "{"), body=JsonSpec()),
+        # The first `>>>` is part of the prompt.  Case: functionary/first_marker_in_the_stream.
+        *markers(("all\n",), action=Action.START_TEXT, at={Where.START}, then=Where.MESSAGE),
+        *call((_NAME, "\n", BLANKS, AHEAD, "{"), body=JsonSpec(), at={Where.START}, declared=True),
     ),
     think=(),
     bare=True,
@@ -81,12 +90,15 @@ FUNCTIONARY: Final = Format(
 
 # --- firefunction -------------------------------------------------------------------------------------
 #
-# FireFunction v2: an array of objects after a plain word.
+#      functools[{"name": "f", "arguments": {"a": 1}}]
+#
+# A JSON array after a plain word.
+# Cases: tests/corpus/toolcalls/firefunction.
 
 FIREFUNCTION: Final = Format(
     key="firefunction",
     opens=("functools[",),
-    says="FireFunction v2",
+    description="FireFunction v2",
     models=("firefunction*",),
     rules=functools_array(),
     bare=True,
@@ -94,12 +106,15 @@ FIREFUNCTION: Final = Format(
 
 # --- nemotron_deci ------------------------------------------------------------------------------------
 #
-# Llama-Nemotron and Nemotron Nano v2: an array of objects between tags.
+#     <TOOLCALL>[{"name": "f", "arguments": {"a": 1}}]</TOOLCALL>
+#
+# A JSON array between tags.
+# Cases: tests/corpus/toolcalls/nemotron_deci.
 
 NEMOTRON_DECI: Final = Format(
     key="nemotron_deci",
     opens=("<TOOLCALL>[",),
-    says="Llama-Nemotron Super and Ultra, Nemotron Nano v2",
+    description="Llama-Nemotron Super and Ultra, Nemotron Nano v2",
     models=("*nemotron-super*v1*", "nemotron-nano-9b-v2", "nemotron-nano-12b-v2"),
     rules=tagged_objects("<TOOLCALL>", "</TOOLCALL>"),
 )

@@ -1,4 +1,4 @@
-"""Families whose answers are messages with a header: Inkling, Muse Glimmer, Solar Open."""
+"""Families whose answers are messages with headers: Inkling, Muse Glimmer, Solar Open.  See also `gpt_oss.py`."""
 
 from typing import Final
 
@@ -7,16 +7,16 @@ from msgspec.structs import replace
 from dragoman.toolcalls.format import (
     AHEAD,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Json,
-    Objects,
+    JsonSpec,
+    ObjectsSpec,
     Pattern,
     Run,
     Where,
     call,
     closes,
-    marks,
+    markers,
     one_of,
     opens_section,
 )
@@ -25,7 +25,10 @@ from dragoman.toolcalls.formats.json_rules import objects_after
 
 # --- inkling ------------------------------------------------------------------------------------------
 #
-# Inkling: messages whose kind a special token tells.
+#     <|message_model|><|content_invoke_tool_json|>{"name": "f", "args": {"a": 1}}<|end_message|>
+#
+# A special token names the kind of each message: thinking, text or a call.
+# Cases: tests/corpus/toolcalls/inkling.
 
 _MODEL: Final[Pattern] = (one_of(("<|message_model|>", Run("[^<]", 0, 64)), ""),)
 _END: Final[Pattern] = (one_of("<|end_message|>", "<|content_model_end_sampling|>"),)
@@ -33,17 +36,19 @@ _END: Final[Pattern] = (one_of("<|end_message|>", "<|content_model_end_sampling|
 INKLING: Final = Format(
     key="inkling",
     opens=("<|content_invoke_tool_json|>",),
-    says="Inkling",
+    description="Inkling",
     models=("inkling*",),
     rules=(
         *objects_after(
             (*_MODEL, "<|content_invoke_tool_json|>"),
-            body=Objects(argument_keys=("args", "arguments")),
+            body=ObjectsSpec(argument_keys=("args", "arguments")),
         ),
-        *marks((*_MODEL, "<|content_thinking|>"), do=Do.REASON, then=Where.THINK),
-        *marks((*_MODEL, "<|content_text|>"), do=Do.SAY, then=Where.MESSAGE),
-        *marks(_END, do=Do.SAY, at={Where.THINK}, then=Where.ANSWER),
-        *marks(_END, do=Do.SKIP, at={Where.MESSAGE, Where.ANSWER}, then=Where.ANSWER),
+        *markers(
+            (*_MODEL, "<|content_thinking|>"), action=Action.START_REASONING, then=Where.THINK
+        ),
+        *markers((*_MODEL, "<|content_text|>"), action=Action.START_TEXT, then=Where.MESSAGE),
+        *markers(_END, action=Action.START_TEXT, at={Where.THINK}, then=Where.ANSWER),
+        *markers(_END, action=Action.SKIP, at={Where.MESSAGE, Where.ANSWER}, then=Where.ANSWER),
         *closes(_END),
     ),
     think=(),
@@ -51,7 +56,11 @@ INKLING: Final = Format(
 
 # --- muse_glimmer -------------------------------------------------------------------------------------
 #
-# Muse Glimmer: messages by recipient; invokes count only in messages to tools.
+#      to=f<|message|><atem:function_calls><atem:invoke name="f">
+#     <atem:parameter name="a">x</atem:parameter></atem:invoke></atem:function_calls><|eom|>
+#
+# Messages have recipients: `self` (reasoning), `user`, or a tool.  Invokes count only in messages to tools.
+# Cases: tests/corpus/toolcalls/muse_glimmer.
 
 _START: Final[Pattern] = (one_of(("<|start|>assistant", Run(" ", 0, 2)), ""),)
 _MUSE_GLIMMER_END: Final[Pattern] = (one_of("<|eom|>", "<|eot|>"),)
@@ -61,13 +70,18 @@ _IN_CALLS: Final = frozenset({Where.TAIL, Where.AFTER})
 MUSE_GLIMMER: Final = Format(
     key="muse_glimmer",
     opens=('to=TOOL<|message|><atem:invoke name="',),
-    says="Muse Glimmer",
+    description="Muse Glimmer",
     models=("muse*glimmer*",),
     rules=(
-        *marks((*_START, "to=self<|message|>"), do=Do.REASON, at=_BETWEEN, then=Where.THINK),
-        *marks(
+        *markers(
+            (*_START, "to=self<|message|>"),
+            action=Action.START_REASONING,
+            at=_BETWEEN,
+            then=Where.THINK,
+        ),
+        *markers(
             (*_START, one_of("to=user<|message|>", "<|message|>")),
-            do=Do.SAY,
+            action=Action.START_TEXT,
             at=_BETWEEN,
             then=Where.MESSAGE,
         ),
@@ -88,8 +102,8 @@ MUSE_GLIMMER: Final = Format(
                 ),
             )
         ),
-        *marks(_MUSE_GLIMMER_END, do=Do.SAY, at={Where.THINK}, then=Where.ANSWER),
-        *marks(_MUSE_GLIMMER_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *markers(_MUSE_GLIMMER_END, action=Action.START_TEXT, at={Where.THINK}, then=Where.ANSWER),
+        *markers(_MUSE_GLIMMER_END, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
         *closes(_MUSE_GLIMMER_END),
     ),
     think=(),
@@ -97,7 +111,10 @@ MUSE_GLIMMER: Final = Format(
 
 # --- solar_open ---------------------------------------------------------------------------------------
 #
-# Solar Open: id, name and arguments between special tokens, in messages whose kind a token tells.
+#     <|tool_call:begin|>c1<|tool_call:name|>f<|tool_call:args|>{"a": 1}<|tool_call:end|>
+#
+# Id, name and arguments between special tokens; other tokens begin reasoning and text.
+# Cases: tests/corpus/toolcalls/solar_open.
 
 _BEGIN: Final[Pattern] = (one_of("<|begin|>assistant", ""),)
 _SOLAR_OPEN_END: Final[Pattern] = (one_of("<|end|>", "<|flush|>"),)
@@ -106,7 +123,7 @@ _SOLAR_OPEN_BETWEEN: Final = frozenset({Where.START, Where.ANSWER, Where.AFTER})
 SOLAR_OPEN: Final = Format(
     key="solar_open",
     opens=("<|tool_call:begin|>",),
-    says="Solar Open",
+    description="Solar Open",
     models=("solar-open*",),
     rules=(
         *call(
@@ -120,15 +137,25 @@ SOLAR_OPEN: Final = Format(
                 BLANKS,
                 "<|tool_call:args|>",
             ),
-            body=Json(),
+            body=JsonSpec(),
         ),
         *opens_section((*_BEGIN, "<|tool_calls|>", BLANKS, AHEAD, "<|tool_call:begin|>")),
         *closes(("<|tool_call:end|>",)),
         *closes(("<|calls|>",), _SOLAR_OPEN_END, section=True),
-        *marks((*_BEGIN, "<|think|>"), do=Do.REASON, at=_SOLAR_OPEN_BETWEEN, then=Where.THINK),
-        *marks((*_BEGIN, "<|content|>"), do=Do.SAY, at=_SOLAR_OPEN_BETWEEN, then=Where.MESSAGE),
-        *marks(_SOLAR_OPEN_END, do=Do.SAY, at={Where.THINK}, then=Where.ANSWER),
-        *marks(_SOLAR_OPEN_END, do=Do.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
+        *markers(
+            (*_BEGIN, "<|think|>"),
+            action=Action.START_REASONING,
+            at=_SOLAR_OPEN_BETWEEN,
+            then=Where.THINK,
+        ),
+        *markers(
+            (*_BEGIN, "<|content|>"),
+            action=Action.START_TEXT,
+            at=_SOLAR_OPEN_BETWEEN,
+            then=Where.MESSAGE,
+        ),
+        *markers(_SOLAR_OPEN_END, action=Action.START_TEXT, at={Where.THINK}, then=Where.ANSWER),
+        *markers(_SOLAR_OPEN_END, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
     ),
     think=(),
     starts_thinking=True,

@@ -1,4 +1,4 @@
-"""Mistral and kin: an array after a marker, later a name and JSON after each marker."""
+"""Mistral and its relatives: `[TOOL_CALLS]`."""
 
 from typing import Final
 
@@ -9,10 +9,10 @@ from dragoman.toolcalls.format import (
     AHEAD_OR_END,
     AT_START,
     BLANKS,
-    Do,
+    Action,
     Format,
-    Json,
-    Objects,
+    JsonSpec,
+    ObjectsSpec,
     Pattern,
     Rule,
     Run,
@@ -24,6 +24,15 @@ from dragoman.toolcalls.format import (
 )
 from dragoman.toolcalls.formats.json_rules import further_objects, objects_after
 
+# --- mistral ------------------------------------------------------------------------------------------
+#
+#     [TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}]
+#     [TOOL_CALLS]f[ARGS]{"a": 1}
+#
+# Older models write an array after one marker, newer ones a name and its arguments after each marker.
+# Ids may follow the name (`[CALL_ID]`) or be a key of the object.
+# Cases: tests/corpus/toolcalls/mistral.
+
 _MARKER: Final = "[TOOL_CALLS]"
 _CLOSER: Final = "[/TOOL_CALLS]"
 _NAME: Final = Run(r"[^\[\]{}<>\s\"']", 1, 128, name="name")
@@ -32,12 +41,12 @@ _NAME_FIRST: Final[tuple[Pattern, ...]] = (
     (_NAME, BLANKS, _MARKER, BLANKS, AHEAD, "{"),
     (_NAME, BLANKS, _MARKER, BLANKS, "[ARGS]"),
 )
-_OBJECTS: Final = Objects(id_keys=("id",))
+_OBJECTS: Final = ObjectsSpec(id_keys=("id",))
 
 MISTRAL: Final = Format(
     key="mistral",
     opens=("[TOOL_CALLS]",),
-    says="Mistral, Mixtral, Nemo, Codestral, Devstral, Magistral, Ministral, Pixtral",
+    description="Mistral, Mixtral, Nemo, Codestral, Devstral, Magistral, Ministral, Pixtral",
     models=(
         "mistral*",
         "mixtral*",
@@ -49,18 +58,18 @@ MISTRAL: Final = Format(
     ),
     rules=(
         *objects_after((_MARKER,), body=_OBJECTS),
-        # Junk between the marker and the array.
+        # Noise between the marker and the array.  Case: mistral/junk_before_the_array.
         *opens_section(
             (_MARKER, Run(r"[^\[\]{}<]", 1, 64, name="noise"), AHEAD, "[", BLANKS, "{"), noisy=True
         ),
         Rule(
             pattern=(AHEAD, "[", BLANKS, "{"),
-            do=Do.CALL,
+            action=Action.CALL,
             at=frozenset({Where.AFTER}),
             inside=True,
             body=_OBJECTS,
         ),
-        # Another array after one marker.
+        # A second array after one marker.  Case: mistral/two_arrays_one_marker.
         *call(
             (Run(r"[,\s]", 0, 16), AHEAD, "[", BLANKS, "{"),
             body=replace(_OBJECTS, declared=True),
@@ -71,19 +80,21 @@ MISTRAL: Final = Format(
             (_MARKER, BLANKS, _NAME, BLANKS, "[CALL_ID]", _ID, AHEAD, "{"),
             (_MARKER, BLANKS, _NAME, BLANKS, "[ARGS]"),
             (_MARKER, BLANKS, _NAME, BLANKS, AHEAD, "{"),
-            body=Json(),
+            body=JsonSpec(),
         ),
-        # A name and nothing else, before the next call or the end.
+        # Only a name, before the next call or the end.  Case: mistral/name_alone_before_the_next.
         *call(
             (_MARKER, BLANKS, _NAME, BLANKS, AHEAD_OR_END, one_of(_MARKER, _CLOSER)),
-            body=Json(),
+            body=JsonSpec(),
             empty=True,
             declared=True,
         ),
-        # The name before the marker: only where nothing else was said can it be held for that.
-        *call(*_NAME_FIRST, body=Json(), at=AT_START - {Where.TAIL}, declared=True),
-        # Apart from those, for arguments that are no JSON do not end at a word.
-        *call(*_NAME_FIRST, body=Json(), at={Where.TAIL}, declared=True),
+        # The name before the marker.  Only at the start of an answer can a word wait for the marker.
+        # Case: mistral/name_before_the_marker.
+        *call(*_NAME_FIRST, body=JsonSpec(), at=AT_START - {Where.TAIL}, declared=True),
+        # A rule of its own, so that `FormatGrammar.ends` leaves it out: a word must not end arguments that are not
+        # JSON.  Case: mistral/second_name_before_the_marker.
+        *call(*_NAME_FIRST, body=JsonSpec(), at={Where.TAIL}, declared=True),
         *further_objects(body=_OBJECTS),
         *closes((_CLOSER,)),
         *closes(("</s>",)),

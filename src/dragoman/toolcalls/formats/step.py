@@ -1,6 +1,6 @@
-"""Step-3: invokes in tags of their own, between special tokens."""
+"""Step-3: invokes between special tokens.  Step-3.5 is `qwen3_coder`."""
 
-# ruff: noqa: RUF001 -- full-width characters are what the models write
+# ruff: noqa: RUF001, RUF003 -- full-width characters are what the models write
 
 from typing import Final
 
@@ -9,16 +9,25 @@ from msgspec.structs import replace
 from dragoman.toolcalls.format import (
     ANYWHERE,
     BLANKS,
-    Do,
+    Action,
     Format,
     Pattern,
     Run,
     Where,
     closes,
-    marks,
+    markers,
     one_of,
 )
 from dragoman.toolcalls.formats.invokes import invokes
+
+# --- step3 --------------------------------------------------------------------------------------------
+#
+#     <｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜>
+#     <steptml:invoke name="f"><steptml:parameter name="n">2</steptml:parameter></steptml:invoke>
+#     <｜tool_call_end｜><｜tool_calls_end｜>
+#
+# DeepSeek's tokens (with ASCII underscores) around invokes.
+# Cases: tests/corpus/toolcalls/step3.
 
 # Full-width bars, but ASCII underscores.
 _BAR: Final = Run("[｜|]", 1, 1)
@@ -31,26 +40,26 @@ _INVOKES: Final = invokes(
         ("<", _BAR, "tool_calls_begin", _BAR, ">"),
         ("<", _BAR, "tool_calls_end", _BAR, ">"),
     ),
-    # No blanks are trimmed: the template writes none around a value, and those of a file must stay.
+    # No blanks are trimmed: the template writes none around a value.  Case: step3/blanks_of_a_file_stay.
     before=(*_STEP_BEGIN, one_of(_STEP_SEP, ("",))),
 )
 
 STEP3: Final = Format(
     key="step3",
     opens=("<｜tool_calls_begin｜>",),
-    says="Step-3",
+    description="Step-3",
     models=("step3", "step-3"),
     rules=(
-        # A bare invoke counts anywhere but in what a type other than `function` has begun.
+        # A bare invoke is a call, except after a type other than `function`.  Case: step3/other_type_word.
         *(
             replace(rule, at=rule.at - {Where.MESSAGE})
-            if rule.do is Do.CALL and rule.pattern[:2] == ("<", "steptml:")
+            if rule.action is Action.CALL and rule.pattern[:2] == ("<", "steptml:")
             else rule
             for rule in _INVOKES
         ),
-        *marks(
+        *markers(
             (*_STEP_BEGIN, Run("[a-z_]", 1, 32), *_SEP),
-            do=Do.INVALID,
+            action=Action.NOT_A_CALL,
             at=ANYWHERE - {Where.THINK},
             then=Where.MESSAGE,
         ),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import ReasoningWish, Tool, ToolChoice
 from tests.unit.dialects.chat.support import codes, decode, encode, foreign, user
@@ -185,5 +185,5 @@ def test_f2_forced_tool_use_while_thinking_may_be_refused() -> None:
         "thinking_type", forced_tool_choice_with_thinking=False, forced_tool_choice_policy="error"
     )
 
-    with pytest.raises(Untranslatable):
+    with pytest.raises(UntranslatableError):
         encode(request, profile)

@@ -9,7 +9,7 @@ from msgspec import Raw, structs
 from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.request_writer import encode_request
-from dragoman.errors import Malformed, Untranslatable
+from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
@@ -73,8 +73,8 @@ def codes(request: Request, profile: Profile = CLONE, **known: Any) -> list[str]
     return [loss.code for loss in encode(request, profile, **known).losses]
 
 
-def refused(request: Request, profile: Profile = CLONE, **known: Any) -> Untranslatable:
-    with pytest.raises(Untranslatable) as caught:
+def refused(request: Request, profile: Profile = CLONE, **known: Any) -> UntranslatableError:
+    with pytest.raises(UntranslatableError) as caught:
         encode(request, profile, **known)
     return caught.value
 
@@ -300,7 +300,7 @@ def test_f9_a_missing_result_is_filled_in_and_told() -> None:
 def test_f9_a_result_without_a_call_is_refused_or_mended() -> None:
     request = ask(Turn(Role.USER, (ToolResultPart("zzz", (TextPart("x"),)),)))
 
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         encode(request)
     assert ["tool_result_orphaned"] == codes(request, repair_history=True)
 

@@ -1,0 +1,245 @@
+"""Questions as request bodies of each dialect.
+
+They are written by hand and not by the writers in `dragoman.dialects`, which adapt a request to what an
+upstream accepts: a question must arrive exactly as it is.
+"""
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from dragoman.probe.questions import Called, EmptyContent, Habits, Question, Result, Say, Tool
+from dragoman.turn.request import DialectName
+
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
+Fields: TypeAlias = dict[str, Json]
+
+SPOILT: Final = "this is no conversation"  # where a list is due
+_CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
+_THOUGHT_TOKENS: Final = 1024  # the least that is taken
+
+
+def write_question(question: Question, dialect: DialectName, model: str, habits: Habits) -> Fields:
+    """Return a question as a request's fields."""
+    name = question.model or model
+    match dialect:
+        case "chat":
+            return _chat(question, name, habits)
+        case "anthropic":
+            return _anthropic(question, name, habits)
+        case "responses":
+            return _responses(question, name, habits)
+
+
+# --- Chat Completions ---
+
+
+def _chat(question: Question, model: str, habits: Habits) -> Fields:
+    empty = question.empty_content or habits.empty_content
+    messages: list[Json] = [_chat_message(one, empty, habits.reasoning) for one in question.said]
+    out: Fields = {"model": model, "messages": SPOILT if question.spoilt else messages}
+    out[question.limit_field or habits.limit_field] = question.limit
+    if question.stream:
+        out["stream"] = True
+        if question.usage and habits.stream_options:
+            out["stream_options"] = {"include_usage": True}
+    if question.tools:
+        out["tools"] = [{"type": "function", "function": function(one)} for one in question.tools]
+    if question.choice in ("auto", "required", "none"):
+        out["tool_choice"] = question.choice
+    elif question.choice:
+        out["tool_choice"] = {"type": "function", "function": {"name": question.choice}}
+    if question.parallel is not None:
+        out["parallel_tool_calls"] = question.parallel
+    if question.stop:
+        out["stop"] = list(question.stop)
+    if question.temperature is not None:
+        out["temperature"] = question.temperature
+    if question.reason:
+        out["reasoning_effort"] = "low"
+    return out
+
+
+def _chat_message(said: Say | Called | Result, empty: EmptyContent, thought: str) -> Fields:
+    match said:
+        case Say(role=role, text=text, image=image):
+            part: Fields = {"type": "text", "text": text}
+            if image:
+                picture: Fields = {"type": "image_url", "image_url": {"url": data_url(image)}}
+                return {"role": role, "content": [part, picture]}
+            return {"role": role, "content": [part] if said.parts else text}
+        case Called(calls=calls, reasoning=reasoning):
+            out: Fields = {"role": "assistant"}
+            if empty != "omit":
+                out["content"] = None if empty == "null" else ""
+            if reasoning or thought:
+                out["reasoning_content"] = reasoning or thought
+            out["tool_calls"] = [
+                {
+                    "id": one.id,
+                    "type": "function",
+                    "function": {"name": one.name, "arguments": one.arguments},
+                }
+                for one in calls
+            ]
+            return out
+        case Result(id=call_id, text=text):
+            return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+# --- Messages ---
+
+
+def _anthropic(question: Question, model: str, habits: Habits) -> Fields:
+    leading, rest = _split_system(question)
+    messages: list[Json] = [*_anthropic_messages(rest, habits.reasoning)]
+    out: Fields = {
+        "model": model,
+        "max_tokens": question.limit,
+        "messages": SPOILT if question.spoilt else messages,
+    }
+    if leading:
+        out["system"] = [{"type": "text", "text": one.text} for one in leading]
+    if question.stream:
+        out["stream"] = True
+    if question.tools:
+        out["tools"] = [
+            {"name": one.name, "description": one.says, "input_schema": decoded(one.schema)}
+            for one in question.tools
+        ]
+    choice: Fields = {}
+    if question.choice:
+        known = _CHOICES.get(question.choice)
+        choice = {"type": known} if known else {"type": "tool", "name": question.choice}
+    if question.parallel is not None:
+        choice = {"type": "auto", **choice, "disable_parallel_tool_use": not question.parallel}
+    if choice:
+        out["tool_choice"] = choice
+    if question.stop:
+        out["stop_sequences"] = list(question.stop)
+    if question.temperature is not None:
+        out["temperature"] = question.temperature
+    if question.reason:
+        out["thinking"] = {"type": "enabled", "budget_tokens": _THOUGHT_TOKENS}
+    return out
+
+
+def _split_system(question: Question) -> tuple[list[Say], list[Say | Called | Result]]:
+    """Take the instructions at the top, which have a place of their own, from the conversation."""
+    rest = list(question.said)
+    leading: list[Say] = []
+    while rest and isinstance(first := rest[0], Say) and first.role in ("system", "developer"):
+        leading.append(first)
+        del rest[0]
+    return leading, rest
+
+
+def _anthropic_messages(said: list[Say | Called | Result], thought: str) -> list[Fields]:
+    out: list[Fields] = []
+    results: list[Json] = []
+    for one in said:
+        match one:
+            case Say(role=role, text=text):
+                out.append(
+                    {"role": role, "content": _anthropic_content(one) if one.image else text}
+                )
+            case Called(calls=calls, reasoning=reasoning):
+                content: list[Json] = []
+                if known := reasoning or thought:
+                    content.append({"type": "thinking", "thinking": known, "signature": ""})
+                content += [
+                    {
+                        "type": "tool_use",
+                        "id": call.id,
+                        "name": call.name,
+                        "input": decoded(call.arguments),
+                    }
+                    for call in calls
+                ]
+                out.append({"role": "assistant", "content": content})
+            case Result(id=call_id, text=text):
+                results.append({"type": "tool_result", "tool_use_id": call_id, "content": text})
+    if results:
+        out.append({"role": "user", "content": results})
+    return out
+
+
+def _anthropic_content(said: Say) -> list[Json]:
+    source: Fields = {"type": "base64", "media_type": "image/png", "data": said.image}
+    return [{"type": "text", "text": said.text}, {"type": "image", "source": source}]
+
+
+# --- Responses ---
+
+
+def _responses(question: Question, model: str, habits: Habits) -> Fields:
+    items: list[Json] = [
+        item for one in question.said for item in _response_items(one, habits.reasoning)
+    ]
+    out: Fields = {
+        "model": model,
+        "input": {"text": SPOILT} if question.spoilt else items,
+        "max_output_tokens": question.limit,
+        "store": False,
+    }
+    if question.stream:
+        out["stream"] = True
+    if question.tools:
+        out["tools"] = [
+            {"type": "function", "strict": False, **function(one)} for one in question.tools
+        ]
+    if question.choice in ("auto", "required", "none"):
+        out["tool_choice"] = question.choice
+    elif question.choice:
+        out["tool_choice"] = {"type": "function", "name": question.choice}
+    if question.parallel is not None:
+        out["parallel_tool_calls"] = question.parallel
+    if question.temperature is not None:
+        out["temperature"] = question.temperature
+    if question.reason:
+        out["reasoning"] = {"effort": "low", "summary": "auto"}
+    return out
+
+
+def _response_items(said: Say | Called | Result, thought: str) -> list[Fields]:
+    match said:
+        case Say(role=role, text=text, image=image):
+            content: Json = text
+            if image:
+                picture: Fields = {"type": "input_image", "image_url": data_url(image)}
+                content = [{"type": "input_text", "text": text}, picture]
+            return [{"type": "message", "role": role, "content": content}]
+        case Called(calls=calls, reasoning=reasoning):
+            items: list[Fields] = []
+            if known := reasoning or thought:
+                summary: list[Json] = [{"type": "summary_text", "text": known}]
+                items.append({"type": "reasoning", "id": "rs_probe", "summary": summary})
+            items += [
+                {
+                    "type": "function_call",
+                    "call_id": one.id,
+                    "name": one.name,
+                    "arguments": one.arguments,
+                }
+                for one in calls
+            ]
+            return items
+        case Result(id=call_id, text=text):
+            return [{"type": "function_call_output", "call_id": call_id, "output": text}]
+
+
+# --- all dialects ---
+
+
+def decoded(text: str) -> Json:
+    value: Json = msgspec.json.decode(text)
+    return value
+
+
+def function(tool: Tool) -> Fields:
+    """Return a tool as OpenAI's dialects describe it."""
+    return {"name": tool.name, "description": tool.says, "parameters": decoded(tool.schema)}
+
+
+def data_url(image: str) -> str:
+    return f"data:image/png;base64,{image}"
