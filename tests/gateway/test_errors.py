@@ -552,7 +552,7 @@ def test_answer_that_cannot_be_kept_is_not_lost() -> None:
         runtime = found.running.gateway.runtime
         runtime.store = Unwritable(runtime.store)
         got = post(found, "responses", question("responses", "chat/plain"))
-        kept = notices(found, "response not kept", id=got.headers["request-id"])
+        kept = notices(found, "response not stored", id=got.headers["request-id"])
 
     assert "response.completed" in got.text
     assert () == check("responses", got.content).violations

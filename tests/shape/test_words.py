@@ -36,7 +36,6 @@ _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 LATER: Final = frozenset(
     {
         "ARCHITECTURE.md",
-        "README.md",
         "docs/library-client.md",
         "docs/library.md",
         "docs/mcp.md",

@@ -95,7 +95,7 @@ class FormatGrammar:
 
     @cached_property
     def closers(self) -> Scanner:
-        """Markers that close calls and sections.  TruncatedError at the end of the text, they are dropped."""
+        """Markers that close calls and sections.  A partial one at the end of the text is dropped."""
         return scanner(
             tuple(
                 rule.pattern

@@ -59,6 +59,7 @@ class Machine:
         self._backticks = 0  # at the end of the text so far: they may become a fence
         self._where = Where.THINK if thinking else Where.START
         self._state = grammar.states[self._where]
+        self.closing = False  # the input has ended
         self.body: CallBody | None = None  # of the open call
         self._base = grammar  # restored if a tried family does not match
         self._candidates: tuple[Format, ...] = ()  # families still to try at this position
@@ -143,6 +144,7 @@ class Machine:
         """End the input; `cut`: the model was stopped early."""
         text = self.held
         self.held = ""
+        self.closing = True
         at = 0
         while True:
             body = self.body
@@ -201,8 +203,11 @@ class Machine:
         found = scanner.find_last(text, at)
         if found is not None:
             rule = self._state.rules[found.which]
-            ends = AHEAD_OR_END in rule.pattern and not cut
-            if rule.action is Action.CALL and not ends and scanner.begins(text, found.start):
+            if (
+                rule.action is Action.CALL
+                and scanner.begins(text, found.start)
+                and not self._ends_header(rule, text[found.end :], cut=cut)
+            ):
                 return self._emit_as_text(text, found, at)  # the truncated header of another call
             return self._apply_marker(text, at, found)
         if self._where in (Where.TAIL, Where.AFTER):
@@ -212,6 +217,16 @@ class Machine:
                 self._report_noise(rest)
                 return len(text)
         return self._emit_until(text, at, len(text))
+
+    def _ends_header(self, rule: Rule, rest: str, *, cut: bool) -> bool:
+        """Return whether a call's header is complete although the text ends after it.
+
+        A name that nothing follows may be half a name if the model was stopped.  A header with its own end counts
+        only inside a section: prose may end with it.  Case: minimax_m2/n0_4_header_alone.
+        """
+        if AHEAD_OR_END not in rule.pattern or rest.strip():
+            return False
+        return not cut if rule.empty else self._section
 
     def _apply_marker(self, text: str, at: int, found: FoundMarker) -> int:
         """Emit the text before a marker and apply the marker's rule; return the end of the consumed text."""
@@ -326,6 +341,11 @@ class Machine:
             elif text.isspace() and len(self._blanks) + len(text) <= MAX_BLANKS:
                 self._blanks += text
                 return
+            if self._opener:
+                # The section has no call after all: minimax_m2/n0_4_header_cut.
+                self._blanks = self._opener + self._blanks
+                self._opener = ""
+                self._section = False
             text = self._blanks + text
             self._blanks = ""
             self._move_to(Where.LATER if self.sink.calls else Where.TEXT)

@@ -8,9 +8,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.toolcalls.schema_types import ToolParameters
-from dragoman.turn.known import made_once
 from dragoman.turn.request import Tool
-from dragoman.turn.tools import wire_name
+from dragoman.turn.tools import made_once, wire_name
 from dragoman.wire.json_values import decode_any
 
 _PREFIXES: Final = ("functions.", "functions:", "default_api.", "default_api:", "tools.")
@@ -59,6 +58,10 @@ class DeclaredTools:
     def parameters(self, name: str) -> ToolParameters:
         """Return the declared parameters of a tool; none if the tool is unknown."""
         return self._parameters.get(name, _NO_PARAMETERS)
+
+    def takes_nothing(self, name: str) -> bool:
+        """Return whether a tool is declared and has no required parameter."""
+        return name in self._parameters and not self._parameters[name].required
 
     def find(self, name: str) -> str | None:
         """Return the declared name that matches a spelling, or None."""

@@ -112,7 +112,10 @@ class ElementsBody:
             return at
         self._report_noise()
         whole = len(self._stack) == 1 and not cut and at == len(text)
-        if whole and self._machine.declared.parameters(self._name).required <= self._keys:
+        declared = self._machine.declared
+        if not self._keys and not declared.takes_nothing(self._name):
+            whole = False  # only the header has arrived: minimax_m3/n0_4_header_alone
+        if whole and declared.parameters(self._name).required <= self._keys:
             self._sink.problem("native_closer_missing", self._name)
             self._end()
         else:

@@ -50,7 +50,7 @@ class JsonBody:
             self._machine.enter_call()
             self._sink.begin(self._call_id, self._name)
             if self._ended:
-                self._end(cut=bool(self._required))
+                self._end(cut=self._is_cut_header())
 
     def feed(self, text: str, at: int, /) -> int:
         if self._free:
@@ -150,6 +150,14 @@ class JsonBody:
             self._sink.problem(code, self._name or "")
         self._sink.end(complete=outcome.complete)
         self._machine.leave_call()
+
+    def _is_cut_header(self) -> bool:
+        """Return whether a header without arguments is the start of a call that was cut.
+
+        Case: mistral/n0_4_header_alone.
+        """
+        bare = self._machine.closing and not self._machine.declared.takes_nothing(self._name or "")
+        return bare or bool(self._required)
 
     @property
     def _required(self) -> frozenset[str]:

@@ -157,6 +157,8 @@ class TagsBody:
             self.stop()  # a truncated closing tag is not part of the value
         elif (rest and not self._closing(rest)) or (cut and not rest) or self._lacks_one:
             self._cut()
+        elif not rest and self._is_bare and not self._machine.declared.takes_nothing(self._name):
+            self._cut()  # only the header has arrived: kimi_k3/n0_4_header_alone
         else:
             self._sink.problem("native_closer_missing", self._name)
             self._end()
@@ -333,6 +335,11 @@ class TagsBody:
         """A required parameter is missing: the model did not finish the call."""
         unknown = self._whole or self._wrapped is not None
         return not unknown and not self._parameters.required <= self._keys
+
+    @property
+    def _is_bare(self) -> bool:
+        """The call has no arguments so far."""
+        return not self._keys and not self._whole
 
     def _cut(self) -> None:
         if self._wrapped is not None:

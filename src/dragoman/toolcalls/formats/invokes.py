@@ -98,7 +98,7 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
     leads: tuple[Pattern, ...] = (before, ()) if before else ((),)
     rules: list[Rule] = []
     for lead in leads:
-        rules += call((*lead, *header, ">", BLANKS, AHEAD, continues), body=body)
+        rules += call((*lead, *header, ">", BLANKS, AHEAD_OR_END, continues), body=body)
         rules += call((*lead, *header, "/>"), body=body, empty=True)
     if section is not None:
         ahead = OneOf(tuple((*lead, *any_header, one_of(">", "/>")) for lead in leads))

@@ -68,7 +68,7 @@ def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
     )
     continues = one_of("<parameter", "< parameter", "</function>", "{")
     ahead = one_of(
-        ("<function", _after_function(_ANY_NAME), BLANKS, continues),
+        ("<function", _after_function(_ANY_NAME), BLANKS, AHEAD_OR_END, continues),
         ("<function=", _ANY_NAME, "</function>"),
     )
     return (
@@ -76,7 +76,7 @@ def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
             (opener, BLANKS, AHEAD, ahead), (opener, BLANKS, opener, BLANKS, AHEAD, ahead)
         ),
         *call(
-            ("<function", _after_function(_NAME), BLANKS, AHEAD, continues),
+            ("<function", _after_function(_NAME), BLANKS, AHEAD_OR_END, continues),
             ("<function=", _NAME, AHEAD, "</function>"),
             body=body,
         ),
