@@ -13,9 +13,8 @@ from dragoman.context import Target
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.forced_tool import must_narrow, narrowed
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.server_tools import check_needed
+from dragoman.dialects.tool_policy import check_needed, must_narrow, narrowed
 from dragoman.envelopes import PREFIX, Sealer
 from dragoman.errors import (
     DragomanError,

@@ -218,11 +218,11 @@ def test_g8_reader_that_rests_is_not_the_upstreams_silence(gateway, dialect: str
     with RawClient(gateway.url, PATHS[dialect], body, buffer=65536) as client:
         client.head()
         own = client.headers["request-id"]
-        calls = gateway.running.gateway._calls  # a request of an earlier test may end late
-        call = until(lambda: next((one for one in list(calls) if one.id == own), None))
-        flight = call.job.flight
-        rested = flight.last_read + 2.0  # twice the limit
-        until(lambda: time.monotonic() > rested and flight._writing)
+        streams = gateway.running.gateway.runtime.deadlines.streams
+        # A request of an earlier test may end late.
+        sent = until(lambda: next((one for one in list(streams) if one._context.id == own), None))
+        rested = sent.last_read + 2.0  # twice the limit
+        until(lambda: time.monotonic() > rested and sent._writing)
         stream = client.whole()
 
     assert b"timed out" not in stream[-2000:]
@@ -353,7 +353,7 @@ def test_g7_client_that_leaves_between_attempts_is_forgotten() -> None:
         until(lambda: "client_left" in found.log.getvalue())
 
         assert 1 == len(found.simulator.exchanges)
-        assert 0 == len(found.running.gateway.runtime.watch)
+        assert 0 == len(found.running.gateway.runtime.deadlines.streams)
 
 
 # --- what came, and what is left ----------------------------------------------------------------------
@@ -546,7 +546,7 @@ def test_many_streams_at_once_are_each_as_if_alone() -> None:
             if most == MANY:
                 break
         gateway = found.running.gateway
-        until(lambda: not gateway._calls and not len(gateway.runtime.watch))
+        until(lambda: not gateway._requests and not gateway.runtime.deadlines.streams)
         until(lambda: found.do(count_tasks()) <= baseline)
 
     assert MANY == most  # all of them were under way together

@@ -12,9 +12,8 @@ from dragoman.gateway.config.load import DEFAULT_UPSTREAM, FILE_NAME, Flags, Loa
 from dragoman.gateway.config.problems import ConfigMistakesError, did_you_mean
 from dragoman.gateway.config.settings import Route, Secret, Settings
 from dragoman.gateway.config.vendors import vendor_at
-from dragoman.gateway.plan import secrets_of, upstream_headers
+from dragoman.gateway.plan import secrets_of, tls_context, upstream_headers
 from dragoman.gateway.routing import Hop, Router
-from dragoman.gateway.upstream import tls_context
 from dragoman.probe.probe import Peer
 from dragoman.toolcalls.selection import choose_format
 from dragoman.turn.request import DialectName

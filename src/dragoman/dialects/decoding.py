@@ -8,8 +8,6 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.errors import MalformedError, NotJsonError, TooLargeError
 from dragoman.limits import Limits
-from dragoman.turn.known import ToolLists
-from dragoman.turn.request import Tool
 from dragoman.wire.json_values import has_more, has_more_items
 
 T = TypeVar("T")
@@ -67,21 +65,13 @@ def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, path: str) -> 
         raise type(error)(error.reason, path=path + inner, code=error.code) from None
 
 
-def decode_fields(body: bytes, lists: ToolLists) -> tuple[dict[str, Raw], tuple[Tool, ...] | None]:
-    """Decode the fields of a request; also its tools, if they are known.
+def decode_fields(body: bytes) -> dict[str, Raw]:
+    """Decode the fields of a request, each as it is written.
 
     Raises:
-        MalformedError: it is no object.
+        MalformedError: it is not an object.
     """
-    beside = lists.decode_beside(_FIELDS, body, _tools_of)
-    if beside is None:
-        return decode(_FIELDS, body), None
-    fields, fields["tools"], tools = beside
-    return fields, tools
-
-
-def _tools_of(fields: dict[str, Raw]) -> Raw | None:
-    return fields.get("tools")
+    return decode(_FIELDS, body)
 
 
 def check_size(body: bytes, limits: Limits) -> None:

@@ -11,8 +11,8 @@ from msgspec import Struct, structs
 
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.plan import Plan, upstream_headers
+from dragoman.gateway.retry import fault_of_transport
 from dragoman.gateway.routing import Hop, Listed
-from dragoman.gateway.upstream import fault_of_transport
 from dragoman.transport import Connector, TransportError
 from dragoman.turn.events import Fault, FaultKind
 
@@ -81,7 +81,7 @@ class Catalogue:
         """Ask again: the upstreams may be others."""
         self._told.clear()
 
-    async def told(self, plan: Plan) -> Mapping[str, list[str]]:
+    async def models(self, plan: Plan) -> Mapping[str, list[str]]:
         """Return the models of every upstream whose settings list none; those that do not tell have none."""
         now = asyncio.get_running_loop().time()
         missing = [

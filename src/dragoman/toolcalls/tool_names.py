@@ -8,9 +8,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.toolcalls.schema_types import ToolParameters
-from dragoman.turn.known import made_once
 from dragoman.turn.request import Tool
-from dragoman.turn.tools import wire_name
+from dragoman.turn.tools import made_once, wire_name
 from dragoman.wire.json_values import decode_any
 
 _PREFIXES: Final = ("functions.", "functions:", "default_api.", "default_api:", "tools.")

@@ -188,7 +188,7 @@ class MessagesReader:
         if told.input_tokens is not None or counts.prompt_tokens:
             return counts
         self.assembler.loss("usage_missing", "$.usage.input_tokens", "the prompt was not counted")
-        return structs.replace(counts, input=self._input_estimate, estimated=True)
+        return structs.replace(counts, input_tokens=self._input_estimate, estimated=True)
 
     def _finish(self) -> None:
         self._blocks.end_all()

@@ -12,7 +12,7 @@ from msgspec import Raw
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import cleaned, encode
-from dragoman.dialects.functions import wrapped_text
+from dragoman.dialects.tool_policy import wrapped_text
 from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.arguments import JsonArguments

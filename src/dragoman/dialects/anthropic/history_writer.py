@@ -14,16 +14,23 @@ from dragoman.context import Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.functions import object_arguments
+from dragoman.dialects.history_policy import (
+    GO_ON,
+    REMINDER,
+    ReplayPolicy,
+    as_reminder,
+    continues,
+    go_on_loss,
+    place_instructions,
+    takes_instructions,
+)
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.replay_policy import ReplayPolicy
-from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
+from dragoman.dialects.tool_policy import object_arguments
 from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.history import settle
-from dragoman.turn.known import made_once
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
@@ -51,7 +58,7 @@ from dragoman.turn.request import (
     Turn,
     UrlSource,
 )
-from dragoman.turn.tools import wire_name
+from dragoman.turn.tools import made_once, wire_name
 
 # --- cache marks ----------------------------------------------------------------------------------
 
@@ -282,8 +289,6 @@ def _plain_text(data: str, path: str) -> str:
 # `user` and `assistant` are the roles that every server of Messages knows; `system` came later, and few take it.
 # Messages that hold or touch no such instruction keep their bytes.
 
-REMINDER: Final = "<system-reminder>\n{}\n</system-reminder>"
-
 
 class _Message(Struct):
     role: str
@@ -439,11 +444,11 @@ class History:
     # --- instructions between turns -------------------------------------------------------------
 
     def _place_instructions(self) -> Sequence[Turn]:
-        """Put each instruction where the upstream takes one, or make it marked user text."""
-        if not self._profile.midturn_system:
-            return [self._reminder(turn) if turn.role is SYSTEM else turn for turn in self._turns]
+        """Put each instruction behind a user turn, where Messages takes one, or make it marked user text."""
+        if not takes_instructions(self._profile):
+            return place_instructions(self._turns, self._profile, self._losses)
         placed: list[Turn] = []
-        waiting: list[Turn] = []  # instructions that stand behind an assistant's turn
+        waiting: list[Turn] = []  # instructions after an assistant turn
         for turn in self._turns:
             if turn.role is not SYSTEM:
                 placed.append(turn)
@@ -454,15 +459,7 @@ class History:
                 placed.append(turn)
             else:
                 waiting.append(turn)
-        return placed + [self._reminder(turn) for turn in waiting]
-
-    def _reminder(self, turn: Turn) -> Turn:
-        self._losses.append(Loss("system_midturn_emulated", turn.path))
-        parts = tuple(
-            TextPart(REMINDER.format(part.text), part.cache) if isinstance(part, TextPart) else part
-            for part in turn.parts
-        )
-        return Turn(USER, parts, path=turn.path)
+        return placed + [as_reminder(turn, self._losses) for turn in waiting]
 
     # --- the last turn ----------------------------------------------------------------------------
 

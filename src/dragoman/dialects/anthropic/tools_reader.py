@@ -18,8 +18,8 @@ from dragoman.dialects.anthropic.history_reader import cache_hint
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.dialects.paths import entry_paths
 from dragoman.errors import MalformedError
-from dragoman.turn.known import ToolLists, made_once
 from dragoman.turn.request import Tool, ToolChoice
+from dragoman.turn.tools import ToolLists, made_once
 
 _TOOLS: Final[msgspec.json.Decoder[list[schema.ToolDefinition] | None]] = msgspec.json.Decoder(
     list[schema.ToolDefinition] | None

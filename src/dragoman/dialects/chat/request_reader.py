@@ -100,16 +100,14 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         TooLargeError: it passes a limit, which the error names.
     """
     check_size(body, limits)
-    fields, listed = decode_fields(body, TOOL_LISTS)
+    fields = decode_fields(body)
     given = _decode_settings(fields)
     losses: list[Loss] = []
     history = History(sealer, losses)
     messages = decode_at(MESSAGES, fields["messages"], "$.messages")
     check_messages(len(messages), limits)
     history.read(messages)
-    if listed is None:
-        listed = TOOL_LISTS.read(fields["tools"], body) if "tools" in fields else ()
-    tools = decode_tools(given, listed)
+    tools = decode_tools(given, TOOL_LISTS.read(fields["tools"]) if "tools" in fields else ())
     extensions: dict[str, Raw] = {}
     if not fields.keys() <= _PLACED:
         extensions = {name: raw for name, raw in fields.items() if name not in _PLACED}

@@ -16,11 +16,11 @@ from dragoman.dialects.chat.schema import (
     ToolDefinition,
 )
 from dragoman.dialects.decoding import decode, decode_at
-from dragoman.dialects.server_tools import CHAT_SEARCH
+from dragoman.dialects.tool_policy import CHAT_SEARCH
 from dragoman.errors import MalformedError
 from dragoman.turn.events import Flavor
-from dragoman.turn.known import ToolLists
 from dragoman.turn.request import Tool, ToolChoice
+from dragoman.turn.tools import ToolLists
 
 VENDOR: Final = "openai"
 

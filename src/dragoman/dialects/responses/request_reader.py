@@ -54,7 +54,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         TooLargeError: it passes a limit, which the error names.
     """
     check_size(body, limits)
-    settings, tools = decode_fields(body, TOOL_LISTS)
+    settings = decode_fields(body)
     items = settings.pop("input", NULL)
     # Items and tools, which are large, are looked at only once.
     given = decode(REQUEST_BODY, encode({**settings, "tools": NULL}))
@@ -62,8 +62,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     losses: list[Loss] = []
     history = History(sealer, losses)
     history.read(items, limits)
-    if tools is None:
-        tools = TOOL_LISTS.read(settings.get("tools", NULL), body)
+    tools = TOOL_LISTS.read(settings.get("tools", NULL))
     if history.tools:
         tools += history.tools
     system = history.system

@@ -8,11 +8,11 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.responses.schema import CHOICE, NULL, TOOL, TOOLS, ToolDefinition
-from dragoman.dialects.server_tools import base_kind
+from dragoman.dialects.tool_policy import base_kind
 from dragoman.errors import MalformedError
 from dragoman.turn.events import Flavor
-from dragoman.turn.known import ToolLists
 from dragoman.turn.request import Tool, ToolChoice
+from dragoman.turn.tools import ToolLists
 
 # --- shell and patch tools ------------------------------------------------------------------------
 # In the turn their calls have the arguments of a function, so that any model can make them; these are

@@ -149,11 +149,11 @@ def test_no_room_for_thinking_is_told() -> None:
     assert ["thinking_dropped"] == codes(request, "anthropic-budget")
 
 
-def test_model_without_thinking_is_told() -> None:
+def test_thinking_settings_for_a_model_without_them_are_reported() -> None:
     profile = Profile(name="p", reasoning_control="none")
 
     assert ["thinking_dropped"] == codes(ask(reasoning=ReasoningWish(mode="auto")), profile)
-    assert [] == codes(ask(reasoning=ReasoningWish(mode="off")), profile)
+    assert ["thinking_dropped"] == codes(ask(reasoning=ReasoningWish(mode="off")), profile)
 
 
 @pytest.mark.parametrize(

@@ -318,7 +318,7 @@ def test_unknown_conversation_and_empty_answers_are_refused() -> None:
             {"safety_identifier": "ann"},
             [],
         ),
-        (Profile(name="x", user_field="none"), {"user_id": "ann"}, {}, []),
+        (Profile(name="x", user_field="none"), {"user_id": "ann"}, {}, ["user_id_dropped"]),
         (Profile(name="x", extra_fields=(("tool_stream", "true"),)), {}, {"tool_stream": True}, []),
     ],
 )

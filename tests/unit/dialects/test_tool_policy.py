@@ -1,8 +1,8 @@
-"""What every upstream is told of functions and free-form tools."""
+"""Definitions of functions and free-form tools, and arguments of earlier calls."""
 
 import pytest
 
-from dragoman.dialects.functions import description_with_grammar, object_arguments
+from dragoman.dialects.tool_policy import function_description, object_arguments
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
@@ -12,11 +12,13 @@ from dragoman.turn.request import Tool, ToolCallPart
 def test_a_grammar_is_put_in_words_after_the_description() -> None:
     tool = Tool(name="t", description="Do it.", grammar=("lark", "start: A"))
 
-    assert "Do it." == description_with_grammar(Tool(name="t", description="Do it."))
-    assert (
-        "Do it.\n\nThe input must match this lark grammar:\nstart: A"
-        == description_with_grammar(tool)
-    )
+    losses: list[Loss] = []
+
+    assert "Do it." == function_description(Tool(name="t", description="Do it."), losses)
+    assert [] == losses
+    described = function_description(tool, losses)
+    assert "Do it.\n\nThe input must match this lark grammar:\nstart: A" == described
+    assert ["grammar_not_enforced"] == [loss.code for loss in losses]
 
 
 def test_arguments_that_are_an_object_keep_every_character() -> None:
@@ -31,7 +33,7 @@ def test_arguments_that_are_an_object_keep_every_character() -> None:
     ("arguments", "expected"),
     [('{"a": 1,}', '{"a": 1}'), ('{"a": "b', '{"_raw":"{\\"a\\": \\"b"}'), ("ls", '{"_raw":"ls"}')],
 )
-def test_arguments_that_are_no_object_are_mended_or_wrapped_and_it_is_told(
+def test_arguments_that_are_not_an_object_are_repaired_or_wrapped_and_reported(
     arguments: str, expected: str
 ) -> None:
     losses: list[Loss] = []

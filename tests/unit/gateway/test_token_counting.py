@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects import dialect
-from dragoman.gateway import counting
+from dragoman.gateway import token_counting as counting
 from dragoman.gateway.config.settings import Upstream
-from dragoman.gateway.counting import Calibration, read_count, read_prompt
+from dragoman.gateway.token_counting import Calibration, read_count, read_prompt
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.translate_requests import translate_request
 from dragoman.turn.estimate import estimate_tokens

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import Raw
 
-from dragoman.dialects.forced_tool import must_narrow, narrowed
+from dragoman.dialects.tool_policy import must_narrow, narrowed
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import Request, Tool, ToolChoice
 

@@ -10,9 +10,8 @@ from dragoman.errors import MalformedError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles import profile
 from dragoman.translate_requests import read_request, translate_request
-from dragoman.turn.known import KnownTools, ToolLists, made_once
 from dragoman.turn.request import Request, Tool
-from dragoman.turn.tools import ToolTable
+from dragoman.turn.tools import KnownTools, ToolLists, ToolTable, made_once
 
 
 def body_of(tools: bytes, text: str = "hi") -> bytes:

@@ -1,28 +1,39 @@
-"""How many tokens a request has: asked from the upstream if it can say, else estimated.
+"""How many tokens a request has (`count_tokens`): asked from the upstream if it can count, else estimated.
 
 | Upstream | Where it is asked | With |
 |---|---|---|
-| Messages | `/messages/count_tokens` | the request, without what counts for nothing |
+| Messages | `/messages/count_tokens` | the request, without fields that do not count |
 | Responses | `/responses/input_tokens` | the same |
 | vLLM | `/tokenize` of the server | messages and tools |
 | llama-server | `/apply-template`, then `/tokenize` of the server | messages and tools, then the prompt made of them |
 
-Questions are made from the request's body in the upstream's dialect.  An answer that says nothing, or 0, is
-none.  The estimate learns, for each model, from the counts that its upstreams report.
+Questions are made from the request's body in the upstream's dialect.  A response without a count, or with 0, is
+ignored.  The estimate learns, for each model, from the counts that upstreams report.
 """
 
+import asyncio
 import math
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
+from yarl import URL
 
-from dragoman.gateway.config.settings import Upstream
+from dragoman.errors import MalformedError, UntranslatableError
+from dragoman.gateway.config.settings import Route, Upstream
+from dragoman.gateway.heavy import HeavyWork
+from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
+from dragoman.gateway.routing import Hop
+from dragoman.translate_requests import ClientRequest, write_request
+from dragoman.transport import Connector, TransportError
 from dragoman.turn.request import DialectName
 
 ESTIMATED: Final = {"x-dragoman-token-count": "estimated"}  # goes with every estimate
+_SECONDS: Final = 10.0  # an estimate now is worth more than a count later
+_MAX_BYTES: Final = 64 * 1024 * 1024  # a tokenizer lists every token
 
 # --- the estimate ---
 
@@ -123,8 +134,9 @@ _TRUE: Final = Raw(b"true")
 class Question(Struct, frozen=True):
     """One request to an upstream."""
 
-    path: str  # behind the base URL; behind `server_root` of it for a tokenizer
+    path: str
     body: bytes
+    of_server: bool = False  # the path follows `server_root` instead of the base URL
 
 
 def way_of(upstream: Upstream, profile: str) -> Way:
@@ -147,18 +159,20 @@ def count_question(dialect: DialectName, body: bytes) -> Question | None:
 
 def tokenize_question(body: bytes) -> Question:
     """Return how to ask vLLM for the tokens of a Chat request."""
-    return Question(TOKENIZE_PATH, _only(body, _TEMPLATED, add_generation_prompt=_TRUE))
+    return Question(
+        TOKENIZE_PATH, _only(body, _TEMPLATED, add_generation_prompt=_TRUE), of_server=True
+    )
 
 
 def template_question(body: bytes) -> Question:
     """Return how to ask llama-server for the prompt that a Chat request becomes."""
-    return Question(TEMPLATE_PATH, _only(body, _TEMPLATED))
+    return Question(TEMPLATE_PATH, _only(body, _TEMPLATED), of_server=True)
 
 
 def prompt_question(prompt: str) -> Question:
     """Return how to ask llama-server for the tokens of a prompt, marks of its template included."""
     body = {"content": prompt, "add_special": True, "parse_special": True}
-    return Question(TOKENIZE_PATH, msgspec.json.encode(body))
+    return Question(TOKENIZE_PATH, msgspec.json.encode(body), of_server=True)
 
 
 def server_root(base_url: str) -> str:
@@ -213,3 +227,72 @@ def read_prompt(answer: bytes) -> str | None:
         return _PROMPT.decode(answer).prompt or None
     except _UNREADABLE:
         return None
+
+
+# --- asking ---
+
+
+@dataclass(frozen=True)
+class TokenCounter:
+    """Asks one upstream for the tokens of one request."""
+
+    connector: Connector
+    heavy: HeavyWork
+    plan: Plan
+    hop: Hop
+    route: Route
+    client_headers: Mapping[str, str]
+
+    async def count(self, client: ClientRequest, way: Way) -> int | None:
+        """Return the upstream's count; None if it sends none, for whatever reason."""
+        hop = self.hop
+        try:
+            written = await self.heavy.run(
+                len(client.body),
+                lambda: write_request(
+                    client, target=hop.upstream.dialect, profile=hop.profile, model=hop.model
+                ),
+            )
+        except (MalformedError, UntranslatableError):
+            return None
+        body = extra_fields(hop, self.route, written.body)
+        same = hop.upstream.dialect == client.request.dialect
+        headers = upstream_headers(hop, self.route, self.client_headers, same_dialect=same)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                if way == "upstream":
+                    question = count_question(hop.upstream.dialect, body)
+                    return None if question is None else await self._ask(question, headers)
+                return await self._tokenized(body, headers)
+        except (TimeoutError, TransportError):
+            return None
+
+    async def _tokenized(self, body: bytes, headers: dict[str, str]) -> int | None:
+        """Ask a server's tokenizer: first for all at once, then for the prompt and its tokens."""
+        count = await self._ask(tokenize_question(body), headers)
+        if count is not None:
+            return count
+        prompt = read_prompt(await self._response(template_question(body), headers))
+        return None if prompt is None else await self._ask(prompt_question(prompt), headers)
+
+    async def _ask(self, question: Question, headers: dict[str, str]) -> int | None:
+        response = await self._response(question, headers)
+        return await self.heavy.run(len(response), lambda: read_count(response))
+
+    async def _response(self, question: Question, headers: dict[str, str]) -> bytes:
+        """Return the upstream's response; nothing, if it does not know the question."""
+        hop = self.hop
+        base = hop.upstream.base_url
+        base = server_root(base) if question.of_server else base.rstrip("/")
+        reply = await self.connector.open(
+            "POST",
+            URL(base + question.path),
+            headers=headers,
+            body=question.body,
+            connect_seconds=hop.timeouts.connect,
+            tls=self.plan.tls(hop.upstream_name),
+        )
+        async with reply:
+            if reply.status != 200:
+                return b""
+            return await reply.read_all(_MAX_BYTES, lambda: None) or b""
