@@ -60,8 +60,8 @@ class Machine:
         self._where = Where.THINK if thinking else Where.START
         self._state = grammar.states[self._where]
         self.closing = False  # the input has ended
-        self._searched: str | None = None  # the text that `find_break` searched last, and what it found there
-        self._break: FoundMarker | int = 0
+        self._searched: str | None = None  # the text that `find_break` searched last
+        self._break: FoundMarker | int = 0  # what it found there
         self.body: CallBody | None = None  # of the open call
         self._base = grammar  # restored if a tried family does not match
         self._candidates: tuple[Format, ...] = ()  # families still to try at this position
