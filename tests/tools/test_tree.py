@@ -1,7 +1,6 @@
 """The table of packages: files, lines, and modules with one importer."""
 
 import pytest
-
 from tools.tree import Size, sizes, table
 
 MODULES = {
