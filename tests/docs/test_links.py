@@ -1,0 +1,51 @@
+"""Every relative link of every page leads to a file, a folder or a heading."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+INDEX = ROOT / "docs" / "README.md"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def links(page: Path) -> list[tuple[Path, str]]:
+    """Return the target and the anchor of each relative link."""
+    targets = _LINK.findall(_FENCED.sub("", page.read_text("utf-8")))
+    relative = [one.partition("#") for one in targets if "://" not in one]
+    return [
+        ((page.parent / path).resolve() if path else page, anchor) for path, _, anchor in relative
+    ]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of the headings of a page."""
+    headings = _HEADING.findall(_FENCED.sub("", page.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", one.lower()).strip().replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    broken = [
+        f"{target}#{anchor}"
+        for target, anchor in links(page)
+        if not target.exists() or (anchor and anchor not in anchors(target))
+    ]
+
+    assert [] == broken
+
+
+def test_every_page_is_in_the_index() -> None:
+    pages = {page.resolve() for page in INDEX.parent.rglob("*.md")} - {INDEX.resolve()}
+
+    assert pages <= {target for target, _ in links(INDEX)}
+
+
+def test_anchors_are_made_of_headings() -> None:
+    page = ROOT / "docs" / "configuration.md"
+
+    assert {"server", "serverkeys", "params-of-a-route", "profilesname"} <= anchors(page)
