@@ -1,17 +1,17 @@
-# The front door.  Every verb sets up .venv first; python3, make and the package registry are enough.
+# Targets that need .venv create it first, with python3, make and a package registry.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-# Tests start hundreds of processes; each would compile the package anew.
+# Tests start hundreds of processes; without bytecode files each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks check fix bench fuzz node-sdks lock clean
 
-help:  ## list the verbs
+help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: $(READY)  ## create .venv with the locked dependencies
@@ -49,42 +49,42 @@ check: $(READY)  ## lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fix: $(READY)  ## format, and mend what the linter can
+fix: $(READY)  ## format, and apply the linter's automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY)  ## measure the budgets, as ratios within one run
+bench: $(READY)  ## measure the performance budgets, as ratios within one run
 	$(BIN)/python -m tools.bench
 
-fuzz: $(READY)  ## property tests with many more examples, corpus cases cut at every place (about ten minutes)
+fuzz: $(READY)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py --timeout 1200
 
 NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
-node-sdks:  ## fetch the npm SDKs, for one more test of the gateway
+node-sdks:  ## download the npm SDKs, for one more test of the gateway
 	@mkdir -p $(NODE_SDKS)
 	npm install --no-audit --no-fund --silent --prefix $(NODE_SDKS) openai @anthropic-ai/sdk
 
-test-agents: $(READY)  ## real coding agents in front of the gateway (fetches them once; needs Node)
+test-agents: $(READY)  ## run real coding agents with the gateway (downloads them once; needs Node)
 	$(BIN)/python -m tools.agents
 
-test-agents-all: $(READY)  ## the same with the whole table of hard situations, also without the gateway (an hour)
+test-agents-all: $(READY)  ## the same with the whole table of hard situations, also without the gateway (about an hour)
 	$(BIN)/python -m tools.agents --all
 
-test-servers: $(READY)  ## llama.cpp's server behind the gateway (fetches it once)
+test-servers: $(READY)  ## run the gateway with llama.cpp's server (downloads it once)
 	$(BIN)/python -m tools.servers llama_cpp
 
-test-litellm: $(READY)  ## LiteLLM's proxy behind the gateway (fetches it once: 750 MB)
+test-litellm: $(READY)  ## run the gateway with LiteLLM's proxy (downloads it once: 750 MB)
 	$(BIN)/python -m tools.servers litellm
 
-test-transformers: $(READY)  ## transformers' server behind the gateway (fetches it once: 1.2 GB; docs/upstreams.md)
+test-transformers: $(READY)  ## run the gateway with transformers' server (downloads it once: 1.2 GB; see docs/upstreams.md)
 	$(BIN)/python -m tools.servers transformers
 
-test-frameworks: $(READY)  ## Python frameworks in front of the gateway (fetches them once)
+test-frameworks: $(READY)  ## run Python frameworks with the gateway (downloads them once)
 	$(BIN)/python -m tools.frameworks
 
-lock:  ## renew requirements/lock.txt (needs uv)
+lock:  ## update requirements/lock.txt (needs uv)
 	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	  --python-version 3.11 --extra mcp pyproject.toml requirements/dev.in -o requirements/lock.txt
 
-clean:  ## remove what the verbs made
+clean:  ## remove what the targets created
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

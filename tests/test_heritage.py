@@ -9,11 +9,11 @@ import pytest
 
 from dragoman import (
     Limits,
-    Malformed,
+    MalformedError,
     Rendering,
     Translator,
     decode_tools,
-    refuse,
+    error_response,
     translate_body,
     translate_request,
 )
@@ -132,7 +132,7 @@ def test_k1_5_usage_only_chunk_passes() -> None:
 
     assert USAGE in out
     assert translator.usage is not None
-    assert (12, 3) == (translator.usage.input, translator.usage.output)
+    assert (12, 3) == (translator.usage.input_tokens, translator.usage.output_tokens)
 
 
 def test_k1_11_header_chunk_then_argument_deltas_without_id() -> None:
@@ -436,7 +436,7 @@ def test_p_7_a_bad_request_is_a_400_of_the_clients_dialect_with_the_path(
     with pytest.raises(DragomanError) as caught:
         translate_request(body, source=client, target=target)
 
-    status, answer = refuse(caught.value, target=client)
+    status, answer = error_response(caught.value, target=client)
     error = msgspec.json.decode(answer)["error"]
     assert 400 == status
     assert caught.value.path.startswith(path)
@@ -448,19 +448,16 @@ def test_p_7_a_bad_request_is_a_400_of_the_clients_dialect_with_the_path(
 @pytest.mark.parametrize("body", [b"", b"not json", b"[]", b"null", b'{"model":', b"\xff\xfe"])
 def test_p_7_a_request_that_is_no_json_object_is_a_400(client: str, body: bytes) -> None:
     for target in DIALECT_NAMES:
-        with pytest.raises(Malformed) as caught:
+        with pytest.raises(MalformedError) as caught:
             translate_request(body, source=client, target=target)
 
-        assert 400 == refuse(caught.value, target=client)[0]
+        assert 400 == error_response(caught.value, target=client)[0]
 
 
 class _Broken:
     """A stage with a bug: it puts a delta where no block is open."""
 
     pending = False
-
-    def passes(self, event: Event) -> bool:
-        return False
 
     def feed(self, events: list[Event]) -> list[Event]:
         return [*events, TextDelta(99, "lost")] if events else events

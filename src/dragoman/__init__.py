@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dragoman.client.client import Client as Client
     from dragoman.client.errors import ClientError as ClientError
     from dragoman.client.messages import answer_turn as answer_turn
-    from dragoman.client.messages import ask as ask
     from dragoman.client.messages import assistant as assistant
+    from dragoman.client.messages import request as request
     from dragoman.client.messages import result as result
     from dragoman.client.messages import system as system
     from dragoman.client.messages import tool as tool
@@ -23,24 +23,23 @@ if TYPE_CHECKING:
     from dragoman.client.step import Step as Step
     from dragoman.client.sync_client import SyncAnswerStream as SyncAnswerStream
     from dragoman.client.sync_client import SyncClient as SyncClient
-    from dragoman.client.tool_calls import Call as Call
-    from dragoman.client.tool_loop import Bounds as Bounds
-    from dragoman.client.tool_loop import LoopStopped as LoopStopped
+    from dragoman.client.tool_loop import LoopLimits as LoopLimits
+    from dragoman.client.tool_loop import LoopStoppedError as LoopStoppedError
     from dragoman.client.tool_loop import ToolLoop as ToolLoop
     from dragoman.client.transcript import Transcript as Transcript
     from dragoman.context import Rendering as Rendering
     from dragoman.envelopes import Sealer as Sealer
     from dragoman.errors import ConfigError as ConfigError
     from dragoman.errors import DragomanError as DragomanError
-    from dragoman.errors import IllegalOrder as IllegalOrder
-    from dragoman.errors import Malformed as Malformed
+    from dragoman.errors import IllegalOrderError as IllegalOrderError
+    from dragoman.errors import MalformedError as MalformedError
     from dragoman.errors import MisuseError as MisuseError
-    from dragoman.errors import NotJson as NotJson
+    from dragoman.errors import NotJsonError as NotJsonError
     from dragoman.errors import PeerError as PeerError
     from dragoman.errors import ProtocolError as ProtocolError
-    from dragoman.errors import TooLarge as TooLarge
-    from dragoman.errors import Truncated as Truncated
-    from dragoman.errors import Untranslatable as Untranslatable
+    from dragoman.errors import TooLargeError as TooLargeError
+    from dragoman.errors import TruncatedError as TruncatedError
+    from dragoman.errors import UntranslatableError as UntranslatableError
     from dragoman.limits import Limits as Limits
     from dragoman.profiles import profile as profile
     from dragoman.profiles.profile import Profile as Profile
@@ -51,11 +50,12 @@ if TYPE_CHECKING:
     from dragoman.translate import translate_error as translate_error
     from dragoman.translate_requests import TranslatedRequest as TranslatedRequest
     from dragoman.translate_requests import decode_tools as decode_tools
-    from dragoman.translate_requests import refuse as refuse
+    from dragoman.translate_requests import error_response as error_response
     from dragoman.translate_requests import translate_request as translate_request
     from dragoman.transport import TLS as TLS
     from dragoman.turn.answer import Answer as Answer
     from dragoman.turn.answer import Block as Block
+    from dragoman.turn.answer import ToolCall as ToolCall
     from dragoman.turn.events import Event as Event
     from dragoman.turn.losses import Loss as Loss
     from dragoman.turn.request import DialectName as DialectName
@@ -67,13 +67,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "dragoman._version": ("__version__",),
     "dragoman.checker.checker": ("Checker",),
-    "dragoman.client.tool_calls": ("Call",),
     "dragoman.client.client": ("Client",),
     "dragoman.client.errors": ("ClientError",),
-    "dragoman.client.tool_loop": ("Bounds", "LoopStopped", "ToolLoop"),
+    "dragoman.client.tool_loop": ("LoopLimits", "LoopStoppedError", "ToolLoop"),
     "dragoman.client.messages": (
         "answer_turn",
-        "ask",
+        "request",
         "assistant",
         "result",
         "system",
@@ -88,15 +87,15 @@ _HOMES = {
     "dragoman.errors": (
         "ConfigError",
         "DragomanError",
-        "IllegalOrder",
-        "Malformed",
+        "IllegalOrderError",
+        "MalformedError",
         "MisuseError",
-        "NotJson",
+        "NotJsonError",
         "PeerError",
         "ProtocolError",
-        "TooLarge",
-        "Truncated",
-        "Untranslatable",
+        "TooLargeError",
+        "TruncatedError",
+        "UntranslatableError",
     ),
     "dragoman.context": ("Rendering",),
     "dragoman.limits": ("Limits",),
@@ -106,14 +105,14 @@ _HOMES = {
     "dragoman.translate_requests": (
         "TranslatedRequest",
         "decode_tools",
-        "refuse",
+        "error_response",
         "translate_request",
     ),
     "dragoman.toolcalls.parser": ("ToolCallParser",),
     "dragoman.translate": ("TranslatedBody", "Translator", "translate_body", "translate_error"),
     "dragoman.transport": ("TLS",),
     "dragoman.turn.events": ("Event",),
-    "dragoman.turn.answer": ("Answer", "Block"),
+    "dragoman.turn.answer": ("Answer", "Block", "ToolCall"),
     "dragoman.turn.losses": ("Loss",),
     "dragoman.turn.request": ("DialectName", "Request", "Tool", "Turn"),
 }

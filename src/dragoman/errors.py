@@ -3,14 +3,14 @@
     DragomanError
         ProtocolError              abstract
             PeerError              abstract: the peer broke its dialect
-                Malformed          not the grammar: carries the JSON path, where there is one
-                    NotJson        not even JSON
-                IllegalOrder       grammar fine, sequence not: carries state and event
-                Truncated          input ended inside something
-                TooLarge           a named limit was passed: carries the limit's name
-                    NameTooLong    by a name or an id: carries its JSON path too
+                MalformedError          not the grammar: carries the JSON path, where there is one
+                    NotJsonError        not even JSON
+                IllegalOrderError       grammar fine, sequence not: carries state and event
+                TruncatedError          input ended inside something
+                TooLargeError           a named limit was passed: carries the limit's name
+                    NameTooLongError    by a name or an id: carries its JSON path too
             MisuseError            our caller broke our contract
-        Untranslatable             the target dialect cannot say this: carries the path
+        UntranslatableError             the target dialect cannot say this: carries the path
         ConfigError                the operator's input is wrong
 
 `http_status` is what a server answers when the error is a client's; `exit_code` is what the command
@@ -50,7 +50,7 @@ class PeerError(ProtocolError):
     http_status = 400
 
 
-class Malformed(PeerError):
+class MalformedError(PeerError):
     """The input is not of the dialect's grammar."""
 
     def __init__(self, reason: str, *, path: str = "", code: str = "") -> None:
@@ -60,11 +60,11 @@ class Malformed(PeerError):
         super().__init__(f"{reason} (at `{path}`)" if path else reason)
 
 
-class NotJson(Malformed):
+class NotJsonError(MalformedError):
     """The input is no JSON at all."""
 
 
-class IllegalOrder(PeerError):
+class IllegalOrderError(PeerError):
     """The input is of the grammar, but not at this place."""
 
     def __init__(self, *, state: str, event: str, reason: str = "") -> None:
@@ -74,7 +74,7 @@ class IllegalOrder(PeerError):
         super().__init__(f"`{event}` is not allowed while {state}{tail}")
 
 
-class Truncated(PeerError):
+class TruncatedError(PeerError):
     """The input ended inside something."""
 
     def __init__(self, inside: str) -> None:
@@ -82,7 +82,7 @@ class Truncated(PeerError):
         super().__init__(f"input ended inside {inside}")
 
 
-class TooLarge(PeerError):
+class TooLargeError(PeerError):
     """A named limit was passed."""
 
     http_status = 413
@@ -93,7 +93,7 @@ class TooLarge(PeerError):
         super().__init__(f"limit `{limit}` of {allowed} passed")
 
 
-class NameTooLong(TooLarge):
+class NameTooLongError(TooLargeError):
     """A name or an id is longer than any real one."""
 
     http_status = 400
@@ -110,7 +110,7 @@ class MisuseError(ProtocolError):
     exit_code = 2
 
 
-class Untranslatable(DragomanError):
+class UntranslatableError(DragomanError):
     """The target dialect cannot say what the request asks for."""
 
     http_status = 400

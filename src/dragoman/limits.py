@@ -1,6 +1,6 @@
 """Every bound on what a peer may send, named, with its reason.
 
-Passing one raises `TooLarge`, which names the field of `Limits` that was passed.
+Passing one raises `TooLargeError`, which names the field of `Limits` that was passed.
 """
 
 from typing import Final

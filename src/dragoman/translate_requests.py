@@ -13,11 +13,16 @@ from dragoman.context import Target
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.forced_tool import must_narrow, narrowed
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.server_tools import check_needed
+from dragoman.dialects.tool_policy import check_needed, must_narrow, narrowed
 from dragoman.envelopes import PREFIX, Sealer
-from dragoman.errors import DragomanError, Malformed, NameTooLong, TooLarge, Untranslatable
+from dragoman.errors import (
+    DragomanError,
+    MalformedError,
+    NameTooLongError,
+    TooLargeError,
+    UntranslatableError,
+)
 from dragoman.limits import DEFAULT_LIMITS, MAX_ERROR_CHARS, MAX_ERROR_WORD_CHARS, Limits
 from dragoman.profiles import for_model
 from dragoman.profiles import profile as find_profile
@@ -72,7 +77,7 @@ class ClientRequest(Struct, frozen=True):
     body: bytes
     request: Request  # what the client meant
     # Why no other dialect could take it: only the vendor of its own understands what it asks for.
-    vendors_own: Malformed | None = None
+    vendors_own: MalformedError | None = None
 
 
 class TranslatedRequest(Struct, frozen=True):
@@ -102,15 +107,15 @@ def read_request(
     """Read a client's request.
 
     Raises:
-        Malformed: the request is not of its dialect; carries the path.
-        TooLarge: it passes a limit, which the error names.
+        MalformedError: the request is not of its dialect; carries the path.
+        TooLargeError: it passes a limit, which the error names.
     """
     from_dialect = dialect(source)
     try:
         request = from_dialect.decode_request(body, sealer=sealer, limits=limits)
         check_request(request, limits)
         return ClientRequest(body, request)
-    except Malformed as error:
+    except MalformedError as error:
         if error.code not in _VENDORS_OWN or _has_minted(body):
             raise
         outline = decode(_OUTLINE, body)
@@ -123,37 +128,37 @@ def check_request(request: Request, limits: Limits) -> None:
     """Refuse a request with more parts or tools, or longer names, than any real one has.
 
     Raises:
-        TooLarge: it passes `max_parts` or `max_tools`.
-        NameTooLong: a name or an id is too long; carries its path.
+        TooLargeError: it passes `max_parts` or `max_tools`.
+        NameTooLongError: a name or an id is too long; carries its path.
     """
     name_chars, id_chars = limits.max_name_chars, limits.max_id_chars
     if len(request.tools) > limits.max_tools:
-        raise TooLarge("max_tools", limits.max_tools)
+        raise TooLargeError("max_tools", limits.max_tools)
     for field in _NAMES:
         if len(getattr(request, field)) > name_chars:
-            raise NameTooLong("max_name_chars", name_chars, path=path_of(request, field))
+            raise NameTooLongError("max_name_chars", name_chars, path=path_of(request, field))
     if len(request.previous_id) > id_chars:
-        raise NameTooLong("max_id_chars", id_chars, path=path_of(request, "previous_id"))
+        raise NameTooLongError("max_id_chars", id_chars, path=path_of(request, "previous_id"))
     for at, tool in enumerate(request.tools):
         if len(tool.name) > name_chars:
-            raise NameTooLong("max_name_chars", name_chars, path=f"$.tools[{at}]")
+            raise NameTooLongError("max_name_chars", name_chars, path=f"$.tools[{at}]")
     parts = 0
     for turn in request.turns:
         parts += len(turn.parts)
         if len(turn.name) > name_chars:
-            raise NameTooLong("max_name_chars", name_chars, path=turn.path)
+            raise NameTooLongError("max_name_chars", name_chars, path=turn.path)
         for part in turn.parts:
             if type(part) is ToolCallPart:
                 if len(part.name) > name_chars:
-                    raise NameTooLong("max_name_chars", name_chars, path=turn.path)
+                    raise NameTooLongError("max_name_chars", name_chars, path=turn.path)
                 if len(part.id) > id_chars:
-                    raise NameTooLong("max_id_chars", id_chars, path=turn.path)
+                    raise NameTooLongError("max_id_chars", id_chars, path=turn.path)
             elif type(part) is ToolResultPart:
                 parts += len(part.parts)
                 if len(part.call_id) > id_chars:
-                    raise NameTooLong("max_id_chars", id_chars, path=turn.path)
+                    raise NameTooLongError("max_id_chars", id_chars, path=turn.path)
     if parts > limits.max_parts:
-        raise TooLarge("max_parts", limits.max_parts)
+        raise TooLargeError("max_parts", limits.max_parts)
 
 
 def write_request(
@@ -166,8 +171,8 @@ def write_request(
     """Write a client's request for an upstream; `changed` is what to say instead of what was meant.
 
     Raises:
-        Malformed: only the vendor of the client's dialect understands it, and `target` is another.
-        Untranslatable: the target cannot say what the request asks for; carries the path.
+        MalformedError: only the vendor of the client's dialect understands it, and `target` is another.
+        UntranslatableError: the target cannot say what the request asks for; carries the path.
     """
     request = changed or client.request
     if client.vendors_own is not None and request.dialect != target:
@@ -202,9 +207,9 @@ def translate_request(
     """Turn a client's request into one for an upstream.
 
     Raises:
-        Malformed: the request is not of its dialect; carries the path.
-        Untranslatable: the target cannot say what the request asks for; carries the path.
-        TooLarge: it passes `max_request_bytes`.
+        MalformedError: the request is not of its dialect; carries the path.
+        UntranslatableError: the target cannot say what the request asks for; carries the path.
+        TooLargeError: it passes `max_request_bytes`.
     """
     limits = options.get("limits", DEFAULT_LIMITS)
     client = read_request(body, source=source, sealer=sealer, limits=limits)
@@ -302,7 +307,7 @@ def _refuse_kept(request: Request, to: Dialect, profile: Profile) -> None:
         asked = bytes(request.extensions.get(name, b"null"))
         if asked not in (b"null", b"false") and profile.origin != to.name:
             reason = "this upstream holds no conversations: send all of its messages"
-            raise Untranslatable(reason, path=f"$.{name}")
+            raise UntranslatableError(reason, path=f"$.{name}")
 
 
 def _must_fit(request: Request, to: Dialect, profile: Profile) -> bool:
@@ -388,7 +393,7 @@ def _concerns(loss: Loss, fields: Collection[str]) -> bool:
     return any(loss.path.startswith(f"$.{name}") for name in fields)
 
 
-def refuse(error: DragomanError, *, target: str, request_id: str = "") -> tuple[int, bytes]:
+def error_response(error: DragomanError, *, target: str, request_id: str = "") -> tuple[int, bytes]:
     """Turn an error of ours about a client's request into that client's error answer."""
     return dialect(target).encode_fault(fault_of_request(error), request_id)
 
@@ -398,7 +403,7 @@ def fault_of_request(error: DragomanError) -> Fault:
     path = getattr(error, "path", "")[:MAX_ERROR_WORD_CHARS]
     code = getattr(error, "code", "")
     message = str(error)[:MAX_ERROR_CHARS]
-    if isinstance(error, TooLarge) and not isinstance(error, NameTooLong):
+    if isinstance(error, TooLargeError) and not isinstance(error, NameTooLongError):
         return Fault(FaultKind.TOO_LARGE, message, status=413, code="request_too_large")
     kind = FaultKind.BAD_REQUEST if error.http_status < 500 else FaultKind.GATEWAY
     # Vendors name a field without the sign of the root.
@@ -410,7 +415,7 @@ def decode_tools(body: bytes) -> tuple[Tool, ...]:
     """Read a JSON list of tool definitions, each in the shape of any of the three dialects.
 
     Raises:
-        Malformed: it is no list, or a definition fits no dialect.
+        MalformedError: it is no list, or a definition fits no dialect.
     """
     tools: list[Tool] = []
     definitions = decode(_ELEMENTS, body)
@@ -431,9 +436,11 @@ def _decode_tool(raw: bytes, path: str) -> tuple[Tool, ...]:
         body = b'%b,"tools":[%b]}' % (_EMPTY_REQUEST[name], raw)
         try:
             return dialect(name).decode_request(body, sealer=None, limits=DEFAULT_LIMITS).tools
-        except Malformed as error:
+        except MalformedError as error:
             reasons.append(f"{name}: {error}")
-    raise Malformed(f"a tool definition that fits no dialect ({'; '.join(reasons)})", path=path)
+    raise MalformedError(
+        f"a tool definition that fits no dialect ({'; '.join(reasons)})", path=path
+    )
 
 
 _EMPTY_REQUEST: Final = {

@@ -17,7 +17,7 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Settings, Timeouts, Upstream
 from dragoman.simulator.script import Match, Script, ScriptReply
 from tests.agents.programs import Program
-from tests.agents.stage import Ran, Stage, TooSlow
+from tests.agents.stage import Ran, Stage, TooSlowError
 from tests.agents.talk import DONE, PROMPT, model_of
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 
@@ -158,7 +158,7 @@ def run(program: Program, stage: Stage, situation: Situation, column: str) -> Fa
         start = program.start(stage, url, model, PROMPT)
         try:
             ran: Ran | None = stage.run(start.command, start.environ, seconds=_SECONDS)
-        except TooSlow:
+        except TooSlowError:
             ran = None
         return _facts(both, situation, stage.work / _FILE, ran)
 

@@ -31,7 +31,7 @@ class Ran(NamedTuple):
         return self.out + self.err
 
 
-class TooSlow(AssertionError):
+class TooSlowError(AssertionError):
     """The program did not end by itself."""
 
 
@@ -94,7 +94,7 @@ class Stage:
         except subprocess.TimeoutExpired as late:
             self._end(process)
             out, err = process.communicate()
-            raise TooSlow(f"{command[0]} still ran after {seconds} s\n{out}\n{err}") from late
+            raise TooSlowError(f"{command[0]} still ran after {seconds} s\n{out}\n{err}") from late
         finally:
             self._end(process)
         return Ran(process.returncode, out, err, time.monotonic() - begun)

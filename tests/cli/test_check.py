@@ -14,7 +14,7 @@ from dragoman.checker.checker import rules
 from dragoman.cli import main as cli
 from dragoman.cli.main import COMMANDS, main
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.errors import ConfigError, Malformed
+from dragoman.errors import ConfigError, MalformedError
 from tests.unit.checker import test_anthropic as anthropic
 from tests.unit.checker import test_chat as chat
 from tests.unit.checker import test_responses as responses
@@ -179,7 +179,7 @@ def test_unknown_command_is_exit_code_2():
 @pytest.mark.parametrize(
     ("raised", "code", "told"),
     [
-        (Malformed("not valid JSON", path="$.a"), 1, "dragoman: not valid JSON (at `$.a`)\n"),
+        (MalformedError("not valid JSON", path="$.a"), 1, "dragoman: not valid JSON (at `$.a`)\n"),
         (ConfigError("no dialect `x`"), 2, "dragoman: no dialect `x`\n"),
         (KeyboardInterrupt(), cli.INTERRUPTED, ""),
     ],

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from dragoman import Client, ClientError, Limits, ask, user
+from dragoman import Client, ClientError, Limits, request, user
 from dragoman.client.encode import prepare
 from dragoman.client.settings import Settings
 from dragoman.envelopes import Envelope, Sealer
@@ -149,7 +149,7 @@ HALF = "a call that is not complete"
 
 def ask_it(case: Case, size: int) -> str:
     limits = Limits(**{case.limit: size})
-    request = ask(user("hello"), model=case.model, tools=TOOLS)
+    asked = request(user("hello"), model=case.model, tools=TOOLS)
 
     async def run() -> str:
         async with (
@@ -158,14 +158,14 @@ def ask_it(case: Case, size: int) -> str:
             Client(server.url, limits=limits) as client,
         ):
             if not case.stream:
-                answer = await client.create(request)
+                answer = await client.create(asked)
             else:
-                async with client.stream(request) as turn:
+                async with client.stream(asked) as turn:
                     async for _ in turn:
                         pass
-                answer = turn.message()
+                answer = turn.answer()
             assert answer.finish is not None
-            whole = all(call.complete for call in answer.calls)
+            whole = all(call.complete for call in answer.call_blocks)
             return answer.finish.reason if whole else HALF
 
     return asyncio.run(run())
@@ -186,9 +186,9 @@ def test_s_11_a_limit_that_is_passed_by_one_is_an_error_that_names_it(case: Case
 
 
 def test_s_11_a_request_past_its_limit_is_not_sent() -> None:
-    request = ask(user("hello"), model="m")
+    asked = request(user("hello"), model="m")
     settings = Settings("http://127.0.0.1:1")
-    size = len(prepare(request, settings, stream=False).body)
+    size = len(prepare(asked, settings, stream=False).body)
     exact = Settings("http://127.0.0.1:1", limits=Limits(max_request_bytes=size))
 
     async def run() -> ClientError:
@@ -196,15 +196,15 @@ def test_s_11_a_request_past_its_limit_is_not_sent() -> None:
             limits = Limits(max_request_bytes=size - 1)
             async with Client(server.url, limits=limits) as client:
                 with pytest.raises(ClientError) as caught:
-                    await client.create(request)
+                    await client.create(asked)
                 with pytest.raises(ClientError):
-                    client.stream(request)
+                    client.stream(asked)
         assert not server.requests
         return caught.value
 
     error = asyncio.run(run())
 
-    assert size == len(prepare(request, exact, stream=False).body)
+    assert size == len(prepare(asked, exact, stream=False).body)
     assert ("limit", "max_request_bytes", "too_large") == (error.stage, error.code, error.kind)
 
 
@@ -254,5 +254,5 @@ def test_what_came_before_a_limit_is_kept() -> None:
 
     received = caught.value.received
     assert received is not None
-    assert ['{"a": 1}'] == [one.text for one in received.calls]
+    assert ['{"a": 1}'] == [one.text for one in received.call_blocks]
     assert json.loads(msgspec.json.encode(received.fault))["code"] == "max_calls"

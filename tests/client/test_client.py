@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dragoman import Client, ClientError, MisuseError, Untranslatable, ask, user
+from dragoman import Client, ClientError, MisuseError, UntranslatableError, request, user
 from dragoman.simulator.server import Simulator
 from dragoman.turn.events import Finish, Start, TextDelta
 from dragoman.turn.losses import Loss
@@ -43,7 +43,7 @@ def test_an_answer_that_is_not_read_to_its_end_says_so() -> None:
         async with peer(stalled(beginning, asyncio.Event())) as server, nothing_left():
             async with Client(server.url) as client, client.stream(REQUEST) as turn:
                 assert isinstance(await anext(turn), Start)
-            message = turn.message()
+            message = turn.answer()
             assert message.finish is None
             assert message.fault is not None
             assert "unfinished" == message.fault.code
@@ -99,20 +99,20 @@ def test_a_client_may_be_used_again_after_it_was_closed() -> None:
 
 def test_what_the_server_cannot_be_told_comes_first_and_is_kept() -> None:
     async def run() -> None:
-        request = ask(user("x"), model="sim/plain", temperature=1.5, max_tokens=50)
+        asked = request(user("x"), model="sim/plain", temperature=1.5, max_tokens=50)
         async with Simulator() as sim:
             async with Client(f"{sim.url}/v1", dialect="anthropic") as client:
-                async with client.stream(request) as turn:
+                async with client.stream(asked) as turn:
                     first = await anext(turn)
                     async for _ in turn:
                         pass
-                answer = await client.create(request)
+                answer = await client.create(asked)
             assert isinstance(first, Loss)
             assert first in turn.losses
-            for losses in (turn.message().losses, answer.losses):
+            for losses in (turn.answer().losses, answer.losses):
                 assert "value_clamped" in [loss.code for loss in losses]
-            with pytest.raises(Untranslatable):
-                Client(sim.url, dialect="anthropic", strict=True).stream(request)
+            with pytest.raises(UntranslatableError):
+                Client(sim.url, dialect="anthropic", strict=True).stream(asked)
 
     asyncio.run(run())
 

@@ -26,7 +26,7 @@ def test_a_slow_program_is_not_a_silent_server() -> None:
                     if isinstance(event, TextDelta) and not go_on.is_set():
                         await asyncio.sleep(3.5)  # the program's own time
                         go_on.set()
-            assert "Hello" == turn.message().text
+            assert "Hello" == turn.answer().text
 
     asyncio.run(run())
 
@@ -64,34 +64,34 @@ def test_an_error_whose_body_does_not_come_is_told_all_the_same() -> None:
 @pytest.mark.parametrize("face", FACES)
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "body"])
 def test_a_request_may_have_a_shorter_time_of_its_own(streamed: bool, face: str) -> None:
-    options = {"stream": streamed, "within": 0.5, "timeouts": Timeouts(total=600)}
+    options = {"stream": streamed, "timeout": 0.5, "timeouts": Timeouts(total=600)}
     error = failure(stalled(http(length=None)), face=face, **options)
 
-    assert ("timeout", "within_timeout", "timeout") == (error.stage, error.code, error.kind)
+    assert ("timeout", "request_timeout", "timeout") == (error.stage, error.code, error.kind)
     assert "within the 0.5 s of this request" in error.message
 
 
-@pytest.mark.parametrize("within", [-1, float("nan"), float("inf")])
-def test_a_time_that_cannot_be_is_refused(within: float) -> None:
+@pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf")])
+def test_a_time_that_cannot_be_is_refused(timeout: float) -> None:
     with (
         SyncClient("http://127.0.0.1:9") as client,
-        pytest.raises(MisuseError, match="`within` is"),
+        pytest.raises(MisuseError, match="`timeout` is"),
     ):
-        client.create(REQUEST, within=within)
+        client.create(REQUEST, timeout=timeout)
 
 
 @pytest.mark.parametrize(
-    ("timeouts", "within", "code"),
+    ("timeouts", "timeout", "code"),
     [
         (Timeouts(total=0.3), 600.0, "total_timeout"),
-        (Timeouts(total=600), 0.3, "within_timeout"),
+        (Timeouts(total=600), 0.3, "request_timeout"),
         (Timeouts(first_byte=0.3), 600.0, "first_byte_timeout"),
-        (Timeouts(first_byte=0, idle=0), 0.3, "within_timeout"),
+        (Timeouts(first_byte=0, idle=0), 0.3, "request_timeout"),
     ],
 )
 def test_the_clock_that_runs_out_first_is_named(
-    timeouts: Timeouts, within: float, code: str
+    timeouts: Timeouts, timeout: float, code: str
 ) -> None:
-    error = failure(stalled(b""), stream=False, timeouts=timeouts, within=within)
+    error = failure(stalled(b""), stream=False, timeouts=timeouts, timeout=timeout)
 
     assert code == error.code

@@ -7,7 +7,7 @@ from functools import cache
 import msgspec
 import pytest
 
-from dragoman import Client, SyncClient, answer_turn, ask, result, system, tool, user
+from dragoman import Client, SyncClient, answer_turn, request, result, system, tool, user
 from dragoman.simulator.server import Simulator
 from dragoman.turn.answer import Answer
 from dragoman.turn.request import Request, Turn
@@ -44,38 +44,38 @@ BEGINNING = (system("Be brief."), user(QUESTION))
 
 
 def first() -> Request:
-    return ask(*BEGINNING, tools=TOOLS, max_tokens=1000)
+    return request(*BEGINNING, tools=TOOLS, max_tokens=1000)
 
 
 def second(answer: Answer) -> Request:
     """Run the tools, which is the program's own business, and go on."""
     results: list[Turn] = [
-        result(call.call_id, RUN[call.name](**json.loads(call.text))) for call in answer.calls
+        result(call.id, RUN[call.name](**json.loads(call.arguments))) for call in answer.tool_calls
     ]
-    return ask(*BEGINNING, answer_turn(answer), *results, tools=TOOLS, max_tokens=1000)
+    return request(*BEGINNING, answer_turn(answer), *results, tools=TOOLS, max_tokens=1000)
 
 
 async def talk(client: Client, *, streamed: bool) -> list[Answer]:
-    async def answer(request: Request) -> Answer:
+    async def answer(asked: Request) -> Answer:
         if not streamed:
-            return await client.create(request)
-        async with client.stream(request) as turn:
+            return await client.create(asked)
+        async with client.stream(asked) as turn:
             async for _ in turn:
                 pass
-            return turn.message()
+            return turn.answer()
 
     one = await answer(first())
     return [one, await answer(second(one))]
 
 
 def talk_sync(client: SyncClient, *, streamed: bool) -> list[Answer]:
-    def answer(request: Request) -> Answer:
+    def answer(asked: Request) -> Answer:
         if not streamed:
-            return client.create(request)
-        with client.stream(request) as turn:
+            return client.create(asked)
+        with client.stream(asked) as turn:
             for _ in turn:
                 pass
-            return turn.message()
+            return turn.answer()
 
     one = answer(first())
     return [one, answer(second(one))]
@@ -88,9 +88,9 @@ def transcript(answers: list[Answer]) -> list[list[tuple[str, ...]]]:
         assert answer.finish is not None
         turn: list[tuple[str, ...]] = [("finish", answer.finish.reason)]
         turn += [("reasoning", answer.reasoning.strip()), ("text", answer.text.strip())]
-        for call in answer.calls:
+        for call in answer.tool_calls:
             assert call.complete
-            arguments = msgspec.json.encode(msgspec.json.decode(call.text), order="sorted")
+            arguments = msgspec.json.encode(msgspec.json.decode(call.arguments), order="sorted")
             turn.append(("call", call.name, arguments.decode()))
         said.append(turn)
     return said
@@ -107,7 +107,7 @@ def transcripts() -> dict[tuple[str, ...], list[list[tuple[str, ...]]]]:
                 for family in FAMILIES:
                     for streamed in (True, False):
                         mode = "stream" if streamed else "body"
-                        options = {"dialect": dialect, "model": f"sim/{family}", "key": "k"}
+                        options = {"dialect": dialect, "model": f"sim/{family}", "api_key": "k"}
                         async with Client(f"{sim.url}/v1", **options) as client:
                             answers = await talk(client, streamed=streamed)
                         found[dialect, family, mode, "async"] = transcript(answers)

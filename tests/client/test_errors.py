@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dragoman import Client, ClientError, Timeouts, ask, tool, user
+from dragoman import Client, ClientError, Timeouts, request, tool, user
 from dragoman.simulator.server import Simulator
 from tests.support.client import KEY, failure, text_of
 from tests.support.peers import CHAT, http, sse
@@ -15,7 +15,7 @@ def test_an_error_says_all_that_the_server_said() -> None:
     said = json.dumps({"error": {"message": f"bad key {KEY}", "code": "invalid_api_key"}})
     headers = "x-request-id: req_7\r\nretry-after: 2.5\r\n"
     answer = http(said.encode(), status="401 No", kind="application/json", headers=headers)
-    error = failure(answer, stream=False, key=KEY)
+    error = failure(answer, stream=False, api_key=KEY)
 
     assert ("http", 401, "req_7", 2.5) == (
         error.stage,
@@ -30,7 +30,7 @@ def test_an_error_says_all_that_the_server_said() -> None:
 
 def test_an_error_inside_a_stream_keeps_the_status_and_id_of_the_answer() -> None:
     stream = sse(CHAT[0], {"error": {"message": f"no more {KEY}", "code": "server_error"}})
-    error = failure(http(stream, headers="request-id: req_8\r\n"), key=KEY)
+    error = failure(http(stream, headers="request-id: req_8\r\n"), api_key=KEY)
 
     assert ("http", 200, "req_8") == (error.stage, error.status, error.request_id)
     assert error.received is not None
@@ -66,7 +66,7 @@ def test_what_had_come_is_told_of_streams_and_of_bodies(streamed: bool) -> None:
     assert error.received is not None
     assert "Let me see." == error.received.text
     assert [("f", '{"a": 1}', False)] == [  # its end had not come
-        (one.name, one.text, one.complete) for one in error.received.calls
+        (one.name, one.text, one.complete) for one in error.received.call_blocks
     ]
     assert error.received.finish is None
     assert error.received.fault is not None
@@ -76,7 +76,7 @@ def test_what_had_come_is_told_of_streams_and_of_bodies(streamed: bool) -> None:
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "body"])
 def test_where_nothing_had_come_nothing_is_told(streamed: bool) -> None:
     said = json.dumps({"error": {"message": f"{KEY} has no more", "code": "quota"}}).encode()
-    error = failure(http(said), stream=streamed, key=KEY)
+    error = failure(http(said), stream=streamed, api_key=KEY)
 
     assert ("http", "quota", None) == (error.stage, error.code, error.received)
     assert "[hidden] has no more" in error.message
@@ -108,7 +108,7 @@ def test_each_failure_has_its_stage_in_every_dialect(
     dialect: str, quirk: str, stage: str, code: str | None
 ) -> None:
     async def run() -> ClientError:
-        request = ask(
+        asked = request(
             user("What is the weather?"),
             tools=[tool("get_weather", description="tells", schema={"type": "object"})],
             model=f"sim/plain+args:1+{quirk}",
@@ -125,7 +125,7 @@ def test_each_failure_has_its_stage_in_every_dialect(
             client = Client(f"{sim.url}/v1", dialect=dialect, timeouts=clocks, strict=strict)
             async with client:
                 with pytest.raises(ClientError) as caught:
-                    await text_of(client, request)
+                    await text_of(client, asked)
         return caught.value
 
     error = asyncio.run(run())

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import dragoman
-from dragoman import Client, ClientError, Limits, MisuseError, SyncClient, ask, tool, user
+from dragoman import Client, ClientError, Limits, MisuseError, SyncClient, request, tool, user
 from dragoman.client.encode import prepare
 from dragoman.client.settings import Settings
 from dragoman.turn.events import ArgsDelta, BlockEnd, Finish
@@ -18,7 +18,7 @@ from tests.support.client import failure
 from tests.support.peers import HELLO, Talk, http, nothing_left, peer, sse
 
 SOURCE = Path(dragoman.__file__).parent
-REQUEST = ask(user("hello"), model="m")
+REQUEST = request(user("hello"), model="m")
 URL = "http://127.0.0.1:1/v1"
 OWN = (
     "client",
@@ -43,8 +43,8 @@ def imports(path: Path) -> set[str]:
     return found
 
 
-async def events_of(client: Client, request: Request) -> list:
-    async with client.stream(request) as turn:
+async def events_of(client: Client, asked: Request) -> list:
+    async with client.stream(asked) as turn:
         return [event async for event in turn]
 
 
@@ -109,19 +109,19 @@ def test_s_2_nothing_is_ever_tried_again(status: str) -> None:
 
 
 def test_s_2_a_body_arrives_as_it_was_written() -> None:
-    request = ask(
+    asked = request(
         user("“quoted”\u2028 \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"))
     )
     settings = Settings(URL, model="m")
 
     async def run() -> bytes:
         async with peer(HELLO) as server, Client(server.url, model="m") as client:
-            await events_of(client, request)
+            await events_of(client, asked)
         return server.requests[0]
 
     sent = asyncio.run(run()).partition(b"\r\n\r\n")[2]
 
-    assert prepare(request, settings, stream=True).body == sent
+    assert prepare(asked, settings, stream=True).body == sent
 
 
 def test_s_2_an_answer_is_not_believed_for_its_status_alone() -> None:
@@ -135,7 +135,7 @@ def test_s_2_an_answer_is_not_believed_for_its_status_alone() -> None:
 # --- the client -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("client", [Client(URL, key="k"), SyncClient(URL, key="k")])
+@pytest.mark.parametrize("client", [Client(URL, api_key="k"), SyncClient(URL, api_key="k")])
 def test_s_3_a_client_is_not_changed_after_it_was_made(client: Client | SyncClient) -> None:
     for name in ("model", "_settings", "_client", "anything"):
         with pytest.raises(AttributeError, match="not changed"):
@@ -173,7 +173,7 @@ def test_s_3_request_response_and_buffer_have_hard_limits(limit: str) -> None:
 def test_s_4_requests_are_the_callers_and_equal_ones_are_equal_bytes(dialect: str) -> None:
     def make() -> Request:
         tools = [tool("f", description="does", schema={"type": "object", "properties": {}})]
-        return ask(user("hello"), tools=tools, model="m", max_tokens=5, temperature=0.1)
+        return request(user("hello"), tools=tools, model="m", max_tokens=5, temperature=0.1)
 
     one, other = make(), make()
     settings = Settings(URL, dialect=dialect)
@@ -189,14 +189,14 @@ def test_s_4_requests_are_the_callers_and_equal_ones_are_equal_bytes(dialect: st
 def test_s_4_what_a_caller_changes_afterwards_changes_nothing() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     tools, stop, headers = [tool("f", description="does", schema=schema)], ["END"], {"x-a": "1"}
-    request = ask(user("hello"), tools=tools, stop=stop, model="m")
+    asked = request(user("hello"), tools=tools, stop=stop, model="m")
     settings = Settings(URL, headers=headers)
-    before = prepare(request, settings, stream=True)
+    before = prepare(asked, settings, stream=True)
     schema["properties"]["b"] = {"type": "integer"}
     tools.clear()
     stop.append("more")
     headers["x-a"] = "2"
-    after = prepare(request, settings, stream=True)
+    after = prepare(asked, settings, stream=True)
 
     assert (before.body, before.headers) == (after.body, after.headers)
     assert b'"b"' not in after.body
@@ -204,9 +204,9 @@ def test_s_4_what_a_caller_changes_afterwards_changes_nothing() -> None:
 
 def test_s_4_a_conversation_that_grows_leaves_the_shorter_one_as_it_was() -> None:
     turns = (user("hello"),)
-    one = ask(*turns, model="m")
+    one = request(*turns, model="m")
     body = prepare(one, Settings(URL), stream=True).body
-    ask(*turns, user("more"), model="m")
+    request(*turns, user("more"), model="m")
 
     assert body == prepare(one, Settings(URL), stream=True).body
     assert (user("hello"),) == turns
@@ -241,8 +241,8 @@ def test_s_5_calls_are_gathered_in_the_order_of_their_index_and_joined_verbatim(
         ):
             async for _ in turn:
                 pass
-        calls = turn.message().calls
-        return [(call.call_id, call.name, call.text, call.complete) for call in calls]
+        calls = turn.answer().tool_calls
+        return [(call.id, call.name, call.arguments, call.complete) for call in calls]
 
     expected = [("a", "f", '{ "x": 1.50 }', True), ("b", "g", '{"y" : ["\\u00e9"]}', True)]
 
@@ -274,7 +274,7 @@ def test_s_5_calls_are_bounded_in_number_and_size(limit: str, size: int) -> None
 
     assert ("limit", limit) == (error.stage, error.code)
     assert error.received is not None
-    assert len(error.received.calls) <= 2
+    assert len(error.received.tool_calls) <= 2
 
 
 # --- tools ------------------------------------------------------------------------------------------
@@ -291,19 +291,21 @@ def test_s_5_calls_are_bounded_in_number_and_size(limit: str, size: int) -> None
     ids=["no description", "no schema", "no object", "no valid schema"],
 )
 def test_s_7_a_strict_client_demands_that_tools_are_described(lacking: Tool) -> None:
-    request = ask(user("x"), tools=[lacking], model="m")
+    asked = request(user("x"), tools=[lacking], model="m")
 
     with pytest.raises(MisuseError, match="`f` has no"):
-        Client(URL, strict=True).stream(request)
-    Client(URL).stream(request)
+        Client(URL, strict=True).stream(asked)
+    Client(URL).stream(asked)
 
 
 def test_s_7_a_schema_is_made_of_a_function_only_when_asked() -> None:
     def f(a: int) -> None:
         """Do it."""
 
-    body = prepare(ask(user("x"), tools=[tool(f)], model="m"), Settings(URL), stream=False).body
-    bare = prepare(ask(user("x"), tools=[tool("f")], model="m"), Settings(URL), stream=False).body
+    body = prepare(request(user("x"), tools=[tool(f)], model="m"), Settings(URL), stream=False).body
+    bare = prepare(
+        request(user("x"), tools=[tool("f")], model="m"), Settings(URL), stream=False
+    ).body
     parameters = [
         json.loads(one)["tools"][0]["function"].get("parameters", {}) for one in (body, bare)
     ]
@@ -329,7 +331,7 @@ def test_s_11_no_stream_parses_incomplete_json() -> None:
             async with client.stream(REQUEST) as turn:
                 async for _ in turn:
                     pass
-            return [(call.name, call.text) for call in turn.message().calls]
+            return [(call.name, call.arguments) for call in turn.answer().tool_calls]
 
     assert [("f", '{ "x": 1.50 }'), ("g", '{"y" : ["\\u00e9"]}')] == asyncio.run(run())
 
@@ -340,7 +342,7 @@ def test_s_11_a_failure_is_never_an_empty_or_a_shorter_answer() -> None:
     assert "protocol" == error.stage
     assert error.received is not None
     assert error.received.finish is None
-    assert [False] == [call.complete for call in error.received.calls]
+    assert [False] == [call.complete for call in error.received.tool_calls]
 
 
 def test_s_11_there_is_no_authorisation_and_no_policy_in_the_client() -> None:

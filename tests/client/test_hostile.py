@@ -19,7 +19,7 @@ PATIENT = Timeouts(connect=30, first_byte=30, idle=30)
 MOST = 16 * MIB
 
 
-OPTIONS = {"key": "sk-secret-secret", "timeouts": PATIENT}
+OPTIONS = {"api_key": "sk-secret-secret", "timeouts": PATIENT}
 
 
 async def ask_it(url: str, **options: Any) -> str:
@@ -260,8 +260,8 @@ def test_a_lenient_client_mends_invalid_utf8_and_says_what_it_could_not_read() -
             async with client.stream(REQUEST) as turn:
                 async for _ in turn:
                     pass
-            assert "a�b" == turn.message().text
-            assert "chunk_malformed" in [loss.code for loss in turn.message().losses]
+            assert "a�b" == turn.answer().text
+            assert "chunk_malformed" in [loss.code for loss in turn.answer().losses]
 
     asyncio.run(run())
 

@@ -10,12 +10,12 @@ from msgspec import structs
 
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
-from dragoman.client.messages import ask, tool, user
+from dragoman.client.messages import request, tool, user
 from dragoman.client.sync_client import SyncClient
-from dragoman.client.tool_calls import CUT, INVALID
 from dragoman.client.tool_loop import ToolLoop
 from dragoman.client.transcript import Transcript
 from dragoman.errors import MisuseError
+from dragoman.turn.answer import CUT_CALL, INVALID_CALL
 from dragoman.turn.events import Finish
 from dragoman.turn.request import Request, ToolCallPart, ToolResultPart
 from tests.support.loops import HANDLERS, STORY, TOOLS, Played, get_weather
@@ -26,10 +26,10 @@ FAMILIES = (*MODELS, "sim/qwen3-coder", "sim/deepseek-v3.1", "sim/minimax-m2")
 HISTORY = {"chat": "messages", "anthropic": "messages", "responses": "input"}
 
 
-def told(request: Request) -> list[Any]:
+def told(asked: Request) -> list[Any]:
     """Return what a conversation says, without the ids of its calls and its reasoning."""
     found: list[Any] = []
-    for turn in request.turns:
+    for turn in asked.turns:
         for part in turn.parts:
             match part:
                 case ToolCallPart():
@@ -42,10 +42,10 @@ def told(request: Request) -> list[Any]:
     return found
 
 
-def run(server: Played, request: Request, model: str = "sim/plain", **options: Any) -> ToolLoop:
+def run(server: Played, asked: Request, model: str = "sim/plain", **options: Any) -> ToolLoop:
     """Run a loop to its end, by whichever bound."""
     with SyncClient(server.url, model=model) as client:
-        loop = ToolLoop(client, request, **options)
+        loop = ToolLoop(client, asked, **options)
         loop.run(HANDLERS)
     return loop
 
@@ -63,11 +63,11 @@ def test_s_8_a_caller_drives_the_loop_and_runs_its_tools_itself(
     ran: list[str] = []
     options = {"on_event": events.append} if streamed else {}
     with SyncClient(server.url, dialect=dialect, model=model) as client:
-        loop = ToolLoop(client, ask(user(STORY), tools=TOOLS), **options)
+        loop = ToolLoop(client, request(user(STORY), tools=TOOLS), **options)
         for step in loop:
-            for call in step.open:
+            for call in step.pending:
                 ran.append(call.name)
-                step.give(call, HANDLERS[call.name](**call.values))
+                step.resolve(call, HANDLERS[call.name](**call.args))
 
     assert ["get_weather", "get_time", "get_weather"] == ran
     assert "It is sunny in both." == loop.answer.text
@@ -77,18 +77,18 @@ def test_s_8_a_caller_drives_the_loop_and_runs_its_tools_itself(
 
 
 def test_transcripts_are_equal_in_all_dialects_families_and_faces(server: Played) -> None:
-    request = ask(user(STORY), tools=TOOLS)
+    asked = request(user(STORY), tools=TOOLS)
     found = []
 
     async def wait(dialect: str, model: str) -> Transcript:
         async with Client(server.url, dialect=dialect, model=model) as client:
-            loop = ToolLoop(client, request)
+            loop = ToolLoop(client, asked)
             await loop.run_async(HANDLERS)
             return structs.replace(loop.transcript, seconds=0.0)
 
     for dialect, model in itertools.product(DIALECTS, FAMILIES):
         with SyncClient(server.url, dialect=dialect, model=model) as client:
-            loop = ToolLoop(client, request)
+            loop = ToolLoop(client, asked)
             loop.run(HANDLERS)
         one = structs.replace(loop.transcript, seconds=0.0)
 
@@ -103,7 +103,7 @@ def test_transcripts_are_equal_in_all_dialects_families_and_faces(server: Played
 @pytest.mark.parametrize("model", [*MODELS, "sim/plain+think", "sim/plain+ids:call_0"])
 def test_s_9_messages_are_only_ever_appended(server: Played, dialect: str, model: str) -> None:
     with SyncClient(server.url, dialect=dialect, model=model) as client:
-        ToolLoop(client, ask(user(STORY), tools=TOOLS)).run(HANDLERS)
+        ToolLoop(client, request(user(STORY), tools=TOOLS)).run(HANDLERS)
     bodies = [msgspec.json.decode(one, type=dict[str, msgspec.Raw]) for one in server.bodies()]
 
     assert 3 == len(bodies)
@@ -117,11 +117,11 @@ def test_s_9_messages_are_only_ever_appended(server: Played, dialect: str, model
 def test_s_9_the_turns_of_a_request_begin_those_of_the_next(server: Played) -> None:
     seen: list[Request] = []
     with SyncClient(server.url, model="sim/plain") as client:
-        loop = ToolLoop(client, ask(user(STORY), tools=TOOLS))
+        loop = ToolLoop(client, request(user(STORY), tools=TOOLS))
         for step in loop:
             seen.append(loop.transcript.request)
-            for call in step.open:
-                step.give(call, "yes")
+            for call in step.pending:
+                step.resolve(call, "yes")
 
     for one, longer in itertools.pairwise(seen):
         assert one.turns == longer.turns[: len(one.turns)]
@@ -133,12 +133,12 @@ def test_ids_are_unique_although_the_server_gives_the_same_each_time(
     server: Played, dialect: str
 ) -> None:
     with SyncClient(server.url, dialect=dialect, model="sim/plain+ids:call_0") as client:
-        loop = ToolLoop(client, ask(user(STORY), tools=TOOLS))
+        loop = ToolLoop(client, request(user(STORY), tools=TOOLS))
         ids = []
         for step in loop:
-            for call in step.open:
+            for call in step.pending:
                 ids.append(call.id)
-                step.give(call, f"result of {call.id}")
+                step.resolve(call, f"result of {call.id}")
         sent = server.bodies()[-1]
 
     assert 3 == len(ids) == len(set(ids))
@@ -157,7 +157,7 @@ def test_a_call_with_invalid_arguments_comes_back_with_the_reason(
     story = 'sim: call get_weather {"city": 5}\nsim: call rm {}\nsim: then\nsim: say Oh.'
     ran: list[str] = []
     with SyncClient(server.url, dialect=dialect, model="sim/plain") as client:
-        loop = ToolLoop(client, ask(user(story), tools=TOOLS))
+        loop = ToolLoop(client, request(user(story), tools=TOOLS))
         answer = loop.run({"get_weather": ran.append, "rm": ran.append})
     results = loop.transcript.request.turns[2].parts
 
@@ -174,12 +174,12 @@ def test_a_call_with_invalid_arguments_comes_back_with_the_reason(
 def test_s_8_a_cut_call_is_never_run(server: Played, dialect: str, streamed: bool) -> None:
     options = {"on_event": lambda _: None} if streamed else {}
     with SyncClient(server.url, dialect=dialect, model="sim/plain+length") as client:
-        loop = ToolLoop(client, ask(user(STORY), tools=TOOLS), **options)
+        loop = ToolLoop(client, request(user(STORY), tools=TOOLS), **options)
         step = next(iter(loop))
         again = ToolLoop.resume(client, loop.transcript.encode())
 
-    assert ["", CUT] == [call.problem for call in step.calls]
-    assert ["", CUT] == [call.problem for call in next(iter(again)).calls]
+    assert ["", CUT_CALL] == [call.error for call in step.tool_calls]
+    assert ["", CUT_CALL] == [call.error for call in next(iter(again)).tool_calls]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -188,16 +188,16 @@ def test_s_8_a_call_whose_arguments_are_no_json_comes_back_with_the_reason(
 ) -> None:
     story = f"sim: say One moment.\n{STORY}"
     with SyncClient(server.url, dialect=dialect, model="sim/plain+bad-json-args") as client:
-        loop = ToolLoop(client, ask(user(story), tools=TOOLS))
+        loop = ToolLoop(client, request(user(story), tools=TOOLS))
         step = next(iter(loop))
         again = next(iter(ToolLoop.resume(client, loop.transcript.encode())))
-        for call in step.open:
+        for call in step.pending:
             step.refuse(call)
         last = loop.run(HANDLERS)
 
-    says = INVALID
-    assert [says, says] == [call.problem for call in step.calls]
-    assert [says, says] == [call.problem for call in again.calls]
+    says = INVALID_CALL
+    assert [says, says] == [call.error for call in step.tool_calls]
+    assert [says, says] == [call.error for call in again.tool_calls]
     assert "One moment." == step.answer.text
     assert None is step.answer.fault
     assert "It is sunny in both." == last.text
@@ -206,9 +206,9 @@ def test_s_8_a_call_whose_arguments_are_no_json_comes_back_with_the_reason(
 
 
 def test_a_failed_request_changes_nothing_and_may_be_made_again(server: Played) -> None:
-    request = ask(user(STORY), tools=TOOLS)
+    asked = request(user(STORY), tools=TOOLS)
     with SyncClient(server.url, model="sim/plain+fail:1+error:503") as client:
-        loop = ToolLoop(client, request)
+        loop = ToolLoop(client, asked)
         with pytest.raises(ClientError) as caught:
             loop.run(HANDLERS)
 
@@ -216,11 +216,11 @@ def test_a_failed_request_changes_nothing_and_may_be_made_again(server: Played) 
         assert request == loop.transcript.request
         step = next(iter(loop))
 
-    assert 2 == len(step.calls)
+    assert 2 == len(step.tool_calls)
 
 
 def test_an_answer_that_a_limit_ended_is_told_as_such(server: Played) -> None:
-    loop = run(server, ask(user("sim: say A long answer."), tools=TOOLS), "sim/plain+length")
+    loop = run(server, request(user("sim: say A long answer."), tools=TOOLS), "sim/plain+length")
 
     assert "length" == loop.answer.finish.reason
 
@@ -235,18 +235,18 @@ def test_a_loop_goes_on_in_a_new_client_from_its_transcript(
 ) -> None:
     whole, data = None, b""
     with SyncClient(server.url, dialect=dialect, model=model) as client:
-        loop = ToolLoop(client, ask(user(STORY), tools=TOOLS))
+        loop = ToolLoop(client, request(user(STORY), tools=TOOLS))
         loop.run(HANDLERS)
         whole = loop.transcript
-        loop = ToolLoop(client, ask(user(STORY), tools=TOOLS))
+        loop = ToolLoop(client, request(user(STORY), tools=TOOLS))
         step = next(iter(loop))
-        step.give(step.calls[0], get_weather("Rome"))
+        step.resolve(step.tool_calls[0], get_weather("Rome"))
         data = loop.transcript.encode()
     with SyncClient(server.url, dialect=dialect, model=model) as client:
         again = ToolLoop.resume(client, data)
         step = next(iter(again))
 
-        assert ["get_time"] == [call.name for call in step.open]
+        assert ["get_time"] == [call.name for call in step.pending]
 
         again.run(HANDLERS)
 
@@ -255,7 +255,7 @@ def test_a_loop_goes_on_in_a_new_client_from_its_transcript(
 
 
 def test_the_whole_conversation_is_in_the_transcript(server: Played) -> None:
-    loop = run(server, ask(user(STORY), tools=TOOLS), "sim/plain+think")
+    loop = run(server, request(user(STORY), tools=TOOLS), "sim/plain+think")
     kept = Transcript.decode(loop.transcript.encode())
 
     assert loop.transcript == kept
@@ -272,7 +272,7 @@ def test_an_exception_of_a_function_is_told_to_the_model(server: Played) -> None
         raise LookupError(f"no {city} on the map")
 
     with SyncClient(server.url, model="sim/plain") as client:
-        loop = ToolLoop(client, ask(user(STORY), tools=TOOLS))
+        loop = ToolLoop(client, request(user(STORY), tools=TOOLS))
         loop.run(HANDLERS | {"get_weather": fails})
     failed = loop.transcript.request.turns[2].parts[0]
 
@@ -289,7 +289,7 @@ def test_coroutines_are_awaited_and_their_exceptions_told(server: Played) -> Non
 
     async def wait() -> ToolLoop:
         async with Client(server.url, model="sim/plain") as client:
-            loop = ToolLoop(client, ask(user(STORY), tools=TOOLS))
+            loop = ToolLoop(client, request(user(STORY), tools=TOOLS))
             await loop.run_async(HANDLERS | {"get_weather": look})
             return loop
 
@@ -307,12 +307,12 @@ def test_a_coroutine_needs_the_asynchronous_run(server: Played) -> None:
         SyncClient(server.url, model="sim/plain") as client,
         pytest.raises(MisuseError, match="`get_weather` is a coroutine"),
     ):
-        ToolLoop(client, ask(user(STORY), tools=TOOLS)).run(HANDLERS | {"get_weather": look})
+        ToolLoop(client, request(user(STORY), tools=TOOLS)).run(HANDLERS | {"get_weather": look})
 
 
 def test_s_8_a_tool_without_a_function_is_refused(server: Played) -> None:
     with SyncClient(server.url, model="sim/plain") as client:
-        loop = ToolLoop(client, ask(user(STORY), tools=TOOLS))
+        loop = ToolLoop(client, request(user(STORY), tools=TOOLS))
         loop.run({"get_weather": get_weather})
 
     assert "there is no tool `get_time`" == loop.transcript.request.turns[2].parts[1].parts[0].text
@@ -324,7 +324,7 @@ def test_s_8_making_a_tool_of_a_function_does_not_run_it(server: Played) -> None
         raise AssertionError(city)
 
     with SyncClient(server.url, model="sim/plain") as client:
-        loop = ToolLoop(client, ask(user("Please explode"), tools=[tool(explode)]))
+        loop = ToolLoop(client, request(user("Please explode"), tools=[tool(explode)]))
         step = next(iter(loop))
 
-    assert ["explode"] == [call.name for call in step.open]
+    assert ["explode"] == [call.name for call in step.pending]

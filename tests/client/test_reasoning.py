@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dragoman import Client, answer_turn, ask, result, tool, user
+from dragoman import Client, answer_turn, request, result, tool, user
 from dragoman.simulator.server import Simulator
 from dragoman.turn.events import OpaqueKind
 
@@ -33,14 +33,14 @@ def test_reasoning_state_goes_back_to_its_server_unchanged(
         async with Simulator() as sim:
             async with Client(f"{sim.url}/v1", dialect=dialect, profile=profile) as client:
                 if streamed:
-                    async with client.stream(ask(question, **options)) as turn:
+                    async with client.stream(request(question, **options)) as turn:
                         async for _ in turn:
                             pass
-                    answer = turn.message()
+                    answer = turn.answer()
                 else:
-                    answer = await client.create(ask(question, **options))
-                history = (question, answer_turn(answer), result(answer.calls[0].call_id, "ok"))
-                last = await client.create(ask(*history, **options))
+                    answer = await client.create(request(question, **options))
+                history = (question, answer_turn(answer), result(answer.tool_calls[0].id, "ok"))
+                last = await client.create(request(*history, **options))
             state = next(one for block in answer.blocks for one in block.opaque)
             assert kind is state.kind
             assert profile == state.origin
@@ -57,14 +57,14 @@ def test_reasoning_state_of_another_server_stays_at_home() -> None:
     async def run() -> None:
         question = user("sim: think Hm.\nsim: call f {}\nsim: then\nsim: say Done")
         tools = [tool("f", description="does", schema={"type": "object"})]
-        request = ask(question, tools=tools, model="sim/plain", reasoning="high", max_tokens=9000)
+        asked = request(question, tools=tools, model="sim/plain", reasoning="high", max_tokens=9000)
         async with Simulator() as sim:
             url = f"{sim.url}/v1"
             async with Client(url, dialect="anthropic", profile="anthropic") as client:
-                answer = await client.create(request)
-            history = (question, answer_turn(answer), result(answer.calls[0].call_id, "ok"))
+                answer = await client.create(asked)
+            history = (question, answer_turn(answer), result(answer.tool_calls[0].id, "ok"))
             async with Client(url, dialect="responses", profile="openai") as client:
-                other = await client.create(ask(*history, tools=tools, model="sim/plain"))
+                other = await client.create(request(*history, tools=tools, model="sim/plain"))
             signature = next(one for block in answer.blocks for one in block.opaque).data
             assert "Done" == other.text
             assert signature not in json.dumps(sim.exchanges[-1].json)
@@ -88,9 +88,9 @@ def test_an_unknown_server_gets_back_the_reasoning_of_a_model_that_wants_it(dial
             Simulator() as sim,
             Client(f"{sim.url}/v1", dialect=dialect) as client,
         ):
-            answer = await client.create(ask(question, **options))
-            history = (question, answer_turn(answer), result(answer.calls[0].call_id, "ok"))
-            last = await client.create(ask(*history, **options))
+            answer = await client.create(request(question, **options))
+            history = (question, answer_turn(answer), result(answer.tool_calls[0].id, "ok"))
+            last = await client.create(request(*history, **options))
             assert "Hm, so it is." in sim.exchanges[-1].body.decode()
         return last.text
 

@@ -13,7 +13,7 @@ from dragoman import (
     MisuseError,
     SyncClient,
     Timeouts,
-    ask,
+    request,
     user,
 )
 from dragoman.client.encode import prepare
@@ -69,7 +69,7 @@ def test_cookies_are_not_kept() -> None:
 )
 def test_the_key_goes_into_the_header_of_the_dialect(dialect: str, header: str) -> None:
     async def run() -> bytes:
-        options = {"dialect": dialect, "key": KEY, "headers": {"X-Team": "tools"}}
+        options = {"dialect": dialect, "api_key": KEY, "headers": {"X-Team": "tools"}}
         async with peer(http(status="500 Oh")) as server, Client(server.url, **options) as client:
             with pytest.raises(ClientError):
                 await client.create(REQUEST)
@@ -83,8 +83,8 @@ def test_the_key_goes_into_the_header_of_the_dialect(dialect: str, header: str) 
 
 
 def test_credentials_are_in_no_repr() -> None:
-    client = Client(URL, key=KEY, headers={"x-secret": KEY}, model="m", dialect="anthropic")
-    sync_client = SyncClient(URL, key=KEY, headers={"x-secret": KEY})
+    client = Client(URL, api_key=KEY, headers={"x-secret": KEY}, model="m", dialect="anthropic")
+    sync_client = SyncClient(URL, api_key=KEY, headers={"x-secret": KEY})
     seen = repr(client) + repr(sync_client) + repr(client.stream(REQUEST)) + str(client)
 
     assert KEY not in seen
@@ -108,7 +108,7 @@ def test_credentials_are_in_no_repr() -> None:
         ("http://host/v1#a", {}, "must end before any"),
         ("http://host/v1/chat/completions/", {}, "must end before `/chat/completions`"),
         ("http://host/v1/messages", {"dialect": "anthropic"}, "must end before `/messages`"),
-        (URL, {"key": None}, "`key` must be str, not NoneType"),
+        (URL, {"api_key": None}, "`api_key` must be str, not NoneType"),
         (URL, {"model": 5}, "`model` must be str, not int"),
         (URL, {"timeouts": 30}, "`timeouts` must be Timeouts, not int"),
         (URL, {"limits": {}}, "`limits` must be Limits, not dict"),
@@ -127,8 +127,8 @@ def test_credentials_are_in_no_repr() -> None:
         (URL, {"native_format": "nobody"}, "nobody"),
         (URL, {"headers": {"a b": "c"}}, "`a b` is no name"),
         (URL, {"headers": {"a": "c\r\nd: secret"}}, "control character"),
-        (URL, {"key": "sécret\nsecret"}, "control character"),
-        (URL, {"key": "ключ-secret"}, "not plain text"),
+        (URL, {"api_key": "sécret\nsecret"}, "control character"),
+        (URL, {"api_key": "ключ-secret"}, "not plain text"),
     ],
 )
 def test_settings_that_cannot_be_are_told_at_once_and_without_secrets(
@@ -143,20 +143,20 @@ def test_settings_that_cannot_be_are_told_at_once_and_without_secrets(
 
 def test_a_request_without_a_model_is_refused() -> None:
     with pytest.raises(MisuseError, match="no model"):
-        Client(URL).stream(ask(user("x")))
+        Client(URL).stream(request(user("x")))
 
 
 @pytest.mark.parametrize(
     "given", ["hello", user("hello"), {"messages": []}], ids=["text", "turn", "dict"]
 )
 def test_what_is_no_request_is_refused(given: object) -> None:
-    with pytest.raises(MisuseError, match=r"a request is made by `ask\(…\)`, not `"):
+    with pytest.raises(MisuseError, match=r"a request is made by `request\(…\)`, not `"):
         Client(URL, model="m").stream(given)
 
 
 def test_a_request_s_own_model_overrules_the_client_s() -> None:
     settings = Settings(URL, model="one")
 
-    assert "one" == json.loads(prepare(ask(user("x")), settings, stream=False).body)["model"]
-    request = ask(user("x"), model="two")
-    assert "two" == json.loads(prepare(request, settings, stream=False).body)["model"]
+    assert "one" == json.loads(prepare(request(user("x")), settings, stream=False).body)["model"]
+    asked = request(user("x"), model="two")
+    assert "two" == json.loads(prepare(asked, settings, stream=False).body)["model"]

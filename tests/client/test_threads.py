@@ -59,7 +59,7 @@ def test_a_synchronous_client_reads_the_same() -> None:
                 assert [] == turn.pump()
             assert isinstance(events[0], Start)
             assert isinstance(events[-1], Finish)
-            assert "Hello" == turn.message().text
+            assert "Hello" == turn.answer().text
 
     served(work)
 
@@ -89,7 +89,7 @@ def test_threads_share_a_synchronous_client() -> None:
             with client.stream(REQUEST) as turn:
                 for _ in turn:
                     pass
-                texts.append(turn.message().text)
+                texts.append(turn.answer().text)
 
         with SyncClient(url) as client:
             threads = [threading.Thread(target=one) for _ in range(20)]
@@ -187,7 +187,7 @@ def test_a_server_waits_for_a_thread_that_is_slow() -> None:
             assert sent < 256  # what buffers of the system take
             for _ in turn:
                 pass
-            assert 512 * 65536 == len(turn.message().text)
+            assert 512 * 65536 == len(turn.answer().text)
 
     served(work, script)
 
@@ -202,7 +202,7 @@ def test_a_slow_thread_is_not_a_silent_server() -> None:
             go_on.set()
             for _ in turn:
                 pass
-            assert "Hello" == turn.message().text
+            assert "Hello" == turn.answer().text
 
     served(work, in_two_parts(go_on))
 
@@ -215,7 +215,7 @@ def test_a_thread_is_told_of_what_it_was_given() -> None:
             up_to_text(turn)
             go_on.set()
             client.create(REQUEST)  # the rest may have come meanwhile
-            message = turn.message()
+            message = turn.answer()
             assert ("Hel", None) == (message.text, message.finish)
             turn.close()
             with pytest.raises(ClientError) as caught:
@@ -257,7 +257,7 @@ def test_a_thread_may_ask_for_the_message_while_another_reads(
 
             def ask() -> None:
                 while not done.is_set():
-                    texts.append(turn.message().text)
+                    texts.append(turn.answer().text)
 
             asking = threading.Thread(target=ask, name="asking")
             asking.start()
@@ -269,7 +269,7 @@ def test_a_thread_may_ask_for_the_message_while_another_reads(
             finally:
                 done.set()
                 asking.join()
-        assert "".join(words) == turn.message().text
+        assert "".join(words) == turn.answer().text
         assert all(later.startswith(earlier) for earlier, later in pairwise(texts))
         assert len(set(texts)) > 2
 

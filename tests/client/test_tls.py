@@ -40,7 +40,7 @@ def text_from(context: ssl.SSLContext, tls: TLS, *, host: str = "127.0.0.1") -> 
             async with client.stream(REQUEST) as turn:
                 async for _ in turn:
                     pass
-            return turn.message().text
+            return turn.answer().text
 
     return asyncio.run(run())
 
@@ -249,7 +249,7 @@ def test_the_synchronous_client_speaks_mutual_tls_too() -> None:
         with SyncClient(address, tls=tls) as client, client.stream(REQUEST) as turn:
             for _ in turn:
                 pass
-            return turn.message().text
+            return turn.answer().text
 
     async def run() -> str:
         async with peer(HELLO, tls=server_context(asks=True)) as server, nothing_left():

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.catalogue import PROFILES as PROFILES_BY_NAME
 from dragoman.translate_requests import translate_request
 from tests.support.params import validate
@@ -330,10 +330,10 @@ def test_f8_no_picture_document_text_or_argument_is_lost(client: str, upstream: 
 def test_every_kind_of_upstream_takes_a_rich_request_or_says_what_it_cannot_see(
     client: str, upstream: str, profile: str
 ) -> None:
-    refusal: Untranslatable | None = None
+    refusal: UntranslatableError | None = None
     try:
         assert "up" == sent(client, upstream, profile)[0]["model"]
-    except Untranslatable as error:
+    except UntranslatableError as error:
         refusal = error
 
     if refusal is not None:

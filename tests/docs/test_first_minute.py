@@ -22,7 +22,7 @@ WRITTEN = "http://127.0.0.1:8484"
 
 class Example(NamedTuple):
     typed: str
-    shown: str  # `…` stands for any text
+    shown: str  # `…` matches any text
 
 
 def examples() -> list[Example]:
@@ -113,3 +113,35 @@ def test_lines_that_run_an_agent_are_understood(typed: str) -> None:
     words = shlex.split(typed)[2:]
 
     assert run_command.make_context("run", words).params["name"] in typed
+
+
+COMMANDS = [
+    one.typed for one in examples() if re.search(r"\bdragoman (translate|parse|check)\b", one.typed)
+]
+
+
+@pytest.mark.parametrize("typed", COMMANDS)
+def test_lines_that_translate_parse_or_check_work_as_pasted(typed: str) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        typed,
+        shell=True,
+        cwd=ROOT,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (0, b"") == (done.returncode, done.stderr)
+    assert done.stdout
+
+
+def test_first_settings_are_written_as_shown(tmp_path: Path) -> None:
+    [typed] = [one.typed for one in examples() if one.typed.startswith("dragoman config init")]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        shlex.split(typed), cwd=tmp_path, env={**os.environ, "PATH": path}, check=True, timeout=60
+    )
+
+    assert (tmp_path / "dragoman.toml").is_file()

@@ -39,10 +39,10 @@ def test_the_table_of_settings_is_complete() -> None:
         assert re.search(rf"^\| `{name}` \|", PAGE, re.MULTILINE), name
 
 
-def test_every_word_of_a_request_is_told() -> None:
-    row = next(line for line in PAGE.splitlines() if line.startswith("| `ask("))
+def test_every_word_of_a_request_is_documented() -> None:
+    row = next(line for line in PAGE.splitlines() if line.startswith("| `request("))
 
-    for name in inspect.signature(messages.ask).parameters:
+    for name in inspect.signature(messages.request).parameters:
         assert f"{name}=" in row or name == "turns"
 
 
@@ -51,7 +51,7 @@ def test_the_table_of_stages_is_complete(stage: str) -> None:
     assert re.search(rf"^\| `{stage}` \|", PAGE, re.MULTILINE)
 
 
-def test_every_attribute_of_an_error_is_told() -> None:
+def test_every_attribute_of_an_error_is_documented() -> None:
     for name in vars(ClientError("http", "x")):
         assert f"`{name}`" in PAGE
 
@@ -61,13 +61,13 @@ def test_the_table_of_kinds_is_complete(kind: FaultKind) -> None:
     assert re.search(rf"^\| .*`{kind}`.* \|", PAGE, re.MULTILINE)
 
 
-def test_every_code_of_an_error_is_told() -> None:
+def test_every_code_of_an_error_is_documented() -> None:
     codes = set(faults._OURS)
     for path in (*(SOURCE / "transport").glob("*.py"), *(SOURCE / "client").glob("*.py")):
         text = path.read_text("utf-8")
         codes |= set(re.findall(r'code="(\w+)"', text))
-        codes |= set(re.findall(r'TransportFailed\(\s*"\w+", "(\w+)"', text))
-    codes |= {f"{clock}_timeout" for clock in ("first_byte", "idle", "total", "within")}
+        codes |= set(re.findall(r'TransportError\(\s*"\w+", "(\w+)"', text))
+    codes |= {f"{clock}_timeout" for clock in ("first_byte", "idle", "total", "request")}
     codes -= {"unfinished", "native_call_invalid"}  # of answers, not of errors
 
     for code in codes:

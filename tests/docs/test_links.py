@@ -49,3 +49,12 @@ def test_anchors_are_made_of_headings() -> None:
     page = ROOT / "docs" / "configuration.md"
 
     assert {"server", "serverkeys", "params-of-a-route", "profilesname"} <= anchors(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_path_in_code_font_exists(page: Path) -> None:
+    paths = re.findall(r"`((?:tests|tools|docs|src)/[\w./-]+)`", page.read_text("utf-8"))
+
+    real = [path for path in paths if not re.search("NAME|DIALECT", path)]  # these are placeholders
+
+    assert [] == [path for path in real if not (ROOT / path).exists()]

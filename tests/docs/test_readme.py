@@ -1,5 +1,6 @@
 """Every example in README and docs runs."""
 
+import json
 import os
 import re
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman import decode_tools, translate_body
 from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
 from dragoman.toolcalls.bodies.literals import MAX_KEY_CHARS
 from dragoman.toolcalls.formats import FORMATS
@@ -28,7 +30,7 @@ BLOCKS = [
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_example_runs(block: str, capfd: pytest.CaptureFixture[str], monkeypatch) -> None:
-    # Whoever installed the package has its program.
+    # After an installation the program is next to the interpreter.
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     exec(compile(block, "example", "exec"), {})
 
@@ -56,14 +58,14 @@ def test_the_table_of_families_is_complete() -> None:
     page = (ROOT / "docs" / "native-formats.md").read_text("utf-8")
 
     for key, family in FORMATS.items():
-        assert f"| `{key}` | {family.says} |" in page
+        assert f"| `{key}` | {family.description} |" in page
 
 
 def test_the_readme_counts_the_families() -> None:
     assert f"knows {len(FORMATS)} families" in (ROOT / "README.md").read_text("utf-8")
 
 
-def test_the_bounds_of_held_text_are_told_as_they_are() -> None:
+def test_limits_of_held_text_are_documented() -> None:
     page = (ROOT / "docs" / "native-formats.md").read_text("utf-8")
     markers = {longest_marker(family) for family in FORMATS.values()}
 
@@ -74,3 +76,21 @@ def test_the_bounds_of_held_text_are_told_as_they_are() -> None:
     assert "150 to 700 characters" in page
     assert min(markers) >= 150
     assert max(markers) <= 700
+
+
+def test_the_first_example_is_what_the_translation_gives() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    before, after = (
+        json.loads(block) for block in re.findall(r"```json\n(.*?)```", readme, re.DOTALL)[:2]
+    )
+    tool = b'{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}'
+    translated = translate_body(
+        json.dumps(before).encode(),
+        source="chat",
+        target="anthropic",
+        model="kimi-k2",
+        tools=decode_tools(b"[" + tool + b"]"),
+    )
+    body = json.loads(translated.body)
+
+    assert after == {name: body[name] for name in after}

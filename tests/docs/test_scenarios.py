@@ -11,6 +11,7 @@ TESTS = Path(__file__).parent.parent
 PAGE = (TESTS.parent / "docs" / "scenarios.md").read_text("utf-8")
 ROWS = re.findall(r"^\| ([A-Z]\d*(?:-\d+)?b?) \| .+ \|$", PAGE, re.MULTILINE)
 
+_TITLE = r"[A-Z]\d*(?:-\d+)?b?"
 # Only these letters make codes, so names such as `test_a_400_…` and `test_25_large_…` carry none.
 CODE = r"(?:k[12]_\d+|w5_\d+|[gps]_\d+|[a-hprst]\d+b?)_"
 
@@ -70,6 +71,19 @@ def test_every_code_that_a_name_carries_has_a_row(carried: set[str]) -> None:
 
 def test_every_row_is_carried_by_a_test_or_a_corpus_case(carried: set[str]) -> None:
     assert [] == sorted({*ROWS} - carried)
+
+
+def test_every_code_in_the_title_of_a_corpus_case_has_a_row() -> None:
+    titles = [path.read_text("utf-8").split("\n")[0] for path in TESTS.rglob("case.md")]
+    found = {
+        code
+        for title in titles
+        for codes_of_title in re.findall(rf"^# ((?:{_TITLE}[, ]+)*{_TITLE}): ", title)
+        for code in re.split("[, ]+", codes_of_title)
+    }
+
+    assert found
+    assert [] == sorted(found - {*ROWS})
 
 
 def test_no_code_has_two_rows() -> None:

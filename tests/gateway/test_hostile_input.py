@@ -280,6 +280,43 @@ def beginning_with(text: str, **more: Any) -> Told:
     return Told(200, [b"data: %b\n\n" % dump(frame), *chat_stream("Hello.")], SSE)
 
 
+def one_large_event(upstream: str, text: str) -> Told:
+    """Return a stream whose first delta is a large one; where its end repeats it, the end does not."""
+    if upstream == "chat":
+        return beginning_with(text)
+    if upstream == "anthropic":
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        message = {"id": "a", "type": "message", "role": "assistant", "model": "m", "content": []}
+        events: list[dict[str, Any]] = [
+            {"type": "message_start", "message": {**message, "usage": usage}},
+            {
+                "type": "content_block_start",
+                "index": 0,
+                "content_block": {"type": "text", "text": ""},
+            },
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": text},
+            },
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage},
+            {"type": "message_stop"},
+        ]
+    else:
+        response = {"id": "r", "object": "response", "created_at": 1, "model": "m", "output": []}
+        item = {"type": "message", "id": "i", "role": "assistant", "content": []}
+        at = {"item_id": "i", "output_index": 0, "content_index": 0}
+        events = [
+            {"type": "response.created", "response": {**response, "status": "in_progress"}},
+            {"type": "response.output_item.added", "output_index": 0, "item": item},
+            {"type": "response.output_text.delta", **at, "delta": text},
+            {"type": "response.completed", "response": {**response, "status": "completed"}},
+        ]
+    frames = [b"event: %b\ndata: %b\n\n" % (one["type"].encode(), dump(one)) for one in events]
+    return Told(200, frames, SSE)
+
+
 def from_upstreams() -> dict[str, Case]:
     """Return what a hostile upstream may answer."""
     found: dict[str, Case] = {}
@@ -299,6 +336,9 @@ def from_upstreams() -> dict[str, Case]:
             told=lambda: Told(200, gzip.compress(b"data: 1\n\n" * 50_000), {**SSE, **PACKED}),
             status=502,
         )
+        found[f"{way}: one event of 30 MB"] = stream._replace(
+            told=partial(one_large_event, upstream, ("a" * 7 + '"') * (7 * MIB // 2))
+        )
         if client != "chat":
             continue
         found[f"{way}: an error of beginnings of keys"] = plain._replace(
@@ -314,9 +354,6 @@ def from_upstreams() -> dict[str, Case]:
     for client in DIALECTS:
         stream = Case(client, "chat", partial(request, client, "chat", stream=True))
         found |= {
-            f"chat to {client}: one event of 30 MB": stream._replace(
-                told=partial(beginning_with, ("a" * 7 + '"') * (7 * MIB // 2))
-            ),
             f"chat to {client}: one event of 30 MB of escaped text": stream._replace(
                 told=partial(beginning_with, '"' * (15 * MIB)), status=502, says="max_json_escapes"
             ),

@@ -1,9 +1,6 @@
 """One line a request: what happened, to whom, for how much; never what was said, never a secret."""
 
-import asyncio
-import json
 import re
-import time
 from typing import Any
 
 import httpx2
@@ -11,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings
+from tests.support import waiting
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, question
@@ -48,17 +46,8 @@ def logged() -> Stand:
 
 
 def line_of(found: Stand, answer: httpx2.Response) -> dict[str, Any]:
-    """Return the line of a request, once it is written: that is after its last byte was sent."""
-    wanted = answer.headers["request-id"]
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        lines = [json.loads(line) for line in found.log.getvalue().splitlines()]
-        own = [line for line in lines if line.get("id") == wanted]
-        if own:
-            assert 1 == len(own)
-            return own[0]
-        found.do(asyncio.sleep(0))
-    raise AssertionError(f"no line of {wanted}")
+    """Wait for the line of a request."""
+    return waiting.logged(found, answer.headers["request-id"])
 
 
 @clients

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from msgspec import structs
 
-from dragoman.gateway import pump
+from dragoman.gateway import upstream_call
 from dragoman.gateway.config.settings import Server, Settings, Store, Timeouts
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.limits import Limits
@@ -218,7 +218,7 @@ def survivors(place: Place, work: Callable[[], object]) -> str:
 
     def once() -> None:
         work()
-        until(lambda: not requests._calls)  # the end of an answer that the client left
+        until(lambda: not requests._requests)  # the end of an answer that the client left
         place.odd.asked.clear()
 
     once()  # what is made once, and kept, is made here
@@ -378,7 +378,7 @@ def test_client_that_leaves_leaves_nothing(shared, dialect: str, stream: bool) -
     def work() -> None:
         with RawClient(shared.gateway.url, PATHS[dialect], large(dialect, "chat", stream=stream)):
             until(lambda: gates)
-        until(lambda: not shared.gateway.running.gateway._calls)
+        until(lambda: not shared.gateway.running.gateway._requests)
         gates.pop().open(100)
 
     assert not survivors(shared, work)
@@ -390,7 +390,7 @@ def test_client_that_leaves_while_it_asks_leaves_nothing(shared) -> None:
             link.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\n")
             link.sendall(b"content-length: %d\r\n\r\n" % (2 * SIZE))
             link.sendall(b"x" * SIZE)
-            until(lambda: shared.gateway.running.gateway._calls)
+            until(lambda: shared.gateway.running.gateway._requests)
 
     assert not survivors(shared, work)
 
@@ -437,8 +437,8 @@ def test_failure_of_our_own_leaves_nothing(shared, monkeypatch, dialect: str, st
     def broken(*_args: object, **_more: object) -> None:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(pump, "translate_body", broken)
-    monkeypatch.setattr(pump.Translator, "feed", broken)
+    monkeypatch.setattr(upstream_call, "translate_body", broken)
+    monkeypatch.setattr(upstream_call.Translator, "feed", broken)
     shared.odd.answer = good
     with Client(shared.gateway.url) as client:
 

@@ -13,6 +13,7 @@ from tests.support.odd_upstream import odd_upstream
 from tests.support.received import received
 from tests.support.simulator import WEATHER, question
 from tests.support.talks import ForgetfulChatTalk, Sdks
+from tests.support.waiting import until
 
 PROFILES = {"chat": "deepseek", "anthropic": "anthropic", "responses": "openai"}
 upstreams = pytest.mark.parametrize("upstream", [*PROFILES])
@@ -79,11 +80,10 @@ def test_without_memory_a_signed_turn_goes_without_thinking_and_says_so(stream: 
     with stand(forgetful) as found:
         (seen,) = loop(found, "anthropic", stream=stream, rounds=1)
         body = found.simulator.exchanges[-1].json
-        log = found.log.getvalue()
+        until(lambda: "thinking_disabled_missing_blocks" in found.log.getvalue())
 
     assert ((), ()) == (seen.reasoning, seen.state)
     assert "enabled" not in str(body.get("thinking"))
-    assert "thinking_disabled_missing_blocks" in log
 
 
 # --- arguments --------------------------------------------------------------------------------------

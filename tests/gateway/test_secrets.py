@@ -12,7 +12,7 @@ from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
 from tests.support.odd_upstream import SSE, OddUpstream, Told, odd_upstream
 from tests.support.simulator import question
-from tests.support.waiting import logged
+from tests.support.waiting import logged, notices
 
 # It looks like no vendor's key: only who knows it can tell that it is one.
 KEY = "plain words 0123456789"
@@ -181,6 +181,7 @@ def test_key_in_an_answer_to_another_endpoint_is_told_to_nobody(
     dialect = "anthropic" if "messages" in path else "responses"
     body = question(dialect, f"{dialect}/m", stream=False)
     got = post(gateway, dialect, body, path=path) if method == "POST" else get(gateway, path)
+    logged(gateway, got.headers["request-id"])
 
     assert KEY not in got.text + repr(got.headers) + gateway.log.getvalue()
     assert "NAME_OF_THE_KEY" not in got.text + repr(got.headers)
@@ -196,4 +197,5 @@ def test_operator_is_told_which_credential_was_refused(
 
     assert 502 == got.status_code
     assert "upstream rejected the gateway's credentials" in got.text
-    assert "env:NAME_OF_THE_KEY" in gateway.log.getvalue()
+    refused = notices(gateway, "credentials refused", upstream=dialect)
+    assert {"env:NAME_OF_THE_KEY"} == {one["credential"] for one in refused}

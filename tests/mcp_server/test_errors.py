@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from dragoman import Client, ClientError, ask, decode_tools, user
+from dragoman import Client, ClientError, decode_tools, request, user
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
 from dragoman.turn.request import Request
 from tests.support.client import text_of
 from tests.support.mcp_talk import DIALECTS, WEATHER, Talk, run, said
 
 
-async def failure(client: Client, request: Request) -> ClientError:
+async def failure(client: Client, asked: Request) -> ClientError:
     async with client:
         with pytest.raises(ClientError) as caught:
-            await text_of(client, request)
+            await text_of(client, asked)
     return caught.value
 
 
@@ -30,8 +30,8 @@ def test_s_10_errors_inside_an_answer_map_one_to_one(dialect: str, quirk: str) -
         asked = {"messages": said(story), "tools": [WEATHER], "max_tokens": 500}
         found = await one.bad("chat", model=f"{dialect}/{model}", **asked)
         tools = decode_tools(json.dumps([WEATHER]).encode())
-        request = ask(user(story), tools=tools, max_tokens=500, model=model)
-        return found, await failure(Client(f"{one.simulator.url}/v1", dialect=dialect), request)
+        asked = request(user(story), tools=tools, max_tokens=500, model=model)
+        return found, await failure(Client(f"{one.simulator.url}/v1", dialect=dialect), asked)
 
     found, error = run(work)
 
@@ -41,7 +41,7 @@ def test_s_10_errors_inside_an_answer_map_one_to_one(dialect: str, quirk: str) -
     assert (error.received is None) == (found["received"] is None)
     if error.received is not None:
         assert error.received.text == found["received"]["text"]
-        assert [(one.name, one.text, one.complete) for one in error.received.calls] == [
+        assert [(one.name, one.text, one.complete) for one in error.received.call_blocks] == [
             (one["name"], one["arguments"], one["complete"])
             for one in found["received"]["tool_calls"]
         ]
@@ -109,7 +109,7 @@ def test_wrong_arguments_are_told_with_their_path(
 ) -> None:
     found = run(lambda one: one.bad(tool, **arguments))
 
-    assert "Malformed" == found["error"]
+    assert "MalformedError" == found["error"]
     assert found["path"].startswith(path)
 
 

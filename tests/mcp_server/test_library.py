@@ -84,7 +84,7 @@ def test_s_10_parse_gives_what_the_library_gives() -> None:
     expected = parse(KIMI, format="kimi_k2", seed="parse")
 
     assert expected.content == found["content"]
-    assert [msgspec.to_builtins(one) for one in expected.calls] == found["tool_calls"]
+    assert [msgspec.to_builtins(one) for one in expected.tool_calls] == found["tool_calls"]
     assert [] == found["problems"]
 
 

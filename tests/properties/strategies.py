@@ -130,7 +130,11 @@ def streams(draw: st.DrawFn, dialect: str) -> list[Event]:
     usage = draw(st.builds(Usage, input=counts, output=counts, cache_read=counts))
     events.append(
         Usage(
-            usage.input, usage.output + 1, usage.cache_read, reasoning=usage.output // 2, final=True
+            usage.input_tokens,
+            usage.output_tokens + 1,
+            usage.cache_read_tokens,
+            reasoning_tokens=usage.output_tokens // 2,
+            final=True,
         )
     )
     events.append(Finish(_reason(draw, last, calls, cut=cut)))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.formats import FORMATS
-from dragoman.toolcalls.parser import Parsed, ParsedCall, ToolCallParser
+from dragoman.toolcalls.parser import Parsed, ToolCallParser
+from dragoman.turn.answer import ToolCall
 from tests.properties.strategies import scaled
 from tests.properties.test_toolcalls import calls_of, declared
 from tests.support.held import bound
@@ -29,7 +30,7 @@ def parse(parser: ToolCallParser, text: str, size: int, most: int, *, cut: bool)
     return parser.result
 
 
-def arguments_of(call: ParsedCall) -> object:
+def arguments_of(call: ToolCall) -> object:
     """Return the arguments of a complete call; those of another one cannot be an object."""
     if not call.complete:
         assert call.arguments
@@ -62,8 +63,8 @@ def test_a_call_that_ends_early_is_told_as_cut_or_is_all_there(
 
     told = {problem.code for problem in parsed.problems}
     written = {call.name: call.arguments for call in calls}
-    assert all(call.complete for call in parsed.calls[:-1])
-    for call in parsed.calls:
+    assert all(call.complete for call in parsed.tool_calls[:-1])
+    for call in parsed.tool_calls:
         arguments = arguments_of(call)
         if not call.complete:
             assert told & CUT
@@ -93,7 +94,7 @@ def test_a_call_beyond_the_limit_is_told_and_never_looks_whole(
 
     told = {problem.detail for problem in parsed.problems}
     written = {call.name: call.arguments for call in calls}
-    for call in parsed.calls:
+    for call in parsed.tool_calls:
         if call.complete:
             assert written[call.name] == arguments_of(call)
             assert len(call.arguments) <= limit + size
@@ -113,7 +114,7 @@ def test_b10_a_call_stopped_inside_a_string_is_never_whole(family: str, *, cut: 
     parser.feed(text)
     parser.close(cut=cut)
 
-    (call,) = parser.result.calls
+    (call,) = parser.result.tool_calls
     assert not call.complete
     assert CUT & {problem.code for problem in parser.result.problems}
     assert None is arguments_of(call)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.errors import Malformed, TooLarge, Untranslatable
+from dragoman.errors import MalformedError, TooLargeError, UntranslatableError
 from dragoman.profiles.catalogue import PROFILES
 from dragoman.translate_requests import translate_request
 
@@ -62,7 +62,7 @@ FIELDS = {
 }  # fmt: skip
 # What must stand beside a number for its field to be read.
 BESIDE = {"thinking.budget_tokens": {"type": "enabled"}}
-OURS = (Malformed, Untranslatable, TooLarge)
+OURS = (MalformedError, UntranslatableError, TooLargeError)
 
 each = pytest.mark.parametrize("target", DIALECT_NAMES)
 places = pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_negative_budget_of_a_messages_client_is_refused_for_every_upstream(
     target: str, number: str
 ) -> None:
     for profile in PROFILES:
-        with pytest.raises(Malformed) as caught:
+        with pytest.raises(MalformedError) as caught:
             translate_request(
                 body("anthropic", "thinking.budget_tokens", number),
                 source="anthropic",

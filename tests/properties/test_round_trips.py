@@ -91,8 +91,8 @@ def test_a_whole_answer_tells_what_the_stream_tells(name: str, data: st.DataObje
     frames = dialect(name).frame_reader(exchange)
     if answer.fault is not None:
         return
-    cut = answer.reason in CUT_REASONS and answer.calls[-1:] == answer.blocks[-1:]
-    if name == "anthropic" and (cut or not all(call.complete for call in answer.calls)):
+    cut = answer.finish_reason in CUT_REASONS and answer.call_blocks[-1:] == answer.blocks[-1:]
+    if name == "anthropic" and (cut or not all(call.complete for call in answer.call_blocks)):
         return  # a body has text in the place of half a call, and cannot show that its last is whole
 
     read_answer(frames, dialect(name).encode_body(answer, exchange))

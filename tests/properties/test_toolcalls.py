@@ -102,9 +102,9 @@ def test_calls_in_a_family_s_own_grammar_parse_to_the_same_calls_and_text(
     parsed = run(ToolCallParser(format=family, tools=tools), text, cuts)
 
     assert [(call.name, call.arguments) for call in calls] == [
-        (one.name, json.loads(one.arguments)) for one in parsed.calls
+        (one.name, json.loads(one.arguments)) for one in parsed.tool_calls
     ]
-    assert all(one.complete for one in parsed.calls)
+    assert all(one.complete for one in parsed.tool_calls)
     assert before + after == parsed.content
     assert parsed.reasoning == ""
 
@@ -152,7 +152,7 @@ def test_a_string_may_quote_any_marker_of_its_family(family: str, data: st.DataO
     parsed = run(parser, grammar.render(calls), cuts)
 
     assert [(call.name, call.arguments) for call in calls] == [
-        (one.name, json.loads(one.arguments)) for one in parsed.calls
+        (one.name, json.loads(one.arguments)) for one in parsed.tool_calls
     ]
     assert parsed.content == ""
 
@@ -172,12 +172,12 @@ def test_text_strewn_with_markers_comes_back_unless_it_holds_a_call(
     whole = run(ToolCallParser(format=form, tools=tools, seed="s"), text, [])
     parsed = run(ToolCallParser(format=form, tools=tools, seed="s"), text, cuts)
 
-    assert (whole.content, whole.reasoning, whole.calls) == (
+    assert (whole.content, whole.reasoning, whole.tool_calls) == (
         parsed.content,
         parsed.reasoning,
-        parsed.calls,
+        parsed.tool_calls,
     )
-    if not whole.calls:
+    if not whole.tool_calls:
         assert is_subsequence(whole.content, text)
         assert is_subsequence(whole.reasoning, text)
         structured = any(
@@ -202,7 +202,7 @@ def is_subsequence(part: str, text: str) -> bool:
 def test_any_text_gives_a_result(text: str, family: Format, cuts: list[int]) -> None:
     parsed = run(ToolCallParser(format=family), text, cuts)
 
-    if not parsed.calls and not parsed.problems and not parsed.reasoning:
+    if not parsed.tool_calls and not parsed.problems and not parsed.reasoning:
         assert text == parsed.content
 
 
@@ -221,6 +221,6 @@ def test_whatever_a_call_holds_its_arguments_are_an_object_or_it_is_not_complete
 
     parsed = run(ToolCallParser(format=form, limits=limits), head + rest, cuts)
 
-    for call in parsed.calls:
+    for call in parsed.tool_calls:
         assert call.arguments
         assert not call.complete or isinstance(json.loads(call.arguments), dict)

@@ -3,8 +3,12 @@
 There is no exception: a family that could not show one of these kinds would be named here, with the reason.
 """
 
+import re
+from pathlib import Path
+
 import pytest
 
+import dragoman.toolcalls
 from dragoman.toolcalls.formats import FORMATS
 from tests.support.toolcalls import ROOT, corpus
 
@@ -46,3 +50,18 @@ def test_cases_of_a_kind_show_what_their_name_says(family: str) -> None:
 
 def test_every_folder_of_cases_belongs_to_a_family() -> None:
     assert set(FORMATS) == {path.name for path in ROOT.iterdir() if path.is_dir()}
+
+
+def test_every_case_that_the_code_cites_exists() -> None:
+    source = Path(dragoman.toolcalls.__path__[0])
+    cited = {
+        name
+        for path in source.rglob("*.py")
+        for group in re.findall(
+            r"Cases?: ((?!tests/)(?:[a-z0-9_]+/[a-z0-9_]+(?:, )?)+)", path.read_text()
+        )
+        for name in group.split(", ")
+    }
+
+    assert len(cited) > 30
+    assert not [name for name in cited if not (ROOT / f"{name}.json").is_file()]

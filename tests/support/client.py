@@ -6,56 +6,56 @@ from typing import Any
 
 import pytest
 
-from dragoman import Answer, Client, ClientError, SyncClient, ask, user
+from dragoman import Answer, Client, ClientError, SyncClient, request, user
 from dragoman.turn.request import Request
 from tests.support.peers import Script, Talk, nothing_left, peer
 
-REQUEST = ask(user("hello"), model="m")
+REQUEST = request(user("hello"), model="m")
 KEY = "sk-abcdef-123456"
 
 
-async def text_of(client: Client, request: Request = REQUEST) -> str:
+async def text_of(client: Client, question: Request = REQUEST) -> str:
     """Return the text of a streamed answer."""
-    async with client.stream(request) as turn:
+    async with client.stream(question) as turn:
         async for _ in turn:
             pass
-    return turn.message().text
+    return turn.answer().text
 
 
 async def asked(
     url: str,
-    request: Request = REQUEST,
+    question: Request = REQUEST,
     *,
     stream: bool = True,
-    within: float = 0.0,
+    timeout: float = 0.0,  # noqa: ASYNC109 -- passed on
     **options: Any,
 ) -> Answer:
     """Return the answer that a client with these options gets."""
     async with Client(url, **options) as client:
         if not stream:
-            return await client.create(request, within=within)
-        async with client.stream(request, within=within) as turn:
+            return await client.create(question, timeout=timeout)
+        async with client.stream(question, timeout=timeout) as turn:
             async for _ in turn:
                 pass
-            return turn.message()
+            return turn.answer()
 
 
 def asked_now(
     url: str,
-    request: Request = REQUEST,
+    question: Request = REQUEST,
     *,
     stream: bool = True,
-    within: float = 0.0,
+    timeout: float = 0.0,
     **options: Any,
 ) -> Answer:
     """Return the same without an event loop."""
     with SyncClient(url, **options) as client:
         if not stream:
-            return client.create(request, within=within)
-        with client.stream(request, within=within) as turn:
+            return client.create(question, timeout=timeout)
+        with client.stream(question, timeout=timeout) as turn:
             for _ in turn:
                 pass
-            return turn.message()
+            return turn.answer()
 
 
 async def asked_in_thread(url: str, *args: Any, **options: Any) -> Answer:

@@ -30,7 +30,7 @@ from dragoman.turn.events import (
 from dragoman.turn.losses import Loss
 
 START = Start("some-model", "the-id", 1700000000)
-USAGE = Usage(input=3, output=2, final=True)
+USAGE = Usage(input_tokens=3, output_tokens=2, final=True)
 FAULT = Fault(FaultKind.UPSTREAM_BAD, "the upstream left")
 
 
@@ -99,7 +99,7 @@ TURNS: dict[str, list[Event]] = {
     ],
     "nothing said": done(),
     "no counts": [START, *text(0), Finish(FinishReason.STOP)],
-    "counts on the way": [START, Usage(input=5, output=1), *text(0), *done()[1:]],
+    "counts on the way": [START, Usage(input_tokens=5, output_tokens=1), *text(0), *done()[1:]],
     "no name, no id": [Start(), *done(text(0))[1:]],
     "losses": [START, Loss("args_repaired"), *done(text(0))[1:], Loss("usage_missing")],
     "empty text": done(block(0, "text")),

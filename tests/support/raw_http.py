@@ -27,6 +27,7 @@ class RawClient:
         )
         self.socket.sendall(data)
         self.status = 0
+        self.headers: dict[str, str] = {}  # names in lower case
         self.received = bytearray()  # of the body, as far as it was asked for
         self._raw = b""
 
@@ -37,11 +38,14 @@ class RawClient:
         self.socket.close()
 
     def head(self) -> int:
-        """Wait for the status line and return its number."""
+        """Wait for the status line and the headers, and return the status."""
         while b"\r\n\r\n" not in self._raw:
             self._receive()
         head, _, self._raw = self._raw.partition(b"\r\n\r\n")
-        self.status = int(head.split(b" ", 2)[1])
+        status_line, *lines = head.decode("latin-1").split("\r\n")
+        pairs = (line.partition(":") for line in lines)
+        self.headers = {name.lower(): value.strip() for name, _, value in pairs}
+        self.status = int(status_line.split(" ", 2)[1])
         return self.status
 
     def body_with(self, text: bytes) -> bytearray:

@@ -92,7 +92,7 @@ def found(parsed: Parsed) -> dict[str, Any]:
     return {
         "content": parsed.content,
         "reasoning": parsed.reasoning,
-        "calls": [(one.name, one.arguments, one.complete) for one in parsed.calls],
+        "calls": [(one.name, one.arguments, one.complete) for one in parsed.tool_calls],
         "problems": [problem.code for problem in parsed.problems],
     }
 

@@ -21,11 +21,31 @@ def until(look: Callable[[], T], seconds: float = 60.0) -> T:
 
 
 def logged(stand: Stand, request_id: str) -> dict[str, Any]:
-    """Return the line of a request in the log, which is written once its answer has left."""
+    """Wait for the log line of one request, which is written after its response was sent."""
+    return logged_with(stand, id=request_id)
 
-    def look() -> dict[str, Any] | None:
+
+def logged_with(stand: Stand, **facts: Any) -> dict[str, Any]:
+    """Wait for the log line of the one request with these facts.
+
+    Use it for a client that left before it knew its request's id.  A gateway that several tests share may
+    log requests of an earlier test late, so the facts must belong to one request: a model of its own, say.
+    """
+
+    def look() -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in stand.log.getvalue().splitlines()]
-        found = (one for one in lines if one["event"] == "request" and one["id"] == request_id)
-        return next(found, None)
+        requests = (line for line in lines if line["event"] == "request")
+        return [line for line in requests if facts.items() <= line.items()]
+
+    (line,) = until(look)
+    return line
+
+
+def notices(stand: Stand, event: str, **facts: Any) -> list[dict[str, Any]]:
+    """Wait for lines of the log under a name, with these facts, and return them."""
+
+    def look() -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in stand.log.getvalue().splitlines()]
+        return [line for line in lines if line["event"] == event and facts.items() <= line.items()]
 
     return until(look)

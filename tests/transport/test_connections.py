@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from dragoman.transport import NO_DESCRIPTORS, Connector, Reply, TransportFailed
+from dragoman.transport import NO_DESCRIPTORS, Connector, Reply, TransportError
 from dragoman.transport.connector import request_head
 from dragoman.transport.failures import unreachable
 from tests.support.event_loops import OnLoop
@@ -257,7 +257,7 @@ def test_whoever_reads_is_told_when_connections_are_closed(on_loop: OnLoop) -> N
             reading = asyncio.create_task(reply.read())
             await asyncio.sleep(0)
             await connector.close()
-            with pytest.raises(TransportFailed):
+            with pytest.raises(TransportError):
                 await reading
 
     on_loop(run())
@@ -294,7 +294,7 @@ def test_a_header_that_would_begin_another_one_is_refused(on_loop: OnLoop) -> No
     async def run() -> None:
         async with asking(http(b"hello")) as (server, connector):
             for headers in ({"x-a": "1\r\nx-b: 2"}, {"x-a\n": "1"}, {"x-a": "\0"}):
-                with pytest.raises(TransportFailed, match="x-a"):
+                with pytest.raises(TransportError, match="x-a"):
                     await connector.open(
                         "POST",
                         URL(server.url),
@@ -332,7 +332,7 @@ def test_the_head_of_a_request_names_its_host(url: str, line: str, host: str) ->
 def test_what_is_no_address_is_told_as_such(url: str, on_loop: OnLoop) -> None:
     async def run() -> None:
         connector = Connector()
-        with pytest.raises(TransportFailed) as caught:
+        with pytest.raises(TransportError) as caught:
             await connector.open(
                 "GET", URL(url), headers={}, body=None, connect_seconds=30, tls=True
             )
@@ -364,11 +364,11 @@ def test_a_listener_is_called_by_the_event_loop_and_never_inside_a_task(on_loop:
                 await arrived.wait()
                 data = reply.take()
             assert b"he" == data
-            reply.abort(TransportFailed("http", "gone", "gone"))
+            reply.abort(TransportError("http", "gone", "gone"))
             heard = len(called)
             await asyncio.sleep(0)
             assert len(called) > heard
-            with pytest.raises(TransportFailed, match="gone"):
+            with pytest.raises(TransportError, match="gone"):
                 reply.take()
 
     on_loop(run())
@@ -408,7 +408,7 @@ def test_want_of_descriptors_is_a_failure_of_its_own(monkeypatch) -> None:
                 raise OSError(errno.EMFILE, "no")
 
             monkeypatch.setattr("dragoman.transport.connector.start_connection", none_left)
-            with pytest.raises(TransportFailed) as caught:
+            with pytest.raises(TransportError) as caught:
                 await opened(connector, server)
             assert NO_DESCRIPTORS == caught.value.code
 

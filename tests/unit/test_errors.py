@@ -6,31 +6,31 @@ import pickle
 import pytest
 
 from dragoman.client.errors import ClientError
-from dragoman.client.tool_loop import LoopStopped
+from dragoman.client.tool_loop import LoopStoppedError
 from dragoman.errors import (
     ConfigError,
     DragomanError,
-    IllegalOrder,
-    Malformed,
+    IllegalOrderError,
+    MalformedError,
     MisuseError,
-    NotJson,
-    TooLarge,
-    Truncated,
-    Untranslatable,
+    NotJsonError,
+    TooLargeError,
+    TruncatedError,
+    UntranslatableError,
 )
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, Start
 
 ERRORS = [
-    Malformed("bad", path="$.a", code="c"),
-    NotJson("bad", path="$"),
-    IllegalOrder(state="idle", event="Finish", reason="r"),
-    Truncated("a string"),
-    TooLarge("max_calls", 5),
+    MalformedError("bad", path="$.a", code="c"),
+    NotJsonError("bad", path="$"),
+    IllegalOrderError(state="idle", event="Finish", reason="r"),
+    TruncatedError("a string"),
+    TooLargeError("max_calls", 5),
     MisuseError("no"),
-    Untranslatable("cannot", path="$.b"),
+    UntranslatableError("cannot", path="$.b"),
     ConfigError("wrong"),
-    LoopStopped("turns", "too many"),
+    LoopStoppedError("turns", "too many"),
     ClientError(
         "http",
         "no more",

@@ -7,8 +7,13 @@ import msgspec
 import pytest
 from msgspec import Raw, structs
 
-from dragoman.errors import Untranslatable
-from dragoman.translate_requests import read_request, refuse, translate_request, write_request
+from dragoman.errors import UntranslatableError
+from dragoman.translate_requests import (
+    error_response,
+    read_request,
+    translate_request,
+    write_request,
+)
 from dragoman.turn.request import TextPart
 
 TOLD = {"role": "developer", "content": "Be  brief."}
@@ -70,9 +75,9 @@ THREADED = {
 
 @pytest.mark.parametrize("target", ["chat", "responses", "anthropic"])
 def test_a_conversation_that_the_upstream_would_not_hold_is_refused(target: str) -> None:
-    with pytest.raises(Untranslatable) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         translate_request(json.dumps(THREADED).encode(), source="anthropic", target=target)
-    status, body = refuse(caught.value, target="anthropic")
+    status, body = error_response(caught.value, target="anthropic")
 
     assert 400 == status
     told = json.loads(body)["error"]["details"]

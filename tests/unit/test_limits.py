@@ -6,7 +6,7 @@ import pytest
 
 import dragoman
 from dragoman.envelopes import Envelope, Sealer
-from dragoman.errors import DragomanError, TooLarge
+from dragoman.errors import DragomanError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.arguments import JsonArguments
 from dragoman.turn.assembler import Assembler
@@ -44,7 +44,9 @@ def test_a_limit_is_passed_by_some_test(name: str) -> None:
 def test_a_limit_that_is_an_error_to_pass_names_itself(name: str) -> None:
     source = text_of(SOURCE)
 
-    assert (name in QUIET) is not (f'TooLarge("{name}"' in source or f'TooLong("{name}"' in source)
+    assert (name in QUIET) is not (
+        f'TooLargeError("{name}"' in source or f'TooLong("{name}"' in source
+    )
 
 
 @each_limit
@@ -79,7 +81,7 @@ def test_the_defaults_are_those_that_the_documents_promise() -> None:
     ids=lambda value: "" if callable(value) else "limit",
 )
 def test_s_11_passing_a_limit_is_an_error_that_names_it(limits: Limits, pass_it) -> None:
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(TooLargeError) as caught:
         pass_it(limits)
 
     assert caught.value.allowed == getattr(limits, caught.value.limit)

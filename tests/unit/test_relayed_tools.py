@@ -8,7 +8,7 @@ from msgspec import structs
 
 from dragoman import Translator, translate_body, translate_request
 from dragoman.checker.checker import check
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles import profile
 from dragoman.translate_requests import read_request
 
@@ -363,5 +363,5 @@ def test_thinking_is_asked_for_as_the_host_takes_it(
 def test_a_forced_tool_that_goes_is_refused() -> None:
     choice = {"type": "tool", "name": "web_search"}
 
-    with pytest.raises(Untranslatable, match="`web_search`"):
+    with pytest.raises(UntranslatableError, match="`web_search`"):
         sent(messages(tools=[FUNCTION, WEB], tool_choice=choice), "anthropic")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import Malformed, NameTooLong, TooLarge
+from dragoman.errors import MalformedError, NameTooLongError, TooLargeError
 from dragoman.limits import Limits
 from dragoman.translate import translate_body, translate_error
-from dragoman.translate_requests import fault_of_request, read_request, refuse
+from dragoman.translate_requests import error_response, fault_of_request, read_request
 from tests.support.gateway import DIALECTS
 from tests.support.simulator import WEATHER
 
@@ -63,7 +63,7 @@ def test_too_many_are_refused_with_the_limit(
     dialect: str, limits: Limits, name: str, fits: dict[str, int], passes: dict[str, int]
 ) -> None:
     read(dialect, limits, **fits)
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(TooLargeError) as caught:
         read(dialect, limits, **passes)
 
     fault = fault_of_request(caught.value)
@@ -80,7 +80,7 @@ def test_too_many_tools_are_refused(dialect: str) -> None:
         body["tools"][at] = json.loads(json.dumps(tool).replace('"f"', f'"f{at}"'))
     data = json.dumps(body).encode()
     read_request(data, source=dialect, limits=Limits(max_tools=3))
-    with pytest.raises(TooLarge, match="max_tools"):
+    with pytest.raises(TooLargeError, match="max_tools"):
         read_request(data, source=dialect, limits=Limits(max_tools=2))
 
 
@@ -99,10 +99,10 @@ def test_a_long_name_is_refused_with_its_path(
     most = 100
     limits = Limits(max_name_chars=most) if field != "call_id" else Limits(max_id_chars=most)
     read(dialect, limits, **{field: "a" * most})
-    with pytest.raises(NameTooLong) as caught:
+    with pytest.raises(NameTooLongError) as caught:
         read(dialect, limits, **{field: "a" * (most + 1)})
 
-    status, body = refuse(caught.value, target=dialect)
+    status, body = error_response(caught.value, target=dialect)
     assert limit == caught.value.limit
     assert path in caught.value.path
     assert 400 == status
@@ -112,7 +112,7 @@ def test_a_long_name_is_refused_with_its_path(
 
 def test_a_request_for_its_vendor_alone_is_bounded_too() -> None:
     body = {"model": "m" * 2000, "input": [{"type": "odd", "id": "x"}]}
-    with pytest.raises(NameTooLong, match="max_name_chars"):
+    with pytest.raises(NameTooLongError, match="max_name_chars"):
         read_request(json.dumps(body).encode(), source="responses")
 
 
@@ -148,7 +148,7 @@ def test_an_upstream_s_error_is_bounded(dialect: str) -> None:
 
 
 def test_an_error_about_a_request_is_bounded() -> None:
-    fault = fault_of_request(Malformed("r" * 1_000_000, path="$." + "p" * 1_000_000))
+    fault = fault_of_request(MalformedError("r" * 1_000_000, path="$." + "p" * 1_000_000))
 
     assert len(fault.message) < 20_000
     assert len(fault.param) < 1_000

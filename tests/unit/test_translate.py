@@ -6,13 +6,13 @@ import pytest
 from dragoman import (
     ConfigError,
     Limits,
-    Malformed,
+    MalformedError,
     MisuseError,
     Sealer,
-    TooLarge,
+    TooLargeError,
     Translator,
     decode_tools,
-    refuse,
+    error_response,
     translate_body,
     translate_error,
     translate_request,
@@ -56,7 +56,7 @@ def test_what_only_the_vendor_understands_passes_to_its_own_dialect(
     body = msgspec.json.encode({"model": "m", "input": "x", **change})
 
     assert body == translate_request(body, source="responses", target="responses").body
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         translate_request(body, source="responses", target="chat")
 
 
@@ -116,17 +116,17 @@ def test_tools_are_read_in_the_shape_of_any_dialect() -> None:
 
 @pytest.mark.parametrize("body", [b"{}", b"[1]", b"not json", b'[{"type":"function"}]'])
 def test_tools_of_no_shape_are_refused(body: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         decode_tools(body)
 
 
 def test_a_request_past_its_limit_is_refused_with_413() -> None:
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(TooLargeError) as caught:
         translate_request(
             b"x" * 11, source="chat", target="chat", limits=Limits(max_request_bytes=10)
         )
 
-    status, body = refuse(caught.value, target="anthropic")
+    status, body = error_response(caught.value, target="anthropic")
     assert 413 == status
     assert "request_too_large" == msgspec.json.decode(body)["error"]["type"]
 

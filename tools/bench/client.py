@@ -24,7 +24,7 @@ from tools.bench.measure import Row
 from tools.bench.processes import HAS_PROC, Cores, Server, resident_bytes, serving
 from tools.bench.streams import EVENTS
 
-from dragoman import Client, SyncClient, ask, user
+from dragoman import Client, SyncClient, request, user
 
 _CHEAPER: Final = 3.0  # the budget: times, for each event
 _HELD: Final = 200  # streams that are open at once
@@ -40,13 +40,13 @@ Read = Callable[[str, str, Callable[[], None]], Awaitable[int]]
 
 def ours(dialect: Any) -> Read:
     async def read(url: str, model: str, ready: Callable[[], None]) -> int:
-        async with Client(url, dialect=dialect, model=model, key="k") as client:
+        async with Client(url, dialect=dialect, model=model, api_key="k") as client:
             ready()
             count = 0
-            async with client.stream(ask(user(_TEXT))) as turn:
+            async with client.stream(request(user(_TEXT))) as turn:
                 async for _ in turn:
                     count += 1
-            assert turn.message().finish is not None
+            assert turn.answer().finish is not None
             return count
 
     return read
@@ -84,11 +84,11 @@ async def anthropic_messages(url: str, model: str, ready: Callable[[], None]) ->
 
 async def ours_in_threads(url: str, model: str, ready: Callable[[], None]) -> int:
     def read() -> int:
-        with SyncClient(url, model=model, key="k") as client:
+        with SyncClient(url, model=model, api_key="k") as client:
             ready()
-            with client.stream(ask(user(_TEXT))) as turn:
+            with client.stream(request(user(_TEXT))) as turn:
                 count = sum(1 for _ in turn)
-            assert turn.message().finish is not None
+            assert turn.answer().finish is not None
             return count
 
     return read()
@@ -157,10 +157,10 @@ def _compare(name: str, model: str, url: str, rounds: int) -> Row:
 
 
 async def _hold_ours(url: str, stack: AsyncExitStack) -> None:
-    client = await stack.enter_async_context(Client(url, model="held", key="k"))
+    client = await stack.enter_async_context(Client(url, model="held", api_key="k"))
 
     async def one() -> None:
-        turn = await stack.enter_async_context(client.stream(ask(user(_TEXT))))
+        turn = await stack.enter_async_context(client.stream(request(user(_TEXT))))
         await turn.pump()
 
     await asyncio.gather(*(one() for _ in range(_HELD)))

@@ -45,7 +45,7 @@ def stream_of(name: str, deltas: int) -> list[bytes]:
         BlockStart(0, BlockKind.TEXT),
         *(TextDelta(0, words[at % len(words)]) for at in range(deltas)),
         BlockEnd(0),
-        Usage(input=10, output=deltas, final=True),
+        Usage(input_tokens=10, output_tokens=deltas, final=True),
         Finish(FinishReason.STOP),
     ]
     written = [data for data in map(writer.send, events) if data]

@@ -70,7 +70,7 @@ def running_place(url: str, key: Secret | None) -> Place:
 
     Raises:
         ConfigError: it is no address, or the key is refused.
-        Unreachable: no gateway answers there.
+        UnreachableError: no gateway answers there.
     """
     clean = address(url)
     check_health(clean)
@@ -146,7 +146,7 @@ def open_log(path: Path) -> Iterator[TextIO]:
 # --- requests to a gateway ---
 
 
-class Unreachable(DragomanError):
+class UnreachableError(DragomanError):
     """No gateway answers where one should be."""
 
     exit_code: ClassVar[int] = 3
@@ -188,17 +188,17 @@ def check_health(url: str) -> None:
     """See that a gateway lives.
 
     Raises:
-        Unreachable: it does not, or something else is there.
+        UnreachableError: it does not, or something else is there.
     """
     try:
         _get(f"{url}/health", {})
     except urllib.error.HTTPError as error:
         said = f"{url}/health answers {error.code}: there is no gateway that serves"
-        raise Unreachable(said) from error
+        raise UnreachableError(said) from error
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         said = f"no gateway answers at {url}: {reason}; start one with `dragoman serve`"
-        raise Unreachable(said) from error
+        raise UnreachableError(said) from error
 
 
 def list_models(url: str, key: str) -> list[Listed]:

@@ -23,7 +23,7 @@ from dragoman.checker.findings import (
     shown,
 )
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.errors import ConfigError, MisuseError, TooLarge
+from dragoman.errors import ConfigError, MisuseError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_values import read_float
 from dragoman.wire.sse import Frame, SSEReader
@@ -63,7 +63,7 @@ def check(dialect: str, stream: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Ve
 
     Raises:
         ConfigError: there is no such dialect.
-        TooLarge: the stream passes a limit.
+        TooLargeError: the stream passes a limit.
     """
     checker = Checker(dialect, limits=limits)
     checker.feed(stream)
@@ -74,7 +74,7 @@ def check(dialect: str, stream: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Ve
 class Checker:
     """Judge one stream, cut anywhere.
 
-    Goes on after a violation, so that a user sees several at once.  Raises `TooLarge` when the stream
+    Goes on after a violation, so that a user sees several at once.  Raises `TooLargeError` when the stream
     passes a limit, and nothing else whatever the bytes; after that it is dead.
     """
 
@@ -96,7 +96,7 @@ class Checker:
         """Return the violations that `data` shows.
 
         Raises:
-            TooLarge: the stream passes a limit.
+            TooLargeError: the stream passes a limit.
         """
         if self._dead or self._ending is not None:
             raise MisuseError("feed after the end or after an error")
@@ -105,7 +105,7 @@ class Checker:
         try:
             for frame in self._sse.feed(data):
                 self._judge(frame)
-        except TooLarge:
+        except TooLargeError:
             self._dead = True
             raise
         return self._take()

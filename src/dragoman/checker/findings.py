@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.wire.json_scanner import JsonScanner
 
@@ -240,7 +240,7 @@ class Arguments:
         """Note the first character that no JSON object can have at its place.
 
         Raises:
-            TooLarge: containers nest deeper than the limit.
+            TooLargeError: containers nest deeper than the limit.
         """
         if self.broken:
             return
@@ -314,8 +314,8 @@ def count_block(blocks: int, limits: Limits) -> int:
     """Return one block more.
 
     Raises:
-        TooLarge: more blocks than an answer may have.
+        TooLargeError: more blocks than an answer may have.
     """
     if blocks >= limits.max_blocks:
-        raise TooLarge("max_blocks", limits.max_blocks)
+        raise TooLargeError("max_blocks", limits.max_blocks)
     return blocks + 1

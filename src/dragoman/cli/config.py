@@ -12,7 +12,7 @@ import msgspec
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.load import FILE_NAME, Loaded, find_file, load
-from dragoman.gateway.config.problems import Mistakes
+from dragoman.gateway.config.problems import ConfigMistakesError
 from dragoman.gateway.config.render import chosen_vendor, first_file, plain, toml_text
 from dragoman.gateway.config.vendors import VENDORS
 from dragoman.turn.request import DialectName
@@ -101,7 +101,7 @@ def _file_argument(function: _Command) -> _Command:
 def check(file: Path | None, *, as_json: bool) -> None:
     try:
         loaded = _load(file)
-    except Mistakes as error:
+    except ConfigMistakesError as error:
         if as_json:
             verdict = {"good": False, "file": error.source, "mistakes": error.mistakes}
             click.echo(msgspec.json.encode(verdict))

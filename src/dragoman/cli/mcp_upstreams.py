@@ -89,7 +89,7 @@ class RoutedUpstreams:
         return Client(
             upstream.base_url,
             dialect=upstream.dialect,
-            key=key,
+            api_key=key,
             profile=hop.profile,
             native_format=hop.native_format,
             limits=self._settings.server.limits,

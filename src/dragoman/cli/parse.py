@@ -169,12 +169,14 @@ def _parse(
 
 
 def _render(found: Parsed, line_id: Raw | None = None) -> bytes:
-    calls = [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in found.calls]
+    calls = [
+        {"id": one.id, "name": one.name, "arguments": one.arguments} for one in found.tool_calls
+    ]
     problems = [
         {"code": one.code, "where": one.path, "detail": one.detail} for one in found.problems
     ] + [
         {"code": "call_cut", "where": f"call {one.id}", "detail": one.name}
-        for one in found.calls
+        for one in found.tool_calls
         if not one.complete and not any(p.code == "call_cut" for p in found.problems)
     ]
     result = {

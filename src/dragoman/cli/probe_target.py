@@ -9,12 +9,11 @@ from msgspec import Struct, structs
 
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.load import DEFAULT_UPSTREAM, FILE_NAME, Flags, Loaded, find_file, load
-from dragoman.gateway.config.problems import Mistakes, did_you_mean
+from dragoman.gateway.config.problems import ConfigMistakesError, did_you_mean
 from dragoman.gateway.config.settings import Route, Secret, Settings
 from dragoman.gateway.config.vendors import vendor_at
-from dragoman.gateway.plan import secrets_of, upstream_headers
+from dragoman.gateway.plan import secrets_of, tls_context, upstream_headers
 from dragoman.gateway.routing import Hop, Router
-from dragoman.gateway.upstream import tls_context
 from dragoman.probe.probe import Peer
 from dragoman.toolcalls.selection import choose_format
 from dragoman.turn.request import DialectName
@@ -116,11 +115,11 @@ def _settings(
     )
     try:
         found = load(loaded.path, environ=environ, cwd=cwd, flags=flags, need_secrets=False)
-    except Mistakes as error:
+    except ConfigMistakesError as error:
         labelled = [
             structs.replace(one, path=_LABELS.get(one.path, one.path)) for one in error.mistakes
         ]
-        raise Mistakes(labelled, source=error.source) from error
+        raise ConfigMistakesError(labelled, source=error.source) from error
     return found.settings, DEFAULT_UPSTREAM
 
 

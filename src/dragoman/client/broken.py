@@ -6,9 +6,7 @@ They stay in the history as they came, so that the model can be told about them;
 from msgspec import structs
 
 from dragoman.client.errors import ClientError
-from dragoman.client.tool_calls import CUT, INVALID
-from dragoman.turn.answer import Answer, Block
-from dragoman.turn.events import CUT_REASONS
+from dragoman.turn.answer import Answer
 
 
 def with_broken_call(error: ClientError) -> Answer:
@@ -20,7 +18,7 @@ def with_broken_call(error: ClientError) -> Answer:
     answer = error.received
     if error.code != "invalid_arguments" or answer is None:
         raise error
-    if not answer.calls or answer.calls[-1] is not answer.blocks[-1]:
+    if not answer.call_blocks or answer.call_blocks[-1] is not answer.blocks[-1]:
         raise error
     return answer
 
@@ -35,17 +33,3 @@ def for_history(answer: Answer) -> Answer:
         for block in answer.blocks
     )
     return structs.replace(answer, blocks=blocks, fault=None)
-
-
-def why_broken(call: Block, answer: Answer) -> str:
-    """Return why a call must never be run: what a limit ended is not, even if it looks whole.
-
-    A Messages body holds arguments as an object, which never shows that it was cut.
-    """
-    last = call is answer.blocks[-1]
-    if answer.fault is not None and last:
-        return answer.fault.message
-    ended_early = answer.finish is not None and answer.finish.reason in CUT_REASONS
-    if not call.complete and not ended_early:
-        return INVALID
-    return CUT if not call.complete or (ended_early and last) else ""

@@ -15,7 +15,7 @@ from dragoman.client.exchange import Exchange, Session
 from dragoman.client.faults import fault_error, keep_received, peer_error
 from dragoman.client.incoming import Incoming
 from dragoman.client.settings import Settings, Timeouts
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles.profile import Profile
 from dragoman.transport import TLS
@@ -45,7 +45,7 @@ class Client:
         *,
         dialect: DialectName = "chat",
         model: str = "",
-        key: str = "",
+        api_key: str = "",
         profile: Profile | str = "",
         native_format: str = "auto",
         limits: Limits = DEFAULT_LIMITS,
@@ -58,7 +58,7 @@ class Client:
             base_url,
             dialect=dialect,
             model=model,
-            key=key,
+            api_key=api_key,
             profile=profile,
             native_format=native_format,
             limits=limits,
@@ -84,15 +84,21 @@ class Client:
         names = f", headers of {list(settings.header_names)}" if settings.header_names else ""
         return f"Client({said}, profile={settings.profile.name!r}{names})"
 
-    async def create(self, request: Request, /, *, within: float = 0.0) -> Answer:
-        """Return the whole answer to a request; `within` so many seconds, if not 0.
+    async def create(
+        self,
+        request: Request,
+        /,
+        *,
+        timeout: float = 0.0,  # noqa: ASYNC109 -- a timeout of the exchange, which ends it with our error
+    ) -> Answer:
+        """Return the whole answer to a request; `timeout` is in seconds; 0 means no limit beyond `timeouts`.
 
         Raises:
             ClientError: there is none.
-            MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
+            MisuseError, MalformedError, UntranslatableError: the request cannot be sent as it is.
         """
         call = prepare(request, self._settings, stream=False)
-        exchange = Exchange(self._session(), within)
+        exchange = Exchange(self._session(), timeout)
         try:
             await exchange.open(call.body, call.headers)
             body = await _read_all(exchange, self._settings.limits)
@@ -107,15 +113,15 @@ class Client:
             await exchange.close()
         return answer
 
-    def stream(self, request: Request, /, *, within: float = 0.0) -> AnswerStream:
+    def stream(self, request: Request, /, *, timeout: float = 0.0) -> AnswerStream:
         """Return the answer as it comes: `async with client.stream(request) as turn`.
 
-        All of it is to come `within` so many seconds, if not 0.
+        All of it is to come `timeout` is in seconds; 0 means no limit beyond `timeouts`.
 
         Raises:
-            MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
+            MisuseError, MalformedError, UntranslatableError: the request cannot be sent as it is.
         """
-        return AnswerStream(self._incoming(request, within))
+        return AnswerStream(self._incoming(request, timeout))
 
     async def close(self) -> None:
         """Close the connections of this event loop; what is still read ends as `cancelled`."""
@@ -135,8 +141,8 @@ class Client:
     ) -> None:
         await self.close()
 
-    def _incoming(self, request: Request, within: float) -> Incoming:
-        return Incoming(prepare(request, self._settings, stream=True), self._session, within)
+    def _incoming(self, request: Request, timeout: float) -> Incoming:
+        return Incoming(prepare(request, self._settings, stream=True), self._session, timeout)
 
     def _session(self) -> Session:
         """Return the connections of the running event loop."""
@@ -154,7 +160,7 @@ async def _read_all(exchange: Exchange, limits: Limits) -> bytes:
     while data := await exchange.read():
         size += len(data)
         if size > limits.max_response_bytes:
-            passed = TooLarge("max_response_bytes", limits.max_response_bytes)
+            passed = TooLargeError("max_response_bytes", limits.max_response_bytes)
             raise exchange.identified(peer_error(passed))
         parts.append(data)
     return b"".join(parts)

@@ -9,8 +9,8 @@ from dragoman.client.described import check_described
 from dragoman.client.errors import ClientError
 from dragoman.client.settings import Settings
 from dragoman.context import Target
-from dragoman.dialects.server_tools import check_needed
-from dragoman.errors import MisuseError, TooLarge
+from dragoman.dialects.tool_policy import check_needed
+from dragoman.errors import MisuseError, TooLargeError
 from dragoman.profiles import for_model
 from dragoman.toolcalls.detection import bare_name, known_family
 from dragoman.turn.answer import Answer
@@ -69,19 +69,19 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
 
     Raises:
         MisuseError: it is no request, no model is named, or a strict client is given a tool that is not described.
-        Malformed: the conversation does not hold together.
-        Untranslatable: the server cannot be told what the request asks for.
+        MalformedError: the conversation does not hold together.
+        UntranslatableError: the server cannot be told what the request asks for.
         ClientError: the request passes `max_request_bytes`.
     """
     if not isinstance(request, Request):
-        raise MisuseError(f"a request is made by `ask(…)`, not `{type(request).__name__}`")
+        raise MisuseError(f"a request is made by `request(…)`, not `{type(request).__name__}`")
     model = request.model or settings.model
     if not model:
         raise MisuseError("no model: name one for the client or for the request")
     if settings.strict:
         for tool in request.tools:
             check_described(tool)
-    # What `ask` makes belongs to no dialect; fields of another dialect's own keep theirs.
+    # What `request` makes belongs to no dialect; fields of another dialect's own keep theirs.
     name = request.dialect if request.extensions else settings.dialect.name
     request = structs.replace(request, dialect=name, model=model, stream=stream)
     target = Target(
@@ -96,7 +96,7 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
     encoded = settings.dialect.encode_request(request, target)
     most = settings.limits.max_request_bytes
     if len(encoded.body) > most:
-        passed = TooLarge("max_request_bytes", most)
+        passed = TooLargeError("max_request_bytes", most)
         said = f"the request is not sent: {passed}"
         raise ClientError("limit", said, code=passed.limit, kind=FaultKind.TOO_LARGE)
     return Prepared(

@@ -13,7 +13,7 @@ from dragoman.client.errors import ClientError
 from dragoman.client.faults import refusal, transport_error
 from dragoman.client.settings import Settings
 from dragoman.errors import MisuseError
-from dragoman.transport import Connector, Reply, TransportFailed
+from dragoman.transport import Connector, Reply, TransportError
 from dragoman.turn.events import FaultKind
 
 # Not the clock of the event loop: that of `uvloop` stands still while the loop waits, and threads read it too.
@@ -35,18 +35,18 @@ class Session:
 
 
 class Exchange:
-    """One request and its answer's bytes; `within` is how many seconds it may take, 0: as the settings say."""
+    """One request and its answer's bytes; `timeout` is how many seconds it may take, 0: as the settings say."""
 
-    def __init__(self, session: Session, within: float = 0.0) -> None:
+    def __init__(self, session: Session, timeout: float = 0.0) -> None:
         self._session = session
         self._settings = session.settings
         self._times = session.settings.timeouts
-        if not 0 <= within < float("inf"):
-            raise MisuseError(f"`within` is a number of seconds, not {within!r}")
-        self._within = within
+        if not 0 <= timeout < float("inf"):
+            raise MisuseError(f"`timeout` is a number of seconds, not {timeout!r}")
+        self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._began = _now()
-        spans = ((self._times.total, "total"), (within, "within"))
+        spans = ((self._times.total, "total"), (timeout, "request"))
         # When it is over, however it goes.
         self._end = min(
             ((self._began + seconds, clock) for seconds, clock in spans if seconds),
@@ -83,7 +83,7 @@ class Exchange:
                 )
         except TimeoutError:
             raise self.why or self._late() from None
-        except TransportFailed as failed:
+        except TransportError as failed:
             raise self.why or transport_error(failed, settings) from failed
         finally:
             self._opening = None
@@ -124,7 +124,7 @@ class Exchange:
             raise self.why
         try:
             data = self._take()
-        except TransportFailed as failed:
+        except TransportError as failed:
             raise self.identified(transport_error(failed, self._settings)) from failed
         if data is None:
             return None
@@ -159,7 +159,7 @@ class Exchange:
         if self._opening is not None:
             self._opening.reschedule(self._loop.time())
         if self._reply is not None:
-            self._reply.abort(TransportFailed("http", why.code, why.message))
+            self._reply.abort(TransportError("http", why.code, why.message))
 
     async def settle(self) -> None:
         """Let the connection serve another request, if the answer's end is at hand."""
@@ -209,7 +209,7 @@ class Exchange:
         _, clock = self._due(_now())
         said = {
             "total": f"no complete answer within {times.total:g} s",
-            "within": f"no complete answer within the {self._within:g} s of this request",
+            "request": f"no complete answer within the {self._timeout:g} s of this request",
             "first_byte": f"no answer within {times.first_byte:g} s",
             "idle": f"the stream was silent for {times.idle:g} s",
         }[clock]

@@ -6,9 +6,9 @@ from msgspec import structs
 
 from dragoman.client.errors import ClientError, Stage
 from dragoman.client.settings import Settings
-from dragoman.errors import NotJson, PeerError, TooLarge
+from dragoman.errors import NotJsonError, PeerError, TooLargeError
 from dragoman.limits import Limits
-from dragoman.transport import Reply, TransportFailed
+from dragoman.transport import Reply, TransportError
 from dragoman.turn.answer import Answer
 from dragoman.turn.events import Fault, FaultKind, Start
 
@@ -24,7 +24,7 @@ _OURS: Final[dict[str, Stage]] = {
 _NOBODY_THERE: Final = frozenset({404, 405})
 
 
-def transport_error(failed: TransportFailed, settings: Settings) -> ClientError:
+def transport_error(failed: TransportError, settings: Settings) -> ClientError:
     """Return the error for a connection that failed."""
     stage: Stage = failed.stage
     kind = FaultKind.UPSTREAM_BAD
@@ -39,12 +39,12 @@ def peer_error(error: PeerError, broken: str = "") -> ClientError:
     """Return the error for an answer that its reader refused; `broken` is the layer that it names."""
     stage: Stage
     match error:
-        case TooLarge(limit=limit):
+        case TooLargeError(limit=limit):
             said = f"the server's answer is refused: {error}"
             return ClientError("limit", said, code=limit, kind=FaultKind.UPSTREAM_BAD)
         case _ if broken == "sse":
             stage = "sse"
-        case NotJson():
+        case NotJsonError():
             stage = "json"
         case _:
             stage = "protocol"

@@ -25,10 +25,10 @@ _UNFINISHED: Final = Fault(
 class Incoming:
     """One streamed answer.  Opened once, in an event loop; fed by whoever reads."""
 
-    def __init__(self, call: Prepared, session: Callable[[], Session], within: float) -> None:
+    def __init__(self, call: Prepared, session: Callable[[], Session], timeout: float) -> None:
         self._call = call
         self._session = session
-        self._within = within  # seconds that it may take; 0: as the settings say
+        self._timeout = timeout  # seconds that it may take; 0: as the settings say
         self._exchange: Exchange | None = None
         self._reader = call.reader()
         self._folder = Folder()
@@ -46,7 +46,7 @@ class Incoming:
         """Send the request and wait for a good status."""
         if self._exchange is not None or self._left:
             raise MisuseError("a stream is entered once")
-        exchange = self._exchange = Exchange(self._session(), self._within)
+        exchange = self._exchange = Exchange(self._session(), self._timeout)
         try:
             await exchange.open(self._call.body, self._call.headers)
         except BaseException:
@@ -107,7 +107,7 @@ class Incoming:
         if self._exchange is not None:
             self._exchange.identified(error)
         self._error = error
-        keep_received(error, self.message())
+        keep_received(error, self.answer())
         self.done = True
         return events
 
@@ -129,7 +129,7 @@ class Incoming:
             raise self._error
         return events
 
-    def message(self) -> Answer:
+    def answer(self) -> Answer:
         """Return what has come; complete once the events have ended.
 
         An answer that is not complete says so: it has a `fault`.
@@ -177,9 +177,9 @@ class Facts:
         """What the server cannot be told of the request; also the first events."""
         return self._incoming.losses
 
-    def message(self) -> Answer:
+    def answer(self) -> Answer:
         """Return what has come; complete once the events have ended.
 
         An answer that is not complete says so: it has a `fault`.
         """
-        return self._incoming.message()
+        return self._incoming.answer()

@@ -1,6 +1,6 @@
 """Requests in few words.  What these return are the core's own types, good for every dialect.
 
-    request = ask(system("Be brief."), user("What is the weather in Rome?"), tools=[tool(get_weather)])
+    question = request(system("Be brief."), user("What is the weather in Rome?"), tools=[tool(get_weather)])
 
 Nothing here is changed afterwards: a conversation grows by making a longer one.
 """
@@ -106,7 +106,7 @@ def tool(
     Raises:
         MisuseError: a function has no name, an annotation has no JSON schema, the schema is no JSON object, or
             something is said beside a whole definition.
-        Malformed: a definition fits no dialect.
+        MalformedError: a definition fits no dialect.
     """
     if isinstance(what, str):
         return Tool(name=what, description=description, schema=_schema(schema), strict=strict)
@@ -136,7 +136,7 @@ def _defined(definition: Mapping[str, Any]) -> Tool:
     return tools[0]
 
 
-def ask(  # noqa: PLR0913 -- what a request may say
+def request(  # noqa: PLR0913 -- what a request may say
     *turns: Turn | str,
     tools: Sequence[Tool] = (),
     tool_choice: Literal["auto", "required", "none"] | str = "",  # noqa: PYI051 -- or a tool's name

@@ -46,7 +46,7 @@ class ClientOptions(TypedDict, total=False):
 
     dialect: DialectName
     model: str
-    key: str
+    api_key: str
     profile: Profile | str
     native_format: str
     limits: Limits
@@ -69,7 +69,7 @@ class Settings:
         *,
         dialect: DialectName = "chat",
         model: str = "",
-        key: str = "",
+        api_key: str = "",
         profile: Profile | str = "",
         native_format: str = "auto",
         limits: Limits = DEFAULT_LIMITS,
@@ -80,7 +80,7 @@ class Settings:
     ) -> None:
         for name, value, kinds in (
             ("model", model, str),
-            ("key", key, str),
+            ("api_key", api_key, str),
             ("profile", profile, (str, Profile)),
             ("limits", limits, Limits),
             ("timeouts", timeouts, Timeouts),
@@ -107,8 +107,8 @@ class Settings:
         self.tls: ssl.SSLContext | bool = tls.context() if self.url.scheme == "https" else True
         given = {name.lower(): value for name, value in (headers or {}).items()}
         self.header_names = tuple(given)
-        self.headers = _headers(dialect, key, given)
-        self._secrets = [one for one in (key, *given.values()) if len(one) >= _LEAST_SECRET]
+        self.headers = _headers(dialect, api_key, given)
+        self._secrets = [one for one in (api_key, *given.values()) if len(one) >= _LEAST_SECRET]
 
     def redact(self, text: str) -> str:
         """Return what a server says without what we told it in confidence."""
@@ -144,21 +144,21 @@ def _address(base_url: str) -> str:
     if url.scheme not in ("http", "https") or not host or not port:
         raise ConfigError("`base_url` must begin with http:// or https:// and name a host")
     if url.user is not None or url.password is not None:
-        raise ConfigError("`base_url` must not hold credentials: use `key` or `headers`")
+        raise ConfigError("`base_url` must not hold credentials: use `api_key` or `headers`")
     if url.query_string or url.fragment:
         raise ConfigError("`base_url` must end before any `?` or `#`: a path is put behind it")
     return base_url.rstrip("/")
 
 
-def _headers(dialect: DialectName, key: str, given: Mapping[str, str]) -> dict[str, str]:
+def _headers(dialect: DialectName, api_key: str, given: Mapping[str, str]) -> dict[str, str]:
     """Return what every request carries; the caller's own headers win."""
     headers = {"content-type": "application/json"}
     if dialect == "anthropic":
         headers["anthropic-version"] = _ANTHROPIC_VERSION
-        if key:
-            headers["x-api-key"] = key
-    elif key:
-        headers["authorization"] = f"Bearer {key}"
+        if api_key:
+            headers["x-api-key"] = api_key
+    elif api_key:
+        headers["authorization"] = f"Bearer {api_key}"
     headers |= given
     for name, value in headers.items():
         _check_kind(f"headers[{name!r}]", value, str)

@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.dialects import dialect as find_dialect
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.request import DialectName, Request
 from dragoman.wire.json_values import read_float
@@ -32,14 +32,14 @@ def read_messages(messages: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Reques
     """Read a JSON list of messages; of the request that is returned, only the conversation counts.
 
     Raises:
-        Malformed: it is no list, or not of the dialect that its shape shows; carries the path.
-        TooLarge: it passes a limit.
+        MalformedError: it is no list, or not of the dialect that its shape shows; carries the path.
+        TooLargeError: it passes a limit.
     """
     name = shape_of(messages)
     body = _BODIES[name] % messages
     try:
         return find_dialect(name).decode_request(body, sealer=None, limits=limits)
-    except Malformed as error:
+    except MalformedError as error:
         path = error.path.replace("$.input", "$.messages", 1)
         raise type(error)(error.reason, path=path, code=error.code) from error
 
@@ -48,12 +48,12 @@ def shape_of(messages: bytes) -> DialectName:
     """Return the dialect whose shape messages have; a role and a text are of all: `chat` then.
 
     Raises:
-        Malformed: it is no list of objects.
+        MalformedError: it is no list of objects.
     """
     try:
         found = _MESSAGES.decode(messages)
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"messages are a JSON list of objects: {error}") from error
+        raise MalformedError(f"messages are a JSON list of objects: {error}") from error
     for message in found:
         if "type" in message:
             return "responses"  # its items have kinds; messages of the others have roles alone

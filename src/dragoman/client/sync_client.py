@@ -49,24 +49,24 @@ class SyncClient:
     def __repr__(self) -> str:
         return f"Sync{self._client!r}"
 
-    def create(self, request: Request, /, *, within: float = 0.0) -> Answer:
-        """Return the whole answer to a request; `within` so many seconds, if not 0.
+    def create(self, request: Request, /, *, timeout: float = 0.0) -> Answer:
+        """Return the whole answer to a request; `timeout` is in seconds; 0 means no limit beyond `timeouts`.
 
         Raises:
             ClientError: there is none.
-            MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
+            MisuseError, MalformedError, UntranslatableError: the request cannot be sent as it is.
         """
-        return self._thread.run(self._client.create(request, within=within))
+        return self._thread.run(self._client.create(request, timeout=timeout))
 
-    def stream(self, request: Request, /, *, within: float = 0.0) -> "SyncAnswerStream":
+    def stream(self, request: Request, /, *, timeout: float = 0.0) -> "SyncAnswerStream":
         """Return the answer as it comes: `with client.stream(request) as turn`.
 
-        All of it is to come `within` so many seconds, if not 0.
+        All of it is to come `timeout` is in seconds; 0 means no limit beyond `timeouts`.
 
         Raises:
-            MisuseError, Malformed, Untranslatable: the request cannot be sent as it is.
+            MisuseError, MalformedError, UntranslatableError: the request cannot be sent as it is.
         """
-        incoming = self._client._incoming(request, within)  # noqa: SLF001 -- the same client
+        incoming = self._client._incoming(request, timeout)  # noqa: SLF001 -- the same client
         return SyncAnswerStream(incoming, self._thread)
 
     def close(self) -> None:

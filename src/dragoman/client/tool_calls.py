@@ -1,48 +1,25 @@
 """A call that a model made, and whether it can be run as it is."""
 
 from collections.abc import Sequence
-from typing import Any, Final
-
-from msgspec import Struct
 
 from dragoman.client.schema_check import misfit
+from dragoman.turn.answer import ToolCall
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool, ToolCallPart
 from dragoman.wire.json_values import decode_any
 
-CUT: Final = "the call was cut before its end: it was not run; make it again, in smaller pieces"
 
-INVALID: Final = "the arguments are cut off or not valid JSON: the call was not run; make it again with valid JSON"
-
-
-class Call(Struct, frozen=True):
-    """One call of a tool."""
-
-    id: str  # unique in the conversation
-    name: str
-    # As the model wrote them: JSON, or the free text of a custom tool.  If they were cut or are invalid,
-    # `problem` says so, and they are here as far as they came.
-    arguments: str
-    problem: str = ""  # why it should not be run; empty: nothing speaks against it
-    namespace: str = ""
-    flavor: Flavor = Flavor.FUNCTION
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """The arguments by name; empty for free text, and for a call that should not be run."""
-        if self.problem or self.flavor is Flavor.CUSTOM:
-            return {}
-        try:
-            value = decode_any(self.arguments)
-        except (ValueError, RecursionError):
-            return {}
-        return value if isinstance(value, dict) else {}
-
-
-def judged(part: ToolCallPart, tools: Sequence[Tool], broken: str = "") -> Call:
+def judged(part: ToolCallPart, tools: Sequence[Tool], broken: str = "") -> ToolCall:
     """Return a call with what is wrong with it; `broken` is why it is not what the model meant."""
-    problem = broken or _problem(part, tools)
-    return Call(part.id, part.name, part.arguments, problem, part.namespace, part.flavor)
+    return ToolCall(
+        part.id,
+        part.name,
+        part.arguments,
+        error=broken or _problem(part, tools),
+        complete=not broken,
+        namespace=part.namespace,
+        flavor=part.flavor,
+    )
 
 
 def _problem(part: ToolCallPart, tools: Sequence[Tool]) -> str:

@@ -1,9 +1,9 @@
 """A conversation with tools that never runs away, and never runs anything.
 
-    loop = ToolLoop(client, ask(user("What is the weather in Rome?"), tools=[tool(weather)]))
+    loop = ToolLoop(client, request(user("What is the weather in Rome?"), tools=[tool(weather)]))
     async for step in loop:            # with a `SyncClient`: `for step in loop`
-        for call in step.open:
-            step.give(call, weather(**call.values))
+        for call in step.pending:
+            step.resolve(call, weather(**call.args))
     print(loop.answer.text)
 
 The caller runs the tools and gives what they returned; the loop asks, counts and appends.  Turns are only
@@ -17,7 +17,7 @@ from typing import ClassVar, Final, Literal, NoReturn, Self, TypeAlias, TypedDic
 
 from msgspec import Struct, structs
 
-from dragoman.client.broken import for_history, why_broken, with_broken_call
+from dragoman.client.broken import for_history, with_broken_call
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
 from dragoman.client.handlers import Handlers, Outcome, failed, outcome_of
@@ -28,7 +28,7 @@ from dragoman.client.tool_calls import judged
 from dragoman.client.transcript import Transcript
 from dragoman.errors import DragomanError, MisuseError
 from dragoman.ids import ClientIds
-from dragoman.turn.answer import Answer
+from dragoman.turn.answer import Answer, call_error
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import Event
 from dragoman.turn.repeats import find_loop
@@ -39,7 +39,7 @@ _LEAST_SECONDS: Final = 0.001  # 0 would be no bound at all
 Reason: TypeAlias = Literal["turns", "calls", "tokens", "time", "repeats"]
 
 
-class Bounds(Struct, frozen=True, kw_only=True, gc=False):
+class LoopLimits(Struct, frozen=True, kw_only=True, gc=False):
     """Where a loop ends that does not end by itself.  0 switches a bound off."""
 
     turns: int = 50  # answers of the model
@@ -50,7 +50,7 @@ class Bounds(Struct, frozen=True, kw_only=True, gc=False):
     cycle: int = 4  # how many calls such a round may have
 
 
-class LoopStopped(DragomanError):
+class LoopStoppedError(DragomanError):
     """A bound was reached.  The transcript is whole, and may be resumed with other bounds."""
 
     exit_code: ClassVar[int] = 1
@@ -61,7 +61,7 @@ class LoopStopped(DragomanError):
 
 
 class LoopOptions(TypedDict, total=False):
-    bounds: Bounds
+    limits: LoopLimits
     on_event: Callable[[Event], object] | None  # is told each event of an answer as it comes
     clock: Callable[[], float]  # seconds that only grow
 
@@ -74,7 +74,7 @@ class ToolLoop:
     ) -> None:
         """Begin with a request; if it ends in calls without results, these are handed out first."""
         self._client = client
-        self._bounds = options.get("bounds", Bounds())
+        self._limits = options.get("limits", LoopLimits())
         self._on_event = options.get("on_event")
         self._clock = options.get("clock", time.monotonic)
         self._began: float | None = None  # as if it had never been interrupted
@@ -92,7 +92,7 @@ class ToolLoop:
         """Go on from a transcript; calls without a result are handed out again first.
 
         Raises:
-            Malformed: the bytes are no transcript.
+            MalformedError: the bytes are no transcript.
         """
         known = Transcript.decode(transcript) if isinstance(transcript, bytes) else transcript
         loop = cls(client, known.request, **options)
@@ -152,30 +152,30 @@ class ToolLoop:
         Calls that should not be run, and functions that raise, are told to the model as errors.
 
         Raises:
-            LoopStopped: a bound was reached.
+            LoopStoppedError: a bound was reached.
             ClientError: a request failed.
             MisuseError: a function is a coroutine, or returned what has no JSON.
         """
         for step in self:
-            for call in step.open:
+            for call in step.pending:
                 outcome = outcome_of(call, handlers)
                 if inspect.iscoroutine(outcome.value):
                     outcome.value.close()
                     raise MisuseError(f"`{call.name}` is a coroutine: use `run_async`")
-                step.give(call, outcome.value, is_error=outcome.is_error)
+                step.resolve(call, outcome.value, is_error=outcome.is_error)
         return self.answer
 
     async def run_async(self, handlers: Handlers) -> Answer:
         """Do the same with an asynchronous client; functions may be coroutines, and run one by one."""
         async for step in self:
-            for call in step.open:
+            for call in step.pending:
                 outcome = outcome_of(call, handlers)
                 if inspect.isawaitable(outcome.value):
                     try:
                         outcome = Outcome(await outcome.value)
                     except Exception as error:  # noqa: BLE001 -- the caller's function, told to the model
                         outcome = failed(error)
-                step.give(call, outcome.value, is_error=outcome.is_error)
+                step.resolve(call, outcome.value, is_error=outcome.is_error)
         return self.answer
 
     # --- asking ------------------------------------------------------------------------------------
@@ -184,53 +184,53 @@ class ToolLoop:
 
     async def _ask(self, client: Client, request: Request) -> Answer:
         try:
-            async with client.stream(request, within=self._seconds_left()) as turn:
+            async with client.stream(request, timeout=self._seconds_left()) as turn:
                 async for event in turn:
                     self._tell(event)
-                return turn.message()
+                return turn.answer()
         except ClientError as error:
             return self._despite(error)
 
     def _ask_now(self, client: SyncClient, request: Request) -> Answer:
         try:
-            with client.stream(request, within=self._seconds_left()) as turn:
+            with client.stream(request, timeout=self._seconds_left()) as turn:
                 for event in turn:
                     self._tell(event)
-                return turn.message()
+                return turn.answer()
         except ClientError as error:
             return self._despite(error)
 
     def _seconds_left(self) -> float:
         """Return how long the next answer may take, if that is bounded: a silent server ends in time too."""
-        if not self._bounds.seconds:
+        if not self._limits.seconds:
             return 0.0
-        return max(self._bounds.seconds - self._state.seconds, _LEAST_SECONDS)
+        return max(self._limits.seconds - self._state.seconds, _LEAST_SECONDS)
 
     def _despite(self, error: ClientError) -> Answer:
         """Return an answer of which only a call broke.
 
         Raises:
-            LoopStopped: the time was over.
+            LoopStoppedError: the time was over.
             ClientError: it failed for another reason.
         """
-        if error.code == "within_timeout":
+        if error.code == "request_timeout":
             self._look_at_the_clock()
-            said = f"the loop used up its {self._bounds.seconds:g} seconds"
-            raise LoopStopped("time", said) from error
+            said = f"the loop used up its {self._limits.seconds:g} seconds"
+            raise LoopStoppedError("time", said) from error
         return with_broken_call(error)
 
     def _tell(self, event: Event) -> None:
         """Tell of an event.
 
         Raises:
-            LoopStopped: the time is over; what has come of the answer is given up.
+            LoopStoppedError: the time is over; what has come of the answer is given up.
         """
         if self._on_event is not None:
             self._on_event(event)
-        if self._bounds.seconds:
+        if self._limits.seconds:
             self._look_at_the_clock()
-            if self._state.seconds > self._bounds.seconds:
-                self._stop("time", self._state.seconds, self._bounds.seconds)
+            if self._state.seconds > self._limits.seconds:
+                self._stop("time", self._state.seconds, self._limits.seconds)
 
     # --- counting ----------------------------------------------------------------------------------
 
@@ -238,10 +238,10 @@ class ToolLoop:
         """Return the request to send.
 
         Raises:
-            LoopStopped: a bound does not allow it.
+            LoopStoppedError: a bound does not allow it.
         """
         self._look_at_the_clock()
-        state, bounds = self._state, self._bounds
+        state, bounds = self._state, self._limits
         spent: tuple[tuple[Reason, float, float], ...] = (
             ("turns", state.turns, bounds.turns),
             ("tokens", state.tokens, bounds.tokens),
@@ -254,22 +254,22 @@ class ToolLoop:
             turns = state.request.turns
             loop = find_loop(turns, repeats=bounds.repeats, longest=bounds.cycle)
             if loop is not None:
-                raise LoopStopped("repeats", f"{loop.says}, with the same results")
+                raise LoopStoppedError("repeats", f"{loop.says}, with the same results")
         return state.request
 
     def _stop(self, reason: Reason, used: float, most: float) -> NoReturn:
         unit = "seconds" if reason == "time" else reason
-        raise LoopStopped(reason, f"the loop used {used:g} {unit} of {most:g}")
+        raise LoopStoppedError(reason, f"the loop used {used:g} {unit} of {most:g}")
 
     def _hand_out(self, step: Step) -> Step:
         """Return a step whose calls may be run.
 
         Raises:
-            LoopStopped: there are more of them than the bound allows; none is handed out.
+            LoopStoppedError: there are more of them than the bound allows; none is handed out.
         """
-        used, most = self._state.calls, self._bounds.calls
-        if most and used > most and step.open:
-            raise LoopStopped("calls", f"the loop made {used} calls of {most}")
+        used, most = self._state.calls, self._limits.calls
+        if most and used > most and step.pending:
+            raise LoopStoppedError("calls", f"the loop made {used} calls of {most}")
         return step
 
     def _take(self, answer: Answer) -> Step:
@@ -286,7 +286,7 @@ class ToolLoop:
         )
         turn = structs.replace(turn, parts=parts)
         made = [part for part in parts if isinstance(part, ToolCallPart)]
-        reasons = (why_broken(block, answer) for block in answer.calls)
+        reasons = (call_error(block, answer) for block in answer.call_blocks)
         broken = {part.id: why for part, why in zip(made, reasons, strict=True) if why}
         self._state = structs.replace(
             state,
@@ -306,9 +306,9 @@ class ToolLoop:
         Raises:
             MisuseError: one is missing.
         """
-        if step.open:
-            missing = ", ".join(f"`{call.id}` of `{call.name}`" for call in step.open)
-            raise MisuseError(f"no result for {missing}: `give` one, or `refuse` the call")
+        if step.pending:
+            missing = ", ".join(f"`{call.id}` of `{call.name}`" for call in step.pending)
+            raise MisuseError(f"no result for {missing}: `resolve` it, or `refuse` it")
         self._settle()
 
     def _settle(self) -> None:
@@ -346,7 +346,7 @@ def _waiting(state: Transcript) -> Step | None:
 def _tokens(request: Request, turn: Turn, answer: Answer) -> int:
     """Return what an answer cost: as the server says, else about."""
     usage = answer.usage
-    told = 0 if usage is None else usage.prompt + usage.output
+    told = 0 if usage is None else usage.prompt_tokens + usage.output_tokens
     if told:
         return told
     said = structs.replace(request, system=(), tools=(), turns=(turn,))

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.encoding import encode
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.request import Request, Tool, ToolResultPart
 
 _VERSION: Final = 1
@@ -55,17 +55,17 @@ class Transcript(Struct, frozen=True, kw_only=True):
         """Read what `encode` wrote.
 
         Raises:
-            Malformed: it is something else.
+            MalformedError: it is something else.
         """
         try:
             if (version := msgspec.json.decode(data, type=_Version).version) != _VERSION:
-                raise Malformed(f"a transcript of version {version}, not {_VERSION}")
+                raise MalformedError(f"a transcript of version {version}, not {_VERSION}")
             found = _WRITTEN.decode(data)
         except (ValueError, RecursionError) as error:
-            raise Malformed(f"no transcript: {error}") from error
+            raise MalformedError(f"no transcript: {error}") from error
         bare, spent = found.request, found.spent
         if not len(bare.tools) == len(found.schemas) == len(found.definitions):
-            raise Malformed("no transcript: tools without their schemas")
+            raise MalformedError("no transcript: tools without their schemas")
         request = structs.replace(
             bare,
             tools=tuple(map(_tool, bare.tools, found.schemas, found.definitions)),

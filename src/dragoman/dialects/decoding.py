@@ -6,11 +6,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from dragoman.errors import Malformed, NotJson, TooLarge
+from dragoman.errors import MalformedError, NotJsonError, TooLargeError
 from dragoman.limits import Limits
-from dragoman.turn.known import ToolLists
-from dragoman.turn.request import Tool
-from dragoman.wire.json_values import has_more_items
+from dragoman.wire.json_values import has_more, has_more_items
 
 T = TypeVar("T")
 
@@ -29,7 +27,7 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
-    """Decode `data`, or raise `Malformed` with the path of what is wrong.
+    """Decode `data`, or raise `MalformedError` with the path of what is wrong.
 
     Bytes that are not UTF-8 are replaced by U+FFFD, and half surrogate pairs are kept as such (some
     peers cut a pair over two events), so that neither costs the turn.
@@ -41,57 +39,49 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         mended = data.decode("utf-8", "replace").encode()
         if mended == data and not _SURROGATE.search(data):
-            raise NotJson(f"not valid JSON: {error}") from None
+            raise NotJsonError(f"not valid JSON: {error}") from None
     except RecursionError:
-        raise NotJson("the JSON nests too deeply") from None
+        raise NotJsonError("the JSON nests too deeply") from None
     try:
         return _restored(decoder.decode(_ESCAPE.sub(_stand_in, mended)))  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise malformed(error) from None
     except msgspec.DecodeError as error:
-        raise NotJson(f"not valid JSON: {error}") from None
+        raise NotJsonError(f"not valid JSON: {error}") from None
     except RecursionError:
-        raise NotJson("the JSON nests too deeply") from None
+        raise NotJsonError("the JSON nests too deeply") from None
 
 
 def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, path: str) -> T:
     """Decode JSON that stands at `path` of something larger.
 
     Raises:
-        Malformed: with the whole path of what is wrong.
+        MalformedError: with the whole path of what is wrong.
     """
     try:
         return decode(decoder, bytes(raw))
-    except Malformed as error:
+    except MalformedError as error:
         inner = error.path.removeprefix("$")
         raise type(error)(error.reason, path=path + inner, code=error.code) from None
 
 
-def decode_fields(body: bytes, lists: ToolLists) -> tuple[dict[str, Raw], tuple[Tool, ...] | None]:
-    """Decode the fields of a request; also its tools, if they are known.
+def decode_fields(body: bytes) -> dict[str, Raw]:
+    """Decode the fields of a request, each as it is written.
 
     Raises:
-        Malformed: it is no object.
+        MalformedError: it is not an object.
     """
-    beside = lists.decode_beside(_FIELDS, body, _tools_of)
-    if beside is None:
-        return decode(_FIELDS, body), None
-    fields, fields["tools"], tools = beside
-    return fields, tools
-
-
-def _tools_of(fields: dict[str, Raw]) -> Raw | None:
-    return fields.get("tools")
+    return decode(_FIELDS, body)
 
 
 def check_size(body: bytes, limits: Limits) -> None:
     """Refuse a request that is too large to be read.
 
     Raises:
-        TooLarge: it passes `max_request_bytes`, `max_json_items` or `max_json_escapes`.
+        TooLargeError: it passes `max_request_bytes`, `max_json_items` or `max_json_escapes`.
     """
     if len(body) > limits.max_request_bytes:
-        raise TooLarge("max_request_bytes", limits.max_request_bytes)
+        raise TooLargeError("max_request_bytes", limits.max_request_bytes)
     check_json(body, limits)
 
 
@@ -99,22 +89,22 @@ def check_json(text: bytes, limits: Limits) -> None:
     """Refuse JSON that a decoder, which nothing interrupts, would take too long to read.
 
     Raises:
-        TooLarge: it passes `max_json_items` or `max_json_escapes`.
+        TooLargeError: it passes `max_json_items` or `max_json_escapes`.
     """
     if has_more_items(text, limits.max_json_items):
-        raise TooLarge("max_json_items", limits.max_json_items)
-    if len(text) > limits.max_json_escapes and text.count(b"\\") > limits.max_json_escapes:
-        raise TooLarge("max_json_escapes", limits.max_json_escapes)
+        raise TooLargeError("max_json_items", limits.max_json_items)
+    if has_more(text, b"\\", limits.max_json_escapes):
+        raise TooLargeError("max_json_escapes", limits.max_json_escapes)
 
 
 def check_complete(body: bytes, limits: Limits) -> None:
     """Refuse a complete answer that would take too long to decode in one piece.
 
     Raises:
-        TooLarge: it passes `max_complete_bytes`, `max_json_items` or `max_json_escapes`.
+        TooLargeError: it passes `max_complete_bytes`, `max_json_items` or `max_json_escapes`.
     """
     if len(body) > limits.max_complete_bytes:
-        raise TooLarge("max_complete_bytes", limits.max_complete_bytes)
+        raise TooLargeError("max_complete_bytes", limits.max_complete_bytes)
     check_json(body, limits)
 
 
@@ -122,10 +112,10 @@ def check_messages(count: int, limits: Limits) -> None:
     """Refuse a conversation of too many messages or items.
 
     Raises:
-        TooLarge: it passes `max_messages`.
+        TooLargeError: it passes `max_messages`.
     """
     if count > limits.max_messages:
-        raise TooLarge("max_messages", limits.max_messages)
+        raise TooLargeError("max_messages", limits.max_messages)
 
 
 def _stand_in(escape: re.Match[bytes]) -> bytes:
@@ -153,12 +143,12 @@ def _restored(value: Any) -> Any:
             return value
 
 
-def malformed(error: msgspec.ValidationError) -> Malformed:
+def malformed(error: msgspec.ValidationError) -> MalformedError:
     """Return our error for a value of the wrong shape."""
     match = _AT_PATH.match(str(error))
     if match:
-        return Malformed(_lower_first(match["reason"]), path=match["path"])
-    return Malformed(_lower_first(str(error)), path="$")
+        return MalformedError(_lower_first(match["reason"]), path=match["path"])
+    return MalformedError(_lower_first(str(error)), path="$")
 
 
 def _lower_first(text: str) -> str:
@@ -172,7 +162,7 @@ def entries_of(raw: Raw) -> list[Raw]:
     """Return the entries of a JSON list, each as it is written; none for `null`.
 
     Raises:
-        Malformed: it is no list.
+        MalformedError: it is no list.
     """
     found = decode(_ENTRIES, raw)
     return [] if found is None else found

@@ -12,7 +12,6 @@ from msgspec import Raw
 
 from dragoman.context import EncodedRequest, Exchange, Target
 from dragoman.dialects.framing import FrameReader
-from dragoman.dialects.text_runs import TextRun
 from dragoman.envelopes import Sealer
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
@@ -23,15 +22,11 @@ from dragoman.turn.request import DialectName, Request
 
 
 class Writer(Protocol):
-    """Write one answer: events to bytes.  Refuses an illegal order with `IllegalOrder`."""
+    """Write one answer: events to bytes.  Refuses an illegal order with `IllegalOrderError`."""
 
     losses: list[Loss]  # what this writer could not say
 
     def send(self, event: Event, /) -> bytes: ...
-
-    def send_run(self, run: TextRun, /) -> bytes:
-        """Write deltas of text as `send` writes them one by one."""
-        ...
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
         """See bytes of the same dialect that lead to what is sent next, and may pass in its place.
@@ -52,7 +47,7 @@ class Writer(Protocol):
 
 class DecodeRequest(Protocol):
     def __call__(self, body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> Request:
-        """Read a client's request.  Raises `Malformed` with the path, `TooLarge`."""
+        """Read a client's request.  Raises `MalformedError` with the path, `TooLargeError`."""
         ...
 
 

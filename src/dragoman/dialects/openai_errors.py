@@ -21,7 +21,7 @@ from dragoman.dialects.failures import (
     unframed,
 )
 from dragoman.dialects.surrogates import mended
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.wire.json_values import read_float
@@ -115,7 +115,7 @@ def find_fault(body: bytes) -> Fault | None:
 def _decoded(data: bytes) -> Any:
     try:
         return decode(_ANY, data)
-    except Malformed:
+    except MalformedError:
         return None
 
 

@@ -1,143 +1,236 @@
-"""The three endpoints that answer: from the client's bytes to the pump, and what is learned at the end."""
+"""From a client's bytes to a request that may go upstream: read, decoded, admitted, guarded.
 
+Every endpoint that asks an upstream passes `admit` (its request names a model) or `admit_without_model`, so that a
+key's models and limits hold everywhere.  Where several keys share an upstream's credential, a request may name only
+such state at the upstream as its own key was given.  The app ends the admission with the request.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from aiohttp import web
 
-from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_size
-from dragoman.errors import Malformed
-from dragoman.gateway.admission import admit, shares_credential
-from dragoman.gateway.body import read_body
-from dragoman.gateway.call import Call
-from dragoman.gateway.client_stream import ClientStream
-from dragoman.gateway.fault_replies import refused
-from dragoman.gateway.guards import loop_fault, with_note
-from dragoman.gateway.job import Job
+from dragoman.errors import MalformedError, TooLargeError
+from dragoman.gateway.guards import guarded
 from dragoman.gateway.overrides import apply
-from dragoman.gateway.pump import Pump
-from dragoman.translate import Translator
+from dragoman.gateway.request_context import AcceptedRequest, RequestContext
+from dragoman.gateway.routing import Choice, Question
+from dragoman.gateway.vendor_ids import not_given, references
 from dragoman.translate_requests import ClientRequest, read_request
-from dragoman.turn.events import Fault
-from dragoman.turn.losses import Loss
-from dragoman.turn.repeats import find_loop
+from dragoman.transport.compression import ENCODINGS, Unpacker, unpacker
+from dragoman.turn.estimate import estimate_tokens
+from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import Request
 
-
-async def answer(call: Call) -> web.StreamResponse:
-    """Answer a client's request."""
-    # The request itself is held by its job alone, which lets it go: this frame lasts as long as the answer.
-    accepted = await _accept(call, *await read_client(call))
-    if isinstance(accepted, Fault):
-        return refused(call, accepted)
-    job = call.job = accepted
-    watch = call.runtime.watch
-    watch.add(job.flight)
-    try:
-        return await Pump(job, call.runtime).run()
-    finally:
-        watch.remove(job.flight)
-        job.flight.close()
-        _count_usage(call, job)
+_PLAIN: Final = frozenset({"", "identity"})
+_SECONDS: Final = 120.0  # a client that sends slower than this holds a place for nothing
+_UNPACKED_BYTES: Final = 1024 * 1024  # at once: a small packet may hold a thousand times its size
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_THINKS: Final = frozenset({"auto", "budget", "effort"})
+# Codes of items and responses that are not stored here; an upstream of the dialect may store them.
+_NOT_STORED: Final = frozenset({"previous_response_not_found", "item_not_found"})
 
 
-async def _accept(call: Call, client: ClientRequest, previous: str) -> Job | Fault:
-    """Return what is to be done for a request, or why it is refused."""
-    admitted = await admit(call, client)
-    if isinstance(admitted, Fault):
-        return admitted
-    choice = admitted.choice
+async def accept(context: RequestContext) -> AcceptedRequest | Fault:
+    """Return a client's request that may go upstream, or its refusal."""
+    client, previous_id = await read_client_request(context)
+    choice = await admit(context, client)
+    if isinstance(choice, Fault):
+        return choice
+    plan, outcome = context.plan, context.outcome
     asked, params = client.request, choice.route.params
-    request, warnings = await call.runtime.heavy.run(
-        len(client.body), lambda: _guarded(call, apply(params, asked))
+    request, outcome.guard_losses = await context.runtime.heavy.run(
+        len(client.body), lambda: guarded(plan.settings.guards, apply(params, asked))
     )
     if isinstance(request, Fault):
-        call.leave(0)
+        context.leave(0)
         return request
-    return Job(
-        plan=call.plan,
-        request_id=call.id,
-        owner=call.owner,
-        client=client,
-        request=request,
-        previous=previous,
-        headers=call.http.headers,
-        choice=choice,
-        guess=admitted.guess,
-        estimate=admitted.estimate,
-        warnings=warnings,
-        cors=call.cors,
-        held=call.body,
-        notes_ids=shares_credential(call, choice.route),
-        flight=ClientStream(call.http, call.plan.settings.server, dialect(call.dialect).keep_alive),
-    )
+    outcome.hop = choice.hops[0]
+    outcome.streams, outcome.has_tools = request.stream, bool(request.tools)
+    return AcceptedRequest(client, request, choice, previous_id=previous_id)
 
 
-async def read_client(call: Call) -> tuple[ClientRequest, str]:
-    """Return a client's request, and the id of the kept response that it goes on from."""
-    plan = call.plan
+async def read_client_request(context: RequestContext) -> tuple[ClientRequest, str]:
+    """Return a client's request, and the id of the stored response that it continues."""
+    plan = context.plan
     limits = plan.settings.server.limits
-    heavy = call.runtime.heavy
-    body = await read_body(call.http, limits.max_request_bytes, call.body.add)
-    previous = ""
-    if call.dialect == "responses":
+    heavy = context.runtime.heavy
+    body = await read_body(context)
+    previous_id = ""
+    if context.dialect == "responses":
         received = body
         await heavy.run(len(received), lambda: check_size(received, limits))
-        body, previous = await _expanded(call, body)
-    sealer = plan.sealer(call.owner)
+        body, previous_id = await _expanded(context, body)
+    sealer = plan.sealer(context.owner)
     client = await heavy.run(
-        len(body), lambda: read_request(body, source=call.dialect, sealer=sealer, limits=limits)
+        len(body), lambda: read_request(body, source=context.dialect, sealer=sealer, limits=limits)
     )
-    call.model = client.request.model
-    return client, previous
+    context.outcome.model = client.request.model
+    return client, previous_id
 
 
-async def _expanded(call: Call, body: bytes) -> tuple[bytes, str]:
-    """Return a Responses request with the items it only names, and the id it goes on from."""
-    store = call.runtime.store
+async def _expanded(context: RequestContext, body: bytes) -> tuple[bytes, str]:
+    """Return a request with the stored items that it only names, and the id that it continues."""
+    store = context.runtime.store
     if store is None:
         return body, ""
     try:
-        found = await store.expand(body, call.owner, limits=call.plan.settings.server.limits)
-    except Malformed as error:
-        if error.code not in _NOT_KEPT:
+        found = await store.expand(body, context.owner, limits=context.plan.settings.server.limits)
+    except MalformedError as error:
+        if error.code not in _NOT_STORED:
             raise
         return body, ""  # an upstream of this dialect may know it; another refuses it as unknown
-    call.body.add(max(0, len(found.body) - len(body)))
+    context.held.add(max(0, len(found.body) - len(body)))
     return found.body, found.previous_id
 
 
-_NOT_KEPT: Final = frozenset({"previous_response_not_found", "item_not_found"})
+# --- admission ------------------------------------------------------------------------------------
 
 
-def _guarded(call: Call, request: Request) -> tuple[Request | Fault, tuple[Loss, ...]]:
-    """Look for a client whose tools go round in circles."""
-    guards = call.plan.settings.guards
-    if guards.loops == "off":
-        return request, ()
-    loop = find_loop(request.turns, repeats=guards.loop_repeats, longest=guards.loop_cycle)
-    if loop is None:
-        return request, ()
-    if guards.loops == "stop":
-        return loop_fault(loop), ()
-    losses = (Loss("tool_loop", "$", loop.says),)
-    return (with_note(request, loop) if guards.loops == "note" else request), losses
+async def admit(context: RequestContext, client: ClientRequest) -> Choice | Fault:
+    """Admit a request that names a model: return the route and its upstreams, or a refusal, which costs nothing."""
+    request = client.request
+    fault = None if context.holder is None else context.holder.may_use(request.model)
+    if fault is not None:
+        return fault
+    runtime, outcome = context.runtime, context.outcome
+    outcome.guess = await runtime.heavy.run(len(client.body), lambda: estimate_tokens(request))
+    outcome.estimate = runtime.calibration.corrected(request.model, outcome.guess)
+    choice = _choose(context, request, outcome.estimate)
+    if isinstance(choice, Fault):
+        return choice
+    fault = await _refuse_ids(context, client, choice)
+    return fault or _enter(context, outcome.estimate) or choice
 
 
-def _count_usage(call: Call, job: Job) -> None:
-    """Charge the key for what a request has used, and learn from it."""
-    usage = job.usage
-    if usage is None or usage.estimated:
-        return
-    call.leave(usage.prompt + usage.output)
-    call.runtime.calibration.learn(job.request.model, job.guess, usage.prompt)
+def admit_without_model(context: RequestContext) -> Fault | None:
+    """Admit a request that names no model and generates nothing, or return its refusal."""
+    return _enter(context, 0)
 
 
-async def break_off(job: Job, fault: Fault) -> web.StreamResponse:
-    """End a stream that was begun, after a failure of our own."""
-    job.outcome = fault
-    translator = job.translator
-    if translator is None or not translator.begun:
-        translator = Translator(source="chat", target=job.dialect, request=job.request)
-    await job.flight.write_last(translator.fail(fault))
-    return await job.flight.end()
+async def may_name(context: RequestContext, vendor_id: str) -> bool:
+    """Return whether a client may name state at an upstream: it was given the id, or its key allows it."""
+    if context.holder is not None and context.holder.may_name(vendor_id):
+        return True
+    return await context.runtime.was_given(context.owner, vendor_id)
+
+
+async def _refuse_ids(
+    context: RequestContext, client: ClientRequest, choice: Choice
+) -> Fault | None:
+    """Return the refusal of a request that names another client's state at an upstream."""
+    if not context.plan.shares_credential(choice.route):
+        return None
+    dialects = {hop.upstream.dialect for hop in choice.hops}
+    same = context.dialect in dialects
+    if not same and (context.dialect == "anthropic" or dialects <= {"anthropic"}):
+        return None  # no id of one vendor's means anything to the other
+    search = partial(references, client.body, files_only=not same)
+    for one in await context.runtime.heavy.run(len(client.body), search):
+        if not await may_name(context, one.id):
+            return not_given(one)
+    return None
+
+
+def _enter(context: RequestContext, tokens: int) -> Fault | None:
+    if context.holder is None:
+        return None
+    entered = context.holder.enter(asyncio.get_running_loop().time(), tokens)
+    if isinstance(entered, Fault):
+        return entered
+    context.outcome.admission = entered
+    return None
+
+
+def _choose(context: RequestContext, request: Request, estimate: int) -> Choice | Fault:
+    """Return the route of a request and its upstreams, or the refusal if no route matches."""
+    question = Question(
+        model=request.model,
+        dialect=context.dialect,
+        thinking=request.reasoning.mode in _THINKS,
+        tokens=estimate,
+        images=request.has_images,
+        headers=context.http.headers,
+    )
+    choice = context.outcome.choice = context.plan.router.choose(question)
+    if choice is not None:
+        return choice
+    named = ", ".join(f"`{one.name}`" for one in context.plan.router.models()[:10])
+    message = (
+        f"no route for the model `{request.model[:200]}`; see `routes` of the gateway's settings"
+    )
+    return Fault(
+        FaultKind.NOT_FOUND, f"{message} (there are {named})" if named else message, param="model"
+    )
+
+
+# --- the body -------------------------------------------------------------------------------------
+
+
+class UnknownEncodingError(MalformedError):
+    """A `content-encoding` that is not supported."""
+
+    http_status = 415
+
+
+async def read_body(context: RequestContext) -> bytes:
+    """Return the whole body of a request, decompressed; its bytes count against `max_inflight_bytes`.
+
+    Raises:
+        UnknownEncodingError: its `content-encoding` is not supported.
+        MalformedError: it cannot be decompressed, or took too long to arrive.
+        TooLargeError: it exceeds `max_request_bytes`, compressed or not.
+    """
+    http, count = context.http, context.held.add
+    limit = context.plan.settings.server.limits.max_request_bytes
+    encoding = http.headers.get("content-encoding", "").strip().lower()
+    packing = None if encoding in _PLAIN else unpacker(encoding)
+    if packing is None and encoding not in _PLAIN:
+        known = ", ".join(ENCODINGS)
+        raise UnknownEncodingError(f"content-encoding `{encoding[:40]}` is not one of {known}")
+    if (http.content_length or 0) > limit:
+        raise TooLargeError("max_request_bytes", limit)
+    if packing is None and http.content.is_eof():  # all of it is here, as mostly
+        body = http.content.read_nowait()
+        if len(body) > limit:
+            raise TooLargeError("max_request_bytes", limit)
+        count(len(body))
+        return body
+    try:
+        async with asyncio.timeout(_SECONDS):
+            if http.headers.get("expect", "").lower() == "100-continue":
+                await http.writer.write(_CONTINUE)
+                http.writer.output_size = 0  # nothing of the answer has left
+            return await _read(http, limit, packing, count)
+    except TimeoutError as error:
+        raise MalformedError(f"the body did not arrive within {_SECONDS:g} s") from error
+    except web.RequestPayloadError as error:
+        raise MalformedError(f"the body cannot be read: {error}") from error
+
+
+async def _read(
+    http: web.BaseRequest,
+    limit: int,
+    packing: Unpacker | None,
+    count: Callable[[int], object],
+) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while data := await http.content.readany():
+        while True:
+            piece = data if packing is None else packing.feed(data, _UNPACKED_BYTES)
+            size += len(piece)
+            if size > limit:
+                raise TooLargeError("max_request_bytes", limit)
+            count(len(piece))
+            parts.append(piece)
+            if packing is None or not packing.holds:
+                break
+            data = b""
+            await asyncio.sleep(0)  # a few bytes may hold very much: others have their turn
+    if packing is not None:
+        packing.close()
+    return b"".join(parts)

@@ -1,33 +1,30 @@
-"""The gateway's face to HTTP: which path is what, who may ask, and how failures of all kinds are told."""
+"""The gateway as an HTTP application: paths, who may ask, and failures as responses."""
 
 import asyncio
-import traceback
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from aiohttp import web
 
 from dragoman._version import __version__
-from dragoman.errors import DragomanError
-from dragoman.gateway import accept, endpoints
-from dragoman.gateway.call import Call
-from dragoman.gateway.capacity import Overloaded, overloaded
-from dragoman.gateway.client_stream import ClientLeft
+from dragoman.gateway import endpoints
+from dragoman.gateway.capacity import HeldBytes, overloaded
+from dragoman.gateway.client_stream import ClientLeftError
 from dragoman.gateway.connections import OWN_NAME, connections_allowed
-from dragoman.gateway.fault_replies import fault_response, refused
+from dragoman.gateway.fault_replies import fault_of_error, fault_response, refused
+from dragoman.gateway.keys import Holder
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
+from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.responses.vendor import compact
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.token_counts import count_tokens
-from dragoman.translate_requests import fault_of_request
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.turn.request import DialectName
 
-Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
+Handler: TypeAlias = Callable[[RequestContext], Awaitable[web.StreamResponse]]
 
 SHUTTING_DOWN: Final = "shutting_down"
-CLIENT_LEFT: Final = 499  # what is written down for a client that did not wait; nobody is told it
+CLIENT_LEFT: Final = 499  # logged for a client that did not wait; never sent
 
 
 class Endpoint(NamedTuple):
@@ -62,7 +59,7 @@ class Gateway:
         self.runtime = runtime
         self.draining = False
         self.ready = True
-        self._calls: set[Call] = set()
+        self._requests: set[RequestContext] = set()
         self._idle = asyncio.Event()
         self._idle.set()
         self._hurried = asyncio.Event()
@@ -70,17 +67,16 @@ class Gateway:
     # --- the life of the server ------------------------------------------------------------------
 
     async def drain(self, seconds: float) -> int:
-        """Let the requests under way end, new ones are refused; return how many did not end in time."""
+        """Refuse new requests and wait for those in progress; return how many had to be ended."""
         self.draining = True
         waits = [asyncio.create_task(one.wait()) for one in (self._idle, self._hurried)]
         _, left = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for one in left:
             one.cancel()
-        late = [call for call in self._calls if call.job is not None]
+        late = tuple(self.runtime.deadlines.streams)
         fault = Fault(FaultKind.OVERLOADED, "the gateway is shutting down", code=SHUTTING_DOWN)
-        for call in late:
-            if call.job is not None:
-                call.job.flight.abort(fault, final=True)
+        for stream in late:
+            stream.abort(fault, final=True)
         return len(late)
 
     def hurry(self) -> None:
@@ -94,96 +90,88 @@ class Gateway:
     # --- one request -----------------------------------------------------------------------------
 
     async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
-        """Answer any request, whatever happens."""
+        """Answer any request; every failure becomes a response."""
         if http.path in PROBES:
             return self._state(http)
         endpoint = _endpoint(http)
         shown: DialectName = "anthropic" if "anthropic-version" in http.headers else "chat"
         if endpoint is not None and endpoint.dialect is not None:
             shown = endpoint.dialect
-        call = Call(http, plan=self.plan, runtime=self.runtime, dialect=shown)
-        self._calls.add(call)
+        plan = self.plan
+        identity = plan.keyring.identify(http.headers)
+        context = RequestContext(
+            http,
+            plan,
+            self.runtime,
+            dialect=shown,
+            holder=identity if isinstance(identity, Holder) else None,
+            held=HeldBytes(self.runtime.inflight, plan.settings.server.max_inflight_bytes),
+        )
+        self._requests.add(context)
         self._idle.clear()
         status, left = CLIENT_LEFT, True
         try:
-            response = await self._answer(call, endpoint)
+            response = await self._answer(context, endpoint, identity)
             status, left = response.status, False
-        except ClientLeft:
-            return web.Response(status=CLIENT_LEFT)  # to nobody
+        except ClientLeftError:
+            return web.Response(status=CLIENT_LEFT)  # reaches no client
         else:
             return response
         finally:
-            call.leave()
-            self._calls.discard(call)
-            call.body.release()
-            if not self._calls:
+            context.leave()
+            self._requests.discard(context)
+            context.held.release()
+            if not self._requests:
                 self._idle.set()
-            if left and call.delivered:
+            if left and context.outcome.delivered:
                 status, left = 200, False  # closed after the last event, as Claude Code does
-            self.runtime.logger.request(call.record(status, left=left))
+            self.runtime.logger.request(context.log_record(status, left=left))
 
-    async def _answer(self, call: Call, endpoint: Endpoint | None) -> web.StreamResponse:
+    async def _answer(
+        self, context: RequestContext, endpoint: Endpoint | None, identity: Holder | Fault
+    ) -> web.StreamResponse:
         try:
-            if call.http.method == "OPTIONS" and call.cors:
-                return web.Response(
-                    status=204, headers={**OWN_NAME, **call.cors}
-                )  # asked without any key
-            fault = self._unwelcome(call)
+            if context.http.method == "OPTIONS" and context.cors:  # asked without any key
+                return web.Response(status=204, headers={**OWN_NAME, **context.cors})
+            fault = self._refusal(context, identity)
             if fault is not None:
-                return refused(call, fault, 503 if fault.kind is FaultKind.OVERLOADED else 0)
+                status = 503 if fault.kind is FaultKind.OVERLOADED else 0
+                return refused(context, fault, status)
             if endpoint is None:
-                return _unknown(call)
-            return await endpoint.handle(call)
-        except Overloaded as error:
-            return refused(call, error.fault, error.http_status)
-        except DragomanError as error:
-            status = _STATUS.get(error.http_status, 0)
-            return await _told(call, fault_of_request(error), status)
-        except ClientLeft:
+                return _unknown(context)
+            return await endpoint.handle(context)
+        except ClientLeftError:
             raise
-        except Exception as error:  # noqa: BLE001 -- our own failure must reach the client as an answer
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            self.runtime.logger.notice(
-                "gateway failed",
-                level="error",
-                id=call.id,
-                error=type(error).__name__,
-                at=f"{where.name}:{where.lineno}",
-            )
-            said = "the gateway failed; its log has more under this request's id"
-            fault = Fault(FaultKind.GATEWAY, said, code="gateway_error")
-            return await _told(call, fault)
+        except Exception as error:  # noqa: BLE001 -- our own failure must reach the client as a response
+            return refused(context, *fault_of_error(context, error))
 
-    def _unwelcome(self, call: Call) -> Fault | None:
-        """Return why a request may not be answered at all."""
-        http = call.http
-        headers = http.headers
+    def _refusal(self, context: RequestContext, identity: Holder | Fault) -> Fault | None:
+        """Return why a request is refused whatever it asks for."""
+        http = context.http
         fault = refuse_page(
-            host=headers.get("host", ""),
-            origin=headers.get("origin", ""),
-            fetch_site=headers.get("sec-fetch-site", ""),
+            host=http.headers.get("host", ""),
+            origin=http.headers.get("origin", ""),
+            fetch_site=http.headers.get("sec-fetch-site", ""),
             method=http.method,
-            server=call.plan.settings.server,
+            server=context.plan.settings.server,
         )
         if fault is not None:
             return fault
-        holder = call.plan.keyring.identify(http.headers)
-        if isinstance(holder, Fault):
-            return holder
-        call.holder = holder
+        if isinstance(identity, Fault):
+            return identity
         if self.draining:
-            said = "the gateway is shutting down; try another one"
+            message = "the gateway is shutting down; try another one"
             return Fault(
-                FaultKind.OVERLOADED, said, status=503, code=SHUTTING_DOWN, retry_after=1.0
+                FaultKind.OVERLOADED, message, status=503, code=SHUTTING_DOWN, retry_after=1.0
             )
-        return self._too_many(call)
+        return self._too_many(context)
 
-    def _too_many(self, call: Call) -> Fault | None:
+    def _too_many(self, context: RequestContext) -> Fault | None:
         """Return why a request is more than the process takes on at once."""
-        server = call.plan.settings.server
-        if allowed := connections_allowed(call.http):
+        server = context.plan.settings.server
+        if allowed := connections_allowed(context.http):
             return overloaded("max_connections", allowed)
-        if len(self._calls) > server.max_requests:
+        if len(self._requests) > server.max_requests:
             return overloaded("max_requests", server.max_requests)
         return None
 
@@ -209,23 +197,13 @@ class Gateway:
         )
 
 
-async def _told(call: Call, fault: Fault, status: int = 0) -> web.StreamResponse:
-    """Tell a failure, inside the stream if one was begun."""
-    if call.job is not None and await call.job.flight.hush():
-        return await accept.break_off(call.job, fault)
-    return refused(call, fault, status)
-
-
-_STATUS: Final = {415: 415}  # statuses that no kind of failure has
-
-
 PROBES: Final = ("/", "/health", "/ready")  # answered without a key, and without an upstream
 ENDPOINTS: Final = (
-    Endpoint(("POST",), "/messages", accept.answer, "anthropic"),
-    Endpoint(("POST",), "/messages/count_tokens", count_tokens, "anthropic"),
-    Endpoint(("POST",), "/chat/completions", accept.answer, "chat"),
-    Endpoint(("POST",), "/responses", accept.answer, "responses"),
-    Endpoint(("POST",), "/responses/input_tokens", count_tokens, "responses"),
+    Endpoint(("POST",), "/messages", endpoints.answer, "anthropic"),
+    Endpoint(("POST",), "/messages/count_tokens", endpoints.count_tokens, "anthropic"),
+    Endpoint(("POST",), "/chat/completions", endpoints.answer, "chat"),
+    Endpoint(("POST",), "/responses", endpoints.answer, "responses"),
+    Endpoint(("POST",), "/responses/input_tokens", endpoints.count_tokens, "responses"),
     Endpoint(("POST",), "/responses/compact", compact, "responses"),
     Endpoint(("GET",), "/responses/{id}", endpoints.get_response, "responses"),
     Endpoint(("DELETE",), "/responses/{id}", endpoints.delete_response, "responses"),
@@ -265,13 +243,13 @@ def _endpoint(http: web.BaseRequest) -> Endpoint | None:
     )
 
 
-def _unknown(call: Call) -> web.Response:
-    http = call.http
+def _unknown(context: RequestContext) -> web.Response:
+    http = context.http
     if http.headers.get("upgrade", "").lower() == "websocket":
         said = "WebSocket connections are not served; use HTTP with `stream: true`"
-        return refused(call, Fault(FaultKind.BAD_REQUEST, said), 426)
+        return refused(context, Fault(FaultKind.BAD_REQUEST, said), 426)
     said = (
         f"there is no {http.method} {http.path[:200]} here; there are POST /v1/messages, "
         "/v1/chat/completions and /v1/responses, and GET /v1/models"
     )
-    return refused(call, Fault(FaultKind.NOT_FOUND, said, code="unknown_url"))
+    return refused(context, Fault(FaultKind.NOT_FOUND, said, code="unknown_url"))

@@ -22,7 +22,7 @@ def overloaded(limit: str, allowed: int) -> Fault:
     return Fault(FaultKind.OVERLOADED, said, status=STATUS, code=limit, retry_after=_RETRY_SECONDS)
 
 
-class Overloaded(DragomanError):
+class OverloadedError(DragomanError):
     """A limit of the process is reached: a later attempt may be taken on."""
 
     http_status = STATUS
@@ -55,12 +55,12 @@ class HeldBytes:
         """Count bytes that were read.
 
         Raises:
-            Overloaded: all requests together hold more than is allowed.
+            OverloadedError: all requests together hold more than is allowed.
         """
         self._all.total += size
         self._held += size
         if self._all.total > self._allowed:
-            raise Overloaded("max_inflight_bytes", self._allowed)
+            raise OverloadedError("max_inflight_bytes", self._allowed)
 
     def release(self) -> None:
         """Count nothing any longer: the body was dropped."""

@@ -1,20 +1,23 @@
-"""One request on its way: when it began, what is due, and what the client has been sent.
+"""The client's side of a response: status line, deadlines, keep-alive bytes, writes.
 
-The client's side of an exchange.  The status line waits until the upstream has said something, so that an
-early failure keeps its status; a client that would wait too long gets the status and signs of life first.
+The status line waits until the upstream has sent content, so that an early failure keeps its status.  A client
+that would wait longer than `hold_headers` gets the status line and keep-alive bytes first.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from aiohttp import web
 from msgspec import structs
 
-from dragoman.gateway.config.settings import Server, Timeouts
+from dragoman.dialects import dialect
+from dragoman.gateway.config.settings import Timeouts
+from dragoman.gateway.request_context import RequestContext
+from dragoman.translate import Translator, make_exchange
 from dragoman.turn.events import Fault, FaultKind
+from dragoman.turn.request import Request
 
-# Bytes that are written at once: the server copies what it is given, which takes a large piece too long.
+# Bytes that are written at once: the server copies them, and a large copy would delay other requests.
 _WRITE_BYTES: Final = 1024 * 1024
 TOTAL_TIMEOUT: Final = "total_timeout"
 STREAM_HEADERS: Final = {
@@ -24,57 +27,61 @@ STREAM_HEADERS: Final = {
 }
 
 
-class ClientLeft(Exception):
-    """The client is gone: nobody is left to tell."""
+class ClientLeftError(Exception):
+    """The client closed its connection: no response can reach it."""
 
 
 class ClientStream:
-    """The clocks of one request, and the stream to its client."""
+    """The deadlines of one request, and the stream to its client.
 
-    def __init__(self, http: web.BaseRequest, server: Server, keep_alive: bytes) -> None:
-        self._http = http
-        self._server = server
-        self._keep_alive = keep_alive
+    `runtime.deadlines` calls `tick` a few times a second.
+    """
+
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
+        self._outcome = context.outcome
         self._loop = asyncio.get_running_loop()
-        self._signing: asyncio.Task[None] | None = None
-        self._streams = False
+        self._response: web.StreamResponse | None = None  # set when the status line has been sent
+        self._keeping_alive: asyncio.Task[None] | None = None
+        self._streams = False  # keep-alive bytes may be sent
         self._writing = False
-        self._scope: asyncio.Timeout | None = None
+        self._scope: asyncio.Timeout | None = None  # of the attempt in progress
         self._timeouts = Timeouts()
         self._deadline: Fault | None = None  # set when one has passed
-        self.stopped: Fault | None = None  # set when no other attempt may follow
-        self.response: web.StreamResponse | None = None
-        self.head: Callable[[], dict[str, str]] = dict  # makes the answer's headers
-        self.began = self._loop.time()
-        self.asked = self.began  # when the present attempt began
+        self._began = self._loop.time()
+        self._attempt_began = self._began
+        self._last_write = self._began
         self.last_read = 0.0  # from the upstream, in this attempt; 0: nothing yet
-        self.last_write = self.began
-        self.first_content = 0.0
-        self.delivered = False  # the client has been sent its last event
+        self.translator: Translator | None = None  # of the upstream's stream, while there is one
 
     # --- deadlines -----------------------------------------------------------------------------
 
-    def expect(self, scope: asyncio.Timeout, timeouts: Timeouts, *, streams: bool) -> None:
-        """Begin an attempt: `scope` is ended when one of `timeouts` passes."""
+    def begin_attempt(self, scope: asyncio.Timeout, timeouts: Timeouts, *, streams: bool) -> None:
+        """Start the clocks of an attempt: `scope` is cancelled when one of `timeouts` passes."""
         self._scope = scope
         self._timeouts = timeouts
         self._streams = streams
         self._deadline = None
-        self.asked = self._loop.time()
+        self._attempt_began = self._loop.time()
         self.last_read = 0.0
 
-    def heard(self) -> float:
-        """Note that the upstream said something."""
+    def note_read(self) -> float:
+        """Restart the idle clock: the upstream has sent something."""
         self.last_read = now = self._loop.time()
         return now
 
-    def rest(self) -> None:
-        """End an attempt: nothing is expected until the next one."""
+    def note_first_content(self) -> None:
+        """Record when the content began to arrive."""
+        if self.last_read:
+            self._outcome.first_event = self.last_read - self._began
+
+    def end_attempt(self) -> None:
+        """Stop the clocks until the next attempt."""
         self._scope = None
 
     async def pause(self, seconds: float) -> None:
-        """Wait between two attempts, unless the flight is aborted."""
-        # Nothing is expected of an upstream that is not asked.
+        """Wait between two attempts, unless the request is aborted."""
+        # No upstream is asked meanwhile, so only the total time counts.
         self._timeouts = structs.replace(self._timeouts, first_byte=0.0, idle=0.0)
         try:
             async with asyncio.timeout(None) as scope:
@@ -83,12 +90,12 @@ class ClientStream:
         except TimeoutError:
             pass
         finally:
-            self.rest()
+            self.end_attempt()
 
     def abort(self, fault: Fault, *, final: bool = False) -> None:
-        """End the attempt under way with a failure; a `final` one allows no other attempt."""
+        """End the attempt in progress with a failure; after a `final` one no other attempt follows."""
         if final:
-            self.stopped = fault
+            self._outcome.stopped = fault
         if self._scope is not None and self._deadline is None and not self._scope.expired():
             self._deadline = fault
             self._scope.reschedule(self._loop.time())
@@ -99,24 +106,24 @@ class ClientStream:
         return self._deadline or Fault(FaultKind.TIMEOUT, "upstream timed out", code="timeout")
 
     def tick(self, now: float) -> None:
-        """Do what is due: end a late attempt, commit to a status, give a sign of life."""
+        """End a late attempt, send the status line, or send keep-alive bytes, whichever is due."""
         late = None if self._scope is None else self._late(now)
         if late is not None:
             self.abort(late, final=late.code == TOTAL_TIMEOUT)
             return
-        if not self._streams or self._signing is not None or self._writing:
+        if not self._streams or self._keeping_alive is not None or self._writing:
             return
-        server = self._server
-        patience = server.hold_headers if self.response is None else server.keep_alive
-        if patience and now - self.last_write >= patience:
-            self._signing = asyncio.create_task(self._sign())
+        server = self._context.plan.settings.server
+        patience = server.hold_headers if self._response is None else server.keep_alive
+        if patience and now - self._last_write >= patience:
+            self._keeping_alive = asyncio.create_task(self._keep_alive())
 
     def _late(self, now: float) -> Fault | None:
         times = self._timeouts
-        if times.total and now - self.began >= times.total:
+        if times.total and now - self._began >= times.total:
             return _timeout(f"no complete answer within {times.total:g} s", TOTAL_TIMEOUT)
         if not self.last_read:
-            if times.first_byte and now - self.asked >= times.first_byte:
+            if times.first_byte and now - self._attempt_began >= times.first_byte:
                 return _timeout(f"no answer within {times.first_byte:g} s", "first_byte_timeout")
         elif times.idle and now - self.last_read >= times.idle and not self._writing:
             return _timeout(f"the stream was silent for {times.idle:g} s", "idle_timeout")
@@ -124,56 +131,56 @@ class ClientStream:
 
     # --- the client's stream ---------------------------------------------------------------------
 
-    async def _sign(self) -> None:
-        """Show that the answer is still being worked on."""
+    async def _keep_alive(self) -> None:
+        """Send bytes that clients ignore, so that proxies and clients do not give up."""
         try:
             if not self._streams:
                 return  # it ended just now
-            response = self.response or await self._prepare()
-            await self._send(response, self._keep_alive)
-        except ClientLeft:
-            pass  # the handler is told by its own write, or cancelled
+            response = self._response or await self._prepare()
+            await self._send(response, dialect(self._context.dialect).keep_alive)
+        except ClientLeftError:
+            pass  # the handler's own write raises it too, or the handler is cancelled
         finally:
-            self._signing = None
+            self._keeping_alive = None
 
     async def _prepare(self) -> web.StreamResponse:
-        response = web.StreamResponse(headers=STREAM_HEADERS | self.head())
-        self.response = response
+        response = web.StreamResponse(headers=STREAM_HEADERS | self._context.response_headers())
+        self._response = response
         try:
-            await response.prepare(self._http)
+            await response.prepare(self._context.http)
         except ConnectionError as error:
-            raise ClientLeft from error
+            raise ClientLeftError from error
         return response
 
     async def open(self) -> None:
-        """Send the status line of a stream, if it has not left."""
-        await self._signed()
-        if self.response is None:
+        """Send the status line of a stream, if it has not been sent."""
+        await self._keep_alive_sent()
+        if self._response is None:
             await self._prepare()
 
-    async def hush(self) -> bool:
-        """Give no more signs of life; say whether the status line of a stream has left."""
+    async def stop_keep_alive(self) -> bool:
+        """Send no more keep-alive bytes; return whether the status line has been sent."""
         self._streams = False
-        await self._signed()
-        return self.response is not None
+        await self._keep_alive_sent()
+        return self._response is not None
 
-    async def _signed(self) -> None:
-        if self._signing is not None:
-            await asyncio.wait((self._signing,))
+    async def _keep_alive_sent(self) -> None:
+        if self._keeping_alive is not None:
+            await asyncio.wait((self._keeping_alive,))
 
     async def write(self, data: bytes) -> None:
         """Send a piece of the stream; waits while the client does not read."""
-        if self.response is None:
+        if self._response is None:
             raise RuntimeError("write before open")
-        await self._send(self.response, data)
-        # While the client did not read, nobody listened: that was not the upstream's silence.
-        self.last_read = self.last_write
+        await self._send(self._response, data)
+        # The upstream was not read while the client did not read: that time is not idle time.
+        self.last_read = self._last_write
 
     async def write_last(self, data: bytes) -> None:
         """Send the last piece of the stream, which may be empty; a client may leave after it."""
         if data:
             await self.write(data)
-        self.delivered = True
+        self._outcome.delivered = True
 
     async def _send(self, response: web.StreamResponse, data: bytes) -> None:
         self._writing = True
@@ -184,67 +191,34 @@ class ClientStream:
                 for start in range(0, len(data), _WRITE_BYTES):
                     await response.write(data[start : start + _WRITE_BYTES])
         except ConnectionError as error:
-            raise ClientLeft from error
+            raise ClientLeftError from error
         finally:
             self._writing = False
-        self.last_write = self._loop.time()
-
-    def close(self) -> None:
-        """Release the pump, which also refers to this flight: a cycle would keep the request in memory."""
-        self.head = dict
+        self._last_write = self._loop.time()
 
     async def end(self) -> web.StreamResponse:
         """End the stream."""
-        if not await self.hush() or self.response is None:
+        if not await self.stop_keep_alive() or self._response is None:
             raise RuntimeError("end before open")
         try:
-            await self.response.write_eof()
+            await self._response.write_eof()
         except ConnectionError as error:
-            raise ClientLeft from error
-        return self.response
+            raise ClientLeftError from error
+        return self._response
+
+    async def fail(self, fault: Fault, request: Request) -> web.StreamResponse | None:
+        """End a stream that has begun with a failure; None if no status line has been sent yet."""
+        if not await self.stop_keep_alive():
+            return None
+        self._outcome.ended = fault
+        if self.translator is not None and self.translator.begun:
+            last = self.translator.fail(fault)
+        else:
+            writer = dialect(self._context.dialect).writer(make_exchange(request=request))
+            last = writer.send(fault)
+        await self.write_last(last)
+        return await self.end()
 
 
-def _timeout(said: str, code: str) -> Fault:
-    return Fault(FaultKind.TIMEOUT, f"upstream timed out: {said}", code=code)
-
-
-# --- the clock of all streams ---
-
-
-TICK_SECONDS: Final = 0.2
-
-
-class Ticking(Protocol):
-    def tick(self, now: float) -> None:
-        """Do what is due; `now` is the event loop's time."""
-        ...
-
-
-class DeadlineClock:
-    """Ticks for whoever is on it."""
-
-    def __init__(self) -> None:
-        self._watched: set[Ticking] = set()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def __len__(self) -> int:
-        return len(self._watched)
-
-    def add(self, one: Ticking) -> None:
-        self._watched.add(one)
-        if self._timer is None:
-            self._wind()
-
-    def remove(self, one: Ticking) -> None:
-        self._watched.discard(one)
-
-    def _wind(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
-
-    def _tick(self) -> None:
-        self._timer = None
-        now = asyncio.get_running_loop().time()
-        for one in tuple(self._watched):
-            one.tick(now)
-        if self._watched:
-            self._wind()
+def _timeout(reason: str, code: str) -> Fault:
+    return Fault(FaultKind.TIMEOUT, f"upstream timed out: {reason}", code=code)

@@ -1,107 +1,180 @@
-"""The small endpoints beside the three that answer: models, kept responses, and what nobody needs."""
+"""The endpoints: one function for each path of the gateway.  `app.py` has the table of paths."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
 
-from dragoman.errors import NameTooLong
-from dragoman.gateway.admission import admit_call
-from dragoman.gateway.body import read_body
-from dragoman.gateway.call import Call
-from dragoman.gateway.fault_replies import JsonResponse, refused
-from dragoman.gateway.headers import answer_headers
+from dragoman.errors import NameTooLongError
+from dragoman.gateway.accept import (
+    accept,
+    admit,
+    admit_without_model,
+    read_body,
+    read_client_request,
+)
+from dragoman.gateway.client_stream import ClientLeftError, ClientStream
+from dragoman.gateway.fault_replies import JsonResponse, fault_of_error, refused
 from dragoman.gateway.models import find_model, model_list
+from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.responses.state import not_found, page_of
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.responses.vendor import ask_keepers
+from dragoman.gateway.token_counting import ESTIMATED, TokenCounter, count_body, way_of
+from dragoman.gateway.upstream_call import ask_upstreams
 from dragoman.turn.events import Fault, FaultKind
 
-_STARTED: Final = 1767225600  # the age that every model is given: nobody knows better
+_CREATED: Final = 1767225600  # of every model: upstreams do not say
 
 
-async def models(call: Call) -> web.Response:
-    """List the models that clients may ask for, or tell of one."""
-    fault = admit_call(call)
+async def answer(context: RequestContext) -> web.StreamResponse:
+    """Answer a request for a model's response, in any dialect."""
+    # The request itself is held by `accepted` alone, which releases it: this frame lasts as long as the response.
+    accepted = await accept(context)
+    if isinstance(accepted, Fault):
+        return refused(context, accepted)
+    stream = ClientStream(context)
+    deadlines = context.runtime.deadlines
+    deadlines.add(stream)
+    try:
+        return await ask_upstreams(context, accepted, stream)
+    except ClientLeftError:
+        raise
+    except Exception as error:
+        if not await stream.stop_keep_alive():
+            raise  # no status line has been sent: the app replies
+        ended = await stream.fail(fault_of_error(context, error)[0], accepted.request)
+        if ended is None:
+            raise
+        return ended
+    finally:
+        deadlines.remove(stream)
+        _count_usage(context, accepted.request.model)
+
+
+def _count_usage(context: RequestContext, model: str) -> None:
+    """Charge the key for the tokens of a request, and correct the estimates of its model."""
+    usage = context.outcome.usage
+    if usage is None or usage.estimated:
+        return
+    context.leave(usage.prompt_tokens + usage.output_tokens)
+    context.runtime.calibration.learn(model, context.outcome.guess, usage.prompt_tokens)
+
+
+async def count_tokens(context: RequestContext) -> web.Response:
+    """Return how many tokens a request has."""
+    client, _ = await read_client_request(context)
+    choice = await admit(context, client)
+    if isinstance(choice, Fault):
+        return refused(context, choice)
+    hop, runtime = choice.hops[0], context.runtime
+    way = way_of(hop.upstream, hop.profile.name)
+    if way == "off":
+        message = "tokens are not counted here; the client may estimate them itself"
+        return refused(context, Fault(FaultKind.NOT_FOUND, message, status=404))
+    counted = None
+    if way != "estimate":
+        counter = TokenCounter(
+            connector=runtime.connector,
+            heavy=runtime.heavy,
+            plan=context.plan,
+            hop=hop,
+            route=choice.route,
+            client_headers=context.http.headers,
+        )
+        counted = await counter.count(client, way)
+    context.leave(0)  # it counts as a request, and generates no tokens
+    headers = context.response_headers()
+    if counted is None:
+        headers |= ESTIMATED
+    body = count_body(context.dialect, counted or context.outcome.estimate)
+    return JsonResponse(body, headers=headers)
+
+
+async def models(context: RequestContext) -> web.Response:
+    """List the models that clients may ask for, or describe one."""
+    fault = admit_without_model(context)
     if fault is not None:
-        return refused(call, fault)
-    told = await call.runtime.catalogue.told(call.plan)
-    listed = call.plan.router.models(told)
-    holder = call.holder
+        return refused(context, fault)
+    found = await context.runtime.catalogue.models(context.plan)
+    listed = context.plan.router.models(found)
+    holder = context.holder
     if holder is not None:
         listed = tuple(one for one in listed if holder.may_use(one.name) is None)
-    _, _, name = call.http.path.rstrip("/").partition("/models/")
+    _, _, name = context.http.path.rstrip("/").partition("/models/")
     if name:
-        most = call.plan.settings.server.limits.max_name_chars
+        most = context.plan.settings.server.limits.max_name_chars
         if len(name) > most:
-            raise NameTooLong("max_name_chars", most, path="model")
-        return _said(call, find_model(listed, name, created=_STARTED))
-    return _said(call, model_list(listed, call.http.query, created=_STARTED))
+            raise NameTooLongError("max_name_chars", most, path="model")
+        return _reply(context, find_model(listed, name, created=_CREATED))
+    return _reply(context, model_list(listed, context.http.query, created=_CREATED))
 
 
-async def nothing(call: Call) -> web.Response:
-    """Answer what an agent asks on the side and has no need of."""
-    await read_body(call.http, call.plan.settings.server.limits.max_request_bytes, call.body.add)
-    return _said(call, b"{}")
+async def nothing(context: RequestContext) -> web.Response:
+    """Reply `{}` to telemetry and other requests that agents can do without."""
+    await read_body(context)
+    return _reply(context, b"{}")
 
 
 # --- kept responses ------------------------------------------------------------------------------
 
 
-async def get_response(call: Call) -> web.StreamResponse:
-    return await _kept(call, lambda store: store.get(_id_in(call), call.owner))
+async def get_response(context: RequestContext) -> web.StreamResponse:
+    return await _kept(context, lambda store: store.get(_id_in(context), context.owner))
 
 
-async def delete_response(call: Call) -> web.StreamResponse:
-    return await _kept(call, lambda store: store.delete(_id_in(call), call.owner))
+async def delete_response(context: RequestContext) -> web.StreamResponse:
+    return await _kept(context, lambda store: store.delete(_id_in(context), context.owner))
 
 
-async def input_items(call: Call) -> web.StreamResponse:
-    page = page_of(call.http.query)
-    return await _kept(call, lambda store: store.input_items(_id_in(call), call.owner, page))
+async def input_items(context: RequestContext) -> web.StreamResponse:
+    page = page_of(context.http.query)
+    return await _kept(
+        context, lambda store: store.input_items(_id_in(context), context.owner, page)
+    )
 
 
-async def cancel_response(call: Call) -> web.StreamResponse:
-    return await _kept(call, lambda store: store.cancel(_id_in(call), call.owner))
+async def cancel_response(context: RequestContext) -> web.StreamResponse:
+    return await _kept(context, lambda store: store.cancel(_id_in(context), context.owner))
 
 
 async def _kept(
-    call: Call, look: Callable[[ResponsesStore], Awaitable[bytes | Fault | None]]
+    context: RequestContext, look: Callable[[ResponsesStore], Awaitable[bytes | Fault | None]]
 ) -> web.StreamResponse:
-    """Answer from what is kept here, else from where an upstream keeps it."""
-    _id_in(call)  # a hostile one is refused before anybody is asked
-    fault = admit_call(call)
+    """Answer from the gateway's store, else from an upstream that stores responses."""
+    _id_in(context)  # one that is too long is refused before anything is asked
+    fault = admit_without_model(context)
     if fault is not None:
-        return refused(call, fault)
-    store = call.runtime.store
+        return refused(context, fault)
+    store = context.runtime.store
     found = None if store is None else await look(store)
     if found is not None:
-        return _said(call, found)
-    elsewhere = await ask_keepers(call)
+        return _reply(context, found)
+    elsewhere = await ask_keepers(context)
     if elsewhere is not None:
         return elsewhere
-    return _off(call) if store is None else _said(call, not_found(_id_in(call)))
+    return _off(context) if store is None else _reply(context, not_found(_id_in(context)))
 
 
-def _id_in(call: Call) -> str:
+def _id_in(context: RequestContext) -> str:
     """Return the id of the response that a path names.
 
     Raises:
-        NameTooLong: no response has such an id.
+        NameTooLongError: no response has such an id.
     """
-    found = call.http.path.removeprefix("/v1").split("/")[2]
-    most = call.plan.settings.server.limits.max_name_chars
+    found = context.http.path.removeprefix("/v1").split("/")[2]
+    most = context.plan.settings.server.limits.max_name_chars
     if len(found) > most:
-        raise NameTooLong("max_name_chars", most, path="response_id")
+        raise NameTooLongError("max_name_chars", most, path="response_id")
     return found
 
 
-def _off(call: Call) -> web.Response:
-    said = 'responses are not kept here; set `responses = "sqlite"` under [store]'
-    return refused(call, Fault(FaultKind.NOT_FOUND, said, status=404))
+def _off(context: RequestContext) -> web.Response:
+    message = 'responses are not kept here; set `responses = "sqlite"` under [store]'
+    return refused(context, Fault(FaultKind.NOT_FOUND, message, status=404))
 
 
-def _said(call: Call, body: bytes | Fault) -> web.Response:
+def _reply(context: RequestContext, body: bytes | Fault) -> web.Response:
     if isinstance(body, Fault):
-        return refused(call, body)
-    return JsonResponse(body, headers=answer_headers(call.id, extra=call.cors))
+        return refused(context, body)
+    return JsonResponse(body, headers=context.response_headers())

@@ -1,6 +1,7 @@
-"""What clients are told when something failed, in their dialect."""
+"""Failures as responses in the client's dialect, without secrets; also responses that are complete at once."""
 
 import math
+import traceback
 from collections.abc import Mapping
 from typing import Final
 
@@ -8,15 +9,18 @@ from aiohttp import web
 from msgspec import structs
 
 from dragoman.dialects import dialect as find_dialect
-from dragoman.gateway.call import Call
+from dragoman.errors import DragomanError
+from dragoman.gateway.capacity import OverloadedError
 from dragoman.gateway.config.settings import Route
-from dragoman.gateway.headers import answer_headers
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.plan import Plan
+from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.routing import Hop
+from dragoman.translate_requests import fault_of_request
 from dragoman.turn.events import Fault, FaultKind
 
-# The gateway's own credential was refused: that is no fault of the client's.
+_STATUS: Final = {415: 415}  # statuses that no kind of fault has
+# The gateway's own credential was refused, which the client cannot change.
 _CREDENTIALS: Final = frozenset({FaultKind.AUTH, FaultKind.PERMISSION})
 
 
@@ -36,7 +40,7 @@ class JsonResponse(web.Response):
 def fault_response(
     fault: Fault, *, dialect: str, headers: Mapping[str, str], status: int = 0
 ) -> web.Response:
-    """Return a failure as a complete answer; `status` takes the place of the one that its kind has."""
+    """Return a failure as a complete response; `status` overrides the one of its kind."""
     own, body = find_dialect(dialect).encode_fault(fault, headers.get("request-id", ""))
     extra: dict[str, str] = {}
     if fault.retry_after is not None:
@@ -44,32 +48,46 @@ def fault_response(
     return JsonResponse(body, headers={**headers, **extra}, status=status or own)
 
 
-def refused(call: Call, fault: Fault, status: int = 0) -> web.Response:
-    """Refuse a request before any upstream was asked."""
-    call.fault = fault
-    choice = call.choice
-    headers = answer_headers(
-        call.id,
-        route="" if choice is None else choice.route_name,
-        upstream_model="" if choice is None else choice.hops[0].model,
-        extra=call.cors,
+def refused(context: RequestContext, fault: Fault, status: int = 0) -> web.Response:
+    """Refuse a request: reply with a failure, and record it as the outcome."""
+    context.outcome.ended = fault
+    headers = context.response_headers()
+    return fault_response(fault, dialect=context.dialect, headers=headers, status=status)
+
+
+def fault_of_error(context: RequestContext, error: Exception) -> tuple[Fault, int]:
+    """Return an exception as a fault and a status (0: as its kind has it); one of our own bugs is logged."""
+    if isinstance(error, OverloadedError):
+        return error.fault, error.http_status
+    if isinstance(error, DragomanError):
+        return fault_of_request(error), _STATUS.get(error.http_status, 0)
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    context.runtime.logger.notice(
+        "gateway failed",
+        level="error",
+        id=context.id,
+        error=type(error).__name__,
+        at=f"{where.name}:{where.lineno}",
     )
-    return fault_response(fault, dialect=call.dialect, headers=headers, status=status)
+    message = "the gateway failed; its log has more under this request's id"
+    return Fault(FaultKind.GATEWAY, message, code="gateway_error"), 0
 
 
 def upstream_fault(fault: Fault, hop: Hop, route: Route, plan: Plan, logger: Logger) -> Fault:
-    """Return an upstream's failure as a client may see it: with its name, without secrets or blame.
+    """Return an upstream's failure as its client gets it: with the upstream's name, without secrets.
 
-    Upstreams repeat what they were sent in any field.  Where the gateway's credential comes from is for
-    the log alone.
+    Every text is redacted, because upstreams repeat what they were sent.  A refused credential of the gateway
+    becomes an upstream failure; only the log names where the credential comes from.
     """
     name = hop.upstream_name
     message = plan.redact(fault.message)
     if fault.kind in _CREDENTIALS and route.auth != "passthrough":
         source = hop.upstream.key.source if hop.upstream.key else "none"
         logger.notice("credentials refused", level="error", upstream=name, credential=source)
-        said = f"{name}: upstream rejected the gateway's credentials: {message}"
-        return Fault(FaultKind.UPSTREAM_BAD, said, status=fault.status, code="upstream_credentials")
+        reason = f"{name}: upstream rejected the gateway's credentials: {message}"
+        return Fault(
+            FaultKind.UPSTREAM_BAD, reason, status=fault.status, code="upstream_credentials"
+        )
     return structs.replace(
         fault,
         message=f"{name}: {message}",

@@ -1,10 +1,25 @@
-"""What is done about an agent whose tools go round in circles."""
+"""Guards: what the gateway does about a client that repeats the same tool calls."""
 
 from msgspec import structs
 
+from dragoman.gateway.config.settings import Guards
 from dragoman.turn.events import Fault, FaultKind
-from dragoman.turn.repeats import Loop
+from dragoman.turn.losses import Loss
+from dragoman.turn.repeats import Loop, find_loop
 from dragoman.turn.request import USER, Request, TextPart, Turn
+
+
+def guarded(guards: Guards, request: Request) -> tuple[Request | Fault, tuple[Loss, ...]]:
+    """Return the request as it may go upstream, or its refusal, and warnings for the client."""
+    if guards.loops == "off":
+        return request, ()
+    loop = find_loop(request.turns, repeats=guards.loop_repeats, longest=guards.loop_cycle)
+    if loop is None:
+        return request, ()
+    if guards.loops == "stop":
+        return loop_fault(loop), ()
+    losses = (Loss("tool_loop", "$", loop.says),)
+    return (with_note(request, loop) if guards.loops == "note" else request), losses
 
 
 def with_note(request: Request, loop: Loop) -> Request:

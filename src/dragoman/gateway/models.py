@@ -11,9 +11,9 @@ from msgspec import Struct, structs
 
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.plan import Plan, upstream_headers
+from dragoman.gateway.retry import fault_of_transport
 from dragoman.gateway.routing import Hop, Listed
-from dragoman.gateway.upstream import fault_of_transport
-from dragoman.transport import Connector, TransportFailed
+from dragoman.transport import Connector, TransportError
 from dragoman.turn.events import Fault, FaultKind
 
 # --- asked from the upstreams ---
@@ -57,7 +57,7 @@ async def ask_models(connector: Connector, plan: Plan, hop: Hop) -> list[str] | 
                 status = reply.status
     except TimeoutError:
         return Fault(FaultKind.TIMEOUT, f"{name}: no answer within {_ASK_SECONDS:g} s")
-    except TransportFailed as failed:
+    except TransportError as failed:
         fault = fault_of_transport(failed)
         return structs.replace(fault, message=f"{name}: {fault.message}")
     if status in (401, 403):
@@ -81,7 +81,7 @@ class Catalogue:
         """Ask again: the upstreams may be others."""
         self._told.clear()
 
-    async def told(self, plan: Plan) -> Mapping[str, list[str]]:
+    async def models(self, plan: Plan) -> Mapping[str, list[str]]:
         """Return the models of every upstream whose settings list none; those that do not tell have none."""
         now = asyncio.get_running_loop().time()
         missing = [

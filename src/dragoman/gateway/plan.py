@@ -13,14 +13,14 @@ from yarl import URL
 
 from dragoman.dialects import dialect
 from dragoman.envelopes import Sealer
-from dragoman.errors import Malformed
-from dragoman.gateway.config.settings import Route, Secret, Settings, Upstream
+from dragoman.errors import ConfigError, MalformedError
+from dragoman.gateway.config.settings import Route, Secret, Settings, Tls, Upstream
 from dragoman.gateway.keys import ANONYMOUS, Keyring
 from dragoman.gateway.redaction import Secrets, hide, redact
 from dragoman.gateway.routing import Hop, Router
-from dragoman.gateway.upstream import tls_context
 from dragoman.toolcalls.grammar import warm
 from dragoman.toolcalls.selection import choose_format
+from dragoman.transport import TLS
 from dragoman.turn.request import DialectName
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -76,6 +76,10 @@ class Plan:
         """Return a text of an upstream's good answer without the secrets of the settings."""
         return hide(text, self.secrets)
 
+    def shares_credential(self, route: Route) -> bool:
+        """Return whether the upstreams of a route see one credential for several clients."""
+        return len(self.settings.server.keys) > 1 and route.auth != "passthrough"
+
     def tls(self, upstream: str) -> ssl.SSLContext | bool:
         return self._tls[upstream]
 
@@ -101,7 +105,7 @@ def upstream_headers(
     """Return what a request carries upstream; of the client's headers only what is meant for it.
 
     Raises:
-        Malformed: such a header of the client's is not UTF-8.
+        MalformedError: such a header of the client's is not UTF-8.
     """
     upstream = hop.upstream
     headers = {"content-type": "application/json"}
@@ -152,7 +156,7 @@ def _text(client: Mapping[str, str], name: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Malformed(f"the header `{name}` is not UTF-8", path=name) from None
+        raise MalformedError(f"the header `{name}` is not UTF-8", path=name) from None
     return value
 
 
@@ -166,3 +170,17 @@ def secrets_of(settings: Settings) -> Secrets:
     found += [value for one in headers for value in one.values() if isinstance(value, Secret)]
     found += [up.key for up in settings.upstreams.values() if up.key is not None]
     return tuple(secret.value for secret in found if secret.value)
+
+
+def tls_context(tls: Tls, upstream: str) -> ssl.SSLContext | bool:
+    """Return how an upstream's certificate is verified and ours is shown; True: the usual way.
+
+    Raises:
+        ConfigError: a file cannot be read or is no certificate.
+    """
+    if tls == Tls():
+        return True
+    try:
+        return TLS(verify=tls.verify, ca=tls.ca, cert=tls.cert, key=tls.key).context()
+    except ConfigError as error:
+        raise ConfigError(f"`upstreams.{upstream}.tls`: {error}") from error

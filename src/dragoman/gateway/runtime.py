@@ -2,25 +2,65 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from dragoman.gateway.capacity import InflightBytes
-from dragoman.gateway.client_stream import DeadlineClock
-from dragoman.gateway.counting import Calibration
 from dragoman.gateway.health import Health, in_order
 from dragoman.gateway.heavy import HeavyWork
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.models import Catalogue
 from dragoman.gateway.reasoning_hosts import ReasoningHosts
 from dragoman.gateway.reasoning_memory import ReasoningMemory
-from dragoman.gateway.responses.database import StoreFailed
+from dragoman.gateway.responses.database import StoreError
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.routing import Hop
+from dragoman.gateway.token_counting import Calibration
 from dragoman.gateway.vendor_ids import GivenIds
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.transport import Connector
+from dragoman.turn.events import Fault
 
+TICK_SECONDS: Final = 0.2  # between two looks at all open streams
 _NOTE_SECONDS: Final = 1.0  # an answer does not wait longer for the store
+
+
+class TimedStream(Protocol):
+    def tick(self, now: float) -> None:
+        """Do what is due; `now` is the event loop's time."""
+        ...
+
+    def abort(self, fault: Fault, *, final: bool = False) -> None: ...
+
+
+class DeadlineClock:
+    """One slow clock for the deadlines and keep-alive bytes of all open streams.
+
+    A timer for each read would cost more than the read.  Every open stream is looked at a few times a second
+    instead, and only a late one costs anything.
+    """
+
+    def __init__(self) -> None:
+        self.streams: set[TimedStream] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, stream: TimedStream) -> None:
+        self.streams.add(stream)
+        if self._timer is None:
+            self._start()
+
+    def remove(self, stream: TimedStream) -> None:
+        self.streams.discard(stream)
+
+    def _start(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        for stream in tuple(self.streams):
+            stream.tick(now)
+        if self.streams:
+            self._start()
 
 
 class Runtime:
@@ -36,7 +76,7 @@ class Runtime:
     ) -> None:
         self.connector = Connector(limits)
         self.catalogue = Catalogue(self.connector)
-        self.watch = DeadlineClock()
+        self.deadlines = DeadlineClock()
         self.calibration = Calibration()
         self.heavy = HeavyWork()
         self.logger = logger
@@ -81,7 +121,7 @@ class Runtime:
         try:
             async with asyncio.timeout(_NOTE_SECONDS):
                 await self.store.note_given(owner, ids)
-        except (StoreFailed, TimeoutError) as error:  # an answer is not lost for it
+        except (StoreError, TimeoutError) as error:  # an answer is not lost for it
             self.logger.notice(
                 "ids not kept", level="warning", why=str(error) or "it took too long"
             )

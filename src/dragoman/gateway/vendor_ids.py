@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dragoman.dialects.decoding import decode
-from dragoman.errors import Malformed, PeerError
+from dragoman.errors import MalformedError, PeerError
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.wire.json_values import read_float
 from dragoman.wire.sse import SSEReader
@@ -84,14 +84,14 @@ def references(body: bytes, *, files_only: bool = False) -> list[Reference]:
     """Return the state that a request names, in no particular order.
 
     Raises:
-        Malformed: it is no JSON.
+        MalformedError: it is no JSON.
     """
     if not _MAY_NAME.search(body):
         return []
     try:
         value = json.loads(body.decode("utf-8", "replace"), object_pairs_hook=_Pairs)
     except (ValueError, RecursionError) as error:
-        raise Malformed("not valid JSON") from error
+        raise MalformedError("not valid JSON") from error
     found = _named(value)
     return [one for one in found if one.kind in _FILES] if files_only else list(found)
 
@@ -169,7 +169,7 @@ def given_by_body(body: bytes) -> set[str]:
     """Return the ids that a complete answer gives to its client."""
     try:
         return _given(decode(_ANY, body))
-    except Malformed:
+    except MalformedError:
         return set()
 
 

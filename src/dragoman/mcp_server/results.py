@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from dragoman.client.errors import ClientError
-from dragoman.errors import DragomanError, TooLarge
+from dragoman.errors import DragomanError, TooLargeError
 from dragoman.ids import ClientIds
 from dragoman.mcp_server.tool_types import (
     ChatOutput,
@@ -74,7 +74,7 @@ def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
         ToldCall(
             id=ids.render(one.call_id), name=one.name, arguments=one.text, complete=one.complete
         )
-        for one in answer.calls
+        for one in answer.call_blocks
     ]
     blocks = answer.blocks
     return ChatOutput(
@@ -97,10 +97,10 @@ def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
 
 def _usage(usage: Usage) -> ToldUsage:
     return ToldUsage(
-        input=usage.prompt,
-        output=usage.output,
-        cached=usage.cache_read,
-        reasoning=usage.reasoning,
+        input=usage.prompt_tokens,
+        output=usage.output_tokens,
+        cached=usage.cache_read_tokens,
+        reasoning=usage.reasoning_tokens,
     )
 
 
@@ -113,7 +113,7 @@ def failure_of(error: DragomanError) -> Failure:
     name = type(error).__name__
     if not isinstance(error, ClientError):
         path = getattr(error, "path", "")
-        code = error.limit if isinstance(error, TooLarge) else getattr(error, "code", "")
+        code = error.limit if isinstance(error, TooLargeError) else getattr(error, "code", "")
         return Failure(error=name, message=str(error), path=path, code=code)
     return Failure(
         error=name,

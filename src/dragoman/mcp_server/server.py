@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from dragoman._version import __version__
 from dragoman.dialects.encoding import encode
-from dragoman.errors import ConfigError, DragomanError, Malformed
+from dragoman.errors import ConfigError, DragomanError, MalformedError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.mcp_server.results import Piece, failure_of
 from dragoman.mcp_server.tools import TOOLS, Around, ServedTool
@@ -82,13 +82,13 @@ def _arguments(tool: ServedTool, given: dict[str, Any] | None) -> Struct:
     """Read a tool's arguments.
 
     Raises:
-        Malformed: they do not fit its schema; carries the path.
+        MalformedError: they do not fit its schema; carries the path.
     """
     try:
         asked: Struct = msgspec.convert(given or {}, tool.takes)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `")
-        raise Malformed(reason, path=path.rstrip("`")) from None
+        raise MalformedError(reason, path=path.rstrip("`")) from None
     return asked
 
 

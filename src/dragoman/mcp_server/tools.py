@@ -6,12 +6,12 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct, convert, structs
 
 from dragoman.checker.checker import check
-from dragoman.client.messages import ask
+from dragoman.client.messages import request as new_request
 from dragoman.client.messages import system as instruction
 from dragoman.client.shapes import read_messages
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.surrogates import mended
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.mcp_server.results import Piece, chat_output, pieces_of, told
 from dragoman.mcp_server.tool_types import (
     ChatInput,
@@ -62,12 +62,12 @@ async def _chat(asked: ChatInput, around: Around) -> ChatOutput:
         while events := await turn.pump():
             for piece in pieces_of(events):
                 await around.report(piece)
-        return chat_output(turn.message(), request.call_ids)
+        return chat_output(turn.answer(), request.call_ids)
 
 
 def _request(asked: ChatInput, model: str) -> Request:
     said = read_messages(encode(asked.messages))
-    request = ask(
+    request = new_request(
         tools=_tools(asked.tools),
         tool_choice=asked.tool_choice,
         parallel=asked.parallel_tool_calls,
@@ -80,7 +80,7 @@ def _request(asked: ChatInput, model: str) -> Request:
         reasoning=asked.reasoning,
         schema=asked.schema,
     )
-    before = ask(instruction(asked.system)).system if asked.system else ()
+    before = new_request(instruction(asked.system)).system if asked.system else ()
     return structs.replace(
         request, system=before + said.system, turns=said.turns, losses=said.losses
     )
@@ -108,7 +108,7 @@ async def _parse(asked: ParseInput, _around: Around) -> ParseOutput:
         reasoning=found.reasoning,
         tool_calls=[
             ToldCall(id=one.id, name=one.name, arguments=one.arguments, complete=one.complete)
-            for one in found.calls
+            for one in found.tool_calls
         ],
         problems=told(found.problems),
     )
@@ -186,9 +186,9 @@ async def _formats(_asked: NoInput, _around: Around) -> FormatsOutput:
 def _tools(definitions: list[dict[str, Any]]) -> tuple[Tool, ...]:
     try:
         return decode_tools(encode(definitions))
-    except Malformed as error:  # whose path begins at the list
+    except MalformedError as error:  # whose path begins at the list
         path = error.path.replace("$", "$.tools", 1)
-        raise Malformed(error.reason, path=path, code=error.code) from error
+        raise MalformedError(error.reason, path=path, code=error.code) from error
 
 
 TOOLS: Final[dict[str, ServedTool]] = {

@@ -43,14 +43,14 @@ def is_kimi_id(call_id: str) -> bool:
 
 def structural(answer: Answer) -> tuple[Made, ...]:
     """Return the calls that came as calls."""
-    return tuple(Made(one.call_id, one.name, one.text, one.complete) for one in answer.calls)
+    return tuple(Made(one.call_id, one.name, one.text, one.complete) for one in answer.call_blocks)
 
 
 def made(heard: Heard, question: Question, model: str) -> tuple[Made, ...]:
     """Return the calls of an answer; if none came as one, those that stand in its text.
 
     Raises:
-        Unanswered: there is no whole answer.
+        UnansweredError: there is no whole answer.
     """
     found = structural(heard.whole)
     if found:
@@ -63,17 +63,17 @@ def leaked(heard: Heard, question: Question, model: str) -> Leak | None:
     """Find calls that stand in the text or the reasoning of an answer.
 
     Raises:
-        Unanswered: there is no whole answer.
+        UnansweredError: there is no whole answer.
     """
     answer = heard.whole
-    if answer.calls:
+    if answer.call_blocks:
         return None
     for place, text in zip(_PLACES, (answer.text, answer.reasoning), strict=True):
         names = any(one.name in text for one in question.tools)
         if names and (found := _family(text, place, question, known_family(model))):
             key, parsed = found
             calls = tuple(
-                Made(one.id, one.name, one.arguments, one.complete) for one in parsed.calls
+                Made(one.id, one.name, one.arguments, one.complete) for one in parsed.tool_calls
             )
             return Leak(key, place, calls)
     return None
@@ -87,13 +87,13 @@ def _family(
     tools = [Tool(name=one.name, schema=Raw(one.schema.encode())) for one in question.tools]
     keys = sorted(FORMATS, key=lambda key: key != known)
     if known is not None and not any(
-        parse(text, format=key, tools=tools, channel=place).calls
+        parse(text, format=key, tools=tools, channel=place).tool_calls
         for key in (AUTO.key, known)
         if key != STANDARD
     ):
         return None  # it is known what to look for, and it is not there
     parsed = ((key, parse(text, format=key, tools=tools, channel=place)) for key in keys)
-    found = [(key, one) for key, one in parsed if one.calls]
+    found = [(key, one) for key, one in parsed if one.tool_calls]
     return min(found, key=lambda pair: _left(pair[1]), default=None)
 
 

@@ -14,7 +14,7 @@ from dragoman.probe.questions import Habits, Question
 from dragoman.probe.request_bodies import write_question
 from dragoman.probe.response import Failure, Heard, Listing, read_listing
 from dragoman.profiles.profile import Profile
-from dragoman.transport import Connector, Reply, TransportFailed
+from dragoman.transport import Connector, Reply, TransportError
 from dragoman.turn.request import DialectName
 
 _MAX_BYTES: Final = 4 * 1024 * 1024  # of one answer; the questions ask for a hundredth of it
@@ -83,7 +83,7 @@ class Probe:
                     await reply.read()
         except TimeoutError:
             return self._late()
-        except TransportFailed as failed:
+        except TransportError as failed:
             return Failure(failed.stage, failed.reason)
         return None
 
@@ -105,7 +105,7 @@ class Probe:
             heard, _ = await self._timed(body)
         if heard.status == 200 and heard.failure is None:
             usage = heard.answer.usage
-            self.output_tokens += 0 if usage is None else usage.output
+            self.output_tokens += 0 if usage is None else usage.output_tokens
         return heard
 
     async def _timed(self, body: bytes) -> tuple[Heard, float]:
@@ -140,7 +140,7 @@ class Probe:
                             break
         except TimeoutError:
             failure = self._late()
-        except TransportFailed as failed:
+        except TransportError as failed:
             failure = Failure(failed.stage, failed.reason)
         return Heard(
             peer.dialect,

@@ -9,7 +9,7 @@ from msgspec import Struct
 from dragoman.answer_reader import read_body
 from dragoman.checker.checker import Verdict, check
 from dragoman.dialects import dialect as find_dialect
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.probe.trace import Trace, trace
 from dragoman.profiles.profile import Profile
 from dragoman.turn.answer import Answer
@@ -23,7 +23,7 @@ _PASSING: Final = frozenset({408, 409, 425, 429, 502, 503, 504, 529})
 _SHOWN: Final = 120  # characters of what an upstream says
 
 
-class Unanswered(Exception):
+class UnansweredError(Exception):
     """A question has no answer from which anything could be told."""
 
 
@@ -74,7 +74,7 @@ class Heard:
         """What the strict judge says of a stream; None if it passes a limit."""
         try:
             return check(self.dialect, self.body)
-        except TooLarge:
+        except TooLargeError:
             return None
 
     @cached_property
@@ -112,16 +112,16 @@ class Heard:
         """The answer, if there is a whole one.
 
         Raises:
-            Unanswered: there is none.
+            UnansweredError: there is none.
         """
         if self.trouble:
-            raise Unanswered(self.trouble)
+            raise UnansweredError(self.trouble)
         return self.answer
 
     def cut_at(self, limit: int) -> bool:
         """Say whether the limit of tokens ended it, and not without reason."""
         usage = self.answer.usage
-        return self.cut and (usage is None or usage.estimated or usage.output * 2 >= limit)
+        return self.cut and (usage is None or usage.estimated or usage.output_tokens * 2 >= limit)
 
     @property
     def cut(self) -> bool:

@@ -12,7 +12,7 @@ from dragoman.probe.finding import Check, Fact, Finding, Judgement, unknown
 from dragoman.probe.probe import Peer, Probe
 from dragoman.probe.questions import TEXT_BODY, Habits
 from dragoman.probe.request_bodies import write_question
-from dragoman.probe.response import Unanswered
+from dragoman.probe.response import UnansweredError
 from dragoman.profiles.profile import Profile
 from dragoman.transport import Connector
 from dragoman.turn.request import DialectName
@@ -128,7 +128,7 @@ async def _gone(probe: Probe, checks: Sequence[Check]) -> Report | None:
 async def _found(check: Check, probe: Probe) -> Finding:
     try:
         return await check.run(probe)
-    except Unanswered as error:
+    except UnansweredError as error:
         return unknown(str(error))
 
 

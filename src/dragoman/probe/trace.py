@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.turn.request import DialectName
 from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.sse import Frame, SSEReader
@@ -70,7 +70,7 @@ def _frames(stream: bytes) -> Iterator[Frame]:
     try:
         yield from reader.feed(stream)
         yield from reader.close()
-    except TooLarge:
+    except TooLargeError:
         return  # the reader of the dialect says so
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from dragoman.errors import Malformed, MisuseError, Untranslatable
+from dragoman.errors import MalformedError, MisuseError, UntranslatableError
 from dragoman.profiles.gemini import gemini
 from dragoman.profiles.keywords import (
     UNIONS,
@@ -32,8 +32,8 @@ def rewrite(schema: Raw, dialect: str, *, path: str = "") -> Raw:
     """Return `schema` as the flavour `dialect` wants it; the same object if it is so already.
 
     Raises:
-        Malformed: it is not JSON.
-        Untranslatable: it nests too deeply, or grows too large once its references are written out.
+        MalformedError: it is not JSON.
+        UntranslatableError: it nests too deeply, or grows too large once its references are written out.
     """
     if dialect == "any":
         return schema
@@ -44,11 +44,11 @@ def rewrite(schema: Raw, dialect: str, *, path: str = "") -> Raw:
         before: Json = decode_any(schema)
         after = change(before)
     except msgspec.DecodeError as error:
-        raise Malformed(f"the schema is not valid JSON: {error}", path=path) from None
+        raise MalformedError(f"the schema is not valid JSON: {error}", path=path) from None
     except RecursionError:
-        raise Untranslatable("the schema nests too deeply", path=path) from None
+        raise UntranslatableError("the schema nests too deeply", path=path) from None
     except OverflowError:
-        raise Untranslatable("the schema's references grow too large", path=path) from None
+        raise UntranslatableError("the schema's references grow too large", path=path) from None
     return schema if after == before else Raw(msgspec.json.encode(after))
 
 

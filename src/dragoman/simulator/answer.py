@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from dragoman.dialects import dialect as find_dialect
-from dragoman.errors import DragomanError, Malformed
+from dragoman.errors import DragomanError, MalformedError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import answer_writers, quirks, truncation
 from dragoman.simulator.behaviour import compose
@@ -44,8 +44,8 @@ def read(dialect: DialectName, body: bytes) -> Asked:
     """Read a request, strictly.
 
     Raises:
-        Malformed: it is not of the dialect; carries the path.
-        TooLarge: it passes `max_request_bytes`.
+        MalformedError: it is not of the dialect; carries the path.
+        TooLargeError: it passes `max_request_bytes`.
     """
     request = find_dialect(dialect).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
     _refuse_what_is_not_played(request)
@@ -66,7 +66,7 @@ def answer(
     A `reply` is said in place of the model's own, with the quirks `more` beside those of its name.
 
     Raises:
-        Malformed: the model's name or a directive is not understood.
+        MalformedError: the model's name or a directive is not understood.
     """
     wanted = (*parse_model(asked.request.model).quirks, *more)
     quirks.check(wanted)
@@ -79,7 +79,7 @@ def finished(play: Play, wanted: quirks.Asked) -> Play:
     """Let quirks, stop sequences, the model's grammar and the limit of tokens act, in that order.
 
     Raises:
-        Malformed: a quirk's value is not one it takes.
+        MalformedError: a quirk's value is not one it takes.
     """
     play = quirks.apply(play, wanted, "said")
     request = play.asked.request
@@ -115,7 +115,7 @@ def send(play: Play) -> Answer:
 def refusal(dialect: DialectName, error: DragomanError, seed: str) -> Answer:
     """Answer a request that was not understood."""
     path, code = "", ""
-    if isinstance(error, Malformed):
+    if isinstance(error, MalformedError):
         path, code = error.path.removeprefix("$").removeprefix("."), error.code
     status = error.http_status
     body = answer_writers.error(
@@ -169,8 +169,8 @@ def _first(writes: Sequence[bytes], left: int) -> Iterator[bytes]:
 
 def _refuse_what_is_not_played(request: Request) -> None:
     if request.count != 1:
-        raise Malformed("the simulator gives one answer a request", path="$.n")
+        raise MalformedError("the simulator gives one answer a request", path="$.n")
     if request.previous_id:
         reason = f"no response `{request.previous_id}`: the simulator keeps none"
         code = "previous_response_not_found"
-        raise Malformed(reason, path="$.previous_response_id", code=code)
+        raise MalformedError(reason, path="$.previous_response_id", code=code)

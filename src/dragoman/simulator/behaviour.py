@@ -21,7 +21,7 @@ def compose(asked: Asked) -> Reply:
     """Return what the model answers, before any quirk.
 
     Raises:
-        Malformed: a directive is not understood.
+        MalformedError: a directive is not understood.
     """
     conversation = prompts(asked.request)
     step = due_step(conversation)

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.simulator.play import Fields, Json
 from dragoman.turn.request import (
     ASSISTANT,
@@ -117,7 +117,7 @@ def due_step(conversation: list[Prompt]) -> Step | None:
     """Return the step that is due now, or None if nothing was asked for.
 
     Raises:
-        Malformed: a directive is not understood.
+        MalformedError: a directive is not understood.
     """
     for back, prompt in enumerate(reversed(conversation)):
         steps = parse_directives("\n".join(prompt.texts))
@@ -132,7 +132,7 @@ def parse_directives(text: str) -> list[Step]:
     """Return the steps that a text asks for.
 
     Raises:
-        Malformed: a directive is not understood.
+        MalformedError: a directive is not understood.
     """
     lines = _LINE.findall(text) if "sim:" in text else []
     if not lines:
@@ -151,7 +151,9 @@ def parse_directives(text: str) -> list[Step]:
             case "call":
                 steps[-1] = msgspec.structs.replace(last, calls=(*last.calls, _call(rest)))
             case _:
-                raise Malformed(f"no directive `sim: {verb}`; there are say, think, call and then")
+                raise MalformedError(
+                    f"no directive `sim: {verb}`; there are say, think, call and then"
+                )
     return steps
 
 
@@ -167,13 +169,17 @@ def _text(rest: str) -> str:
 def _call(rest: str) -> AskedCall:
     found = _CALL.fullmatch(rest)
     if found is None:
-        raise Malformed("`sim: call` needs the name of a tool")
+        raise MalformedError("`sim: call` needs the name of a tool")
     name, arguments = found.groups()
     empty: Fields = {}
     try:
         value: Json = msgspec.json.decode(arguments) if arguments else empty
     except msgspec.DecodeError as error:
-        raise Malformed(f"the arguments of `sim: call {name}` are not JSON: {error}") from error
+        raise MalformedError(
+            f"the arguments of `sim: call {name}` are not JSON: {error}"
+        ) from error
     if not isinstance(value, dict | str):
-        raise Malformed(f"the arguments of `sim: call {name}` are neither an object nor a string")
+        raise MalformedError(
+            f"the arguments of `sim: call {name}` are neither an object nor a string"
+        )
     return AskedCall(name, value)

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.simulator.answer import read
 from dragoman.simulator.model_names import PLAIN, PREFIX
 from dragoman.simulator.native import FAMILIES
@@ -51,7 +51,7 @@ def count_tokens(dialect: DialectName, body: bytes) -> Fields:
     """Answer how many tokens a request has.
 
     Raises:
-        Malformed: it is not of the dialect.
+        MalformedError: it is not of the dialect.
     """
     fields = _fields(body)
     if dialect == "anthropic":
@@ -65,7 +65,7 @@ def tokenize(body: bytes) -> Fields:
     """Answer as the tokenizer of an inference server: of `messages`, a `prompt`, or `content`.
 
     Raises:
-        Malformed: it has none of them.
+        MalformedError: it has none of them.
     """
     fields = _fields(body)
     if "messages" in fields:
@@ -74,7 +74,7 @@ def tokenize(body: bytes) -> Fields:
     else:
         text = fields.get("prompt", fields.get("content"))
         if not isinstance(text, str):
-            raise Malformed("give `messages`, a `prompt` or `content`", path="$.prompt")
+            raise MalformedError("give `messages`, a `prompt` or `content`", path="$.prompt")
         tokens = [zlib.crc32(one.encode()) % _VOCABULARY for one in pieces(text, TOKEN)]
     return {"tokens": tokens, "count": len(tokens), "max_model_len": _CONTEXT}
 
@@ -83,7 +83,7 @@ def _fields(body: bytes) -> Fields:
     try:
         fields: Json = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        raise Malformed(f"the body is not JSON: {error}") from error
+        raise MalformedError(f"the body is not JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise Malformed("the body is not an object")
+        raise MalformedError("the body is not an object")
     return fields

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.errors import ConfigError, Malformed
+from dragoman.errors import ConfigError, MalformedError
 from dragoman.simulator import quirks
 from dragoman.simulator.answer import Answer, answer, request_ids
 from dragoman.simulator.behaviour import asked_calls
@@ -106,7 +106,7 @@ class Script:
         """Answer with a reply; `attempt` counts requests of the same bytes, from 1.
 
         Raises:
-            Malformed: a quirk's value is not one it takes.
+            MalformedError: a quirk's value is not one it takes.
         """
         if not reply.raw:
             said, more = reply.reply(asked), reply.asked_quirks
@@ -138,7 +138,7 @@ def load_script(path: Path) -> Script:
         for number, quirk in enumerate(reply.asked_quirks):
             try:
                 quirks.check([quirk])
-            except Malformed as error:
+            except MalformedError as error:
                 raise ConfigError(f"{where}.quirks[{number}]`: {error.reason}") from error
         if reply.raw and (reply.text or reply.reasoning or reply.calls or reply.quirks):
             raise ConfigError(f"{where}.raw`: bytes of a file stand alone, without text or quirks")

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.errors import ConfigError, DragomanError, TooLarge
+from dragoman.errors import ConfigError, DragomanError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import endpoints
 from dragoman.simulator.answer import JSON, Answer, answer, plain_refusal, read, refusal, seed_of
@@ -220,7 +220,7 @@ async def _body(request: web.Request) -> bytes:
     try:
         return await request.read()
     except web.HTTPRequestEntityTooLarge as error:
-        raise TooLarge("max_request_bytes", DEFAULT_LIMITS.max_request_bytes) from error
+        raise TooLargeError("max_request_bytes", DEFAULT_LIMITS.max_request_bytes) from error
 
 
 def _count(request: web.Request, body: bytes) -> Answer:

@@ -1,32 +1,32 @@
-"""Which family of native tool calls a model writes, by its id.
+"""Find the family of native tool calls that a model writes, by the model's id.
 
-An id is stripped of its provider and of what hosts append; a name of the catalogue decides, then the
-first row that fits.  A name made of several (`deepseek-r1-distill-qwen-32b`) follows the one it begins
-with, for that is who trained it last; only then do names inside count, and last the maker.
+The provider and the suffixes that hosts append are removed from the id.  Then, in this order: an exact name in
+`_CATALOGUE`; the first row of `_ROWS` that matches the beginning; a known name inside; the maker.  A compound name
+(`deepseek-r1-distill-qwen-32b`) follows its beginning, which names the last training.
 """
 
 import re
 from functools import lru_cache
 from typing import Final
 
-STANDARD: Final = "standard"  # the vendor's own servers give structured calls
+STANDARD: Final = "standard"  # the vendor's servers return structured calls
 
 _HOST_SUFFIX: Final = re.compile(
     r"(?:[:@].*|-(?:fp8|fp4|nvfp4|mxfp4|bf16|int4|int8|awq|gptq|gguf|mlx|maas|cloud|[248]bit))\Z"
 )
-# `us.meta.llama3-…`: some hosts put region and maker before the name, with dots.
+# `us.meta.llama3-…`: some hosts prefix region and maker, with dots.
 _DOTTED_MAKER: Final = re.compile(
     r"\A(?:(?:us|eu|apac|global)\.)?"
     r"(?:ai21|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshot(?:ai)?|nvidia|openai|qwen|zai)"
     r"\.(?![vr][0-9])"
 )
 _POINT: Final = re.compile(r"(?<=[0-9])p(?=[0-9])")  # some hosts write `k2p5` for `k2.5`
-# What follows is the base that was trained on, not who trained.
+# The rest of the name is the base model, which does not determine the format.
 _DISTILLED: Final = re.compile(r"distil(?:l|led)?(?![a-z])")
 
-# Models whose names patterns would read wrongly, or not at all.
+# Models that the rows below would match wrongly or not at all.
 _CATALOGUE: Final = {
-    "deepseek-chat": "deepseek_v32",  # the vendor's own: the newest
+    "deepseek-chat": "deepseek_v32",  # the vendor's alias for its newest model
     "deepseek-reasoner": "deepseek_v32",
     "nemotron": "llama3_json",  # Llama 3.1 Nemotron 70B, under its short name
     "athene-v2": "hermes",
@@ -104,7 +104,7 @@ _ROWS: Final[tuple[tuple[str, str], ...]] = (
     (r"claude|gpt|chatgpt|o[134](?:-|\Z)|codex|gemini|grok|nova-", STANDARD),
 )
 _TABLE: Final = tuple((re.compile(pattern), family) for pattern, family in _ROWS)
-# Names that count inside a name too, in the order in which they win.
+# Names that also count inside a name, by priority.
 _INSIDE: Final = tuple(
     re.compile(rf"(?<![a-z]){name}")
     for name in (
@@ -119,7 +119,7 @@ _INSIDE: Final = tuple(
         "gpt[-_.]?oss",
     )
 )
-# Makers all of whose models write alike, whatever the name says.
+# Makers whose models all write one format.
 _MAKERS: Final = {
     "bytedance-seed": "seed_oss",
     "liquid": "lfm2",
@@ -131,7 +131,7 @@ _MAKERS: Final = {
 
 
 def bare_name(model: str) -> str:
-    """Return a model's name in lower case, without provider and without what hosts append."""
+    """Return a model's name in lower case, without provider and host suffixes."""
     name = model.strip().lower().rstrip("/").rpartition("/")[2]
     name = name.rpartition("~")[2]
     name = _POINT.sub(".", _DOTTED_MAKER.sub("", name, count=1))
@@ -144,7 +144,7 @@ def bare_name(model: str) -> str:
 
 @lru_cache(maxsize=256)
 def known_family(model: str) -> str | None:
-    """Return the key of a model's family, `standard` for structured calls, or None if it says nothing."""
+    """Return the key of a model's family, `standard` for structured calls, or None if unknown."""
     name = bare_name(model)
     if name in _CATALOGUE:
         return _CATALOGUE[name]
@@ -164,5 +164,5 @@ def _by_beginning(name: str) -> str | None:
 
 
 def detect(model: str) -> str:
-    """Return the key of a model's family; `standard` if it has none or none is known."""
+    """Return the key of a model's family; `standard` if it has none or is unknown."""
     return known_family(model) or STANDARD

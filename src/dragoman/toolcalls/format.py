@@ -1,7 +1,8 @@
-"""What a family of native tool calls is: markers and what they mean, as data.
+"""A family of native tool calls as data: its markers, what they do, and how its arguments are written.
 
-A family is a `Format`: rules that say which marker may stand where and what it does, and for each kind
-of call how its arguments are written.  The one engine in `machine.py` runs all of them.
+A family is a `Format`: a list of rules.  A rule has a pattern (the marker), the positions where it counts, and
+an action; the rule of a call also has a body spec, which describes how the arguments are written.  The engine in
+`machine.py` runs all families.
 """
 
 import re
@@ -14,8 +15,8 @@ from msgspec import Struct
 
 # --- patterns of markers -------------------------------------------------------------------------------
 #
-# A marker is a sequence of strings, bounded runs of characters, and choices.  `<invoke name="`, a name,
-# `">` is such a sequence.  Every part is bounded, and so is every marker.
+# A pattern is a sequence of strings, runs of characters and choices: `<invoke name="`, a name, `">`.
+# Every part has a maximum length, so every marker has one too.
 
 
 class Run(Struct, frozen=True, gc=False):
@@ -24,7 +25,7 @@ class Run(Struct, frozen=True, gc=False):
     chars: str  # a character class, as regular expressions write it
     least: int = 0  # 0 or 1
     most: int = 64
-    name: str = ""  # the run is wanted under this name
+    name: str = ""  # the group under which the matched text is reported; "": not reported
 
 
 class OneOf(Struct, frozen=True):
@@ -34,9 +35,9 @@ class OneOf(Struct, frozen=True):
 
 
 class Ahead(Struct, frozen=True, gc=False):
-    """What follows is looked at and not consumed."""
+    """Lookahead: the rest of the pattern must match, but is not consumed."""
 
-    or_end: bool = False  # the end of the text may stand in its place
+    or_end: bool = False  # the end of the text matches too
 
 
 Part: TypeAlias = str | Run | OneOf | Ahead
@@ -46,8 +47,8 @@ AHEAD: Final = Ahead()
 AHEAD_OR_END: Final = Ahead(or_end=True)
 BLANKS: Final = Run(r"[ \t\r\n]")
 
-_MOST_LEADS: Final = 4  # of one class: as many as there are blanks
-# Characters of every kind that a class may tell apart.
+_MOST_LEADS: Final = 4  # characters of one class: as many as BLANKS has
+# Sample characters: enough to compare the character classes that formats use.
 _SAMPLE: Final = "".join(map(chr, range(0x180))) + "\uff5c\u2581\u25c1\u25b7\u2028\u3000\u6f22"
 
 
@@ -57,7 +58,7 @@ def one_of(*choices: str | Pattern) -> OneOf:
 
 
 def normalized(pattern: Pattern) -> Pattern:
-    """Return a pattern without empty strings, and with neighbouring strings made one."""
+    """Return the pattern without empty strings and with adjacent strings joined."""
     parts: list[Part] = []
     for part in pattern:
         if isinstance(part, str) and parts and isinstance(parts[-1], str):
@@ -68,7 +69,7 @@ def normalized(pattern: Pattern) -> Pattern:
 
 
 def length(pattern: Pattern) -> int:
-    """Return how long a text can be that fits."""
+    """Return the length of the longest text that matches."""
     total = 0
     for part in pattern:
         match part:
@@ -84,7 +85,7 @@ def length(pattern: Pattern) -> int:
 
 
 def may_be_empty(pattern: Pattern) -> bool:
-    """Say whether the empty text fits."""
+    """Return whether the empty text matches."""
     return all(
         (isinstance(part, Run) and not part.least)
         or (isinstance(part, OneOf) and any(map(may_be_empty, part.choices)))
@@ -95,7 +96,7 @@ def may_be_empty(pattern: Pattern) -> bool:
 
 
 def first_classes(pattern: Pattern) -> Iterator[str]:
-    """Yield the classes and characters that a text may begin with if it fits."""
+    """Yield the character classes that a matching text may begin with."""
     for place, part in enumerate(pattern):
         match part:
             case str():
@@ -116,19 +117,19 @@ def first_classes(pattern: Pattern) -> Iterator[str]:
 
 @cache
 def chars_of(chars: str) -> frozenset[str]:
-    """Return the characters of a class, as far as classes differ."""
+    """Return the sample characters that belong to a class."""
     return frozenset(re.findall(chars, _SAMPLE))
 
 
 def is_disjoint(run: Run, following: Pattern) -> bool:
-    """Say whether nothing that may follow a run could also be part of it."""
+    """Return whether no text that may follow a run could also be part of the run."""
     return all(
         chars_of(run.chars).isdisjoint(chars_of(first)) for first in first_classes(following)
     )
 
 
 def leads(patterns: Sequence[Pattern]) -> str | None:
-    """Return the characters that texts begin with which fit, or None if there are too many."""
+    """Return the characters that matching texts begin with, or None if there are too many."""
     found: set[str] = set()
     for first in {first for pattern in patterns for first in first_classes(pattern)}:
         chars = chars_of(first)
@@ -142,16 +143,16 @@ def leads(patterns: Sequence[Pattern]) -> str | None:
 
 
 class Where(StrEnum):
-    """Where in an answer the machine is, outside of calls."""
+    """The machine's position in an answer, outside of calls."""
 
     START = "start"  # nothing but blanks so far
     TEXT = "text"  # text, before any call
-    THINK = "think"  # reasoning that tags mark within the text
+    THINK = "think"  # inside reasoning tags in the text
     ANSWER = "answer"  # blanks after such reasoning
-    TAIL = "tail"  # right after a call's arguments, before what closes the call
-    AFTER = "after"  # blanks after a call or a section's opener
+    TAIL = "tail"  # directly after a call's arguments, before its closer
+    AFTER = "after"  # blanks after a call or after a section's opener
     LATER = "later"  # text again, after a call
-    MESSAGE = "message"  # text of a message that a marker opened and a marker will end
+    MESSAGE = "message"  # text of a message that a marker opened and another marker ends
 
 
 ANYWHERE: Final = frozenset(Where)
@@ -163,63 +164,64 @@ class Action(Enum):
     """What a marker does."""
 
     CALL = "begin a call"
-    SKIP = "nothing: it is part of the grammar"
-    DROP = "nothing: it is dropped, and told"
-    START_REASONING = "what follows is reasoning"
-    START_TEXT = "what follows is text"
-    NOT_A_CALL = "nothing: it is text, and told to be no call"
-    TRY_FAMILIES = "the family shows itself"
-    END_REASONING = "a closer of reasoning that a call has already ended"
+    SKIP = "drop the marker: it is part of the format"
+    DROP = "drop the marker and report it as noise"
+    START_REASONING = "the following text is reasoning"
+    START_TEXT = "the following text is text for the user"
+    NOT_A_CALL = "keep the marker as text and report an invalid call"
+    TRY_FAMILIES = "continue with the first of `families` whose rules match here"
+    END_REASONING = "drop a closer of reasoning that a call has already ended"
 
 
 # --- how arguments are written -----------------------------------------------------------------------
 
 
 class JsonSpec(Struct, frozen=True, gc=False):
-    """One JSON object, passed on as it comes."""
+    """One JSON object, emitted as it arrives.  Body: `bodies/json.py`."""
 
 
 class TagsSpec(Struct, frozen=True, kw_only=True):
-    """Parameters between tags: converted to JSON while they come.
+    """Parameters between tags, converted to JSON as they arrive.  Body: `bodies/tags.py`.
 
-    `param` names the key as group `key`; group `type` or `string`, if the format has one, says how the
-    value is written, and group `verbatim` that nothing is trimmed.  A closer counts only before a legal continuation, so that a value may hold one.
+    `param` has the key as group `key`.  Group `type` or `string`, if the format has one, states the value's type;
+    group `verbatim` means that nothing is trimmed.  A closer counts only before a legal continuation, because a
+    value may contain one.
     """
 
     param: tuple[Pattern, ...]
     value_end: tuple[Pattern, ...]  # consumed
-    value_cut: tuple[Pattern, ...] = ()  # looked at: what follows a value whose closer is missing
-    verbatim_end: tuple[Pattern, ...] = ()  # consumed: what alone ends a value told verbatim
+    value_cut: tuple[Pattern, ...] = ()  # lookahead: ends a value whose closer is missing
+    verbatim_end: tuple[Pattern, ...] = ()  # consumed: the only end of a verbatim value
     call_end: tuple[Pattern, ...]  # consumed
-    skip: tuple[Pattern, ...] = ()  # stray markup between parameters: dropped, and told
-    trim: Literal["none", "line", "blank"] = "none"  # of a string: one line feed, or all blanks
+    skip: tuple[Pattern, ...] = ()  # stray markup between parameters: dropped and reported
+    trim: Literal["none", "line", "blank"] = "none"  # around a string: one line feed, or all blanks
     json: bool = False  # the body may be one JSON object instead
     entities: bool = False  # names and keys escape quotation marks as `&quot;`
 
 
 class ObjectsSpec(Struct, frozen=True, kw_only=True):
-    """JSON objects that hold name and arguments, one, several, or in an array."""
+    """JSON objects with name and arguments: one, several, or an array.  Body: `bodies/json_objects.py`."""
 
     name_keys: tuple[str, ...] = ("name",)
     argument_keys: tuple[str, ...] = ("arguments", "parameters")
-    id_keys: tuple[str, ...] = ()  # whose value is the call's id
+    id_keys: tuple[str, ...] = ()  # keys whose value is the call's id
     single_key: bool = False  # each object's one key is the name, its value the arguments
-    declared: bool = False  # only a declared tool makes it a call
+    declared: bool = False  # an object is a call only if it names a declared tool
     separators: str = ","  # between objects, besides blanks
 
 
 class LiteralsSpec(Struct, frozen=True, kw_only=True):
-    """Arguments in the syntax of a programming language, converted to JSON while they come."""
+    """Arguments as literals of Python or Gemma, converted to JSON as they arrive.  Body: `bodies/literals.py`."""
 
     style: Literal["python", "gemma"]
     closer: str  # ends the arguments
-    outer: str = ""  # what closes that which stands around the arguments, as far as it is there
-    quote: str = ""  # a quotation mark of the format's own
-    typed: bool = False  # strings are typed by the schema
+    outer: str = ""  # closers of the surrounding object and list; each may be missing
+    quote: str = ""  # Gemma: the format's quotation mark
+    typed: bool = False  # quoted values are typed by the schema
 
 
 class ElementsSpec(Struct, frozen=True, gc=False):
-    """Nested elements, each tag after a mark of the format's own."""
+    """Nested elements; every tag follows the format's mark.  Body: `bodies/elements.py`."""
 
     mark: str
 
@@ -228,36 +230,36 @@ BodySpec: TypeAlias = JsonSpec | TagsSpec | ObjectsSpec | LiteralsSpec | Element
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """A marker, where it counts, and what it does.
+    """A marker, the positions where it counts, and what it does.
 
-    The pattern of a call names its `name`, its `id`, or both; an id alone holds the name, as Kimi's do.
+    The pattern of a call has a group `name`, a group `id`, or both; an id alone contains the name, as Kimi's do.
     """
 
     pattern: Pattern
     action: Action
     at: frozenset[Where] = ANYWHERE
-    then: Where | None = None  # where this leads; None: nowhere new
-    section: bool | None = None  # a section of calls begins or ends
+    then: Where | None = None  # the next position; None: unchanged
+    section: bool | None = None  # True: a section of calls begins; False: it ends
     inside: bool = False  # counts only inside a section
     body: BodySpec | None = None  # calls: how the arguments are written
-    declared: bool = False  # calls: only if the name is that of a declared tool
-    empty: bool = False  # calls: the marker is the whole call, without arguments
-    families: tuple["Format", ...] = ()  # the families that may have written the marker
+    declared: bool = False  # calls: only if the name is a declared tool's
+    empty: bool = False  # calls: the marker is a whole call without arguments
+    families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
 
 
 class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     """One family."""
 
     key: str
-    description: str  # one line: which models write it
-    models: tuple[str, ...]  # patterns of model ids, for people; `detection.py` decides
-    opens: tuple[str, ...] = ()  # what calls begin with, for people; `rules` decides
+    description: str  # which models write it, in one line
+    models: tuple[str, ...]  # globs of model ids, for display only; see `detection.py`
+    opens: tuple[str, ...] = ()  # how calls begin, for display only; see `rules`
     rules: tuple[Rule, ...]
     think: tuple[tuple[Part, Part], ...] = (("<think>", "</think>"),)  # tags around reasoning
-    trim_think: bool = False  # a line feed before the closing tag belongs to it
-    reasoning_continues: bool = False  # reasoning may hold calls, and goes on after them
-    starts_thinking: bool = False  # a stream of this family may begin inside reasoning
-    bare: bool = False  # has no marker of its own: never found by watching a stream
+    trim_think: bool = False  # a line feed before the closing tag is part of the tag
+    reasoning_continues: bool = False  # reasoning continues after a call inside it
+    starts_thinking: bool = False  # an answer may begin inside reasoning
+    bare: bool = False  # has no unmistakable marker, so `AUTO` does not look for it
 
 
 def call(
@@ -284,12 +286,12 @@ def call(
 def markers(
     *patterns: Pattern, action: Action, at: Iterable[Where] = ANYWHERE, then: Where | None = None
 ) -> tuple[Rule, ...]:
-    """Return rules for markers that all do the same."""
+    """Return rules for markers with the same action."""
     return tuple(Rule(pattern=one, action=action, at=frozenset(at), then=then) for one in patterns)
 
 
 def opens_section(*patterns: Pattern, noisy: bool = False) -> tuple[Rule, ...]:
-    """Return rules for markers that open a section; the patterns look ahead to its first call."""
+    """Return rules for markers that open a section.  The patterns look ahead to the first call."""
     action = Action.DROP if noisy else Action.SKIP
     return tuple(
         Rule(pattern=pattern, action=action, then=Where.AFTER, section=True) for pattern in patterns
@@ -297,10 +299,10 @@ def opens_section(*patterns: Pattern, noisy: bool = False) -> tuple[Rule, ...]:
 
 
 def closes(*patterns: Pattern, section: bool = False, stray: bool = True) -> tuple[Rule, ...]:
-    """Return rules for markers that close a call, or a section.
+    """Return rules for markers that close a call or a section.
 
-    In text after a call they are dropped and told if they are special tokens (`stray`); before the
-    first call they are text like any other.
+    `stray`: they are special tokens, so strays in the text after a call are dropped and reported.  Before the
+    first call they are text.
     """
     ends = False if section else None
     rules = [

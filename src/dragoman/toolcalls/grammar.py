@@ -1,4 +1,4 @@
-"""A format made ready to run: for each place in an answer, the markers that count there."""
+"""A format prepared for the machine: the markers that count at each position of an answer."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
@@ -23,25 +23,25 @@ from dragoman.toolcalls.format import (
 from dragoman.toolcalls.scanner import Scanner, scanner
 
 _WIDE_BAR: Final = "\uff5c"
-# How special tokens begin: no text that people write or quote has them.
+# Prefixes of special tokens, which people do not type or quote.
 _SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
 _OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
 
 
 class MarkerState:
-    """One place: its rules, and a scanner for their markers."""
+    """The rules of one position, and a scanner for their markers."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
-        # By rule: whether its marker is plain text, which an answer may quote in a code fence.
+        # By rule: the marker is ordinary text, which an answer may quote in a code fence.
         self.quotable = tuple(_quotable(rule) for rule in self.rules)
-        # Code fences matter, here or once a family has shown itself.
+        # Code fences matter here, or once a family is recognized.
         self.fences = any(self.quotable) or any(rule.families for rule in self.rules)
 
     @cached_property
     def leads(self) -> str | None:
-        """Characters without which a piece of text needs no look; None: every piece needs one."""
+        """Text without any of these characters needs no search; None: all text needs one."""
         leads = self.scanner.leads
         return leads + "`" if self.fences and leads is not None and "`" not in leads else leads
 
@@ -70,20 +70,20 @@ def _is_special(choice: Pattern) -> bool:
 
 
 class FormatGrammar:
-    """A format's rules by place.  Built once and shared: it holds no state of any answer."""
+    """A format's rules by position.  Built once and shared: it holds no state of an answer."""
 
     def __init__(
         self, rules: Sequence[Rule], *, think: bool = False, reasoning_continues: bool = False
     ) -> None:
         self.think = think  # reasoning tags count
-        self.reasoning_continues = reasoning_continues  # reasoning goes on after calls in it
+        self.reasoning_continues = reasoning_continues  # see `Format`
         self.states = {
             where: MarkerState([rule for rule in rules if where in rule.at]) for where in Where
         }
 
     @cached_property
     def ends(self) -> Scanner:
-        """What may follow a call's arguments: where arguments end that are no JSON."""
+        """Markers that may follow a call's arguments: they end arguments that are not JSON."""
         return scanner(
             tuple(
                 rule.pattern
@@ -95,7 +95,7 @@ class FormatGrammar:
 
     @cached_property
     def closers(self) -> Scanner:
-        """What closes calls and sections: cut off at the end of the text, it is still no text."""
+        """Markers that close calls and sections.  A partial one at the end of the text is dropped."""
         return scanner(
             tuple(
                 rule.pattern
@@ -106,7 +106,7 @@ class FormatGrammar:
 
 
 def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
-    """Return the rules for a format's reasoning tags; `calls` says that calls are looked for too."""
+    """Return rules for a format's reasoning tags; `calls`: calls are parsed too."""
     rules: list[Rule] = []
     trim: Pattern = (Run(r"\n", 0, 1),) if format_.trim_think else ()
     for opener, closer in format_.think:
@@ -117,7 +117,7 @@ def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
                 pattern=(opener,), action=Action.START_REASONING, at=before_text, then=Where.THINK
             ),
             Rule(pattern=(*trim, closer), action=Action.START_TEXT, at=thinking, then=Where.ANSWER),
-            # Doubled tags, as some templates write them.
+            # Doubled tags, written by some templates.  Case: kimi_k2/think_leak_doubled.
             Rule(pattern=(opener,), action=Action.DROP, at=thinking),
             Rule(pattern=(closer,), action=Action.DROP, at=frozenset({Where.ANSWER})),
         ]
@@ -127,7 +127,10 @@ def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
 
 
 def leak_rules(format_: Format) -> tuple[Rule, ...]:
-    """Return rules for a closing tag of reasoning that leaks out right before a call."""
+    """Return rules that drop a closing tag of reasoning directly before a call.
+
+    Case: kimi_k2/think_leak_before_section.
+    """
     openers = tuple(
         tuple(part for part in rule.pattern if part != AHEAD)
         for rule in format_.rules
@@ -154,7 +157,7 @@ def _anonymous(part: Part) -> Part:
 
 @cache
 def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -> FormatGrammar:
-    """Return the grammar of a format: its calls, its reasoning tags, or both."""
+    """Return the shared grammar of a format: its calls, its reasoning tags, or both."""
     rules: tuple[Rule, ...] = ()
     if think:
         rules += think_rules(format_, calls=calls)
@@ -166,7 +169,7 @@ def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -
 
 
 def _is_framing(rule: Rule) -> bool:
-    """Say whether a rule tells reasoning from answers: that counts without calls as well."""
+    """Return whether a rule separates reasoning from text, which is needed without calls too."""
     if rule.action is Action.SKIP:
         return rule.section is None and not rule.at.isdisjoint(_FRAMED)
     return rule.action is Action.START_REASONING or rule.action is Action.START_TEXT
@@ -174,19 +177,19 @@ def _is_framing(rule: Rule) -> bool:
 
 # --- before the first answer ------------------------------------------------------------------------------
 #
-# A family's expressions are compiled when a text first may hold one of its markers; all of them together
-# take tens to hundreds of milliseconds, once in a process.  A server can spend them before it serves.
+# A family's expressions are compiled when a text first contains the beginning of one of its markers.  That takes
+# tens to hundreds of milliseconds, once per process; a server does it before it accepts requests.
 
 
 def warm(formats: Iterable[Format]) -> None:
-    """Compile all that these families need; `auto` does not stand for all of them."""
+    """Compile all expressions of these families.  `AUTO` does not include the families it recognizes."""
     for format_ in formats:
         for one in scanners(format_):
             one.warm()
 
 
 def scanners(format_: Format) -> Iterator[Scanner]:
-    """Give all that look for a family's markers, in text and in reasoning."""
+    """Yield all scanners of a family, for text and for reasoning."""
     for table in (format_grammar(format_, think=True), format_grammar(format_, think=False)):
         yield from (state.scanner for state in table.states.values())
         yield from (table.ends, table.closers)

@@ -1,10 +1,9 @@
-"""The engine: one channel of an answer, cut anywhere, to text, reasoning, calls and problems.
+"""The engine: turns one channel of an answer into text, reasoning, calls and problems, however the text is cut.
 
-Theory of operation.  Outside of calls the machine is at one of the places of `Where`, and the grammar
-says which markers count there; what is no marker is text of the present channel.  A marker that begins a
-call hands the text to a body, which knows how arguments are written and says where they end.  Only the
-longest tail that may still become a marker is held back.  No text is an error: what is not a call comes
-back as it was.
+Theory of operation.  Outside of calls the machine is at one of the positions of `Where`, and the grammar lists the
+markers that count there; all other text is emitted on the current channel.  A marker that begins a call hands the
+following text to a body (`bodies/`), which parses the arguments and finds their end.  Only the longest suffix that
+may still become a marker is held back.  No text is an error: text that is not a call is emitted unchanged.
 """
 
 import re
@@ -18,22 +17,22 @@ from dragoman.toolcalls.scanner import FoundMarker
 from dragoman.toolcalls.sink import Sink
 from dragoman.toolcalls.tool_names import DeclaredTools
 
-# Places where blanks wait for what follows them: before text they are text.
+# Positions where blanks are held: before a call they are dropped, before text they are text.
 _BLANK_PLACES: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
 _REPORTED_BLANKS: Final = frozenset({Where.START, Where.AFTER})
-# Blanks wait for what follows them; beyond this they are text whatever that is.
+# Held blanks beyond this number are text.
 MAX_BLANKS: Final = 256
 _SOLID: Final = re.compile(r"\S")
 _MAX_PIECE_CHARS: Final = 4096
 _FENCE_TICKS: Final = 3
 _FENCE: Final = re.compile("`{3,}")
-_EXCERPT_CHARS: Final = 200  # of dropped text, shown in the problem
+_EXCERPT_CHARS: Final = 200  # of dropped text, quoted in the problem
 
 
 class Machine:
     """Run one grammar over one channel."""
 
-    def __init__(  # noqa: PLR0913 -- what a channel is made from
+    def __init__(  # noqa: PLR0913 -- the parts of a channel
         self,
         grammar: FormatGrammar,
         sink: Sink,
@@ -47,24 +46,25 @@ class Machine:
         self.declared = declared
         self.grammar = grammar
         self.limits = limits
-        self.held = ""  # the tail that may become a marker
-        self._reasoning = reasoning or thinking  # the present channel
-        self._thinking = thinking  # tags within the text opened it
+        self.held = ""  # the suffix that may become a marker
+        self._reasoning = reasoning or thinking  # the current channel
+        self._thinking = thinking  # reasoning tags in the text opened it
         self._call_ended_reasoning = (
-            False  # a call stood in tagged reasoning: its closer is still to come
+            False  # a call inside reasoning tags: the closing tag may still follow
         )
-        self._blanks = ""  # blanks that wait for what follows them
+        self._blanks = ""  # held blanks
         self._section = False  # inside a section of calls
-        self._opener = ""  # of a section that has no call yet
+        self._opener = ""  # the opener of a section without a call so far
         self._fenced = False  # inside a code fence
-        self._backticks = 0  # backticks at the end of the text so far, which may become a fence
+        self._backticks = 0  # at the end of the text so far: they may become a fence
         self._where = Where.THINK if thinking else Where.START
         self._state = grammar.states[self._where]
-        self.body: CallBody | None = None  # of the call that is open
-        self._base = grammar  # to go back to, if a family turns out not to be the one
-        self._candidates: tuple[Format, ...] = ()  # families that are being tried at this place
+        self.closing = False  # the input has ended
+        self.body: CallBody | None = None  # of the open call
+        self._base = grammar  # restored if a tried family does not match
+        self._candidates: tuple[Format, ...] = ()  # families still to try at this position
 
-    # --- what callers ask --------------------------------------------------------------------------
+    # --- state for callers -------------------------------------------------------------------------
 
     @property
     def in_call(self) -> bool:
@@ -73,33 +73,33 @@ class Machine:
 
     @property
     def holding(self) -> bool:
-        """Text has come that has not left."""
+        """Some text has arrived and was not emitted yet."""
         return bool(self.held or self._blanks) or (self.body is not None and self.body.holding)
 
     @property
     def waiting(self) -> str:
-        """The text of which nothing is known yet, in its order."""
+        """The text that is neither emitted nor known to be part of a call, in order."""
         return self._blanks + (self.body.held if self.body is not None else "") + self.held
 
     @property
     def quiet_leads(self) -> str | None:
-        """Characters without which a piece of text passes untouched; None: every piece needs a look."""
+        """Text without any of these characters needs no parsing; None: all text does."""
         if self.body is not None or self.held or self._backticks or self._where in _BLANK_PLACES:
             return None
         return self._state.leads
 
     @property
     def reasoning(self) -> bool:
-        """The present channel is reasoning."""
+        """The current channel is reasoning."""
         return self._reasoning
 
     # --- text in -----------------------------------------------------------------------------------
 
     def feed(self, text: str, /) -> None:
-        """Take a piece of text."""
+        """Parse a piece of text."""
         at, end = 0, len(text)
         if end > _MAX_PIECE_CHARS:
-            # What is left of a piece is copied at every marker: keep that short.
+            # The rest of a piece is copied at every marker: keep pieces short.
             for start in range(0, end, _MAX_PIECE_CHARS):
                 self.feed(text[start : start + _MAX_PIECE_CHARS])
             return
@@ -114,7 +114,7 @@ class Machine:
                 if self.body is not body:
                     continue
                 if not self.sink.overfull:
-                    break  # it goes on, and waits for more
+                    break  # the body needs more text
                 body.stop()
                 continue
             if self._candidates:
@@ -134,16 +134,17 @@ class Machine:
 
     @property
     def holds_empty_call(self) -> bool:
-        """What is held is a call without arguments, unless the model was stopped before its end."""
+        """The held text is a call without arguments, unless the model was stopped early."""
         if self.body is not None or self._candidates or not self.held:
             return False
         found = self._state.scanner.find_last(self.held, 0)
         return found is not None and self._state.rules[found.which].empty
 
     def close(self, *, cut: bool = False) -> None:
-        """End of input; `cut` says that the model was stopped before its end."""
+        """End the input; `cut`: the model was stopped early."""
         text = self.held
         self.held = ""
+        self.closing = True
         at = 0
         while True:
             body = self.body
@@ -159,20 +160,20 @@ class Machine:
                 self._blanks = ""
             self._drop_blanks()
 
-    # --- what bodies say ---------------------------------------------------------------------------
+    # --- for bodies --------------------------------------------------------------------------------
 
     def leave_call(self) -> None:
-        """Go on after the open call's arguments."""
+        """Continue after the open call's arguments."""
         self.body = None
         self._move_to(Where.TAIL)
 
     def leave_closed(self) -> None:
-        """Go on after the open call and its closer."""
+        """Continue after the open call and its closer."""
         self.body = None
         self._move_to(Where.AFTER)
 
     def return_as_text(self, raw: str) -> None:
-        """Take back what looked like a call and is none: it is text."""
+        """Emit the raw text of something that turned out not to be a call."""
         self.body = None
         if not self.sink.calls and self.grammar is not self._base:
             self._switch(self._base)
@@ -182,7 +183,7 @@ class Machine:
         self._emit_prose(raw)
 
     def enter_call(self) -> None:
-        """Drop the blanks before a call that is certain, and end tagged reasoning."""
+        """Prepare for a call that is certain: drop the blanks before it and end tagged reasoning."""
         self._drop_blanks()
         self._opener = ""
         if self._thinking:
@@ -194,7 +195,7 @@ class Machine:
     # --- prose -------------------------------------------------------------------------------------
 
     def _close_prose(self, text: str, at: int, *, cut: bool) -> int:
-        """As in `feed`, when no more text will come."""
+        """Parse prose as `feed` does, at the end of the input."""
         if self._candidates:
             to = self._try_family(text, at, last=True)
             return at if to < 0 else to
@@ -202,25 +203,38 @@ class Machine:
         found = scanner.find_last(text, at)
         if found is not None:
             rule = self._state.rules[found.which]
-            ends = AHEAD_OR_END in rule.pattern and not cut
-            if rule.action is Action.CALL and not ends and scanner.begins(text, found.start):
-                return self._emit_as_text(text, found, at)  # the header of another call, cut off
+            if (
+                rule.action is Action.CALL
+                and scanner.begins(text, found.start)
+                and not self._ends_header(rule, text[found.end :], cut=cut)
+            ):
+                return self._emit_as_text(text, found, at)  # the truncated header of another call
             return self._apply_marker(text, at, found)
         if self._where in (Where.TAIL, Where.AFTER):
-            # A closer that was cut off is still no text.
+            # A truncated closer is dropped, not shown.
             rest = text[at:].lstrip()
             if len(rest) > 1 and self.grammar.closers.begins(rest):
                 self._report_noise(rest)
                 return len(text)
         return self._emit_until(text, at, len(text))
 
+    def _ends_header(self, rule: Rule, rest: str, *, cut: bool) -> bool:
+        """Return whether a call's header is complete although the text ends after it.
+
+        A name that nothing follows may be half a name if the model was stopped.  A header with its own end counts
+        only inside a section: prose may end with it.  Case: minimax_m2/n0_4_header_alone.
+        """
+        if AHEAD_OR_END not in rule.pattern or rest.strip():
+            return False
+        return not cut if rule.empty else self._section
+
     def _apply_marker(self, text: str, at: int, found: FoundMarker) -> int:
-        """Emit the text before a marker, then do what the marker says; return how far that was."""
+        """Emit the text before a marker and apply the marker's rule; return the end of the consumed text."""
         if found.start > at:
             where = self._where
             at = self._emit_until(text, at, found.start)
             if self._where is not where:
-                return at  # other markers count now
+                return at  # the position changed: other markers count
         rule = self._state.rules[found.which]
         if self._fenced and self._state.quotable[found.which]:
             return self._emit_as_text(text, found, found.start)  # an example, not a call
@@ -245,7 +259,7 @@ class Machine:
         return found.end
 
     def _emit_until(self, text: str, at: int, to: int) -> int:
-        """Emit text; the first that is not blank may change what counts as a marker after it."""
+        """Emit text; stop after the first non-blank character if it changes the position."""
         if self._where in _BLANK_PLACES:
             solid = _SOLID.search(text, at, to)
             if solid is not None:
@@ -254,10 +268,10 @@ class Machine:
         return to
 
     def _try_family(self, text: str, at: int, *, last: bool = False) -> int:
-        """See whether the family that is being tried has a marker at `at`.
+        """Check whether the family that is being tried has a marker at `at`.
 
-        Returns how far that led: on to the marker's end, nowhere if another family must be tried, past
-        one character if none is left, or below 0 if more text must come.
+        Returns the end of the consumed text: the marker's end; `at` if another family must be tried; one
+        character further if no family is left; a negative number if more text is needed.
         """
         scanner = self._state.scanner
         found = scanner.scan_at(text, at)
@@ -299,7 +313,7 @@ class Machine:
             self._move_to(rule.then)
 
     def _begin_call(self, rule: Rule, text: str, found: FoundMarker) -> int:
-        """Begin a call, or refuse it."""
+        """Begin a call, or emit its header as text."""
         body = make_body(self, rule, found.groups, text[found.start : found.end])
         if body is None:
             return self._emit_as_text(text, found, found.start)
@@ -308,7 +322,7 @@ class Machine:
         return found.end
 
     def _emit_as_text(self, text: str, found: FoundMarker, at: int) -> int:
-        """Emit what looked like a marker as text, at least its first character."""
+        """Emit at least the first character of a rejected marker as text."""
         if not self.sink.calls and self.grammar is not self._base:
             self._switch(self._base)
         to = found.start + 1
@@ -317,7 +331,7 @@ class Machine:
         return to
 
     def _emit_prose(self, text: str) -> None:
-        """Emit text; where blanks may be dropped, they wait."""
+        """Emit text; hold blanks at positions where they may be dropped."""
         where = self._where
         if where in _BLANK_PLACES:
             if where is Where.ANSWER:
@@ -327,6 +341,11 @@ class Machine:
             elif text.isspace() and len(self._blanks) + len(text) <= MAX_BLANKS:
                 self._blanks += text
                 return
+            if self._opener:
+                # The section has no call after all: minimax_m2/n0_4_header_cut.
+                self._blanks = self._opener + self._blanks
+                self._opener = ""
+                self._section = False
             text = self._blanks + text
             self._blanks = ""
             self._move_to(Where.LATER if self.sink.calls else Where.TEXT)
@@ -343,11 +362,11 @@ class Machine:
             self.sink.text(text)
 
     def _follow_fences(self, text: str) -> None:
-        """Follow code fences: runs of three backticks or more."""
+        """Track code fences: runs of three or more backticks."""
         before = self._backticks
         normalized = "`" * before + text
         for run in _FENCE.finditer(normalized):
-            # A run that was long enough before has been counted.
+            # A run that was already long enough has been counted.
             if run.start() or before < _FENCE_TICKS:
                 self._fenced = not self._fenced
         self._backticks = min(len(normalized) - len(normalized.rstrip("`")), _FENCE_TICKS)

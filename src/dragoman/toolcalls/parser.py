@@ -1,9 +1,9 @@
-"""Native tool calls in text, as a library call: text in, content, reasoning, calls and problems out.
+"""Parse native tool calls in text, as a library: text in; content, reasoning, calls and problems out.
 
 parser = ToolCallParser(format="kimi_k2")
 events = parser.feed(text)       # any chunking
 events += parser.close()
-parser.result.calls
+parser.result.tool_calls
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,6 +18,7 @@ from dragoman.toolcalls.grammar import format_grammar
 from dragoman.toolcalls.machine import Machine
 from dragoman.toolcalls.sequencer import Sequencer
 from dragoman.toolcalls.tool_names import DeclaredTools
+from dragoman.turn.answer import INVALID_CALL, ToolCall
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -33,30 +34,20 @@ from dragoman.turn.stages import WholeCalls
 from dragoman.turn.tools import ToolTable
 
 
-class ParsedCall(Struct, frozen=True, gc=False):
-    """One call."""
-
-    id: str
-    name: str
-    arguments: str  # as streamed; free text for custom tools
-    complete: bool = True
-
-
 class Parsed(Struct, frozen=True):
-    """What a text holds."""
+    """The content of a text."""
 
     content: str = ""
     reasoning: str = ""
-    calls: tuple[ParsedCall, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
     problems: tuple[Loss, ...] = ()
 
 
 class ToolCallParser:
-    """Parse one text, cut anywhere.
+    """Parse one text that arrives in pieces of any size.
 
-    `tools` are those the request declared; None takes whatever looks like a call, an empty sequence
-    leaves everything alone.  `channel` says which field of an answer the text stood in.  `whole` holds each
-    call until it has ended.
+    `tools`: the tools that the request declared.  None accepts every call; an empty sequence finds none.
+    `channel`: the field of the answer that the text comes from.  `whole`: hold each call until it has ended.
     """
 
     def __init__(  # noqa: PLR0913 -- one keyword for each thing that may be known of a text
@@ -88,23 +79,23 @@ class ToolCallParser:
 
     @property
     def held(self) -> str:
-        """The text that is held back: it may become a marker, or what it begins may be no call."""
+        """The text that is held back, because it may become a marker or may not be a call."""
         return self._machine.waiting
 
     def feed(self, text: str, /) -> list[Event]:
-        """Take a piece of text and return what it led to: blocks as a stream's events."""
+        """Parse a piece of text; return the events that it completes."""
         self._machine.feed(text)
         return self._take()
 
     def close(self, *, cut: bool = False) -> list[Event]:
-        """End of the text; `cut` says that it was stopped before its end."""
+        """End the text; `cut`: the model was stopped early."""
         self._machine.close(cut=cut)
         self._sequencer.end_block()
         return self._take()
 
     @property
     def result(self) -> Parsed:
-        """All that was found so far."""
+        """The result so far."""
         return parsed(self._events)
 
     def _take(self) -> list[Event]:
@@ -116,11 +107,11 @@ class ToolCallParser:
 
 
 def parsed(events: Iterable[Event]) -> Parsed:
-    """Gather the events of a parser."""
+    """Fold a parser's events into a result."""
     content: list[str] = []
     reasoning: list[str] = []
     problems: list[Loss] = []
-    calls: list[ParsedCall] = []
+    calls: list[ToolCall] = []
     start = BlockStart(0, kind=None)  # type: ignore[arg-type]  # replaced before it is used
     arguments: list[str] = []
     for event in events:
@@ -137,7 +128,17 @@ def parsed(events: Iterable[Event]) -> Parsed:
             case ArgsDelta(json=text) | InputDelta(text=text):
                 arguments.append(text)
             case BlockEnd(complete=complete) if start.call_id:
-                calls.append(ParsedCall(start.call_id, start.name, "".join(arguments), complete))
+                calls.append(
+                    ToolCall(
+                        start.call_id,
+                        start.name,
+                        "".join(arguments),
+                        "" if complete else INVALID_CALL,
+                        complete,
+                        start.namespace,
+                        start.flavor,
+                    )
+                )
             case _:
                 pass
     return Parsed("".join(content), "".join(reasoning), tuple(calls), tuple(problems))
@@ -153,7 +154,7 @@ def parse(  # noqa: PLR0913 -- see `ToolCallParser`
     seed: str = "",
     limits: Limits = DEFAULT_LIMITS,
 ) -> Parsed:
-    """Parse a complete text: the stream, fed once."""
+    """Parse a complete text."""
     parser = ToolCallParser(
         format=format,
         tools=tools,

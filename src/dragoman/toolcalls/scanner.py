@@ -1,8 +1,6 @@
-"""Find markers in text that arrives in pieces, and hold back what may still become one.
+"""Find markers in text that arrives in pieces.
 
-What is held back is the longest tail that could still grow into a marker, and not one character more.
-
-Knows nothing of tool calls.
+A scanner holds back only the longest suffix that could still become a marker.  It knows nothing about tool calls.
 """
 
 import re
@@ -30,25 +28,25 @@ from dragoman.toolcalls.format import (
 class FoundMarker(Struct, frozen=True, gc=False):
     """A marker in the text."""
 
-    which: int  # its place among the scanner's patterns
+    which: int  # the index of its pattern
     start: int
     end: int
     groups: dict[str, str]
 
 
 class Scanner:
-    """Find any of some patterns; earlier ones come first where several begin at the same place."""
+    """Find any of several patterns.  Where several match at one position, the first pattern wins."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self.patterns = tuple(patterns)
-        # The longest text that is ever held back.
+        # The maximum length of the text that is held back.
         self.reach = max((length(pattern) for pattern in patterns), default=1) - 1
-        # Characters that may begin a marker: text without any of them needs no look.
+        # Characters that may begin a marker: text without them needs no search.
         self.leads = leads(self.patterns)
         self._ready = False  # the expression is compiled
 
     def scan(self, text: str, at: int) -> FoundMarker | int:
-        """Return the first marker from `at` on, or where the tail begins that may become one."""
+        """Return the first marker from `at` on, or the start of the suffix that may become one."""
         if not self._may_find(text, at):
             return len(text)
         expression = self._expression
@@ -58,38 +56,38 @@ class Scanner:
         return _found_marker(expression, match) or match.start()
 
     def scan_at(self, text: str, at: int) -> FoundMarker | None:
-        """Return the marker that begins at `at`, if it is whole and nothing better may come."""
+        """Return the marker that begins at `at`, if it is complete and no longer one may follow."""
         if not self._ready and not self._may_begin(text, at):
             return None
         match = self._expression.regex.match(text, at)
         return None if match is None else _found_marker(self._expression, match)
 
     def begins(self, text: str, at: int = 0) -> bool:
-        """Say whether all of the text from `at` on may become a marker."""
+        """Return whether the whole text from `at` on may become a marker."""
         if not self._ready and not self._may_begin(text, at):
             return False
         match = self._expression.regex.match(text, at)
         return match is not None and match.lastindex not in self._expression.terminals
 
     def find_last(self, text: str, at: int) -> FoundMarker | None:
-        """Return the first marker from `at` on, when no more text will come."""
+        """Return the first marker from `at` on, at the end of the input."""
         if not self._may_find(text, at):
             return None
         match = self._at_end.regex.search(text, at)
         return None if match is None else _found_marker(self._at_end, match)
 
     def warm(self) -> None:
-        """Compile now what is else compiled when a text first may hold a marker."""
+        """Compile the expressions now instead of on first use."""
         _ = self._expression, self._at_end
 
-    # An expression takes milliseconds to compile, and most texts never need it: until one shows a
-    # character that may begin a marker, that character is all that is looked for.
+    # An expression takes milliseconds to compile, and most texts never need it: it is compiled when a text first
+    # contains a character that may begin a marker.
 
     def _may_find(self, text: str, at: int) -> bool:
         leads = self.leads
         if leads is None:
             return True
-        # One character is found many times faster than any of a class.
+        # `find` for one character is many times faster than a character class.
         for lead in leads:  # noqa: SIM110 -- `any` costs a generator for every piece
             if text.find(lead, at) >= 0:
                 return True
@@ -123,50 +121,50 @@ def _found_marker(expression: "Expression", match: re.Match[str]) -> FoundMarker
 
 @cache
 def scanner(patterns: tuple[Pattern, ...]) -> Scanner:
-    """Return the scanner of some patterns: one for all who look for the same."""
+    """Return the shared scanner for these patterns."""
     return Scanner(patterns)
 
 
 # --- from patterns to one regular expression ------------------------------------------------------------
 #
-# From patterns to one regular expression, which says all there is to say of a place in a text.
+# One expression answers both questions about a position: is there a marker, and could one still begin here?
 #
-# Where a marker stands the expression matches, and the last group that it closed tells which marker.  Where
-# the text ends within what may become a marker it matches too, but closes no such group: every part may
-# give way to the end of the text.  So the first pattern that is there, or may still come, decides, and no
-# way of cutting the text changes what is decided.
+# If there is a complete marker, the expression matches and the last closed group identifies the pattern.  If the
+# text ends inside a possible marker, the expression matches too, but closes no such group: every part may match
+# the end of the text instead.  Therefore the first pattern that matches or may still match wins, and the result
+# does not depend on how the text was cut.
 #
-# What patterns have in common is written once, and a run gives nothing back that what follows it could not
-# take.  The cost at a place is therefore about the length of what is looked at there.
+# Common prefixes of patterns are written once, and runs are possessive where the following part cannot begin with
+# a character of the run.  So the cost at a position is proportional to the text inspected there.
 
-# A sequence to be written, and the place of the pattern that it ends; None: it is a part of one.
+# A sequence to write, and the index of the pattern that it ends; None: it is only a part of a pattern.
 _Branch: TypeAlias = tuple[Pattern, int | None]
 
 
 class Terminal(Struct, frozen=True, gc=False):
-    """What a group says that only a whole marker closes."""
+    """The meaning of a group that only a complete marker closes."""
 
-    which: int  # the pattern's place
-    # The group where the marker ends, before what is only looked at; 0: where it begins; None: with all.
+    which: int  # the pattern's index
+    # The group where the marker ends and lookahead begins; 0: at the start; None: there is no lookahead.
     end: int | None
 
 
 class _Path(Struct, frozen=True):
-    """Where in the expression something is written."""
+    """A position in the expression."""
 
-    root: bool = True  # nothing that takes a character stands before it
-    end: int | None = None
-    ways: int = 1  # in which runs before it may share characters with what follows them
-    follow: tuple[Pattern, ...] = ((),)  # what may come after it
+    root: bool = True  # no earlier part consumes a character
+    end: int | None = None  # see `Terminal.end`
+    ways: int = 1  # how many ways earlier runs can share characters with the parts after them
+    follow: tuple[Pattern, ...] = ((),)  # the parts that may follow
 
 
 class Expression:
-    """The expression of some patterns; `ended` says that no more text will come."""
+    """The expression for several patterns; `ended`: no more text will arrive."""
 
     def __init__(self, patterns: tuple[Pattern, ...], *, ended: bool = False) -> None:
         self.terminals: dict[int | None, Terminal] = {}  # by group
-        self.names: list[tuple[str, int]] = []  # groups of the runs that are wanted
-        self.ways = 1  # how often, at most, one character is looked at from one place
+        self.names: list[tuple[str, int]] = []  # groups of named runs
+        self.ways = 1  # how often one character may be inspected from one position, at most
         self._ended = ended
         self._groups = 0
         branches: list[_Branch] = [
@@ -175,7 +173,7 @@ class Expression:
         self.regex = re.compile(self._choice(branches, _Path()) if branches else r"(?!)")
 
     def _choice(self, branches: list[_Branch], path: _Path) -> str:
-        """Write branches in their order; those that begin alike share their beginning."""
+        """Write branches in order; adjacent branches share a common prefix."""
         written = [self._group(first, rests, path) for first, rests in _grouped(branches)]
         return written[0] if len(written) == 1 else f"(?:{'|'.join(written)})"
 
@@ -201,7 +199,7 @@ class Expression:
             out += f"(?:{re.escape(text[1:])}{rest}|{_beginning(text[1:])}\\Z)"
         else:
             out += rest
-        # The first character of all must be there.
+        # The first character of a marker must be present.
         return out if path.root else f"(?:{out}|\\Z)"
 
     def _run(self, run: Run, rests: list[_Branch], path: _Path) -> str:
@@ -215,13 +213,13 @@ class Expression:
         rest = self._choice(rests, replace(path, root=False, ways=ways))
         last = any(not one and which is not None for one, which in rests)
         if last and run.most > 1 and not self._ended:
-            rest = f"(?:\\Z|{rest})"  # a last run may go on
+            rest = f"(?:\\Z|{rest})"  # the last run may continue
         out += rest
         return f"(?:{out}|\\Z)" if gives_way else out
 
     def _one_of(self, part: OneOf, rests: list[_Branch], path: _Path) -> str:
         if any(which is not None and may_be_empty(rest) for rest, which in rests):
-            # Nothing after it would tell the end of the marker from the end of the text.
+            # Without a following part, the end of the marker and the end of the text look the same.
             return self._choice(_chosen(part, rests), path)
         choices: list[_Branch] = [(normalized(choice), None) for choice in part.choices]
         inner = self._choice(choices, replace(path, follow=_follows(rests, path)))
@@ -252,7 +250,7 @@ class Expression:
 
 
 def _rooted(pattern: Pattern) -> list[Pattern]:
-    """Return the sequences of a pattern that begin with something that must be there."""
+    """Return the pattern as sequences that each begin with a mandatory part."""
     pattern = normalized(pattern)
     match pattern:
         case (Ahead() as ahead, *rest):
@@ -270,14 +268,14 @@ def _chosen(part: OneOf, rests: list[_Branch]) -> list[_Branch]:
 
 
 def _follows(rests: list[_Branch], path: _Path) -> tuple[Pattern, ...]:
-    """Return what may come after a part, to the end of the pattern."""
+    """Return the parts that may follow a part, up to the end of the pattern."""
     return tuple((*rest, *follow) for rest, _ in rests for follow in path.follow)
 
 
 def _grouped(branches: list[_Branch]) -> list[tuple[Part | None, list[_Branch]]]:
-    """Put branches together that begin alike: their beginning, and what follows it in each.
+    """Group branches with the same first part; return it with the rest of each branch.
 
-    Strings that begin with different characters never fit at the same place: their order is free.
+    Strings that begin with different characters cannot match at the same position, so their order is free.
     """
     groups: list[tuple[Part | None, list[_Branch]]] = []
     strings: dict[str, list[_Branch]] = {}  # groups of strings since the last other branch
@@ -324,7 +322,7 @@ def _with_common_string(members: list[_Branch]) -> tuple[str, list[_Branch]]:
 
 
 def _beginning(text: str) -> str:
-    """Return the expression of any beginning of a string that is not all of it, the empty one too."""
+    """Return an expression for any proper prefix of a string, including the empty one."""
     out = ""
     for char in reversed(text[:-1]):
         out = f"(?:{re.escape(char)}{out})?"

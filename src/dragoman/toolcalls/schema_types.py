@@ -1,7 +1,8 @@
-"""Values that a format leaves untyped, typed by the tool's declared schema.
+"""Convert untyped values to JSON by the types that a tool's schema declares.
 
-Numbers keep their digits; a value that fits none of its declared types stays a string, and no call is
-ever lost for it.
+    to_json("3", {"integer"})  ->  3          to_json("3", {"string"})  ->  "3"
+
+Numbers keep their digits.  A value that fits none of its declared types becomes a string; no call is lost for it.
 """
 
 import ast
@@ -18,7 +19,7 @@ from dragoman.wire.json_values import decode_any, read_float
 STRING_ONLY: Final = frozenset({"string"})
 STRING_OR_NULL: Final = frozenset({"string", "null"})
 
-# Type words of other languages, as found in hand-written schemas.
+# Type names of other languages, which hand-written schemas contain.
 _ALIASES: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("str", "text", "varchar", "char", "enum", "uuid", "date", "datetime"), "string"
@@ -36,11 +37,11 @@ _LOOSE_INTEGER: Final = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LOOSE_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BOOLEANS: Final[Mapping[str, str]] = {"true": "true", "1": "true", "false": "false", "0": "false"}
-# Text that stands in a JSON string as it is.
+# Text that needs no escapes in a JSON string.
 PLAIN: Final = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*').fullmatch
-# Python literals longer than this are not worth evaluating.
+# Longer Python literals are not evaluated.
 _MAX_LITERAL_CHARS: Final = 64 * 1024
-_MAX_REFS: Final = 16  # hops from `$ref` to `$ref`: more is a circle
+_MAX_REFS: Final = 16  # hops from `$ref` to `$ref`: more is a cycle
 
 
 _SCHEMA: Final[msgspec.json.Decoder[dict[str, Any]]] = msgspec.json.Decoder(
@@ -80,22 +81,22 @@ class ToolParameters:
         )
 
     def types(self, key: str) -> frozenset[str]:
-        """Return the types that a parameter may have; a string if nothing is known."""
+        """Return the types that a parameter may have; string if the schema declares none."""
         known = self._types.get(key)
         if known is None:
             known = types_of(self.properties.get(key), self.schema)
-            if key in self.properties:  # what models make up is not kept
+            if key in self.properties:  # keys that models invent are not cached
                 self._types[key] = known
         return known
 
 
 def types_of(declared: Any, root: dict[str, Any]) -> frozenset[str]:
-    """Return the types that a schema allows; a string if it says nothing."""
+    """Return the types that a schema allows; string if it declares none."""
     return frozenset(_collect(declared, root, _MAX_REFS)) or STRING_ONLY
 
 
 def resolved(declared: Any, root: dict[str, Any]) -> Any:
-    """Follow local references to the schema they mean."""
+    """Follow local `$ref`s to the schema that they name."""
     for _ in range(_MAX_REFS):
         if not isinstance(declared, dict) or not isinstance(declared.get("$ref"), str):
             break
@@ -184,7 +185,7 @@ def _type_of(value: Any) -> str:
 
 
 def to_json(text: str, types: frozenset[str]) -> str:
-    """Return the JSON for a value written as text, of one of `types`."""
+    """Return the JSON for a value written as text, converted to one of `types`."""
     if types != STRING_ONLY:
         bare = text.strip()
         for kind, convert in _CONVERTERS:
@@ -202,13 +203,13 @@ def to_json(text: str, types: frozenset[str]) -> str:
 
 
 def json_or_string(text: str) -> str:
-    """Return a value that its format calls JSON, or the text as a string if it is none."""
+    """Return text as JSON if it is valid JSON, else as a JSON string."""
     bare = text.strip()
     return quoted(text) if _decoded(bare) is None and bare != "null" else bare
 
 
 def loose_number(text: str) -> str | None:
-    """Return the JSON for a number as people and programs write them, or None."""
+    """Return the JSON for a number with a plus sign, leading zeros or a bare point, or None."""
     return _integer(text) or _number(text)
 
 
@@ -218,7 +219,7 @@ def quoted(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return the inside of a JSON string; half of a surrogate pair is written as an escape."""
+    """Return the inside of a JSON string; lone surrogates become escapes."""
     if PLAIN(text):
         return text
     try:
@@ -283,12 +284,12 @@ def _decoded(text: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """Read a Python literal of plain values; tuples become lists."""
+    """Evaluate a Python literal; tuples become lists."""
     if len(text) > _MAX_LITERAL_CHARS or not text.startswith(("{", "[", "(")):
         return None
     try:
         value = ast.literal_eval(text)
-        # A round trip turns tuples into lists and refuses what JSON has not.
+        # A round trip turns tuples into lists and rejects values that JSON cannot express.
         return decode_any(msgspec.json.encode(value))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, msgspec.DecodeError):
         return None

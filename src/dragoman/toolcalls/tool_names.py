@@ -1,4 +1,4 @@
-"""Which declared tool a call means, by what its header says and, if need be, by its arguments."""
+"""Find the declared tool that a call means: by the name in its header, or else by its arguments."""
 
 import re
 from collections.abc import Sequence
@@ -8,36 +8,35 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.toolcalls.schema_types import ToolParameters
-from dragoman.turn.known import made_once
 from dragoman.turn.request import Tool
-from dragoman.turn.tools import wire_name
+from dragoman.turn.tools import made_once, wire_name
 from dragoman.wire.json_values import decode_any
 
 _PREFIXES: Final = ("functions.", "functions:", "default_api.", "default_api:", "tools.")
 _COUNTER: Final = re.compile(r":[0-9]+\Z")
-# Ids that say nothing of the name.
+# Ids that contain no name.
 _NAMELESS: Final = re.compile(r"(?:call_.*|toolu_.*|[0-9]*)", re.DOTALL)
 _FOLDED: Final = re.compile(r"[^a-z0-9]")
 _NO_PARAMETERS: Final = ToolParameters(Tool(name=""))
 
 
 class ResolvedCall(Struct, frozen=True, gc=False):
-    """A call that was identified by its arguments."""
+    """A call whose tool was identified by its arguments."""
 
     name: str
     arguments: str
 
 
 class DeclaredTools:
-    """The declared tools, by the names that models know them by.
+    """The declared tools, by their names on the wire.
 
-    `tools` is None if nothing is known of them: every name is then as good as any other.
+    `tools` is None if the declared tools are unknown: every name is then accepted.
     """
 
     def __init__(self, tools: Sequence[Tool] | None) -> None:
         self.known = tools is not None
         self._parameters: dict[str, ToolParameters] = {}
-        # By what spellings have in common; None: several are meant.
+        # By normalized spelling; None: several tools share it.
         self._folded: dict[str, str | None] = {}
         for tool in tools or ():
             if tool.server:
@@ -50,18 +49,22 @@ class DeclaredTools:
 
     @staticmethod
     def for_tools(tools: Sequence[Tool] | None) -> "DeclaredTools":
-        """Return the tools of a request by their names: the same object for tools that are known."""
+        """Return the shared `DeclaredTools` of a request's tools."""
         return _declared(tools, None) if isinstance(tools, tuple) else DeclaredTools(tools)
 
     def __contains__(self, name: str | None) -> bool:
         return name in self._parameters
 
     def parameters(self, name: str) -> ToolParameters:
-        """Return what is known of a tool's parameters."""
+        """Return the declared parameters of a tool; none if the tool is unknown."""
         return self._parameters.get(name, _NO_PARAMETERS)
 
+    def takes_nothing(self, name: str) -> bool:
+        """Return whether a tool is declared and has no required parameter."""
+        return name in self._parameters and not self._parameters[name].required
+
     def find(self, name: str) -> str | None:
-        """Return the declared name that is meant, or None if none is."""
+        """Return the declared name that matches a spelling, or None."""
         if name in self._parameters:
             return name
         for prefix in _PREFIXES:
@@ -70,17 +73,19 @@ class DeclaredTools:
         return self._folded.get(_fold(name))
 
     def resolve_name(self, written: str) -> str:
-        """Return the name that a header gives; an unknown one is kept, free of control tokens."""
+        """Return the declared name for a header's name; an unknown name is kept, without control tokens."""
         name = written.partition("<|")[0].strip()
         found = self.find(name)
         if found is not None:
             return found
         name = name.removeprefix("functions.")
         first, _, second = name.partition(".")
-        return first if first == second else name  # some write the name twice
+        return (
+            first if first == second else name
+        )  # some models write the name twice: muse_glimmer/doubled_name
 
     def name_from_id(self, call_id: str) -> str | None:
-        """Return the name in an id such as `functions.bash:15`, or None if only arguments can tell."""
+        """Return the name in an id such as `functions.bash:15`, or None if the id has no name."""
         bare = call_id.removeprefix("functions.")
         name = _COUNTER.sub("", bare)
         found = self.find(name) if name else None
@@ -88,11 +93,11 @@ class DeclaredTools:
             return found
         if _NAMELESS.fullmatch(name):
             return None
-        told = bare != call_id or name != bare  # a prefix or a counter marks it as a name
-        return name if told or not self.known else None
+        named = bare != call_id or name != bare  # it has a prefix or a counter
+        return name if named or not self.known else None
 
     def resolve_by_arguments(self, arguments: str) -> ResolvedCall | None:
-        """Return the tool that a call without a name must mean."""
+        """Return the only tool that the arguments of a call without a name fit, or None."""
         try:
             fields = msgspec.json.decode(arguments, type=dict[str, Raw])
         except (msgspec.DecodeError, UnicodeError):
@@ -111,7 +116,7 @@ class DeclaredTools:
         return ResolvedCall(fitting[0], arguments) if len(fitting) == 1 else None
 
     def _by_field(self, fields: dict[str, Raw], arguments: str) -> ResolvedCall | None:
-        """Look for the name among the arguments; a name that is no parameter is taken out."""
+        """Find the name among the arguments; remove it if the tool has no parameter `name`."""
         value = _string(fields.get("name"))
         name = self.find(value) if value else None
         if name is None:

@@ -5,8 +5,8 @@ from the environment; only a caller that leaves trust to the system (`tls=True`)
 """
 
 from dragoman.transport.connector import USER_AGENT, Connector
-from dragoman.transport.failures import NO_DESCRIPTORS, Stage, TransportFailed
+from dragoman.transport.failures import NO_DESCRIPTORS, Stage, TransportError
 from dragoman.transport.reply import Reply
 from dragoman.transport.tls import TLS
 
-__all__ = ["NO_DESCRIPTORS", "TLS", "USER_AGENT", "Connector", "Reply", "Stage", "TransportFailed"]
+__all__ = ["NO_DESCRIPTORS", "TLS", "USER_AGENT", "Connector", "Reply", "Stage", "TransportError"]

@@ -4,7 +4,7 @@ import sys
 import zlib
 from typing import Final, Protocol
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -28,12 +28,12 @@ class Unpacker(Protocol):
         """Return what `data` and what is held unpack to, at most `most` bytes.
 
         Raises:
-            Malformed: it is not packed like that.
+            MalformedError: it is not packed like that.
         """
         ...
 
     def close(self) -> None:
-        """Raise `Malformed` if there should be more."""
+        """Raise `MalformedError` if there should be more."""
         ...
 
 
@@ -106,5 +106,5 @@ def unpacker(encoding: str) -> Unpacker | None:
     return None
 
 
-def _wrong(why: object) -> Malformed:
-    return Malformed(f"the body is not packed as its content-encoding says: {why}")
+def _wrong(why: object) -> MalformedError:
+    return MalformedError(f"the body is not packed as its content-encoding says: {why}")

@@ -17,10 +17,10 @@ from httptools import (
     HttpResponseParser,
 )
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.transport import failures
-from dragoman.transport.failures import TransportFailed
+from dragoman.transport.failures import TransportError
 
 _HOLD: Final = 128 * 1024  # bytes that wait to be read, before the server has to wait
 _MAX_INFORMATIONAL: Final = 100  # answers of the kind "100 Continue" before the real one
@@ -78,7 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parts: list[bytes] = []  # of the body, not read yet
         self.on_body = self._parts.append  # called by the parser, once for each chunk
         self._parser = HttpResponseParser(self)
-        self._failure: TransportFailed | None = None
+        self._failure: TransportError | None = None
         self.since = 0.0  # when the last answer ended
         self.begin()
 
@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send a request and wait until the head of its answer has come.
 
         Raises:
-            TransportFailed: there is none.
+            TransportError: there is none.
         """
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -122,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         """Return what has arrived of the body, nothing at its end, None before more has come.
 
         Raises:
-            TransportFailed: the answer breaks off here.
+            TransportError: the answer breaks off here.
         """
         parts = self._parts
         if not parts:
@@ -150,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         self._listener = listener
 
-    def abort(self, why: TransportFailed | None = None) -> None:
+    def abort(self, why: TransportError | None = None) -> None:
         """Close the connection at once; whoever reads, now or later, gets `why`."""
         self._fail(why or failures.truncated())
 
@@ -188,7 +188,7 @@ class Connection(asyncio.BufferedProtocol):
             self.status = self._parser.get_status_code()
         except HttpParserCallbackError as error:
             why = error.__context__
-            if not isinstance(why, TransportFailed):
+            if not isinstance(why, TransportError):
                 why = failures.malformed(self.where, error)
             self._fail(why)
         except HttpParserError as error:
@@ -234,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._header_count += 1
         if self._header_count > self._limits.max_headers:
-            raise failures.too_large(TooLarge("max_headers", self._limits.max_headers))
+            raise failures.too_large(TooLargeError("max_headers", self._limits.max_headers))
         self._check_line(max(len(name), len(value)))
         self._head_bytes = 0
         if not self.answered:  # else it is a trailer
@@ -272,7 +272,7 @@ class Connection(asyncio.BufferedProtocol):
     def _check_line(self, size: int) -> None:
         limit = self._limits.max_header_bytes
         if size > limit:
-            raise failures.too_large(TooLarge("max_header_bytes", limit))
+            raise failures.too_large(TooLargeError("max_header_bytes", limit))
 
     def _count_useless(self, size: int) -> None:
         """Bound what comes without a byte of the body."""
@@ -284,9 +284,9 @@ class Connection(asyncio.BufferedProtocol):
         self._head_bytes += size
         limit = self._limits.max_header_bytes
         if self._head_bytes > 2 * limit + size:
-            self._fail(failures.too_large(TooLarge("max_header_bytes", limit)))
+            self._fail(failures.too_large(TooLargeError("max_header_bytes", limit)))
 
-    def _fail(self, why: TransportFailed) -> None:
+    def _fail(self, why: TransportError) -> None:
         if self._failure is None:
             self._failure = why
         if self._transport is not None:

@@ -15,7 +15,7 @@ from dragoman._version import __version__
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.transport import failures
 from dragoman.transport.connection import Connection
-from dragoman.transport.failures import TransportFailed
+from dragoman.transport.failures import TransportError
 from dragoman.transport.reply import Reply
 
 USER_AGENT: Final = f"dragoman/{__version__}"
@@ -74,7 +74,7 @@ class Connector:
         """Send a request and return its answer once the status is known.
 
         Raises:
-            TransportFailed: there is none.
+            TransportError: there is none.
         """
         server = self._server(url, tls=tls)
         head = request_head(method, url, headers, body)
@@ -113,7 +113,7 @@ class Connector:
     async def _make(self, server: Server, seconds: float) -> Connection:
         try:
             return await self._connect(server, seconds)
-        except TransportFailed as failed:
+        except TransportError as failed:
             if failed.code != failures.NO_DESCRIPTORS or not self._idle:
                 raise
         self._close_idle()
@@ -203,7 +203,7 @@ def request_head(method: str, url: URL, headers: Mapping[str, str], body: bytes 
     """Return the head of a request; what the caller says comes before what is always said.
 
     Raises:
-        TransportFailed: a header cannot be written.
+        TransportError: a header cannot be written.
     """
     host = url.raw_host or ""
     if ":" in host:
@@ -219,5 +219,5 @@ def request_head(method: str, url: URL, headers: Mapping[str, str], body: bytes 
     if _UNFIT.search("".join(lines)):
         bad = next(line.partition(":")[0] for line in lines if _UNFIT.search(line))
         refused = f"the header `{bad[:40]!a}` holds what no header can"
-        raise TransportFailed("connect", "upstream_address", refused)
+        raise TransportError("connect", "upstream_address", refused)
     return "\r\n".join((f"{method} {url.raw_path_qs} HTTP/1.1", *lines, "", "")).encode()

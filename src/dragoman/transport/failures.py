@@ -6,7 +6,7 @@ import socket
 import ssl
 from typing import Final, Literal, TypeAlias
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 
 # How far an exchange had come: no connection, no trust, no proper answer, or one that broke off.
 Stage: TypeAlias = Literal["connect", "tls", "http"]
@@ -16,7 +16,7 @@ NO_DESCRIPTORS: Final = "no_descriptors"
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE})
 
 
-class TransportFailed(Exception):
+class TransportError(Exception):
     """There is no answer, or it broke off."""
 
     def __init__(self, stage: Stage, code: str, reason: str) -> None:
@@ -25,56 +25,56 @@ class TransportFailed(Exception):
         self.reason = reason
         super().__init__(reason)
 
-    def again(self) -> "TransportFailed":
+    def again(self) -> "TransportError":
         """Return an equal failure to raise.
 
         The one that a connection keeps is never raised: its traceback would refer to the reader's frames,
         and these to the connection, for as long as no collector runs.
         """
-        return TransportFailed(self.stage, self.code, self.reason)
+        return TransportError(self.stage, self.code, self.reason)
 
 
-def unreachable(where: str, error: OSError, *, secure: bool) -> TransportFailed:
+def unreachable(where: str, error: OSError, *, secure: bool) -> TransportError:
     """Return why there is no connection; `secure` says that TLS was to be spoken on it."""
     match error:
         case ssl.SSLError():
             return untrusted(where, error)
         case TimeoutError():
             said = f"no connection to {where} in time"
-            return TransportFailed("connect", "connect_timeout", said)
+            return TransportError("connect", "connect_timeout", said)
         case ConnectionResetError() | ConnectionAbortedError() if secure:
             return untrusted(where, "the server closed the connection in the middle of it")
     number = error.errno
     if number in _EXHAUSTED:
         said = f"no file descriptor is free for a connection to {where}"
-        return TransportFailed("connect", NO_DESCRIPTORS, said)
+        return TransportError("connect", NO_DESCRIPTORS, said)
     named = number is not None and number > 0 and not isinstance(error, socket.gaierror)
     why = os.strerror(number) if named and number else error.strerror or str(error)
-    return TransportFailed("connect", "upstream_unreachable", f"cannot connect to {where}: {why}")
+    return TransportError("connect", "upstream_unreachable", f"cannot connect to {where}: {why}")
 
 
-def untrusted(where: str, why: object) -> TransportFailed:
-    return TransportFailed("tls", "upstream_tls", f"TLS to {where} failed: {why}")
+def untrusted(where: str, why: object) -> TransportError:
+    return TransportError("tls", "upstream_tls", f"TLS to {where} failed: {why}")
 
 
-def unanswered(where: str) -> TransportFailed:
+def unanswered(where: str) -> TransportError:
     said = f"{where} closed the connection without an answer"
-    return TransportFailed("http", "upstream_closed", said)
+    return TransportError("http", "upstream_closed", said)
 
 
-def truncated() -> TransportFailed:
-    return TransportFailed("http", "upstream_truncated", "upstream stream terminated unexpectedly")
+def truncated() -> TransportError:
+    return TransportError("http", "upstream_truncated", "upstream stream terminated unexpectedly")
 
 
-def malformed(where: str, why: object) -> TransportFailed:
+def malformed(where: str, why: object) -> TransportError:
     said = f"{where} answered with something that is no HTTP: {' '.join(str(why).split())[:200]}"
-    return TransportFailed("http", "upstream_malformed", said)
+    return TransportError("http", "upstream_malformed", said)
 
 
-def too_large(passed: TooLarge) -> TransportFailed:
-    return TransportFailed("http", passed.limit, f"the server's answer is refused: {passed}")
+def too_large(passed: TooLargeError) -> TransportError:
+    return TransportError("http", passed.limit, f"the server's answer is refused: {passed}")
 
 
-def no_address(url: object) -> TransportFailed:
+def no_address(url: object) -> TransportError:
     said = f"`{url}` is no address that can be asked"
-    return TransportFailed("connect", "upstream_address", said)
+    return TransportError("connect", "upstream_address", said)

@@ -8,11 +8,11 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.transport import failures
 from dragoman.transport.compression import Unpacker, unpacker
 from dragoman.transport.connection import Connection
-from dragoman.transport.failures import TransportFailed
+from dragoman.transport.failures import TransportError
 
 _SETTLE_SECONDS: Final = 0.25  # for the end of an answer that is already complete
 _SETTLE_BYTES: Final = 64 * 1024
@@ -41,7 +41,7 @@ class Reply:
         """Take over a connection whose server has answered; `release` takes it back.
 
         Raises:
-            TransportFailed: the body is packed in a way that is not known.
+            TransportError: the body is packed in a way that is not known.
         """
         self._connection = connection
         self._release = release
@@ -49,7 +49,7 @@ class Reply:
         self.status = connection.status
         self.headers: Mapping[str, str] = connection.headers
         # `take` returns what has arrived, nothing at the end, and None if one has to `wait` first, or to
-        # `listen`; it raises `TransportFailed` if the answer breaks off.
+        # `listen`; it raises `TransportError` if the answer breaks off.
         self.take: Callable[[], bytes | None] = connection.take
         self.wait = connection.wait
         self.listen = connection.listen
@@ -84,7 +84,7 @@ class Reply:
         """Return what has arrived, at least a byte; nothing at the end.
 
         Raises:
-            TransportFailed: the answer breaks off here.
+            TransportError: the answer breaks off here.
         """
         while (data := self.take()) is None:
             await self.wait()
@@ -103,7 +103,7 @@ class Reply:
                     return b""
                 if out := packing.feed(data, _UNPACKED_BYTES):
                     return out
-        except Malformed as error:
+        except MalformedError as error:
             raise failures.malformed(self._connection.where, error) from error
 
     async def read_all(self, limit: int, heard: Callable[[], object]) -> bytes | None:
@@ -126,11 +126,11 @@ class Reply:
             while size < _ERROR_BYTES and (data := await self.read()):
                 size += len(data)
                 parts.append(data)
-        except TransportFailed:
+        except TransportError:
             pass  # what came must do
         return b"".join(parts)[:_ERROR_BYTES]
 
-    def abort(self, why: TransportFailed) -> None:
+    def abort(self, why: TransportError) -> None:
         """Close the connection; whoever reads, now or later, gets `why`."""
         self._connection.abort(why)
 
@@ -146,7 +146,7 @@ class Reply:
                 async with asyncio.timeout(_SETTLE_SECONDS):
                     while size < _SETTLE_BYTES and (data := await self.read()):
                         size += len(data)
-            except (TimeoutError, TransportFailed):
+            except (TimeoutError, TransportError):
                 return
         self._settled = True
         self._release(connection)

@@ -1,13 +1,14 @@
 """From events to a whole answer: the only way there is."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from msgspec import Raw, Struct, structs
 
-from dragoman.errors import Truncated
+from dragoman.errors import TruncatedError
 from dragoman.turn.events import (
     CALL_KINDS,
+    CUT_REASONS,
     ArgsDelta,
     BlockEnd,
     BlockKind,
@@ -25,11 +26,13 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSegment
 from dragoman.turn.state import Legality
+from dragoman.wire.json_values import decode_any
 
 _PIECES: Final = 512  # of a block's text that are kept apart
 
@@ -50,6 +53,56 @@ class Block(Struct, frozen=True):
     complete: bool = True
     vendor: str = ""
     raw: Raw = Raw(b"null")
+
+
+class ToolCall(Struct, frozen=True, gc=False):
+    """One tool call of the model.
+
+    Attributes:
+        id: The call's id; results refer to it.  Unique within a conversation of `ToolLoop`.
+        name: The tool's name, as the request declares it.
+        arguments: The arguments exactly as the model streamed them: JSON text, or free text for a custom
+            tool.  TruncatedError if the call was.
+        error: Why the call must not be run: it was truncated, its arguments are not valid JSON, there is no
+            such tool, or (in a `ToolLoop`) they do not fit the tool's schema.  Empty: it can be run.
+        complete: False if the arguments ended early or are not valid JSON.
+        namespace: The tool's namespace, if it was declared in one.
+        flavor: Which kind of tool is called; `Flavor.CUSTOM` takes free text.
+
+    Example:
+        for call in answer.tool_calls:
+            if not call.error:
+                print(call.name, call.args)
+    """
+
+    id: str
+    name: str
+    arguments: str
+    error: str = ""
+    complete: bool = True
+    namespace: str = ""
+    flavor: Flavor = Flavor.FUNCTION
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """The decoded arguments by name; empty for free text, and if `error` is set.
+
+        Decoded at each access: keep the dictionary if you need it often.
+        """
+        if self.error or self.flavor is Flavor.CUSTOM:
+            return {}
+        try:
+            value = decode_any(self.arguments)
+        except (ValueError, RecursionError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+# Why a call must not be run; also what the model is told as the call's result.
+CUT_CALL: Final = (
+    "the call was cut before its end: it was not run; make it again, in smaller pieces"
+)
+INVALID_CALL: Final = "the arguments are cut off or not valid JSON: the call was not run; make it again with valid JSON"
 
 
 class Answer(Struct, frozen=True):
@@ -73,14 +126,45 @@ class Answer(Struct, frozen=True):
         return "\n\n".join(one.text for block in self.blocks for one in block.segments)
 
     @property
-    def reason(self) -> FinishReason | None:
+    def finish_reason(self) -> FinishReason | None:
         """Why it ended; None if it failed."""
         return None if self.finish is None else self.finish.reason
 
     @property
-    def calls(self) -> tuple[Block, ...]:
-        """The calls that it makes, in order: `call_id`, `name`, and the arguments as `text`."""
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of the answer, in order.  Run only those without an `error`."""
+        return tuple(
+            ToolCall(
+                block.call_id,
+                block.name,
+                block.text,
+                call_error(block, self),
+                block.complete,
+                block.namespace,
+                block.flavor,
+            )
+            for block in self.call_blocks
+        )
+
+    @property
+    def call_blocks(self) -> tuple[Block, ...]:
+        """The blocks of `tool_calls`, with all that the upstream sent."""
         return tuple(block for block in self.blocks if block.kind in CALL_KINDS)
+
+
+def call_error(call: Block, answer: Answer) -> str:
+    """Return why a call must not be run: it is not valid, or a limit ended the answer inside it.
+
+    The last call before such an end is never run, even if it looks whole: a Messages body holds arguments as
+    an object, which never shows that it was truncated.
+    """
+    last = call is answer.blocks[-1]
+    if answer.fault is not None and last:
+        return answer.fault.message
+    ended_early = answer.finish is not None and answer.finish.reason in CUT_REASONS
+    if not call.complete and not ended_early:
+        return INVALID_CALL
+    return CUT_CALL if not call.complete or (ended_early and last) else ""
 
 
 class _OpenBlock:
@@ -100,14 +184,14 @@ class _OpenBlock:
             self.texts.clear()
 
     def add(
-        self, delta: TextDelta | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta
+        self, delta: TextDelta | TextRun | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta
     ) -> None:
         match delta:
             case TextDelta(text=text, logprobs=logprobs):
                 self.add_text(text)
                 if logprobs is not None:
                     self.logprobs.append(logprobs)
-            case InputDelta(text=text) | RefusalDelta(text=text):
+            case TextRun(text=text) | InputDelta(text=text) | RefusalDelta(text=text):
                 self.add_text(text)
             case ArgsDelta(json=text):
                 self.add_text(text)
@@ -158,14 +242,14 @@ class Folder:
         """Take events; what follows the end is passed over.
 
         Raises:
-            IllegalOrder: the stream is not legal.
+            IllegalOrderError: the stream is not legal.
         """
         check = self._check
         for event in events:
             if self._end is not None:
                 return
             check(event)
-            if type(event) is TextDelta and event.logprobs is None:
+            if (type(event) is TextDelta and event.logprobs is None) or type(event) is TextRun:
                 self._block.add_text(event.text)  # type: ignore[union-attr]  # legality says so
             else:
                 self._take(event)
@@ -203,10 +287,10 @@ class Folder:
         """Return the answer.
 
         Raises:
-            Truncated: it has no end.
+            TruncatedError: it has no end.
         """
         if self._end is None:
-            raise Truncated("the turn")
+            raise TruncatedError("the turn")
         return self._answer(self._end, self._blocks)
 
     def so_far(self, fault: Fault) -> Answer:
@@ -226,8 +310,8 @@ def fold(events: Iterable[Event]) -> Answer:
     """Return the answer that a legal stream of events tells.
 
     Raises:
-        IllegalOrder: the stream is not legal.
-        Truncated: it has no end.
+        IllegalOrderError: the stream is not legal.
+        TruncatedError: it has no end.
     """
     folder = Folder()
     folder.feed(events)
@@ -297,6 +381,8 @@ def merged(events: Iterable[Event]) -> list[Event]:
     out: list[Event] = []
     pieces: list[str] = []  # of the delta that stands last in `out`
     for event in events:
+        if type(event) is TextRun:
+            event = TextDelta(event.index, event.text)  # noqa: PLW2901 -- the same, as one delta
         if out and _continues(out[-1], event):
             pieces.append(_delta_text(event))
             continue

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_scanner import JsonScanner, Place
 from dragoman.wire.json_values import decode_any
@@ -109,11 +109,11 @@ class JsonArguments:
         """Take a fragment and return what may be forwarded now.
 
         Raises:
-            TooLarge: the arguments pass `max_tool_args_bytes`.
+            TooLargeError: the arguments pass `max_tool_args_bytes`.
         """
         self._size += byte_size(fragment)
         if self._size > self._limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", self._limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", self._limits.max_tool_args_bytes)
         if self._held is not None:
             self._held.append(fragment)
             return ""
@@ -148,7 +148,7 @@ class JsonArguments:
         """Take a fragment that the caller knows to go on inside a string and has forwarded itself."""
         self._size += byte_size(fragment)
         if self._size > self._limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", self._limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", self._limits.max_tool_args_bytes)
         if self._sent is not None:
             self._remember(fragment)
 
@@ -512,7 +512,7 @@ class RawInput:
         """Count and pass."""
         self._size += byte_size(fragment)
         if self._size > self._limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", self._limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", self._limits.max_tool_args_bytes)
         return fragment
 
     def end(self) -> Ending:

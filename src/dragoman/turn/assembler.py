@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Raw, structs
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.arguments import CustomInput, Ending, JsonArguments, RawInput
@@ -47,6 +47,8 @@ from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 
 _TEXT: Final = BlockKind.TEXT  # to look up a member costs as much as the rest of a delta
 _REASONING: Final = BlockKind.REASONING
+# Characters of one text delta: a longer text becomes several, so that no step over one takes long.
+_LONG_CHARS: Final = 512 * 1024
 _CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
 # What waits is called with its assembler: one that held it would be a reference cycle around its text.
 _Action: TypeAlias = Callable[["Assembler"], None]
@@ -174,6 +176,10 @@ class Assembler:
         self._chars += chars
 
     def text(self, text: str, logprobs: Raw | None = None) -> None:
+        if len(text) > _LONG_CHARS and logprobs is None:
+            for at in range(0, len(text), _LONG_CHARS):
+                self.text(text[at : at + _LONG_CHARS])
+            return
         if self._kind is not _TEXT and not self._ready(
             _TEXT, lambda to: to.text(text, logprobs), len(text)
         ):
@@ -182,6 +188,10 @@ class Assembler:
         self.out.append(TextDelta(self._index, text, logprobs))
 
     def reasoning(self, text: str, channel: Channel = Channel.FULL, part: int = 0) -> None:
+        if len(text) > _LONG_CHARS:
+            for at in range(0, len(text), _LONG_CHARS):
+                self.reasoning(text[at : at + _LONG_CHARS], channel, part)
+            return
         if self._kind is not _REASONING and not self._ready(
             _REASONING, lambda to: to.reasoning(text, channel, part), len(text)
         ):
@@ -245,7 +255,7 @@ class Assembler:
         `raw_input` says that what follows is free text, not JSON.
         """
         if self._call_count >= self._limits.max_calls:
-            raise TooLarge("max_calls", self._limits.max_calls)
+            raise TooLargeError("max_calls", self._limits.max_calls)
         self._call_count += 1
         tool = self._tools.resolve(name)
         if flavor is not None:
@@ -270,7 +280,7 @@ class Assembler:
         """Add to a call's arguments."""
         self._args_size += len(fragment)
         if self._args_size > self._limits.max_turn_args_bytes:
-            raise TooLarge("max_turn_args_bytes", self._limits.max_turn_args_bytes)
+            raise TooLargeError("max_turn_args_bytes", self._limits.max_turn_args_bytes)
         call = self._calls[key]
         if call is self._call:
             text = call.arguments.feed(fragment)
@@ -357,7 +367,7 @@ class Assembler:
 
     def _begin(self, event: BlockStart) -> None:
         if event.index >= self._limits.max_blocks:
-            raise TooLarge("max_blocks", self._limits.max_blocks)
+            raise TooLargeError("max_blocks", self._limits.max_blocks)
         self.start()
         self._index = event.index
         self._kind = event.kind
@@ -391,7 +401,7 @@ class Assembler:
     def _count_waiting(self, size: int) -> None:
         self._waiting_size += size
         if self._waiting_size > self._limits.max_waiting_bytes:
-            raise TooLarge("max_waiting_bytes", self._limits.max_waiting_bytes)
+            raise TooLargeError("max_waiting_bytes", self._limits.max_waiting_bytes)
 
     def _open(self, call: IncomingCall) -> None:
         self._end_block()

@@ -6,7 +6,6 @@ reports one.  Bytes of text over four, a little for each turn and tool, somethin
 
 from typing import Final
 
-from dragoman.turn.known import made_once
 from dragoman.turn.request import (
     AudioPart,
     Base64Source,
@@ -25,6 +24,7 @@ from dragoman.turn.request import (
     ToolCallPart,
     ToolResultPart,
 )
+from dragoman.turn.tools import made_once
 
 _PER_TURN: Final = 4
 _PER_TOOL: Final = 8

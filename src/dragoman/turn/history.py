@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
@@ -30,7 +30,7 @@ def settle(
     """Return the turns in order; what had to be changed is added to `losses`.
 
     Raises:
-        Malformed: a result answers no call (unless `repair`), or a call has no result (if `strict`).
+        MalformedError: a result answers no call (unless `repair`), or a call has no result (if `strict`).
     """
     if _is_orderly(turns):
         return list(turns)
@@ -177,7 +177,7 @@ def _in_call_order(
         result = results.get(part.id)
         if result is None:
             if strict:
-                raise Malformed(f"tool call `{part.id}` has no result", path=turn.path)
+                raise MalformedError(f"tool call `{part.id}` has no result", path=turn.path)
             losses.append(Loss("tool_result_missing", turn.path, part.id))
             result = ToolResultPart(part.id, (TextPart(NO_RESULT),), True, part.flavor)
         ordered.append(result)
@@ -195,7 +195,7 @@ def _without_results(turn: Turn, losses: list[Loss], *, repair: bool) -> Turn:
             continue
         if not repair:
             reason = f"tool result for `{part.call_id}`, which no call before it has as its id"
-            raise Malformed(reason, path=turn.path, code="tool_result_orphaned")
+            raise MalformedError(reason, path=turn.path, code="tool_result_orphaned")
         losses.append(Loss("tool_result_orphaned", turn.path, part.call_id))
         parts.append(TextPart(f"[result of tool call {part.call_id}]\n{joined_text(part.parts)}"))
         parts.extend(other for other in part.parts if not isinstance(other, TextPart))

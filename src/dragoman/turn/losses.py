@@ -28,6 +28,7 @@ CODES: Final[dict[str, str]] = {
     "thinking_disabled_by_tool_choice": "forced tool use excludes thinking at the target",
     "thinking_disabled_missing_blocks": "thinking is off: the history lacks its signed blocks",
     "thinking_dropped": "the thinking settings do not fit the target or its token limit",
+    "thinking_converted": "the target has another kind of thinking setting: a budget became an effort, an effort a budget, or either a switch",
     "effort_adjusted": "the reasoning effort was moved to the nearest one the target knows",
     "reasoning_dropped": "reasoning of the history cannot be given to this target",
     "reasoning_filled": "the target demands reasoning on this turn and the history has none",
@@ -49,6 +50,7 @@ CODES: Final[dict[str, str]] = {
     "user_turn_appended": "the target cannot continue from an assistant turn; a user turn was appended",
     "empty_content_filled": "the target refuses an empty content",
     "stop_emulated": "more stop sequences than the target takes; the rest must be matched here",
+    "user_id_dropped": "the target has no field for a user id",
     "max_tokens_defaulted": "the target demands an output limit and the request has none",
     # --- streams and answers: something the peer got wrong, mended ---
     "chunk_malformed": "an event of the stream was not of its dialect and was skipped",

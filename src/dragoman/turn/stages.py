@@ -11,7 +11,7 @@ so that a same-dialect relay can forward the upstream's bytes.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.turn.events import (
     CALL_KINDS,
@@ -26,6 +26,7 @@ from dragoman.turn.events import (
     InputDelta,
     Opaque,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -39,10 +40,6 @@ class Stage(Protocol):
     @property
     def pending(self) -> bool:
         """Something is held back."""
-        ...
-
-    def passes(self, event: Event, /) -> bool:
-        """Say whether this event, fed now, would leave as it is and change nothing."""
         ...
 
     def feed(self, events: Sequence[Event], /) -> list[Event]: ...
@@ -65,10 +62,6 @@ class StopSequences:
         """Text is held back."""
         return bool(self._held)
 
-    def passes(self, event: Event, /) -> bool:
-        """Say whether this event would leave as it is: every text must be looked at."""
-        return False
-
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the events up to the first stop sequence."""
         out: list[Event] = []
@@ -76,8 +69,12 @@ class StopSequences:
             if self.done:
                 break
             match event:
-                case TextDelta(index=index, text=text):
-                    self._text(index, text, event, out)
+                case TextDelta():
+                    self._text(event, out)
+                case TextRun():
+                    for delta in event.deltas():
+                        if not self.done:
+                            self._text(delta, out)
                 case BlockStart(index=index, kind=BlockKind.TEXT):
                     self._index = index
                     out.append(event)
@@ -88,7 +85,8 @@ class StopSequences:
                     out.append(event)
         return out
 
-    def _text(self, index: int, text: str, event: TextDelta, out: list[Event]) -> None:
+    def _text(self, event: TextDelta, out: list[Event]) -> None:
+        index, text = event.index, event.text
         joined = self._held + text
         found = min(
             ((at, one) for one in self._sequences if (at := joined.find(one)) >= 0),
@@ -143,10 +141,6 @@ class WholeCalls:
         """A call waits for its end."""
         return bool(self._held)
 
-    def passes(self, event: Event, /) -> bool:
-        """Say whether this event, fed now, would leave as it is and change nothing."""
-        return not isinstance(event, BlockStart | Fault) and not self._held
-
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the events that are ready."""
         out: list[Event] = []
@@ -193,7 +187,7 @@ class CallLimits:
         """Take one event.
 
         Raises:
-            TooLarge: it passes a limit.
+            TooLargeError: it passes a limit.
         """
         match event:
             case ArgsDelta(json=text) | InputDelta(text=text):
@@ -202,10 +196,10 @@ class CallLimits:
                 self._size = 0
                 self._calls += 1
                 if self._calls > self._limits.max_calls:
-                    raise TooLarge("max_calls", self._limits.max_calls)
+                    raise TooLargeError("max_calls", self._limits.max_calls)
             case Loss(limit=limit) if limit:
                 # A call in text that passes a limit is cut, and reported, where it is read.
-                raise TooLarge(limit, getattr(self._limits, limit))
+                raise TooLargeError(limit, getattr(self._limits, limit))
             case _:
                 pass
 
@@ -213,7 +207,7 @@ class CallLimits:
         limits = self._limits
         self._size += size
         if self._size > limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", limits.max_tool_args_bytes)
         self._turn_size += size
         if self._turn_size > limits.max_turn_args_bytes:
-            raise TooLarge("max_turn_args_bytes", limits.max_turn_args_bytes)
+            raise TooLargeError("max_turn_args_bytes", limits.max_turn_args_bytes)

@@ -11,7 +11,7 @@ may end incomplete; every block has ended before `Finish`, while `Fault` may lea
 from enum import StrEnum
 from typing import Final
 
-from dragoman.errors import IllegalOrder
+from dragoman.errors import IllegalOrderError
 from dragoman.turn.events import (
     CALL_KINDS,
     ArgsDelta,
@@ -30,6 +30,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -60,6 +61,7 @@ TURN: Final[dict[TurnState, dict[type, TurnState]]] = {
     },
     TurnState.BLOCK: {
         TextDelta: TurnState.BLOCK,
+        TextRun: TurnState.BLOCK,
         ReasoningDelta: TurnState.BLOCK,
         ArgsDelta: TurnState.BLOCK,
         InputDelta: TurnState.BLOCK,
@@ -77,7 +79,7 @@ TURN: Final[dict[TurnState, dict[type, TurnState]]] = {
 
 # The block: which deltas fit which kind.
 DELTAS: Final[dict[BlockKind, frozenset[type]]] = {
-    BlockKind.TEXT: frozenset({TextDelta, Citation}),
+    BlockKind.TEXT: frozenset({TextDelta, TextRun, Citation}),
     BlockKind.REASONING: frozenset({ReasoningDelta, Opaque}),
     BlockKind.TOOL_CALL: frozenset({ArgsDelta, Opaque}),
     BlockKind.CUSTOM_CALL: frozenset({InputDelta, Opaque}),
@@ -111,7 +113,7 @@ class Legality:
         """Take one event.
 
         Raises:
-            IllegalOrder: the event may not stand here.
+            IllegalOrderError: the event may not stand here.
         """
         cls = type(event)
         # The road of nearly every event: a delta for the block that is open.
@@ -167,4 +169,4 @@ class Legality:
     def _refuse(self, event: str, reason: str = "") -> None:
         self._broken = True
         self.allowed = frozenset()
-        raise IllegalOrder(state=str(self.state), event=event, reason=reason)
+        raise IllegalOrderError(state=str(self.state), event=event, reason=reason)

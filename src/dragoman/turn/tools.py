@@ -1,21 +1,95 @@
-"""Tool names on the wire: legal for the target, and back again without state.
+"""The tools of a request: lists that come again, names on the wire, and the way back from them.
 
-The table is rebuilt from the declared tools of each request, so the way back needs no memory.
+The table of names is built from the declared tools of each request, so the way back needs no memory.
 """
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
+from dragoman.limits import KIB
 from dragoman.turn.events import Flavor
-from dragoman.turn.known import made_once
 from dragoman.turn.request import Tool
+
+# --- lists of tools that come again -----------------------------------------------------------------
+# Agents send the same list with every request of a conversation.  A list is decoded once, and what is made of it
+# (a table of names, definitions for an upstream) is made once.  Only time depends on this cache: what it keeps is
+# a pure function of its arguments.
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
+
+_LISTS: Final = 64  # lists that are kept: the agents that use one process at the same time
+_MAX_BYTES: Final = 256 * KIB  # of a list that is kept; an agent with many servers has half of it
+_SAMPLE: Final = 64  # bytes at either end of a list that make its hash
+
+
+class _Definitions:
+    """The JSON of a list as a key: the hash covers a sample, because comparing is cheaper than hashing."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, json: bytes) -> None:
+        self.json = json
+
+    def __hash__(self) -> int:
+        json = self.json
+        return hash((len(json), json[:_SAMPLE], json[-_SAMPLE:]))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Definitions) and self.json == other.json
+
+
+class KnownTools(tuple[Tool, ...]):
+    """A list of tools that is kept.
+
+    It equals any tuple of the same tools, but its hash is its identity: to make something again for an
+    equal list costs less than to compare two lists.
+    """
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+
+class ToolLists:
+    """The lists that clients of one dialect sent lately; larger ones than `_MAX_BYTES` are decoded each time."""
+
+    def __init__(self, decode: Callable[[bytes], tuple[Tool, ...]]) -> None:
+        self._decode = decode
+        self._known = lru_cache(maxsize=_LISTS)(self._read)
+
+    def read(self, raw: Raw) -> tuple[Tool, ...]:
+        """Return the tools of a list.
+
+        Raises:
+            MalformedError: it is not a list of tools.
+        """
+        json = bytes(raw)
+        if len(json) > _MAX_BYTES:
+            return self._decode(json)
+        return self._known(_Definitions(json))
+
+    def _read(self, definitions: _Definitions) -> KnownTools:
+        return KnownTools(self._decode(definitions.json))
+
+
+def made_once(make: Callable[[tuple[Tool, ...], H], T]) -> Callable[[tuple[Tool, ...], H], T]:
+    """Cache what `make` returns for a list that is kept, for each target that it is made for."""
+    kept = lru_cache(maxsize=_LISTS)(make)
+
+    def made(tools: tuple[Tool, ...], target: H, /) -> T:
+        return kept(tools, target) if isinstance(tools, KnownTools) else make(tools, target)
+
+    return made
+
+
+# --- names on the wire ------------------------------------------------------------------------------
 
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ILLEGAL_CHAR: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -41,7 +115,7 @@ class ToolName(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=4096)  # the same few names come with every request
 def wire_name(name: str, namespace: str = "") -> str:
-    """Return the name that every target takes: `[A-Za-z0-9_-]{1,64}`, the same for the same tool."""
+    """Return a name that every target takes (`[A-Za-z0-9_-]{1,64}`), always the same for one tool."""
     full = f"{namespace}__{name}" if namespace else name
     if _LEGAL.fullmatch(full):
         return full
@@ -56,7 +130,7 @@ class ToolTable:
         """Index `tools`.
 
         Raises:
-            Untranslatable: two tools have the same name on the wire.
+            UntranslatableError: two tools have the same name on the wire.
         """
         self._by_wire = by_wire = dict[str, ToolName]()
         # Tools of a namespace by the name that they have in it; None if there are several.
@@ -71,17 +145,17 @@ class ToolTable:
             self._schemas[known] = tool.schema
             if other is not known and other != known:
                 reason = f"two tools are called `{wire}` once namespaces are flattened"
-                raise Untranslatable(reason, path=tool.path, code="tool_name_collision")
+                raise UntranslatableError(reason, path=tool.path, code="tool_name_collision")
             if tool.namespace:
                 same = self._by_bare.setdefault(tool.name, known) == known
                 self._by_bare[tool.name] = known if same else None
 
     @staticmethod
     def of(tools: tuple[Tool, ...]) -> "ToolTable":
-        """Return the table of a request's tools: the same one for tools that are known.
+        """Return the table of a request's tools, cached for a list that is kept.
 
         Raises:
-            Untranslatable: two tools have the same name on the wire.
+            UntranslatableError: two tools have the same name on the wire.
         """
         return _table(tools, None)
 
@@ -92,13 +166,13 @@ class ToolTable:
         return len(self._by_wire)
 
     def settles(self, wire: str) -> bool:
-        """Say whether `wire` is a declared name that no longer declared name begins with."""
+        """Return whether `wire` is a declared name, and no other declared name begins with it."""
         return wire in self._by_wire and not any(
             other != wire and other.startswith(wire) for other in self._by_wire
         )
 
     def required(self, tool: ToolName) -> frozenset[str]:
-        """Return the parameters that a function must be given; none if it is not declared."""
+        """Return the required parameters of a function; none if it is not declared."""
         schema = self._schemas.get(tool)
         if schema is None or tool.flavor is not Flavor.FUNCTION:
             return frozenset()
@@ -110,8 +184,8 @@ class ToolTable:
     def resolve(self, wire: str) -> ToolName:
         """Return the tool that the upstream calls `wire`; an unknown name is kept as it is.
 
-        Prompts name the tools of a namespace without it, and so do models: where one tool alone has the
-        name, it is meant.
+        Prompts name the tools of a namespace without it (Codex writes `exec` for `functions__exec`), and so
+        do models: a bare name that only one tool has means that tool.
         """
         known = self._by_wire.get(wire)
         if known is not None:

@@ -8,7 +8,7 @@ import re
 from enum import IntEnum
 from typing import Final
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 
 
@@ -95,7 +95,7 @@ class JsonScanner:
         or that the value ended before it.  White space around the value is part of it.
 
         Raises:
-            TooLarge: containers nest deeper than the limit.
+            TooLargeError: containers nest deeper than the limit.
         """
         at, end = 0, len(text)
         while at < end:
@@ -223,7 +223,7 @@ class JsonScanner:
             self.place = Place.STRING
         elif char in "{[":
             if len(self._stack) >= self._max_depth:
-                raise TooLarge("max_json_depth", self._max_depth)
+                raise TooLargeError("max_json_depth", self._max_depth)
             self._stack.append("}" if char == "{" else "]")
             self.place = Place.FIRST_KEY if char == "{" else Place.FIRST_ELEMENT
         elif char in _LITERALS:

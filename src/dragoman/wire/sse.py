@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from dragoman.errors import MisuseError, TooLarge
+from dragoman.errors import MisuseError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 
 _LF, _CR = b"\n\r"  # as numbers they are found several times as fast
@@ -21,6 +21,7 @@ _NAMED_FRAME: Final = re.compile(rb"^event: ([^\n]*)\ndata: ([^\n]*)\n\n", re.MU
 _NAMED_FRAME_MARKUP: Final = len(b"event: \ndata: \n\n")
 _EMPTY_EVENTS: Final = re.compile(rb"(?:\n\n)++")
 _SMALL: Final = 4096  # bytes of a read that may be a single frame
+_LARGE_BYTES: Final = 1024 * 1024  # of events that are copied one by one, see `_large_events`
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -56,20 +57,20 @@ class SSEReader:
         """Return the frames that `data` completes.
 
         Raises:
-            TooLarge: an event, what waits for its end, or the stream passes its limit.
+            TooLargeError: an event, what waits for its end, or the stream passes its limit.
         """
         if self._closed:
             raise MisuseError("feed after close")
         limits = self._limits
         self._total += len(data)
         if self._total > limits.max_response_bytes:
-            raise TooLarge("max_response_bytes", limits.max_response_bytes)
+            raise TooLargeError("max_response_bytes", limits.max_response_bytes)
         if not (self._parts or self._bare_cr or self._at_start):
             frame = self._only(data)
             if frame is not None:
                 self._count += 1
                 if self._count > limits.max_events:
-                    raise TooLarge("max_events", limits.max_events)
+                    raise TooLargeError("max_events", limits.max_events)
                 return [frame]
         frames: list[Frame] = []
         if self._at_start:
@@ -81,12 +82,12 @@ class SSEReader:
         else:
             self._split_blocks(data, frames)
         if self.held > limits.max_sse_event_bytes:
-            raise TooLarge("max_sse_event_bytes", limits.max_sse_event_bytes)
+            raise TooLargeError("max_sse_event_bytes", limits.max_sse_event_bytes)
         if self.held > limits.max_sse_buffer_bytes:
-            raise TooLarge("max_sse_buffer_bytes", limits.max_sse_buffer_bytes)
+            raise TooLargeError("max_sse_buffer_bytes", limits.max_sse_buffer_bytes)
         self._count += len(frames)
         if self._count > limits.max_events:
-            raise TooLarge("max_events", limits.max_events)
+            raise TooLargeError("max_events", limits.max_events)
         return frames
 
     def room(self) -> tuple[int, int]:
@@ -177,9 +178,14 @@ class SSEReader:
             return self._find_named(data, end, frames)
         if data[:6] != b"data: ":
             return False
-        found = data[6 : end - 2].split(b"\n\ndata: ")
-        if _LF in b"".join(found):
-            return False  # there are other lines in it
+        if end > _LARGE_BYTES:
+            found = [one for _, one in _large_events(data, end, named=False)]
+            if not found:
+                return False
+        else:
+            found = data[6 : end - 2].split(b"\n\ndata: ")
+            if _LF in b"".join(found):
+                return False  # there are other lines in it
         if self._keep_raw:
             frames.extend([Frame(one, "", b"data: %b\n\n" % one) for one in found])
         else:
@@ -187,7 +193,11 @@ class SSEReader:
         return True
 
     def _find_named(self, data: bytes, end: int, frames: list[Frame]) -> bool:
-        found: list[tuple[bytes, bytes]] = _NAMED_FRAME.findall(data, 0, end)
+        found: list[tuple[bytes, bytes]]
+        if end > _LARGE_BYTES:
+            found = _large_events(data, end, named=True)
+        else:
+            found = _NAMED_FRAME.findall(data, 0, end)
         told = sum([len(name) + len(one) for name, one in found])
         if told + _NAMED_FRAME_MARKUP * len(found) != end:
             return False
@@ -205,7 +215,7 @@ class SSEReader:
                 start = self._skip_blank(data, start, frames)
                 continue
             if end - start > limit:
-                raise TooLarge("max_sse_event_bytes", limit)
+                raise TooLargeError("max_sse_event_bytes", limit)
             self._dispatch(data[start:end].split(b"\n"), data[start : end + 2], frames)
             start = end + 2
         return start
@@ -243,7 +253,7 @@ class SSEReader:
         start = 0
         for match in _BLANK_LINE.finditer(block):
             if match.start() - start > limit:
-                raise TooLarge("max_sse_event_bytes", limit)
+                raise TooLargeError("max_sse_event_bytes", limit)
             lines = _LINE_END.split(block[start : match.start()])
             self._dispatch(lines, block[start : match.end()], frames)
             start = match.end()
@@ -285,3 +295,25 @@ def encode_event(name: str, data: bytes) -> bytes:
 def encode_data(data: bytes) -> bytes:
     """Write one event without a name."""
     return b"data: %b\n\n" % data
+
+
+def _large_events(data: bytes, end: int, *, named: bool) -> list[tuple[bytes, bytes]]:
+    """Return name and data of the events up to `end`, or nothing if one of them has other lines.
+
+    Copies the data of an event once: other threads wait while bytes are copied.
+    """
+    found: list[tuple[bytes, bytes]] = []
+    start = 0
+    while start < end:
+        name = b""
+        if named:
+            line = data.find(b"\n", start, end)
+            if not data.startswith(b"event: ", start):
+                return []
+            name, start = data[start + 7 : line], line + 1
+        stop = data.find(b"\n", start, end)
+        if not data.startswith(b"data: ", start) or not data.startswith(b"\n\n", stop):
+            return []
+        found.append((name, data[start + 6 : stop]))
+        start = stop + 2
+    return found

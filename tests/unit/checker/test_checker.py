@@ -9,7 +9,7 @@ from dragoman.checker.checker import MAX_VIOLATIONS, Checker, Ending, check, rul
 from dragoman.context import Exchange, Rendering
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
-from dragoman.errors import ConfigError, MisuseError, TooLarge
+from dragoman.errors import ConfigError, MisuseError, TooLargeError
 from dragoman.limits import Limits
 from dragoman.profiles import profile
 from dragoman.turn.events import BlockEnd, Fault
@@ -226,7 +226,7 @@ def test_checker_refuses_to_go_on_after_its_end(name):
 def test_stream_past_a_limit_kills_the_checker(name):
     checker = Checker(name, limits=Limits(max_response_bytes=100))
 
-    with pytest.raises(TooLarge, match="max_response_bytes"):
+    with pytest.raises(TooLargeError, match="max_response_bytes"):
         checker.feed(b"x" * 101)
     with pytest.raises(MisuseError):
         checker.feed(b"")
@@ -245,7 +245,7 @@ def test_stream_past_a_limit_kills_the_checker(name):
 def test_number_of_blocks_is_bounded(name, events):
     stream = GRAMMARS[name].render(name, events)
 
-    with pytest.raises(TooLarge, match="max_blocks"):
+    with pytest.raises(TooLargeError, match="max_blocks"):
         check(name, stream, limits=Limits(max_blocks=1))
 
 
@@ -260,7 +260,7 @@ def test_number_of_blocks_is_bounded(name, events):
 def test_depth_of_arguments_is_bounded(name, events):
     stream = GRAMMARS[name].render(name, events)
 
-    with pytest.raises(TooLarge, match="max_json_depth"):
+    with pytest.raises(TooLargeError, match="max_json_depth"):
         check(name, stream, limits=Limits(max_json_depth=2))
 
 

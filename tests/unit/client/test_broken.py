@@ -2,10 +2,9 @@
 
 import pytest
 
-from dragoman.client.broken import for_history, why_broken, with_broken_call
+from dragoman.client.broken import for_history, with_broken_call
 from dragoman.client.errors import ClientError
-from dragoman.client.tool_calls import CUT, INVALID
-from dragoman.turn.answer import Answer, Block
+from dragoman.turn.answer import CUT_CALL, INVALID_CALL, Answer, Block, call_error
 from dragoman.turn.events import BlockKind, Fault, FaultKind, Finish, FinishReason, Start
 
 FAULT = Fault(FaultKind.UPSTREAM_BAD, "no JSON", code="invalid_arguments")
@@ -65,11 +64,11 @@ def test_free_text_and_whole_blocks_stay_as_they_are() -> None:
     ("blocks", "end", "why"),
     [
         ((GOOD,), Finish(FinishReason.TOOL_CALLS), [""]),
-        ((GOOD, HALF), Finish(FinishReason.LENGTH), ["", CUT]),
-        ((GOOD, HALF), Finish(FinishReason.TOOL_CALLS), ["", INVALID]),
-        ((HALF, GOOD), Finish(FinishReason.TOOL_CALLS), [INVALID, ""]),
-        ((GOOD,), Finish(FinishReason.LENGTH), [CUT]),
-        ((GOOD,), Finish(FinishReason.CONTENT_FILTER), [CUT]),
+        ((GOOD, HALF), Finish(FinishReason.LENGTH), ["", CUT_CALL]),
+        ((GOOD, HALF), Finish(FinishReason.TOOL_CALLS), ["", INVALID_CALL]),
+        ((HALF, GOOD), Finish(FinishReason.TOOL_CALLS), [INVALID_CALL, ""]),
+        ((GOOD,), Finish(FinishReason.LENGTH), [CUT_CALL]),
+        ((GOOD,), Finish(FinishReason.CONTENT_FILTER), [CUT_CALL]),
         ((GOOD, TEXT), Finish(FinishReason.LENGTH), [""]),
         ((GOOD, HALF), FAULT, ["", "no JSON"]),
     ],
@@ -81,4 +80,4 @@ def test_s_8_what_was_cut_or_broke_says_why_it_must_not_be_run(
     fault = end if isinstance(end, Fault) else None
     answer = Answer(Start(), blocks, finish=finish, fault=fault)
 
-    assert why == [why_broken(call, answer) for call in answer.calls]
+    assert why == [call_error(call, answer) for call in answer.call_blocks]

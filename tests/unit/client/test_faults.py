@@ -5,23 +5,29 @@ import pytest
 from dragoman.client.errors import STAGES, ClientError
 from dragoman.client.faults import as_fault, fault_error, peer_error, transport_error
 from dragoman.client.settings import Settings
-from dragoman.errors import IllegalOrder, Malformed, NotJson, TooLarge, Truncated
-from dragoman.transport import TransportFailed
+from dragoman.errors import (
+    IllegalOrderError,
+    MalformedError,
+    NotJsonError,
+    TooLargeError,
+    TruncatedError,
+)
+from dragoman.transport import TransportError
 from dragoman.turn.events import Fault, FaultKind
 
-SETTINGS = Settings("http://127.0.0.1:1", key="sk-secret")
+SETTINGS = Settings("http://127.0.0.1:1", api_key="sk-secret")
 
 
 @pytest.mark.parametrize(
     ("error", "broken", "stage", "code"),
     [
-        (TooLarge("max_calls", 5), "", "limit", "max_calls"),
-        (TooLarge("max_calls", 5), "sse", "limit", "max_calls"),
-        (NotJson("x"), "json", "json", "upstream_malformed"),
-        (NotJson("x"), "sse", "sse", "upstream_malformed"),
-        (Malformed("x"), "", "protocol", "upstream_malformed"),
-        (IllegalOrder(state="a", event="b"), "", "protocol", "upstream_malformed"),
-        (Truncated("x"), "", "protocol", "upstream_malformed"),
+        (TooLargeError("max_calls", 5), "", "limit", "max_calls"),
+        (TooLargeError("max_calls", 5), "sse", "limit", "max_calls"),
+        (NotJsonError("x"), "json", "json", "upstream_malformed"),
+        (NotJsonError("x"), "sse", "sse", "upstream_malformed"),
+        (MalformedError("x"), "", "protocol", "upstream_malformed"),
+        (IllegalOrderError(state="a", event="b"), "", "protocol", "upstream_malformed"),
+        (TruncatedError("x"), "", "protocol", "upstream_malformed"),
     ],
 )
 def test_an_answer_that_its_reader_refuses(error, broken: str, stage: str, code: str) -> None:
@@ -42,7 +48,7 @@ def test_an_answer_that_its_reader_refuses(error, broken: str, stage: str, code:
     ],
 )
 def test_a_connection_that_failed(stage, code: str, expected: str) -> None:
-    found = transport_error(TransportFailed(stage, code, "why sk-secret"), SETTINGS)
+    found = transport_error(TransportError(stage, code, "why sk-secret"), SETTINGS)
 
     assert (expected, code) == (found.stage, found.code)
     assert "why [hidden]" == found.message

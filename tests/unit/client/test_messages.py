@@ -7,7 +7,17 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from dragoman import Malformed, MisuseError, answer_turn, ask, assistant, result, system, tool, user
+from dragoman import (
+    MalformedError,
+    MisuseError,
+    answer_turn,
+    assistant,
+    request,
+    result,
+    system,
+    tool,
+    user,
+)
 from dragoman.client.encode import prepare
 from dragoman.client.functions import description_of, schema_of
 from dragoman.client.settings import Settings
@@ -74,7 +84,7 @@ def schema(function) -> dict:
 
 
 def test_a_conversation_is_made_of_turns() -> None:
-    request = ask(
+    asked = request(
         system("Be brief."),
         system("Be kind."),
         user("Look:", images=["https://example.org/a.png", PNG]),
@@ -84,15 +94,15 @@ def test_a_conversation_is_made_of_turns() -> None:
         model="m",
     )
 
-    assert (TextPart("Be brief."), TextPart("Be kind.")) == request.system
-    assert [USER, ASSISTANT, SYSTEM, USER] == [turn.role for turn in request.turns]
+    assert (TextPart("Be brief."), TextPart("Be kind.")) == asked.system
+    assert [USER, ASSISTANT, SYSTEM, USER] == [turn.role for turn in asked.turns]
     assert (
         TextPart("Look:"),
         ImagePart(UrlSource("https://example.org/a.png")),
         ImagePart(Base64Source("image/png", base64.b64encode(PNG).decode())),
-    ) == request.turns[0].parts
-    assert (ToolResultPart("c1", (TextPart("12"),), is_error=True),) == request.turns[3].parts
-    assert "m" == request.model
+    ) == asked.turns[0].parts
+    assert (ToolResultPart("c1", (TextPart("12"),), is_error=True),) == asked.turns[3].parts
+    assert "m" == asked.model
 
 
 def test_an_image_that_is_none_is_refused() -> None:
@@ -101,7 +111,7 @@ def test_an_image_that_is_none_is_refused() -> None:
 
 
 def test_what_a_request_asks_for_is_said_in_the_core_s_own_words() -> None:
-    request = ask(
+    asked = request(
         user("x"),
         tools=[tool("look")],
         tool_choice="look",
@@ -115,31 +125,31 @@ def test_what_a_request_asks_for_is_said_in_the_core_s_own_words() -> None:
         schema={"type": "object"},
     )
 
-    assert ToolChoice("tool", "look") == request.tool_choice
-    assert request.parallel is False
-    assert 5 == request.max_output
+    assert ToolChoice("tool", "look") == asked.tool_choice
+    assert asked.parallel is False
+    assert 5 == asked.max_output
     assert (0.5, 0.9, 7) == (
-        request.sampling.temperature,
-        request.sampling.top_p,
-        request.sampling.seed,
+        asked.sampling.temperature,
+        asked.sampling.top_p,
+        asked.sampling.seed,
     )
-    assert ("END",) == request.stop
-    assert ReasoningWish(mode="auto", effort="high") == request.reasoning
-    assert "json_schema" == request.format.kind
-    assert b'{"type":"object"}' == bytes(request.format.schema)
+    assert ("END",) == asked.stop
+    assert ReasoningWish(mode="auto", effort="high") == asked.reasoning
+    assert "json_schema" == asked.format.kind
+    assert b'{"type":"object"}' == bytes(asked.format.schema)
 
 
 @pytest.mark.parametrize("choice", ["auto", "required", "none"])
 def test_a_choice_of_tools_may_be_a_word(choice: str) -> None:
-    assert ToolChoice(choice) == ask(user("x"), tool_choice=choice).tool_choice
+    assert ToolChoice(choice) == request(user("x"), tool_choice=choice).tool_choice
 
 
 def test_reasoning_may_be_switched_off_or_wished_for_exactly() -> None:
     wish = ReasoningWish(mode="budget", budget=2000)
 
-    assert ReasoningWish(mode="off") == ask(reasoning="off").reasoning
-    assert wish is ask(reasoning=wish).reasoning
-    assert ReasoningWish() == ask().reasoning
+    assert ReasoningWish(mode="off") == request(reasoning="off").reasoning
+    assert wish is request(reasoning=wish).reasoning
+    assert ReasoningWish() == request().reasoning
 
 
 # --- tools ------------------------------------------------------------------------------------------
@@ -294,7 +304,7 @@ def test_an_answer_tells_its_text_reasoning_and_calls() -> None:
 
     assert "one two" == answer.text
     assert "a\n\nb" == answer.reasoning
-    assert (call,) == answer.calls
+    assert (call,) == answer.call_blocks
 
 
 @pytest.mark.parametrize(
@@ -318,12 +328,13 @@ def test_a_tool_is_made_of_a_definition_of_any_dialect(definition: dict) -> None
         json.loads(bytes(made.schema)),
     )
     assert (
-        b'"f"' in prepare(ask("x", tools=[made], model="m"), Settings("http://a"), stream=True).body
+        b'"f"'
+        in prepare(request("x", tools=[made], model="m"), Settings("http://a"), stream=True).body
     )
 
 
 def test_a_definition_that_fits_no_dialect_is_refused() -> None:
-    with pytest.raises(Malformed, match="fits no dialect"):
+    with pytest.raises(MalformedError, match="fits no dialect"):
         tool({"a": 1})
 
 
@@ -331,7 +342,7 @@ def test_a_definition_that_fits_no_dialect_is_refused() -> None:
 
 
 def test_a_text_among_the_turns_is_what_a_user_says() -> None:
-    assert ask(system("Be brief."), user("Hi")) == ask(system("Be brief."), "Hi")
+    assert request(system("Be brief."), user("Hi")) == request(system("Be brief."), "Hi")
 
 
 NAMESPACE = {
@@ -351,17 +362,26 @@ def unnamed(*, place: complex) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: ask([user("Hi")]), "a turn is made by `user(…)` and the like, not `list`"),
-        (lambda: ask({"role": "user"}), "a turn is made by `user(…)` and the like, not `dict`"),
+        (lambda: request([user("Hi")]), "a turn is made by `user(…)` and the like, not `list`"),
+        (lambda: request({"role": "user"}), "a turn is made by `user(…)` and the like, not `dict`"),
         (
-            lambda: ask("Hi", tools=[unnamed]),
+            lambda: request("Hi", tools=[unnamed]),
             "`tools` holds the function `unnamed`: make a tool of",
         ),
-        (lambda: ask("Hi", tools=[{"name": "f"}]), "`tools` holds `dict`: make a tool of it with"),
-        (lambda: ask("Hi", temperature="hot"), "`temperature` is a number, not `str`"),
-        (lambda: ask("Hi", max_tokens=[]), "`max_tokens` is a number, not `list`"),
-        (lambda: ask("Hi", reasoning="very"), "`reasoning` is one of off, minimal, low, medium"),
-        (lambda: ask("Hi", tool_choice="f"), "`tool_choice` names `f`, which is no tool of this"),
+        (
+            lambda: request("Hi", tools=[{"name": "f"}]),
+            "`tools` holds `dict`: make a tool of it with",
+        ),
+        (lambda: request("Hi", temperature="hot"), "`temperature` is a number, not `str`"),
+        (lambda: request("Hi", max_tokens=[]), "`max_tokens` is a number, not `list`"),
+        (
+            lambda: request("Hi", reasoning="very"),
+            "`reasoning` is one of off, minimal, low, medium",
+        ),
+        (
+            lambda: request("Hi", tool_choice="f"),
+            "`tool_choice` names `f`, which is no tool of this",
+        ),
         (lambda: user(5), "a part is a text or one of `dragoman.turn.request`, not `int`"),
         (lambda: system(None), "a part is a text or one of `dragoman.turn.request`, not `NoneTy"),
         (lambda: result("c1", {"a": 1}), "a part is a text or one of `dragoman.turn.request`, no"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.client.shapes import read_messages, shape_of
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.request import ASSISTANT, USER, ToolCallPart, ToolResultPart
 
 CHAT = [
@@ -82,7 +82,7 @@ def test_a_system_message_is_the_instruction() -> None:
 
 @pytest.mark.parametrize("messages", [b"", b"{}", b"[1]", b"null", b"[" * 10_000, b"\xff"])
 def test_what_is_no_list_of_messages_is_refused(messages: bytes) -> None:
-    with pytest.raises(Malformed, match="JSON list of objects"):
+    with pytest.raises(MalformedError, match="JSON list of objects"):
         read_messages(messages)
 
 
@@ -91,7 +91,7 @@ def test_what_is_no_list_of_messages_is_refused(messages: bytes) -> None:
     [[{"content": "x"}], [{"role": "king", "content": "x"}], [{"type": "message"}]],
 )
 def test_what_is_of_no_dialect_is_refused_with_its_path(messages: Any) -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         read_messages(encoded(messages))
 
     assert caught.value.path.startswith("$.")

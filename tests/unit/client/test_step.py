@@ -3,25 +3,25 @@
 import pytest
 
 from dragoman.client.step import Step
-from dragoman.client.tool_calls import Call
 from dragoman.errors import MisuseError
+from dragoman.turn.answer import ToolCall
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import USER, ImagePart, TextPart, ToolResultPart, Turn, UrlSource
 
-FIRST, SECOND = Call("c1", "a", "{}"), Call("c2", "b", "{}", flavor=Flavor.CUSTOM)
+FIRST, SECOND = ToolCall("c1", "a", "{}"), ToolCall("c2", "b", "{}", flavor=Flavor.CUSTOM)
 
 
 def test_results_stand_in_one_turn_in_the_order_of_the_calls() -> None:
     step = Step(None, (FIRST, SECOND))
 
-    step.give("c2", "two")
+    step.resolve("c2", "two")
 
     assert None is step.turn()
-    assert (FIRST,) == step.open
+    assert (FIRST,) == step.pending
 
-    step.give(FIRST, {"n": 1}, is_error=True)
+    step.resolve(FIRST, {"n": 1}, is_error=True)
 
-    assert () == step.open
+    assert () == step.pending
     assert (
         Turn(
             USER,
@@ -43,8 +43,8 @@ def test_images_and_other_parts_are_given_as_they_are() -> None:
     step = Step(None, (FIRST, SECOND))
     image = ImagePart(UrlSource("https://host/a.png"))
 
-    step.give(FIRST, image)
-    step.give(SECOND, [TextPart("here"), image])
+    step.resolve(FIRST, image)
+    step.resolve(SECOND, [TextPart("here"), image])
 
     assert [(image,), (TextPart("here"), image)] == [one.parts for one in step.results]
 
@@ -52,13 +52,13 @@ def test_images_and_other_parts_are_given_as_they_are() -> None:
 def test_half_a_character_becomes_a_mark_that_every_server_takes() -> None:
     step = Step(None, (FIRST,))
 
-    step.give(FIRST, "file\udce9")
+    step.resolve(FIRST, "file\udce9")
 
     assert TextPart("file�") == step.results[0].parts[0]
 
 
 def test_a_call_is_refused_with_its_own_problem_or_another() -> None:
-    wrong = Call("c3", "c", "{}", problem="`x` must be string")
+    wrong = ToolCall("c3", "c", "{}", error="`x` must be string")
     step = Step(None, (FIRST, SECOND, wrong))
 
     step.refuse(FIRST)
@@ -76,16 +76,16 @@ def test_a_result_without_json_is_the_callers_mistake(value: object) -> None:
     step = Step(None, (FIRST,))
 
     with pytest.raises(MisuseError, match="no JSON"):
-        step.give(FIRST, value)
+        step.resolve(FIRST, value)
 
-    assert (FIRST,) == step.open
+    assert (FIRST,) == step.pending
 
 
 def test_a_result_is_given_once_and_to_a_call_of_the_step() -> None:
     step = Step(None, (FIRST,))
-    step.give(FIRST, "")
+    step.resolve(FIRST, "")
 
     with pytest.raises(MisuseError, match="has its result"):
-        step.give(FIRST, "again")
+        step.resolve(FIRST, "again")
     with pytest.raises(MisuseError, match="no call `c9`"):
-        step.give("c9", "")
+        step.resolve("c9", "")

@@ -3,7 +3,8 @@
 import pytest
 
 from dragoman.client.messages import tool
-from dragoman.client.tool_calls import CUT, judged
+from dragoman.client.tool_calls import judged
+from dragoman.turn.answer import CUT_CALL
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool, ToolCallPart
 
@@ -19,8 +20,8 @@ TOOLS = (tool(get_weather), Tool(name="patch", flavor=Flavor.CUSTOM), Tool(name=
 def test_a_good_call_has_values_and_no_problem() -> None:
     call = judged(ToolCallPart("c1", "get_weather", '{"city": "Rome", "days": 2}'), TOOLS)
 
-    assert not call.problem
-    assert {"city": "Rome", "days": 2} == call.values
+    assert not call.error
+    assert {"city": "Rome", "days": 2} == call.args
 
 
 @pytest.mark.parametrize(
@@ -37,41 +38,41 @@ def test_a_good_call_has_values_and_no_problem() -> None:
 def test_a_bad_call_says_why_and_has_no_values(arguments: str, says: str) -> None:
     call = judged(ToolCallPart("c1", "get_weather", arguments), TOOLS)
 
-    assert call.problem.startswith(says)
-    assert {} == call.values
+    assert call.error.startswith(says)
+    assert {} == call.args
     assert arguments == call.arguments
 
 
 def test_a_call_of_an_unknown_tool_is_one() -> None:
-    assert "there is no tool `rm`" == judged(ToolCallPart("c1", "rm", "{}"), TOOLS).problem
+    assert "there is no tool `rm`" == judged(ToolCallPart("c1", "rm", "{}"), TOOLS).error
 
 
 def test_a_name_in_another_namespace_is_another_tool() -> None:
     part = ToolCallPart("c1", "get_weather", '{"city": "Rome"}', namespace="other")
 
-    assert "there is no tool `get_weather`" == judged(part, TOOLS).problem
+    assert "there is no tool `get_weather`" == judged(part, TOOLS).error
 
 
 def test_a_tool_that_the_vendor_runs_is_not_ours() -> None:
     tools = (Tool(name="web_search", server=True),)
 
-    assert judged(ToolCallPart("c1", "web_search", "{}"), tools).problem
+    assert judged(ToolCallPart("c1", "web_search", "{}"), tools).error
 
 
 def test_a_cut_call_is_never_good() -> None:
-    call = judged(ToolCallPart("c1", "get_weather", '{"city": "Rome"}'), TOOLS, CUT)
+    call = judged(ToolCallPart("c1", "get_weather", '{"city": "Rome"}'), TOOLS, CUT_CALL)
 
-    assert CUT == call.problem
-    assert {} == call.values
+    assert CUT_CALL == call.error
+    assert {} == call.args
 
 
 def test_free_text_is_not_judged() -> None:
     call = judged(ToolCallPart("c1", "patch", "*** Begin", flavor=Flavor.CUSTOM), TOOLS)
 
-    assert not call.problem
+    assert not call.error
     assert "*** Begin" == call.arguments
-    assert {} == call.values
+    assert {} == call.args
 
 
 def test_a_tool_without_a_schema_takes_any_object() -> None:
-    assert {"a": 1} == judged(ToolCallPart("c1", "bare", '{"a": 1}'), TOOLS).values
+    assert {"a": 1} == judged(ToolCallPart("c1", "bare", '{"a": 1}'), TOOLS).args

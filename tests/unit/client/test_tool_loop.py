@@ -7,9 +7,9 @@ import pytest
 from msgspec import structs
 
 from dragoman.client.client import Client
-from dragoman.client.messages import ask, assistant, result, tool, user
+from dragoman.client.messages import assistant, request, result, tool, user
 from dragoman.client.sync_client import SyncClient
-from dragoman.client.tool_loop import Bounds, LoopStopped, ToolLoop
+from dragoman.client.tool_loop import LoopLimits, LoopStoppedError, ToolLoop
 from dragoman.client.transcript import Transcript
 from dragoman.errors import DragomanError, MisuseError
 from dragoman.turn.request import Request, ToolCallPart, Turn
@@ -29,12 +29,12 @@ def rounds(*calls: tuple[str, str, str], times: int) -> list[Turn]:
     return turns
 
 
-def stopped(request: Request, **bounds: int) -> str:
+def stopped(asked: Request, **bounds: int) -> str:
     """Return why a loop stops before it asks; `connect`: it asks."""
     with SyncClient(NOWHERE, model="m") as client, pytest.raises(DragomanError) as caught:
-        next(iter(ToolLoop(client, request, bounds=Bounds(**bounds))))
+        next(iter(ToolLoop(client, asked, limits=LoopLimits(**bounds))))
     error = caught.value
-    return error.reason if isinstance(error, LoopStopped) else error.stage
+    return error.reason if isinstance(error, LoopStoppedError) else error.stage
 
 
 @pytest.mark.parametrize(
@@ -50,31 +50,31 @@ def stopped(request: Request, **bounds: int) -> str:
 def test_s_9_identical_calls_and_cycles_up_to_four_are_found(
     calls: list[tuple[str, str, str]],
 ) -> None:
-    assert "repeats" == stopped(ask(*rounds(*calls, times=5)))
-    assert "connect" == stopped(ask(*rounds(*calls, times=4)))
-    assert "repeats" == stopped(ask(*rounds(*calls, times=2)), repeats=2)
-    assert "connect" == stopped(ask(*rounds(*calls, times=5)), repeats=0)
+    assert "repeats" == stopped(request(*rounds(*calls, times=5)))
+    assert "connect" == stopped(request(*rounds(*calls, times=4)))
+    assert "repeats" == stopped(request(*rounds(*calls, times=2)), repeats=2)
+    assert "connect" == stopped(request(*rounds(*calls, times=5)), repeats=0)
 
 
 def test_s_9_arguments_are_compared_by_what_they_say() -> None:
     turns = rounds(("look", '{"a":1,"b":2}', "x"), times=4)
     turns += rounds(("look", '{ "b": 2, "a": 1 }', "x"), times=1)[1:]
 
-    assert "repeats" == stopped(ask(*turns))
+    assert "repeats" == stopped(request(*turns))
 
 
 @pytest.mark.parametrize("last", [("look", "{}", "new"), ("look", '{"a":1}', "x")])
 def test_s_9_another_result_or_argument_is_progress(last: tuple[str, str, str]) -> None:
     turns = rounds(("look", "{}", "x"), times=4) + rounds(last, times=1)[1:]
 
-    assert "connect" == stopped(ask(*turns))
+    assert "connect" == stopped(request(*turns))
 
 
 def test_a_cycle_longer_than_the_bound_is_none() -> None:
     calls = [(name, "{}", "1") for name in "abcde"]
 
-    assert "connect" == stopped(ask(*rounds(*calls, times=5)))
-    assert "repeats" == stopped(ask(*rounds(*calls, times=5)), cycle=5)
+    assert "connect" == stopped(request(*rounds(*calls, times=5)))
+    assert "repeats" == stopped(request(*rounds(*calls, times=5)), cycle=5)
 
 
 @pytest.mark.parametrize(
@@ -88,47 +88,47 @@ def test_a_cycle_longer_than_the_bound_is_none() -> None:
 def test_s_9_what_was_spent_before_counts_after_a_resume(
     spent: dict[str, float], reason: str
 ) -> None:
-    transcript = Transcript(request=ask(user("Go")), **spent)
-    with SyncClient(NOWHERE, model="m") as client, pytest.raises(LoopStopped) as caught:
+    transcript = Transcript(request=request(user("Go")), **spent)
+    with SyncClient(NOWHERE, model="m") as client, pytest.raises(LoopStoppedError) as caught:
         next(iter(ToolLoop.resume(client, transcript)))
 
     assert reason == caught.value.reason
 
 
 def test_calls_that_wait_are_handed_out_before_anything_is_asked() -> None:
-    request = ask(user("Go"), assistant(ToolCallPart("c1", "look", "{}")), tools=[LOOK])
+    asked = request(user("Go"), assistant(ToolCallPart("c1", "look", "{}")), tools=[LOOK])
     with SyncClient(NOWHERE, model="m") as client:
-        loop = ToolLoop(client, request)
+        loop = ToolLoop(client, asked)
         step = next(iter(loop))
 
-    assert ["c1"] == [call.id for call in step.calls]
+    assert ["c1"] == [call.id for call in step.tool_calls]
     assert None is step.answer
     assert request == loop.transcript.request
 
 
 def test_s_8_a_missing_result_is_named_and_may_still_be_given() -> None:
-    request = ask(
+    asked = request(
         user("Go"),
         assistant(ToolCallPart("c1", "look", "{}"), ToolCallPart("c2", "look", "{}")),
         tools=[LOOK],
     )
     with SyncClient(NOWHERE, model="m") as client:
-        loop = ToolLoop(client, request)
+        loop = ToolLoop(client, asked)
         steps = iter(loop)
-        next(steps).give("c1", "one")
+        next(steps).resolve("c1", "one")
         with pytest.raises(MisuseError, match="no result for `c2` of `look`"):
             next(steps)
         again = next(iter(loop))
 
-        assert ["c2"] == [call.id for call in again.open]
+        assert ["c2"] == [call.id for call in again.pending]
 
-        again.give("c2", "two")
+        again.resolve("c2", "two")
 
     assert ["c1", "c2"] == [part.call_id for part in loop.transcript.request.turns[-1].parts]
 
 
 def test_results_given_in_part_and_cut_calls_survive_a_transcript() -> None:
-    request = ask(
+    asked = request(
         user("Go"),
         assistant(
             ToolCallPart("c1", "look", "{}"),
@@ -137,19 +137,19 @@ def test_results_given_in_part_and_cut_calls_survive_a_transcript() -> None:
         ),
         tools=[LOOK],
     )
-    kept = Transcript(request=request, turns=1, calls=3, broken={"c3": "it was cut"})
+    kept = Transcript(request=asked, turns=1, calls=3, broken={"c3": "it was cut"})
     with SyncClient(NOWHERE, model="m") as client:
         loop = ToolLoop.resume(client, kept)
-        next(iter(loop)).give("c1", "one")
+        next(iter(loop)).resolve("c1", "one")
         data = loop.transcript.encode()
         again = ToolLoop.resume(client, data)
         step = next(iter(again))
 
-        assert ["c2", "c3"] == [call.id for call in step.open]
-        assert [False, True] == [bool(call.problem) for call in step.open]
+        assert ["c2", "c3"] == [call.id for call in step.pending]
+        assert [False, True] == [bool(call.error) for call in step.pending]
 
-        step.give("c2", "two")
-        step.refuse(step.calls[2])
+        step.resolve("c2", "two")
+        step.refuse(step.tool_calls[2])
 
     final = again.transcript
     assert ["one", "two"] == [part.parts[0].text for part in final.request.turns[-1].parts[:2]]
@@ -158,18 +158,18 @@ def test_results_given_in_part_and_cut_calls_survive_a_transcript() -> None:
 
 def test_too_many_calls_are_not_handed_out() -> None:
     calls = [ToolCallPart(f"c{n}", "look", "{}") for n in range(3)]
-    request = ask(user("Go"), assistant(*calls), tools=[LOOK])
-    kept = Transcript(request=request, turns=1, calls=3)
+    asked = request(user("Go"), assistant(*calls), tools=[LOOK])
+    kept = Transcript(request=asked, turns=1, calls=3)
     with SyncClient(NOWHERE, model="m") as client:
-        with pytest.raises(LoopStopped, match="3 calls of 2"):
-            next(iter(ToolLoop.resume(client, kept, bounds=Bounds(calls=2))))
-        step = next(iter(ToolLoop.resume(client, kept, bounds=Bounds(calls=3))))
+        with pytest.raises(LoopStoppedError, match="3 calls of 2"):
+            next(iter(ToolLoop.resume(client, kept, limits=LoopLimits(calls=2))))
+        step = next(iter(ToolLoop.resume(client, kept, limits=LoopLimits(calls=3))))
 
-    assert 3 == len(step.open)
+    assert 3 == len(step.pending)
 
 
 def test_a_conversation_that_ended_is_not_asked_again() -> None:
-    kept = Transcript(request=ask(user("Go"), assistant("Done.")), turns=1)
+    kept = Transcript(request=request(user("Go"), assistant("Done.")), turns=1)
     with SyncClient(NOWHERE, model="m") as client:
         loop = ToolLoop.resume(client, kept)
         [step] = loop
@@ -181,21 +181,21 @@ def test_a_conversation_that_ended_is_not_asked_again() -> None:
 
 def test_a_client_wants_its_own_kind_of_loop() -> None:
     async def wait() -> None:
-        async for _ in ToolLoop(SyncClient(NOWHERE), ask()):
+        async for _ in ToolLoop(SyncClient(NOWHERE), request()):
             pass
 
     with pytest.raises(MisuseError, match="`async for`"):
-        next(iter(ToolLoop(Client(NOWHERE), ask())))
+        next(iter(ToolLoop(Client(NOWHERE), request())))
     with pytest.raises(MisuseError, match="needs `for`"):
         asyncio.run(wait())
 
 
 def test_s_9_the_request_that_was_given_is_never_changed() -> None:
-    request = ask(user("Go"), assistant(ToolCallPart("c1", "look", "{}")), tools=[LOOK])
-    copy = structs.replace(request)
+    asked = request(user("Go"), assistant(ToolCallPart("c1", "look", "{}")), tools=[LOOK])
+    copy = structs.replace(asked)
     with SyncClient(NOWHERE, model="m") as client:
-        loop = ToolLoop(client, request)
-        next(iter(loop)).give("c1", "one")
+        loop = ToolLoop(client, asked)
+        next(iter(loop)).resolve("c1", "one")
 
-    assert copy == request
+    assert copy == asked
     assert request.turns == loop.transcript.request.turns[:-1]

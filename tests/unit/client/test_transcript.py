@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from dragoman.client.messages import ask, assistant, result, system, tool, user
+from dragoman.client.messages import assistant, request, result, system, tool, user
 from dragoman.client.transcript import Transcript
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.request import (
     Base64Source,
@@ -24,7 +24,7 @@ from dragoman.turn.request import (
     ToolResultPart,
 )
 
-REQUEST = ask(
+REQUEST = request(
     system("Be brief."),
     user("Look", ImagePart(Base64Source("image/png", "aGk="))),
     assistant(
@@ -91,7 +91,7 @@ def test_schemas_and_arguments_keep_their_blanks_and_digits() -> None:
 
 
 def test_half_a_character_does_not_keep_a_transcript_from_being_written() -> None:
-    transcript = Transcript(request=ask(user("half \ud83d")))
+    transcript = Transcript(request=request(user("half \ud83d")))
 
     assert "half �" == Transcript.decode(transcript.encode()).request.turns[0].parts[0].text
 
@@ -111,12 +111,12 @@ def test_half_a_character_does_not_keep_a_transcript_from_being_written() -> Non
     ],
 )
 def test_anything_else_is_no_transcript(data: bytes) -> None:
-    with pytest.raises(Malformed, match="no transcript"):
+    with pytest.raises(MalformedError, match="no transcript"):
         Transcript.decode(data)
 
 
 def test_a_later_version_is_told_as_such() -> None:
-    with pytest.raises(Malformed, match="version 2, not 1"):
+    with pytest.raises(MalformedError, match="version 2, not 1"):
         Transcript.decode(WHOLE.encode().replace(b'"version":1', b'"version":2'))
 
 

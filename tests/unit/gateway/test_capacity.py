@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.gateway.capacity import HeldBytes, InflightBytes, Overloaded, share_out
+from dragoman.gateway.capacity import HeldBytes, InflightBytes, OverloadedError, share_out
 
 
 @pytest.mark.parametrize("descriptors", [128, 256, 1024, 4096, 65536, 1 << 20])
@@ -22,7 +22,7 @@ def test_bytes_of_all_requests_are_counted_together_and_given_back() -> None:
     everything = InflightBytes()
     one, two = HeldBytes(everything, 100), HeldBytes(everything, 100)
     one.add(60)
-    with pytest.raises(Overloaded) as caught:
+    with pytest.raises(OverloadedError) as caught:
         two.add(41)
     two.release()
     two.release()

@@ -16,9 +16,9 @@ from openai.types.responses.response_item_list import ResponseItemList
 
 from dragoman.context import Rendering
 from dragoman.envelopes import Sealer
-from dragoman.errors import ConfigError, Malformed, TooLarge
+from dragoman.errors import ConfigError, MalformedError, TooLargeError
 from dragoman.gateway.config.settings import Store
-from dragoman.gateway.responses.database import StoreFailed
+from dragoman.gateway.responses.database import StoreError
 from dragoman.gateway.responses.state import (
     Expanded,
     Page,
@@ -124,7 +124,7 @@ def test_unknown_answer_is_refused(owner: str) -> None:
     async def work(store: ResponsesStore) -> None:
         await store.keep("a", request(), response("resp_1"))
         name = "resp_2" if owner == "a" else "resp_1"  # another owner's is as unknown
-        with pytest.raises(Malformed) as caught:
+        with pytest.raises(MalformedError) as caught:
             await store.expand(request(previous_response_id=name), owner)
 
         assert "previous_response_not_found" == caught.value.code
@@ -162,7 +162,7 @@ def test_reference_to_what_another_owner_has_is_refused_with_its_path() -> None:
 
     async def work(store: ResponsesStore) -> None:
         await store.keep("a", request(), response("resp_1", CALL))
-        with pytest.raises(Malformed) as caught:
+        with pytest.raises(MalformedError) as caught:
             await store.expand(request(reference), "b")
 
         assert ("item_not_found", "$.input[0].id") == (caught.value.code, caught.value.path)
@@ -188,7 +188,7 @@ def test_reference_to_reasoning_that_is_gone_is_left_for_the_reader_to_tell() ->
 def test_conversation_larger_than_a_request_may_be_is_refused() -> None:
     async def work(store: ResponsesStore) -> None:
         await store.keep("a", request(json.dumps("x" * 2000).encode()), response("resp_1"))
-        with pytest.raises(TooLarge):
+        with pytest.raises(TooLargeError):
             await store.expand(
                 request(previous_response_id="resp_1"), "a", limits=Limits(max_request_bytes=1000)
             )
@@ -247,7 +247,7 @@ def test_deleted_answer_is_gone_and_its_items_too() -> None:
         assert {"id": "resp_1", "object": "response", "deleted": True} == json.loads(told or b"")
         assert await store.delete("resp_1", "a") is None
         assert await store.get("resp_1", "a") is None
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedError):
             await store.expand(request(b'[{"type":"item_reference","id":"fc_1"}]'), "a")
 
     with_store(work)
@@ -339,7 +339,7 @@ def test_pages_together_are_the_list_even_if_items_repeat(order: str) -> None:
 def test_page_after_an_unknown_item_is_refused() -> None:
     async def work(store: ResponsesStore) -> None:
         await store.keep("a", request(), response("resp_1"))
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedError):
             await store.input_items("resp_1", "a", Page(after="msg_9"))
 
     with_store(work)
@@ -349,7 +349,7 @@ def test_page_after_an_unknown_item_is_refused() -> None:
     "query", [{"limit": "0"}, {"limit": "101"}, {"limit": "x"}, {"limit": ""}, {"order": "up"}]
 )
 def test_wrong_parameter_of_a_list_is_named(query: dict[str, str]) -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         page_of(query)
 
     assert list(query) == [caught.value.path]
@@ -685,7 +685,7 @@ def test_place_that_cannot_be_written_is_an_error_of_the_configuration(tmp_path:
 def test_store_that_is_closed_says_so() -> None:
     async def work(store: ResponsesStore) -> None:
         await store.close()
-        with pytest.raises(StoreFailed):
+        with pytest.raises(StoreError):
             await store.get("resp_1", "a")
 
     with_store(work)
@@ -698,7 +698,7 @@ def test_damage_while_running_is_told_as_such(tmp_path: Path, harm: str) -> None
         with sqlite3.connect(tmp_path / "r.sqlite") as connection:
             connection.execute(harm)
         connection.close()
-        with pytest.raises(StoreFailed):
+        with pytest.raises(StoreError):
             await store.get("resp_1", "a")
 
     with_store(work, tmp_path / "r.sqlite")
@@ -840,8 +840,8 @@ def test_locked_file_costs_a_second_at_most_and_then_nothing(tmp_path: Path) -> 
         again = await store.keep("me", request(), response("resp_10"))
         await store.close()
 
-        assert {StoreFailed} == {type(one) for one in failed}
-        assert spent < 5.0  # 8 times 10 s before
+        assert {StoreError} == {type(one) for one in failed}
+        assert spent < 3.0  # a second for each, at the same time; 80 s before
         assert [False] * 100 == skipped
         assert any("no response is kept for 30 s" in str(one) for one in failed)
         assert again
@@ -858,7 +858,7 @@ def test_two_failures_to_keep_are_forgotten_after_a_success(tmp_path: Path) -> N
             with sqlite3.connect(path, isolation_level=None) as other:
                 other.execute("BEGIN EXCLUSIVE")
                 for _ in range(2):
-                    with pytest.raises(StoreFailed):
+                    with pytest.raises(StoreError):
                         await store.keep("me", request(), response("resp_1"))
                 other.execute("ROLLBACK")
             other.close()

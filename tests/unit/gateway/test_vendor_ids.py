@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.gateway.vendor_ids import (
     MAX_IDS,
     GivenIds,
@@ -115,7 +115,7 @@ def test_state_that_a_request_names_is_found(body: Any, expected: set[tuple[str,
 
 def test_json_that_nests_too_deeply_is_refused() -> None:
     body = b'{"file_id":' * 200_000 + b"1" + b"}" * 200_000
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         references(body)
 
 

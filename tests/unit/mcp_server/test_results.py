@@ -3,7 +3,7 @@
 from msgspec import Raw
 
 from dragoman.client.errors import ClientError
-from dragoman.errors import Malformed, MisuseError, TooLarge
+from dragoman.errors import MalformedError, MisuseError, TooLargeError
 from dragoman.mcp_server.results import Piece, chat_output, failure_of, pieces_of
 from dragoman.mcp_server.tool_types import Failure, ToldSource
 from dragoman.turn.answer import Answer, Block, fold
@@ -114,9 +114,9 @@ def test_an_error_of_the_client_is_told_field_for_field() -> None:
 
 
 def test_other_errors_tell_their_class_and_path() -> None:
-    assert Failure(error="Malformed", message="bad (at `$.a`)", path="$.a") == failure_of(
-        Malformed("bad", path="$.a")
+    assert Failure(error="MalformedError", message="bad (at `$.a`)", path="$.a") == failure_of(
+        MalformedError("bad", path="$.a")
     )
-    passed = failure_of(TooLarge("max_events", 1))
-    assert ("TooLarge", "max_events") == (passed.error, passed.code)
+    passed = failure_of(TooLargeError("max_events", 1))
+    assert ("TooLargeError", "max_events") == (passed.error, passed.code)
     assert "MisuseError" == failure_of(MisuseError("no")).error

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.errors import ConfigError, Malformed
+from dragoman.errors import ConfigError, MalformedError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.probe import questions
 from dragoman.probe.checks import CHECKS
@@ -41,7 +41,7 @@ def test_every_question_is_of_its_dialect(name: str, spoken: str) -> None:
 def test_the_spoilt_question_is_not(spoken: str) -> None:
     body = written(questions.SPOILT, spoken)
 
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         dialect(spoken).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.probe.calls import leaked, made
 from dragoman.probe.questions import AUTO
-from dragoman.probe.response import Failure, Heard, Unanswered, read_listing, shown
+from dragoman.probe.response import Failure, Heard, UnansweredError, read_listing, shown
 from dragoman.probe.schemas import misfits
 from dragoman.probe.trace import has_whole_arguments, trace
 from dragoman.simulator.native import FAMILIES
@@ -102,7 +102,7 @@ def test_text_about_tools_is_no_call():
 def test_what_failed_has_no_answer():
     heard = Heard("chat", failure=Failure("timeout", "no end of the answer within 1 s"))
 
-    with pytest.raises(Unanswered, match="no end of the answer within 1 s"):
+    with pytest.raises(UnansweredError, match="no end of the answer within 1 s"):
         _ = heard.whole
 
 

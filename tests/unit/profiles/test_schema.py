@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from dragoman.errors import Malformed, MisuseError, Untranslatable
+from dragoman.errors import MalformedError, MisuseError, UntranslatableError
 from dragoman.profiles.schema import rewrite, without_meta
 
 DIALECTS = ("any", "plain", "moonshot", "gemini")
@@ -50,7 +50,7 @@ def test_an_unknown_dialect_is_our_callers_mistake() -> None:
 
 
 def test_p_7_a_schema_that_is_no_json_is_refused_with_its_path() -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         rewrite(Raw(b"{"), "gemini", path="$.tools[2].input_schema")
 
     assert caught.value.path == "$.tools[2].input_schema"
@@ -60,7 +60,7 @@ def test_p_7_a_schema_that_is_no_json_is_refused_with_its_path() -> None:
 def test_a_schema_nested_beyond_reason_is_refused(dialect: str) -> None:
     deep = b'{"not":' * 5000 + b"{}" + b"}" * 5000
 
-    with pytest.raises(Untranslatable, match="nests too deeply"):
+    with pytest.raises(UntranslatableError, match="nests too deeply"):
         rewrite(Raw(deep), dialect)
 
 
@@ -405,7 +405,7 @@ def test_f1_gemini_references_that_fan_out_without_end_are_refused() -> None:
     }
     schema = {"type": "object", "properties": {"p": {"$ref": "#/$defs/l0"}}, "$defs": levels}
 
-    with pytest.raises(Untranslatable, match="references grow too large"):
+    with pytest.raises(UntranslatableError, match="references grow too large"):
         rewritten(schema, "gemini")
 
 

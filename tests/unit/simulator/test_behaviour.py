@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.simulator.answer import read
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.conversation import AskedCall, Step, parse_directives
@@ -192,7 +192,7 @@ def test_text_that_only_mentions_directives_has_none() -> None:
     ],
 )
 def test_directive_that_is_not_understood_is_refused(line: str, says: str) -> None:
-    with pytest.raises(Malformed, match=says):
+    with pytest.raises(MalformedError, match=says):
         parse_directives(line)
 
 

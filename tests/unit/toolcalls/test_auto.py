@@ -39,7 +39,7 @@ def test_a_family_shows_itself_by_its_markers(case: Case) -> None:
 
     for pieces in ([case.whole], list(case.whole)):
         shown = parse(case, "auto", pieces)
-        assert (known.content, known.calls) == (shown.content, shown.calls)
+        assert (known.content, known.tool_calls) == (shown.content, shown.tool_calls)
 
 
 def test_markerless_forms_are_never_taken_for_calls() -> None:
@@ -49,7 +49,7 @@ def test_markerless_forms_are_never_taken_for_calls() -> None:
     parser.close()
 
     assert text == parser.result.content
-    assert parser.result.calls == ()
+    assert parser.result.tool_calls == ()
 
 
 def test_a_family_that_did_not_show_after_all_leaves_others_their_chance() -> None:
@@ -58,7 +58,7 @@ def test_a_family_that_did_not_show_after_all_leaves_others_their_chance() -> No
     parser.close()
 
     assert parser.result.content == "a <tool_call>{} b <|tool_call_begin|> c "
-    assert [call.name for call in parser.result.calls] == ["f"]
+    assert [call.name for call in parser.result.tool_calls] == ["f"]
 
 
 @pytest.mark.parametrize(("alias", "family"), ALIASES.items())

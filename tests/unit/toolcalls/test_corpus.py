@@ -19,7 +19,7 @@ def test_case_gives_what_it_says(case: Case) -> None:
     parsed = run(case.parser(), case.pieces)
 
     assert case.expected() == found(parsed)
-    for expected, call in zip(case.calls, parsed.calls, strict=True):
+    for expected, call in zip(case.calls, parsed.tool_calls, strict=True):
         assert expected.id in ("", call.id)
 
 
@@ -45,8 +45,8 @@ def test_case_cut_short_agrees_with_the_whole_as_far_as_it_goes(case: Case) -> N
             assert rest_of(said, told).strip() in short
         if not case.cut_agrees:
             continue
-        assert len(cut.calls) <= len(whole.calls)
-        for one, other in zip(cut.calls, whole.calls, strict=False):
+        assert len(cut.tool_calls) <= len(whole.tool_calls)
+        for one, other in zip(cut.tool_calls, whole.tool_calls, strict=False):
             assert other.name == one.name
             if one.complete:
                 assert other.arguments == one.arguments, short

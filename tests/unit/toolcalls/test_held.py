@@ -82,7 +82,7 @@ def test_c3_a_long_argument_leaves_as_it_comes(family: str) -> None:
     parser.close()
 
     assert lag <= most
-    assert [{"content": value}] == [json.loads(call.arguments) for call in parser.result.calls]
+    assert [{"content": value}] == [json.loads(call.arguments) for call in parser.result.tool_calls]
 
 
 def fed(text: str, family: str) -> ToolCallParser:
@@ -117,25 +117,25 @@ def test_an_object_without_a_call_s_keys_is_text_beyond_the_header_s_bound(famil
     whole, pieces = parse(text, format=family), fed(text, family)
     pieces.close()
 
-    assert (text, ()) == (whole.content, whole.calls)
-    assert (text, ()) == (pieces.result.content, pieces.result.calls)
+    assert (text, ()) == (whole.content, whole.tool_calls)
+    assert (text, ()) == (pieces.result.content, pieces.result.tool_calls)
 
 
 def test_arguments_before_the_name_wait_for_it_up_to_the_limit_of_arguments() -> None:
     text = '<tool_call>{"arguments": {"a": "' + "x" * 2 * MAX_HEADER_CHARS + '"}, "name": "f"}'
 
-    assert [call.name for call in parse(text, format="hermes").calls] == ["f"]
+    assert [call.name for call in parse(text, format="hermes").tool_calls] == ["f"]
     few = Limits(max_tool_args_bytes=MAX_HEADER_CHARS)
     refused = parse(text, format="hermes", limits=few)
-    assert (text, ()) == (refused.content, refused.calls)
+    assert (text, ()) == (refused.content, refused.tool_calls)
 
 
 def test_a_call_in_the_syntax_of_python_waits_for_its_end_up_to_a_bound() -> None:
     def text(size: int) -> str:
         return "<tool_call>{'name': 'f', 'arguments': {'a': '" + "x" * size + "'}}</tool_call>"
 
-    assert len(parse(text(MAX_LITERAL_CHARS // 2), format="hermes").calls) == 1
-    assert parse(text(MAX_LITERAL_CHARS), format="hermes").calls == ()
+    assert len(parse(text(MAX_LITERAL_CHARS // 2), format="hermes").tool_calls) == 1
+    assert parse(text(MAX_LITERAL_CHARS), format="hermes").tool_calls == ()
 
 
 def test_a_call_that_only_its_arguments_can_name_is_text_beyond_their_limit() -> None:
@@ -144,7 +144,7 @@ def test_a_call_that_only_its_arguments_can_name_is_text_beyond_their_limit() ->
 
     refused = parse(text, format="kimi_k2", limits=Limits(max_tool_args_bytes=100))
 
-    assert (text, ()) == (refused.content, refused.calls)
+    assert (text, ()) == (refused.content, refused.tool_calls)
     assert DEFAULT_LIMITS.max_tool_args_bytes > MAX_LITERAL_CHARS
 
 
@@ -182,7 +182,7 @@ def test_values_that_wait_for_their_type_are_counted_as_arguments() -> None:
             parser.feed("1234")
         parser.close()
 
-        (call,) = parser.result.calls
+        (call,) = parser.result.tool_calls
         assert not call.complete, family
         with pytest.raises(json.JSONDecodeError):
             json.loads(call.arguments)

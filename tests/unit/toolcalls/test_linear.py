@@ -90,7 +90,7 @@ def meter(monkeypatch: pytest.MonkeyPatch) -> Meter:
 def test_twice_the_text_is_twice_the_work(meter: Meter, form: Format, size: int) -> None:
     reach = max(one.reach for one in scanners(form))
     # Families that share a marker are tried one after another.
-    looks = LOOKS * max(1, *(len(rule.adopt) for rule in form.rules))
+    looks = LOOKS * max(1, *(len(rule.families) for rule in form.rules))
     for head, unit in hostile(form):
         once = head + unit * (SIZE // len(unit) + 1)
         twice = once + once.removeprefix(head)

@@ -201,7 +201,9 @@ def test_b10_a_call_cut_although_the_answer_stopped_ends_as_a_call_that_is_not_c
 
     assert answer.finish is not None
     assert answer.finish.reason is FinishReason.TOOL_CALLS
-    assert [('{"command": "rm -r', False)] == [(one.text, one.complete) for one in answer.calls]
+    assert [('{"command": "rm -r', False)] == [
+        (one.text, one.complete) for one in answer.call_blocks
+    ]
 
 
 def test_a_fault_lets_text_go_and_leaves_a_half_call_open() -> None:
@@ -359,9 +361,9 @@ def test_p_9_arguments_that_are_no_json_leave_as_they_came_and_are_not_complete(
 
     for found, reason in ((events, FinishReason.TOOL_CALLS), (cut, FinishReason.LENGTH)):
         answer = fold(found)
-        assert reason is answer.reason
+        assert reason is answer.finish_reason
         assert [('{"command": "ls" oops}', False)] == [
-            (one.text, one.complete) for one in answer.calls
+            (one.text, one.complete) for one in answer.call_blocks
         ]
         assert "native_call_invalid" in [loss.code for loss in answer.losses]
         assert "And on." in answer.text

@@ -92,7 +92,7 @@ def test_c5_what_an_object_of_name_and_arguments_holds_is_an_object_or_not_compl
     body = f'{{"name": "bash", "arguments": {inner}}}'
     text = f"<|tool_call_begin|>call_1<|tool_call_argument_begin|>{body}<|tool_call_end|>"
 
-    (call,) = parse(text, format="kimi_k2", tools=tools).calls
+    (call,) = parse(text, format="kimi_k2", tools=tools).tool_calls
 
     assert ("call_1", "bash", arguments, arguments.startswith("{")) == (
         call.id,

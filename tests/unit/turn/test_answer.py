@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from dragoman.errors import IllegalOrder, Truncated
+from dragoman.errors import IllegalOrderError, TruncatedError
 from dragoman.turn.answer import Answer, Block, fold, unfold
 from dragoman.turn.events import (
     ArgsDelta,
@@ -178,10 +178,10 @@ def test_g1_a_fault_alone_is_an_answer() -> None:
 
 @pytest.mark.parametrize("events", [[], [Start()], [Start(), BlockStart(0, BlockKind.TEXT)]])
 def test_s_11_a_stream_without_an_end_is_no_answer(events: list) -> None:
-    with pytest.raises(Truncated):
+    with pytest.raises(TruncatedError):
         fold(events)
 
 
 def test_an_illegal_stream_is_no_answer() -> None:
-    with pytest.raises(IllegalOrder):
+    with pytest.raises(IllegalOrderError):
         fold([TextDelta(0, "x")])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.arguments import Ending, JsonArguments
 from dragoman.wire.json_scanner import JsonScanner
@@ -375,7 +375,7 @@ def test_k2_7_arguments_past_their_limit_are_refused_by_name() -> None:
     machine = JsonArguments(limits=Limits(max_tool_args_bytes=20))
     machine.feed('{"input":"é')
 
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(TooLargeError) as caught:
         machine.feed("12345678é")
     assert caught.value.limit == "max_tool_args_bytes"
 
@@ -384,10 +384,10 @@ def test_what_is_held_counts_too() -> None:
     machine = JsonArguments(limits=Limits(max_tool_args_bytes=20))
     machine.feed("no json " * 2)
 
-    with pytest.raises(TooLarge, match="max_tool_args_bytes"):
+    with pytest.raises(TooLargeError, match="max_tool_args_bytes"):
         machine.feed("12345")
 
 
 def test_nesting_past_its_limit_is_refused_by_name() -> None:
-    with pytest.raises(TooLarge, match="max_json_depth"):
+    with pytest.raises(TooLargeError, match="max_json_depth"):
         JsonArguments(limits=Limits(max_json_depth=2)).feed('{"a":[[')

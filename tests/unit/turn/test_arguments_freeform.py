@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.turn.arguments import ArgumentStream, CustomInput, Ending, RawInput
 
@@ -156,6 +156,6 @@ def test_k2_7_input_past_its_limit_is_refused_by_name(
     machine = stream(limits=Limits(max_tool_args_bytes=20))
     machine.feed('{"input":"é')
 
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(TooLargeError) as caught:
         machine.feed("12345678é")
     assert caught.value.limit == "max_tool_args_bytes"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.turn.answer import Answer, Block, fold
 from dragoman.turn.assembler import Assembler
@@ -112,6 +112,22 @@ def test_a5_r11_any_order_of_kinds_is_kept() -> None:
         BlockKind.TEXT,
         BlockKind.REASONING,
     ]
+
+
+def test_a_long_text_becomes_several_deltas_of_one_block() -> None:
+    assembler = Assembler()
+    long = "0123456789" * 150_000
+    assembler.reasoning(long, Channel.SUMMARY, 1)
+    assembler.text(long)
+    events = said(assembler)
+    deltas = [one for one in events if isinstance(one, (ReasoningDelta, TextDelta))]
+
+    assert max(len(one.text) for one in deltas) <= 512 * 1024
+    assert 2 == sum(isinstance(one, BlockStart) for one in events)
+    assert long * 2 == "".join(one.text for one in deltas)
+    assert {(Channel.SUMMARY, 1)} == {
+        (one.channel, one.part) for one in deltas if isinstance(one, ReasoningDelta)
+    }
 
 
 def test_a_split_makes_two_blocks_of_one_kind() -> None:
@@ -407,7 +423,7 @@ def test_p_9_arguments_beyond_mending_leave_as_they_came_and_the_reason_stays(te
     assembler.args(0, text)
     one = answer(assembler, FinishReason.TOOL_CALLS)
 
-    assert FinishReason.TOOL_CALLS is one.reason
+    assert FinishReason.TOOL_CALLS is one.finish_reason
     assert calls(one) == [("id 0", text, False)]
     assert losses(one) in (["args_invalid"], ["args_not_object"])
 
@@ -744,7 +760,7 @@ def test_a6_what_may_wait_is_bounded_by_name(more) -> None:
     open_call(assembler, 0)
     open_call(assembler, 1)
 
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(TooLargeError) as caught:
         more(assembler)
     assert caught.value.limit == "max_waiting_bytes"
 
@@ -764,7 +780,7 @@ def test_blocks_are_bounded_by_name() -> None:
     assembler.text("a")
     assembler.reasoning("b")
 
-    with pytest.raises(TooLarge, match="max_blocks"):
+    with pytest.raises(TooLargeError, match="max_blocks"):
         assembler.text("c")
 
 
@@ -774,7 +790,7 @@ def test_arguments_are_bounded_by_name_also_when_they_waited() -> None:
     open_call(assembler, 1)
     assembler.args(1, '{"a":1}')
 
-    with pytest.raises(TooLarge, match="max_tool_args_bytes"):
+    with pytest.raises(TooLargeError, match="max_tool_args_bytes"):
         assembler.args(0, "{}")
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.history import NO_RESULT, settle
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
@@ -192,7 +192,7 @@ def test_f9_a_history_that_ends_in_a_call_is_answered() -> None:
 
 
 def test_f9_a_call_without_a_result_is_refused_if_strict() -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         settled(assistant(call("a"), path="$.messages[3]"), strict=True)
 
     assert caught.value.path == "$.messages[3]"
@@ -223,7 +223,7 @@ ORPHANS = [
 
 @pytest.mark.parametrize("turns", ORPHANS)
 def test_p_7_f9_a_result_without_its_call_is_refused_with_its_path(turns: list[Turn]) -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         settle(turns, [])
 
     assert (caught.value.path, caught.value.code) == ("$.messages[0]", "tool_result_orphaned")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dragoman.answer_reader import AnswerReader, read_body
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.translate import Translator, translate_body
 from dragoman.turn.assembler import Assembler
@@ -45,7 +45,7 @@ def test_calls_are_counted_up_to_the_limit_and_no_further() -> None:
     tally.count(BlockStart(1, BlockKind.TEXT))
     tally.count(BlockStart(2, BlockKind.CUSTOM_CALL))
 
-    with pytest.raises(TooLarge, match="max_calls"):
+    with pytest.raises(TooLargeError, match="max_calls"):
         tally.count(BlockStart(3, BlockKind.TOOL_CALL))
 
 
@@ -57,7 +57,7 @@ def test_arguments_are_counted_for_each_call_and_for_the_turn() -> None:
     tally.count(BlockStart(1, BlockKind.TOOL_CALL))
     tally.count(ArgsDelta(1, "12"))
 
-    with pytest.raises(TooLarge, match="max_turn_args_bytes"):
+    with pytest.raises(TooLargeError, match="max_turn_args_bytes"):
         tally.count(ArgsDelta(1, "3"))
 
 
@@ -65,7 +65,7 @@ def test_arguments_of_one_call_are_counted() -> None:
     tally = CallLimits(Limits(max_tool_args_bytes=4))
     tally.count(BlockStart(0, BlockKind.TOOL_CALL))
 
-    with pytest.raises(TooLarge, match="max_tool_args_bytes"):
+    with pytest.raises(TooLargeError, match="max_tool_args_bytes"):
         tally.count(ArgsDelta(0, "12345"))
 
 
@@ -77,7 +77,7 @@ def test_structural_calls_past_the_limit_are_refused_by_the_assembler(calls: int
         assembler.args(key, "{}")
 
     if calls > 2:
-        with pytest.raises(TooLarge, match="max_calls"):
+        with pytest.raises(TooLargeError, match="max_calls"):
             assembler.open_call(2, call_id="", name="f")
 
 
@@ -88,7 +88,7 @@ def test_arguments_of_all_calls_past_the_limit_are_refused_by_the_assembler() ->
         assembler.args(key, "{}")
 
     assembler.open_call(2, call_id="", name="f")
-    with pytest.raises(TooLarge, match="max_turn_args_bytes"):
+    with pytest.raises(TooLargeError, match="max_turn_args_bytes"):
         assembler.args(2, "{")
 
 
@@ -119,7 +119,7 @@ def test_calls_in_text_past_the_limit_end_the_answer_with_a_fault(calls: int, en
 
 def test_a_reader_keeps_what_came_before_the_limit() -> None:
     reader = AnswerReader(source="chat", model="kimi-k2", tools=TOOLS, limits=Limits(max_calls=1))
-    with pytest.raises(TooLarge, match="max_calls"):
+    with pytest.raises(TooLargeError, match="max_calls"):
         reader.feed(stream(native(2)))
     whole = read_body(
         body(native(2)), source="chat", model="kimi-k2", tools=TOOLS, limits=Limits(max_calls=1)
@@ -141,7 +141,7 @@ def test_events_of_a_stream_are_counted_with_data_or_without(event: bytes, keep_
     reader = SSEReader(limits=Limits(max_events=3), keep_raw=keep_raw)
     reader.feed(event * 3)
 
-    with pytest.raises(TooLarge, match="max_events"):
+    with pytest.raises(TooLargeError, match="max_events"):
         reader.feed(event)
 
 
@@ -150,5 +150,5 @@ def test_bytes_that_wait_for_the_end_of_their_event_are_bounded() -> None:
     reader.feed(b"data: 123456789012345\n\n")
     reader.feed(b"data: 1234")
 
-    with pytest.raises(TooLarge, match="max_sse_buffer_bytes"):
+    with pytest.raises(TooLargeError, match="max_sse_buffer_bytes"):
         reader.feed(b"5")

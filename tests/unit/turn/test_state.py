@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from dragoman.errors import IllegalOrder
+from dragoman.errors import IllegalOrderError
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -24,6 +24,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -34,6 +35,7 @@ SAMPLES: list[Event] = [
     Start(),
     BlockStart(0, BlockKind.TEXT),
     TextDelta(0, "x"),
+    TextRun(0, [b"x", b"y"], "xy"),
     ReasoningDelta(0, "x"),
     ArgsDelta(0, "{}"),
     InputDelta(0, "x"),
@@ -75,7 +77,7 @@ def is_legal(events: list[Event]) -> bool:
 def accepts(machine: Legality, event: Event) -> bool:
     try:
         machine.check(event)
-    except IllegalOrder:
+    except IllegalOrderError:
         return False
     return True
 
@@ -118,7 +120,7 @@ def test_a4_every_pair_is_a_declared_next_state_or_the_end(
         machine.check(event)
         assert following is machine.state
     else:
-        with pytest.raises(IllegalOrder) as caught:
+        with pytest.raises(IllegalOrderError) as caught:
             machine.check(event)
         assert (caught.value.state, caught.value.event) == (str(state), type(event).__name__)
         assert is_dead(machine)
@@ -138,7 +140,7 @@ def test_a_block_of_any_kind_follows_any_other_a5(kind: BlockKind) -> None:
 def test_a3_indexes_count_from_zero_without_gaps(index: int) -> None:
     machine = legality(Start())
 
-    with pytest.raises(IllegalOrder, match="where 0 is next"):
+    with pytest.raises(IllegalOrderError, match="where 0 is next"):
         machine.check(BlockStart(index, BlockKind.TEXT))
     assert is_dead(machine)
 
@@ -146,14 +148,14 @@ def test_a3_indexes_count_from_zero_without_gaps(index: int) -> None:
 def test_a3_an_index_is_not_used_twice() -> None:
     machine = legality(Start(), BlockStart(0, BlockKind.TEXT), BlockEnd(0))
 
-    with pytest.raises(IllegalOrder, match="where 1 is next"):
+    with pytest.raises(IllegalOrderError, match="where 1 is next"):
         machine.check(BlockStart(0, BlockKind.TEXT))
 
 
 def test_a3_an_end_names_the_open_block() -> None:
     machine = legality(Start(), BlockStart(0, BlockKind.TEXT))
 
-    with pytest.raises(IllegalOrder, match="block 1 is not open"):
+    with pytest.raises(IllegalOrderError, match="block 1 is not open"):
         machine.check(BlockEnd(1))
     assert is_dead(machine)
 
@@ -162,7 +164,7 @@ def test_a3_an_end_names_the_open_block() -> None:
 def test_a4_a_delta_for_a_block_that_is_not_open_is_refused(delta: TextDelta) -> None:
     machine = legality(Start(), BlockStart(0, BlockKind.TEXT))
 
-    with pytest.raises(IllegalOrder, match="is not open"):
+    with pytest.raises(IllegalOrderError, match="is not open"):
         machine.check(delta)
     assert is_dead(machine)
 
@@ -170,7 +172,7 @@ def test_a4_a_delta_for_a_block_that_is_not_open_is_refused(delta: TextDelta) ->
 def test_a_delta_of_another_kind_is_refused_with_both_named() -> None:
     machine = legality(Start(), BlockStart(0, BlockKind.TEXT))
 
-    with pytest.raises(IllegalOrder, match="does not fit a text block"):
+    with pytest.raises(IllegalOrderError, match="does not fit a text block"):
         machine.check(ReasoningDelta(0, "x"))
 
 
@@ -183,14 +185,14 @@ def test_only_a_call_can_end_cut(kind: BlockKind) -> None:
         machine.check(end)
         assert machine.calls == 1
     else:
-        with pytest.raises(IllegalOrder, match="only a call can be cut"):
+        with pytest.raises(IllegalOrderError, match="only a call can be cut"):
             machine.check(end)
 
 
 def test_no_block_is_open_at_the_finish_but_a_fault_may_leave_one() -> None:
     inside = [Start(), BlockStart(0, BlockKind.TEXT)]
 
-    with pytest.raises(IllegalOrder):
+    with pytest.raises(IllegalOrderError):
         legality(*inside, Finish(FinishReason.STOP))
     assert legality(*inside, Fault(FaultKind.SERVER, "x")).state is TurnState.ENDED
 
@@ -222,7 +224,7 @@ def test_b9_the_reason_agrees_with_the_calls(reason: FinishReason) -> None:
 def test_final_counts_come_once() -> None:
     machine = legality(Start(), Usage(), Usage(final=True), Usage())
 
-    with pytest.raises(IllegalOrder, match="came already"):
+    with pytest.raises(IllegalOrderError, match="came already"):
         machine.check(Usage(final=True))
     assert is_dead(machine)
 

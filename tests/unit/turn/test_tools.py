@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool
 from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable, wire_name
@@ -96,7 +96,7 @@ def test_f6_a_name_that_tools_of_two_namespaces_have_is_kept() -> None:
     ],
 )
 def test_f6_two_tools_of_one_flattened_name_are_refused_with_the_path(other: Tool) -> None:
-    with pytest.raises(Untranslatable) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         ToolTable([Tool(name="c", namespace="a__b"), other])
 
     assert (caught.value.path, caught.value.code) == ("$.tools[1]", "tool_name_collision")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.wire.json_scanner import JsonScanner, Place
 
@@ -270,7 +270,7 @@ def test_nesting_past_the_limit_is_refused_by_name(opener: str) -> None:
     scanner = JsonScanner(limits=Limits(max_json_depth=3))
     scanner.feed(opener * 3)
 
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(TooLargeError) as caught:
         scanner.feed(opener)
     assert (caught.value.limit, caught.value.allowed) == ("max_json_depth", 3)
 

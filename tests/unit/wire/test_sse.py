@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.errors import MisuseError, TooLarge
+from dragoman.errors import MisuseError, TooLargeError
 from dragoman.limits import Limits
 from dragoman.wire.sse import Frame, SSEReader, encode_data, encode_event
 
@@ -194,7 +194,7 @@ def test_an_event_past_its_limit_is_refused_by_name_however_it_comes(end: bytes,
     stream = b"data: 1" + end + b"data: " + b"x" * 60 + end
     reader = SSEReader(limits=Limits(max_sse_event_bytes=50))
 
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(TooLargeError) as caught:
         feed_all(reader, (stream[at : at + size] for at in range(0, len(stream), size)))
     assert (caught.value.limit, caught.value.allowed) == ("max_sse_event_bytes", 50)
 
@@ -202,7 +202,7 @@ def test_an_event_past_its_limit_is_refused_by_name_however_it_comes(end: bytes,
 def test_an_event_that_never_ends_is_refused_without_being_kept() -> None:
     reader = SSEReader(limits=Limits(max_sse_event_bytes=50))
 
-    with pytest.raises(TooLarge, match="max_sse_event_bytes"):
+    with pytest.raises(TooLargeError, match="max_sse_event_bytes"):
         feed_all(reader, repeat(b"xxxxxxxxxx"))
 
 
@@ -212,11 +212,35 @@ def test_events_within_the_limit_pass_whatever_their_number() -> None:
     assert len(reader.feed(b"data: 12\n\n" * 100)) == 100
 
 
+@pytest.mark.parametrize("keep_raw", [False, True])
+@pytest.mark.parametrize(
+    "large",
+    [
+        b"data: %b\n\n",
+        b"data: %b\n\ndata: b\n\ndata: \n\n",
+        b"event: a\ndata: %b\n\nevent: b\ndata: c\n\n",
+        b"event: a\ndata: b\n\ndata: %b\n\n",
+        b"data: a\ndata: %b\n\n",
+        b"data: %b\n: a comment\n\ndata: c\n\n",
+        b"data: %b\n\n\n\n\ndata: b\n\n",
+    ],
+)
+def test_large_events_are_read_like_small_ones(large: bytes, keep_raw: bool) -> None:
+    text = b"x" * (2 * 1024 * 1024)
+    expected = frames(large % b"a", keep_raw=keep_raw)
+    found = frames(large % text, keep_raw=keep_raw)
+
+    assert expected == [
+        Frame(one.data.replace(text, b"a"), one.event, one.raw.replace(text, b"a"), one.whole)
+        for one in found
+    ]
+
+
 def test_a_stream_past_its_limit_is_refused_by_name() -> None:
     reader = SSEReader(limits=Limits(max_response_bytes=20))
     reader.feed(b"data: 1\n\n")
 
-    with pytest.raises(TooLarge) as caught:
+    with pytest.raises(TooLargeError) as caught:
         reader.feed(b"data: 1234567\n\n")
     assert caught.value.limit == "max_response_bytes"
 

@@ -14,7 +14,7 @@ from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.block_reader import Blocks, decode_cleanly
 from dragoman.dialects.anthropic.errors import decode_fault, event_fault
 from dragoman.dialects.framing import assembler_for, truncated
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.events import CUT_REASONS, Fault, FaultKind, FinishReason, Ping, Usage
 from dragoman.wire.sse import Frame
 
@@ -133,7 +133,7 @@ class MessagesReader:
             self.assembler.fault(decode_fault(0, body))
             return
         if message.content is None:
-            raise Malformed("the answer has no content", path="$.content")
+            raise MalformedError("the answer has no content", path="$.content")
         self._whole(message)
 
     # --- the message ------------------------------------------------------------------------------
@@ -185,10 +185,10 @@ class MessagesReader:
     def _counts(self, told: schema.WireUsage) -> Usage:
         """Return the counts of the answer; those of a prompt that nobody counted are estimated."""
         counts = _usage(told)
-        if told.input_tokens is not None or counts.prompt:
+        if told.input_tokens is not None or counts.prompt_tokens:
             return counts
         self.assembler.loss("usage_missing", "$.usage.input_tokens", "the prompt was not counted")
-        return structs.replace(counts, input=self._input_estimate, estimated=True)
+        return structs.replace(counts, input_tokens=self._input_estimate, estimated=True)
 
     def _finish(self) -> None:
         self._blocks.end_all()

@@ -12,8 +12,8 @@ from msgspec import Raw
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import cleaned, encode
-from dragoman.dialects.functions import wrapped_text
-from dragoman.errors import Malformed
+from dragoman.dialects.tool_policy import wrapped_text
+from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.arguments import JsonArguments
 from dragoman.turn.assembler import Assembler
@@ -103,7 +103,7 @@ class Blocks:
     def start(self, index: int | None, raw: Raw) -> None:
         """Begin a block."""
         if not raw:
-            raise Malformed("a block starts without content", path="$.content_block")
+            raise MalformedError("a block starts without content", path="$.content_block")
         wire = decode_cleanly(_BLOCK, raw, self._assembler)
         self._text_index = -1
         self._end_before(index)
@@ -266,7 +266,7 @@ class Blocks:
             self._assembler.text(delta.text)
             return
         if delta is None:
-            raise Malformed("a delta event without a delta", path="$.delta")
+            raise MalformedError("a delta event without a delta", path="$.delta")
         match delta.type:
             case "text_delta":
                 self._text(self._open(event.index, "text"), delta.text)

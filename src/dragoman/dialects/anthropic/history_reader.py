@@ -16,7 +16,7 @@ from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
 from dragoman.envelopes import Sealer
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.events import Channel, OpaqueKind
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
@@ -74,7 +74,7 @@ def decode_messages(
     """Return the turns of a conversation, and the tools that a search of the client's own has found.
 
     Raises:
-        Malformed: a block is not of the dialect, or no target could take it.
+        MalformedError: a block is not of the dialect, or no target could take it.
     """
     turns: list[Turn] = []
     decoder: _PartDecoder | None = None  # made when there is something for it to do
@@ -161,7 +161,7 @@ class _PartDecoder:
             return OpaquePart(schema.VENDOR, raw, path=path)
         if role is not ASSISTANT:
             reason = f"content blocks of type `{head.type}` are not supported here"
-            raise Malformed(reason, path=path, code="unsupported_content_block")
+            raise MalformedError(reason, path=path, code="unsupported_content_block")
         if head.type.endswith(("_tool_use", "_tool_result")):
             return ServerToolPart(schema.VENDOR, _summary(head), raw)
         if head.type == "compaction":
@@ -172,11 +172,11 @@ class _PartDecoder:
     def _call(self, block: schema.ToolUseBlock) -> ToolCallPart:
         arguments = bytes(block.input).decode() or "{}"
         if not arguments.startswith("{"):
-            raise Malformed(
+            raise MalformedError(
                 "the input of a tool call must be an object", path=f"{self._path}.input"
             )
         if not block.name:
-            raise Malformed("a tool call needs a name", path=f"{self._path}.name")
+            raise MalformedError("a tool call needs a name", path=f"{self._path}.name")
         return ToolCallPart(block.id, block.name, arguments)
 
     def _result(self, block: schema.ToolResultBlock) -> ToolResultPart:
@@ -319,10 +319,10 @@ def _at(path: str, decoder: msgspec.json.Decoder[T], raw: Raw) -> T:
     """Decode a block; errors name its place in the whole request."""
     try:
         return decode_at(decoder, raw, path)
-    except Malformed as error:
+    except MalformedError as error:
         if error.path.endswith(".type") and error.reason.startswith("invalid value"):
             code = "unsupported_content_block"
-            raise Malformed(error.reason, path=error.path, code=code) from None
+            raise MalformedError(error.reason, path=error.path, code=code) from None
         raise
 
 

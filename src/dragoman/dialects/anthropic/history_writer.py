@@ -14,16 +14,23 @@ from dragoman.context import Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.functions import object_arguments
+from dragoman.dialects.history_policy import (
+    GO_ON,
+    REMINDER,
+    ReplayPolicy,
+    as_reminder,
+    continues,
+    go_on_loss,
+    place_instructions,
+    takes_instructions,
+)
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.replay_policy import ReplayPolicy
-from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
-from dragoman.errors import Untranslatable
+from dragoman.dialects.tool_policy import object_arguments
+from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.history import settle
-from dragoman.turn.known import made_once
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
@@ -51,7 +58,7 @@ from dragoman.turn.request import (
     Turn,
     UrlSource,
 )
-from dragoman.turn.tools import wire_name
+from dragoman.turn.tools import made_once, wire_name
 
 # --- cache marks ----------------------------------------------------------------------------------
 
@@ -172,7 +179,7 @@ class Files:
         """Return the block for a file.
 
         Raises:
-            Untranslatable: the upstream does not take it; never is a file left out in silence.
+            UntranslatableError: the upstream does not take it; never is a file left out in silence.
         """
         match part:
             case ImagePart():
@@ -188,7 +195,9 @@ class Files:
 
     def _image(self, part: ImagePart, path: str) -> schema.ImageBlock:
         if self._profile.images == "none":
-            raise Untranslatable("this model takes no images", path=path, code="unsupported_image")
+            raise UntranslatableError(
+                "this model takes no images", path=path, code="unsupported_image"
+            )
         if part.detail not in ("", "auto"):
             self._losses.append(Loss("field_dropped", path, f"image detail {part.detail}"))
         source: schema.Base64Source | schema.UrlSource | schema.FileSource
@@ -198,7 +207,7 @@ class Files:
             case UrlSource(url=url):
                 if self._profile.images == "base64_only":
                     reason = "this model takes images only as data, not as addresses"
-                    raise Untranslatable(reason, path=path, code="unsupported_image")
+                    raise UntranslatableError(reason, path=path, code="unsupported_image")
                 source = schema.UrlSource(url)
             case FileSource():
                 source = self._stored(part.source, path)
@@ -234,10 +243,10 @@ class Files:
                 return self._stored(part.source, path)
             case Base64Source(media_type=media_type) if media_type not in ("", _PDF):
                 reason = f"this model takes PDF and plain text, not `{media_type}`"
-                raise Untranslatable(reason, path=path, code="unsupported_document")
+                raise UntranslatableError(reason, path=path, code="unsupported_document")
             case _ if not self._profile.documents:
                 reason = "this model takes no documents"
-                raise Untranslatable(reason, path=path, code="unsupported_document")
+                raise UntranslatableError(reason, path=path, code="unsupported_document")
             case Base64Source(data=data):
                 return schema.Base64Source(_PDF, data)
             case UrlSource(url=url):
@@ -248,7 +257,7 @@ class Files:
     def _stored(self, source: FileSource, path: str) -> schema.FileSource:
         if source.vendor != schema.VENDOR:
             reason = f"the file `{source.file_id}` is stored at another vendor"
-            raise Untranslatable(reason, path=path, code="unsupported_file")
+            raise UntranslatableError(reason, path=path, code="unsupported_file")
         return schema.FileSource(source.file_id)
 
 
@@ -265,7 +274,7 @@ def _image_type(media_type: str, data: str, path: str) -> str:
         found = next((kind for mark, kind in _SIGNATURES if head.startswith(mark)), said)
     if found not in _IMAGE_TYPES:
         reason = f"this model takes JPEG, PNG, GIF and WebP images, not `{found}`"
-        raise Untranslatable(reason, path=path, code="invalid_image_format")
+        raise UntranslatableError(reason, path=path, code="invalid_image_format")
     return found
 
 
@@ -273,14 +282,12 @@ def _plain_text(data: str, path: str) -> str:
     try:
         return base64.b64decode(data, validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
-        raise Untranslatable("a document's data is not base64", path=path) from None
+        raise UntranslatableError("a document's data is not base64", path=path) from None
 
 
 # --- instructions between messages ----------------------------------------------------------------
 # `user` and `assistant` are the roles that every server of Messages knows; `system` came later, and few take it.
 # Messages that hold or touch no such instruction keep their bytes.
-
-REMINDER: Final = "<system-reminder>\n{}\n</system-reminder>"
 
 
 class _Message(Struct):
@@ -404,7 +411,7 @@ class History:
         """Return the messages.
 
         Raises:
-            Untranslatable: a part has no form that the upstream takes.
+            UntranslatableError: a part has no form that the upstream takes.
         """
         messages: list[OutMessage] = []
         last: OutMessage | None = None
@@ -437,11 +444,11 @@ class History:
     # --- instructions between turns -------------------------------------------------------------
 
     def _place_instructions(self) -> Sequence[Turn]:
-        """Put each instruction where the upstream takes one, or make it marked user text."""
-        if not self._profile.midturn_system:
-            return [self._reminder(turn) if turn.role is SYSTEM else turn for turn in self._turns]
+        """Put each instruction behind a user turn, where Messages takes one, or make it marked user text."""
+        if not takes_instructions(self._profile):
+            return place_instructions(self._turns, self._profile, self._losses)
         placed: list[Turn] = []
-        waiting: list[Turn] = []  # instructions that stand behind an assistant's turn
+        waiting: list[Turn] = []  # instructions after an assistant turn
         for turn in self._turns:
             if turn.role is not SYSTEM:
                 placed.append(turn)
@@ -452,15 +459,7 @@ class History:
                 placed.append(turn)
             else:
                 waiting.append(turn)
-        return placed + [self._reminder(turn) for turn in waiting]
-
-    def _reminder(self, turn: Turn) -> Turn:
-        self._losses.append(Loss("system_midturn_emulated", turn.path))
-        parts = tuple(
-            TextPart(REMINDER.format(part.text), part.cache) if isinstance(part, TextPart) else part
-            for part in turn.parts
-        )
-        return Turn(USER, parts, path=turn.path)
+        return placed + [as_reminder(turn, self._losses) for turn in waiting]
 
     # --- the last turn ----------------------------------------------------------------------------
 
@@ -541,7 +540,7 @@ class History:
                     return None
                 return self._files.encode(part, turn.path)
             case AudioPart():
-                raise Untranslatable("this model takes no audio", path=turn.path)
+                raise UntranslatableError("this model takes no audio", path=turn.path)
             case _:
                 assert_never(part)
 
@@ -564,7 +563,7 @@ class History:
             return schema.TextBlock(part.text)
         if part.path:
             reason = "this part of the history means nothing to the target"
-            raise Untranslatable(reason, path=part.path, code="unsupported_content_block")
+            raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
         self._losses.append(Loss("content_dropped", turn.path))
         return None
 

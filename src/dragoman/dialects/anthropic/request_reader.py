@@ -10,15 +10,15 @@ from msgspec import Raw, Struct, structs
 
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_reader import cache_hint, decode_messages, text_part
-from dragoman.dialects.anthropic.request_writer import _NO_WISHES, _TIERS, EFFORTS
 from dragoman.dialects.anthropic.tools_reader import TOOL_LISTS, decode_choice, without_deferred
 from dragoman.dialects.decoding import check_messages, check_size, decode
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.request_policy import EFFORTS, NO_SAMPLING
 from dragoman.envelopes import Sealer
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling, TextPart, Tool
+from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling, TextPart
 
 # --- the billing line -----------------------------------------------------------------------------
 # It differs from conversation to conversation and would spoil every prefix cache but the vendor's own, which
@@ -104,10 +104,10 @@ def decode_thinking(
     """Return the client's wish.  An effort wins over a budget; thinking that is off has neither.
 
     Raises:
-        Malformed: an effort that does not exist, or a budget that is missing.
+        MalformedError: an effort that does not exist, or a budget that is missing.
     """
     if effort is not None and effort not in EFFORTS:
-        raise Malformed(f"there is no effort `{effort}`", path="$.output_config.effort")
+        raise MalformedError(f"there is no effort `{effort}`", path="$.output_config.effort")
     if thinking is None:
         return ReasoningWish(mode="effort", effort=effort) if effort else ReasoningWish()
     show = _SHOWN.get(thinking.display or "", "")
@@ -120,7 +120,7 @@ def decode_thinking(
             return ReasoningWish(mode="auto", effort=effort or "", show=show)  # type: ignore[arg-type]  # values of the table
         case "enabled":
             if thinking.budget_tokens is None:
-                raise Malformed("thinking needs a budget", path="$.thinking.budget_tokens")
+                raise MalformedError("thinking needs a budget", path="$.thinking.budget_tokens")
             mode = "effort" if effort else "budget"
             return ReasoningWish(
                 mode=mode,  # type: ignore[arg-type]  # one of two literals
@@ -143,16 +143,15 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     """Read a client's request.
 
     Raises:
-        Malformed: it is not of the dialect; carries the path.
-        TooLarge: it passes a limit, which the error names.
+        MalformedError: it is not of the dialect; carries the path.
+        TooLargeError: it passes a limit, which the error names.
     """
     check_size(body, limits)
     losses: list[Loss] = []
-    wire, messages, declared = _decode_body(body)  # tools only if they are known
+    wire, messages = _decode_body(body)
     check_messages(len(messages), limits)
     turns, found = decode_messages(messages, sealer, losses)
-    if declared is None:
-        declared = TOOL_LISTS.read(wire.tools, body) if wire.tools else ()
+    declared = TOOL_LISTS.read(wire.tools) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
     # Most requests say little: what is not there is passed over without a call.
     reasoning, form = _NO_WISH, wire.output_format
@@ -170,7 +169,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         tool_choice=choice,
         parallel=None if wire.tool_choice is None else _parallel(wire.tool_choice),
         max_output=wire.max_tokens,
-        sampling=_NO_WISHES
+        sampling=NO_SAMPLING
         if wire.temperature is wire.top_p is wire.top_k is None
         else Sampling(temperature=wire.temperature, top_p=wire.top_p, top_k=wire.top_k),
         stop=tuple(wire.stop_sequences) if wire.stop_sequences else (),
@@ -188,24 +187,20 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
 
 def _decode_body(
     body: bytes,
-) -> tuple[schema.Request, Sequence[schema.Message | schema.RawMessage], tuple[Tool, ...] | None]:
-    """Decode in one go; only a conversation with blocks of rare types is looked at block by block."""
-    beside = TOOL_LISTS.decode_beside(_BODY, body, _tools_of)
-    if beside is not None:
-        wire, _, tools = beside
-        return wire, wire.messages, tools
+) -> tuple[schema.Request, Sequence[schema.Message | schema.RawMessage]]:
+    """Decode in one go; only a conversation with blocks of rare types is decoded block by block."""
     messages: Sequence[schema.Message | schema.RawMessage]
     try:
         wire = decode(_BODY, body)
         messages = wire.messages
-    except Malformed as error:
+    except MalformedError as error:
         if not error.path.startswith("$.messages["):
             raise
         messages = decode(_RAW_MESSAGES, body).messages
         emptied = decode(_FIELDS, body)
         emptied["messages"] = Raw(b"[]")
         wire = decode(_BODY, encode(emptied))
-    return wire, messages, None
+    return wire, messages
 
 
 _NO_WISH: Final = ReasoningWish()
@@ -213,8 +208,6 @@ _NO_WISH: Final = ReasoningWish()
 _PLAIN_TEXT: Final = OutputFormat()
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
-
-_tools_of: Final = attrgetter("tools")
 
 _extensions_of: Final = attrgetter(*schema.EXTENSIONS)
 
@@ -238,7 +231,7 @@ def _decode_system(system: str | list[schema.TextBlock] | None) -> tuple[TextPar
 def _decode_tier(wire: schema.Request) -> str:
     if wire.speed == "fast":
         return "fast"
-    return _TIERS.get(wire.service_tier or "", "")
+    return schema.TIERS.get(wire.service_tier or "", "")
 
 
 def _parallel(choice: schema.ToolChoice) -> bool | None:

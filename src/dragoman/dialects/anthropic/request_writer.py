@@ -9,45 +9,39 @@ from msgspec import Raw, Struct
 from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_writer import History, mark_of, marks_of
-from dragoman.dialects.anthropic.tools_writer import Audience, Toolbox, define
+from dragoman.dialects.anthropic.tools_writer import Audience, define, encode_tools
 from dragoman.dialects.decoding import decode, entries_of
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.request_policy import effort_of
-from dragoman.dialects.strictness import refuse_losses
-from dragoman.errors import Untranslatable
+from dragoman.dialects.request_policy import (
+    NO_SAMPLING,
+    budget_of,
+    is_off,
+    known_effort,
+    output_format,
+    output_limit,
+    refuse_losses,
+    refuse_unsupported,
+    report_conversion,
+    sampling_fields,
+    wanted_effort,
+)
+from dragoman.dialects.tool_policy import forced_tool_with_thinking, weakened
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
-    OutputFormat,
     Part,
     ReasoningPart,
     ReasoningWish,
     Request,
-    Sampling,
     TextPart,
     Tool,
 )
 
 # --- thinking -------------------------------------------------------------------------------------
 
-EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-
-MIN_BUDGET: Final = 1024  # the vendor refuses less
-
-_MAX_BUDGET: Final = 64_000
-
-# An effort as a budget of tokens.  "max" takes all there is.
-_BUDGETS: Final[dict[str, int]] = {
-    "minimal": 1024,
-    "low": 2048,
-    "medium": 8192,
-    "high": 16_384,
-    "xhigh": 32_768,
-    "max": _MAX_BUDGET,
-}
-
-_USUAL_EFFORT: Final = "high"  # what a model that decides for itself goes by
+_MIN_BUDGET: Final = 1024  # Anthropic refuses less
 
 _DISPLAY: Final = {"summary": "summarized", "none": "omitted"}
 
@@ -75,83 +69,53 @@ class Plan(Struct, frozen=True):
 def encode_thinking(
     request: Request, profile: Profile, max_tokens: int, losses: list[Loss]
 ) -> Plan:
-    """Return how the client's wish is said to this upstream."""
+    """Return how this upstream is asked for the thinking that the client wants."""
     wish = request.reasoning
-    effort = wish.effort
-    if effort and effort not in EFFORTS:
-        losses.append(Loss("effort_adjusted", path_of(request, "thinking"), f"unknown: {effort}"))
-        effort = _USUAL_EFFORT
     if wish.mode == "default":
         return Plan()
     if profile.reasoning_control == "none":
-        if wish.mode != "off":
-            losses.append(Loss("thinking_dropped", path_of(request, "thinking")))
+        losses.append(Loss("thinking_dropped", path_of(request, "thinking")))
         return Plan()
-    if wish.mode == "off" or effort == "none":
+    if is_off(wish):
         return Plan(schema.Thinking("disabled"))
     if wish.mode == "effort" and request.dialect == "anthropic" and wish.budget is None:
         # A Messages client that names an effort alone does not ask for thinking.
-        return Plan(None, _supported(effort, request, profile, losses))
+        return Plan(None, wanted_effort(request, wish, profile, losses))
     display = _DISPLAY.get(wish.show)
     adaptive = profile.reasoning_control == "adaptive" or (
         profile.reasoning_control != "budget" and wish.mode == "auto"
     )
     if adaptive:
-        if wish.mode == "budget":
-            effort = effort_of(wish.budget or 0)
-        said = _supported(effort, request, profile, losses) if effort else None
-        return Plan(schema.Thinking("adaptive", display=display), said)
-    if wish.mode == "budget":
-        budget = wish.budget or MIN_BUDGET
-    else:
-        budget = _BUDGETS[effort or _USUAL_EFFORT]
+        effort = wanted_effort(request, wish, profile, losses)
+        return Plan(schema.Thinking("adaptive", display=display), effort or None)
     shown = display if request.dialect == "anthropic" else None
-    return _within(budget, max_tokens, request, losses, shown, exact=wish.mode == "budget")
+    return _by_budget(request, max_tokens, shown, losses)
 
 
-def _within(  # noqa: PLR0913 -- the budget, its bounds, and where to complain
-    budget: int,
-    max_tokens: int,
-    request: Request,
-    losses: list[Loss],
-    display: str | None,
-    *,
-    exact: bool,
-) -> Plan:
-    """Bring a budget between the vendor's least and the output limit, which is not raised for it."""
-    path = path_of(request, "thinking")
-    if max_tokens <= MIN_BUDGET:
+def _by_budget(request: Request, max_tokens: int, display: str | None, losses: list[Loss]) -> Plan:
+    """Return a budget between Anthropic's least and the output limit, which is not raised for it."""
+    wish, path = request.reasoning, path_of(request, "thinking")
+    if max_tokens <= _MIN_BUDGET:
         losses.append(Loss("thinking_dropped", path, f"an output limit of {max_tokens} tokens"))
         return Plan()
-    bounded = max(MIN_BUDGET, min(budget, max_tokens - 1))
-    if exact and bounded != budget:
-        losses.append(Loss("value_clamped", path, f"budget {budget} became {bounded}"))
-    return Plan(schema.Thinking("enabled", budget_tokens=bounded, display=display))
-
-
-def _supported(effort: str, request: Request, profile: Profile, losses: list[Loss]) -> str | None:
-    """Return the nearest effort that the upstream knows: the next lower one, else the next higher."""
-    known = [one for one in profile.supported_efforts if one in EFFORTS and one != "none"]
-    if effort in known or not known:
-        return effort
-    rank = EFFORTS.index(effort)
-    lower = [one for one in known if EFFORTS.index(one) < rank]
-    nearest = max(lower, key=EFFORTS.index) if lower else min(known, key=EFFORTS.index)
-    losses.append(
-        Loss("effort_adjusted", path_of(request, "thinking"), f"{effort} became {nearest}")
-    )
-    return nearest
+    if wish.mode == "budget" and wish.budget is not None:
+        wanted = wish.budget
+        budget = max(_MIN_BUDGET, min(wanted, max_tokens - 1))
+        if budget != wanted:
+            losses.append(Loss("value_clamped", path, f"budget {wanted} became {budget}"))
+    else:
+        effort = known_effort(request, wish, losses)
+        budget = max(_MIN_BUDGET, min(budget_of(effort), max_tokens - 1))
+        what = f"effort {effort}" if effort else "adaptive thinking"
+        report_conversion(request, f"{what} became budget {budget}", losses)
+    return Plan(schema.Thinking("enabled", budget_tokens=budget, display=display))
 
 
 # --- the request ----------------------------------------------------------------------------------
 
-_TIERS: Final = {"auto": "auto", "standard_only": "default"}
+_SERVICE_TIERS: Final = {tier: name for name, tier in schema.TIERS.items()}
 
-_SERVICE_TIERS: Final = {tier: name for name, tier in _TIERS.items()}
-
-_SAMPLING_WITH_THINKING: Final = 0.95  # the least `top_p` that goes with thinking
-
-_JSON_ONLY: Final = "Respond with a single JSON object and nothing else."
+_LEAST_TOP_P: Final = 0.95  # beside thinking
 
 # Fields of other dialects that ask for nothing, and those whose wish has been understood.
 _NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""', b'["text"]'})
@@ -159,11 +123,6 @@ _NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""', b'["text"]'
 _WISHES: Final = frozenset(
     {"reasoning", "thinking", "chat_template_kwargs", "enable_thinking", "thinking_budget"}
 )
-
-# Losses of this dialect's own that a strict target takes.
-_HARMLESS: Final = frozenset({"max_tokens_defaulted"})
-
-_NO_WISHES: Final = Sampling()
 
 
 # --- for an upstream -----------------------------------------------------------------------------
@@ -173,14 +132,14 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     """Write any client's request for an upstream that speaks Messages.
 
     Raises:
-        Malformed: the history does not hold together.
-        Untranslatable: the request asks for what this dialect cannot say, or, for a strict target,
+        MalformedError: the history does not hold together.
+        UntranslatableError: the request asks for what this dialect cannot say, or, for a strict target,
             something would be lost.
     """
     encoder = _Encoder(request, target)
     body = encoder.encode()
     if target.strict:
-        refuse_losses(encoder.losses, harmless=_HARMLESS)
+        refuse_losses(encoder.losses)
     return EncodedRequest(body, tuple(encoder.losses))
 
 
@@ -197,12 +156,13 @@ class _Encoder:
 
     def encode(self) -> bytes:
         request = self._request
-        self._refuse()
+        refuse_unsupported(request, warms_cache=True)
+        self._report_unsupported()
         max_tokens = self._max_tokens()
         history = History(request, self._target, self._marks, self.losses)
         # Marks are handed out in the order in which the upstream reads: tools, system, messages.
-        tools, choice = Toolbox(request, self._target, self._marks, self.losses).encode()
-        output_format = None if request.format.kind == "text" else self._format(request.format)
+        tools, choice = encode_tools(request, self._target, self._marks, self.losses)
+        form = None if request.format.kind == "text" else self._format()
         system = self._system(history)
         messages = history.encode()
         plan = encode_thinking(request, self._profile, max_tokens, self.losses)
@@ -222,8 +182,8 @@ class _Encoder:
             body["tool_choice"] = choice
         if plan.thinking is not None:
             body["thinking"] = plan.thinking
-        if plan.effort is not None or output_format is not None:
-            body["output_config"] = schema.OutputConfig(plan.effort, output_format)
+        if plan.effort is not None or form is not None:
+            body["output_config"] = schema.OutputConfig(plan.effort, form)
         if request.stop and (stop := self._stop()):
             body["stop_sequences"] = stop
         if request.user_id:
@@ -232,7 +192,7 @@ class _Encoder:
             body["cache_control"] = mark_of(request.cache_all)
         if request.tier:
             body |= self._tier(request.tier)
-        if request.sampling != _NO_WISHES:
+        if request.sampling != NO_SAMPLING:
             body |= self._sampling(plan)
         if request.extensions:
             body |= self._extensions()
@@ -240,15 +200,9 @@ class _Encoder:
             body.setdefault(name, Raw(value.encode()))
         return encode(body)
 
-    def _refuse(self) -> None:
+    def _report_unsupported(self) -> None:
+        """Report settings that the dialect has no field for."""
         request = self._request
-        if request.count > 1:
-            reason = "this model gives one answer"
-            raise Untranslatable(reason, path=path_of(request, "count"))
-        if request.previous_id:
-            reason = "the conversation so far is not known here"
-            path = path_of(request, "previous_id")
-            raise Untranslatable(reason, path=path, code="previous_response_not_found")
         if request.logprobs or request.top_logprobs:
             self._lose("logprobs_dropped", "logprobs")
         if request.verbosity:
@@ -260,16 +214,12 @@ class _Encoder:
         self.losses.append(Loss(code, path_of(self._request, meaning), detail))
 
     def _max_tokens(self) -> int:
-        limit = self._profile.max_output_tokens
-        wanted = self._request.max_output
-        if wanted is None:
-            wanted = self._profile.default_max_output
-            wanted = wanted if limit is None else min(wanted, limit)
-            self._lose("max_tokens_defaulted", "max_output", str(wanted))
-        elif limit is not None and wanted > limit:
-            self._lose("value_clamped", "max_output", f"{wanted} became {limit}")
-            wanted = limit
-        return wanted
+        limit = output_limit(self._request, self._profile, self.losses)
+        if limit is None:  # the dialect demands one
+            limit, most = self._profile.default_max_output, self._profile.max_output_tokens
+            limit = limit if most is None else min(limit, most)
+            self._lose("max_tokens_defaulted", "max_output", str(limit))
+        return limit
 
     def _system(self, history: History) -> list[schema.TextBlock]:
         parts: tuple[Part, ...] = self._request.system
@@ -282,33 +232,27 @@ class _Encoder:
         ]
         return blocks + [schema.TextBlock(text) for text in self._instructions]
 
-    def _format(self, wanted: OutputFormat) -> schema.Format | None:
-        if wanted.kind == "json_object" or wanted.schema is None:
-            self._lose("json_object_emulated", "format")
-            self._instructions.append(_JSON_ONLY)
-            return None
-        if self._profile.json_schema == "native":
-            return schema.Format("json_schema", wanted.schema)
-        self._lose("schema_not_enforced", "format")
-        text = bytes(wanted.schema).decode()
-        self._instructions.append(f"{_JSON_ONLY} It must match this JSON schema:\n{text}")
-        return None
+    def _format(self) -> schema.Format | None:
+        kind = output_format(
+            self._request, self._profile, self._instructions, self.losses, json_object=False
+        )
+        wanted = self._request.format.schema
+        return None if kind == "text" or wanted is None else schema.Format("json_schema", wanted)
 
     def _agree(
         self, plan: Plan, choice: schema.ToolChoice | None, history: History
     ) -> tuple[Plan, schema.ToolChoice | None]:
-        """Settle what does not go together: thinking, forced tool use, and a history without it."""
-        if plan.on and choice is not None and choice.type in ("any", "tool"):
-            policy = self._profile.forced_tool_choice_policy
-            if policy == "error":
-                reason = "tool use cannot be forced while the model thinks"
-                raise Untranslatable(reason, path=path_of(self._request, "tool_choice"))
-            if policy == "downgrade":
-                self._lose("tool_choice_adjusted", "tool_choice", f"{choice.type} became auto")
+        """Return thinking and tool choice as the dialect takes them together.
+
+        Messages refuses thinking beside a forced tool, and beside a tool loop without its thinking blocks.
+        """
+        asked = self._request.tool_choice
+        if plan.on and asked is not None and choice is not None and choice.type in ("any", "tool"):
+            if forced_tool_with_thinking(self._request, self._profile, self.losses) == "downgrade":
+                weakened(self._request, asked, self.losses)
                 serial = choice.disable_parallel_tool_use
                 choice = schema.ToolChoice("auto", disable_parallel_tool_use=serial)
             else:
-                self._lose("thinking_disabled_by_tool_choice", "thinking")
                 plan = plan.off()
         if plan.on and history.lacks_thinking() and self._must_show_thinking(plan):
             self._lose("thinking_disabled_missing_blocks", "thinking")
@@ -329,34 +273,19 @@ class _Encoder:
 
     def _sampling(self, plan: Plan) -> dict[str, object]:
         sampling = self._request.sampling
-        for name in ("seed", "frequency_penalty", "presence_penalty", "logit_bias"):
-            if getattr(sampling, name) is not None:
-                self._lose("sampling_dropped", name)
-        temperature, top_p, top_k = sampling.temperature, sampling.top_p, sampling.top_k
-        if temperature is not None and temperature > 1:
-            self._lose("value_clamped", "temperature", f"{temperature} became 1")
-            temperature = 1.0
+        refused = {"seed", "frequency_penalty", "presence_penalty", "logit_bias"}
         if self._profile.drop_sampling:
-            refused = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+            refused.add("top_k")
         elif plan.on:
-            low = top_p is not None and top_p < _SAMPLING_WITH_THINKING
-            hot = temperature is not None and temperature != 1
-            refused = {
-                "temperature": temperature if hot else None,
-                "top_p": top_p if low else None,
-                "top_k": top_k,
-            }
-        else:
-            refused = {}
-        for name, value in refused.items():
-            if value is not None:
-                self._lose("sampling_dropped", name)
-        given = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
-        return {
-            name: value
-            for name, value in given.items()
-            if value is not None and refused.get(name) is None
-        }
+            # With thinking the vendor takes no `top_k`, a temperature of 1 and a `top_p` of 0.95 or more.
+            refused.add("top_k")
+            if sampling.temperature is not None and sampling.temperature < 1:
+                refused.add("temperature")
+            if sampling.top_p is not None and sampling.top_p < _LEAST_TOP_P:
+                refused.add("top_p")
+        return sampling_fields(
+            self._request, self._profile, self.losses, refused=refused, max_temperature=1.0
+        )
 
     def _stop(self) -> list[str]:
         stop = self._request.stop
@@ -383,7 +312,7 @@ class _Encoder:
             if value in _NOTHING or (name in _WISHES and request.reasoning != ReasoningWish()):
                 continue
             if name == "audio" or (name == "modalities" and b"audio" in value):
-                raise Untranslatable("this model gives no audio", path=f"$.{name}")
+                raise UntranslatableError("this model gives no audio", path=f"$.{name}")
             self.losses.append(Loss("field_dropped", f"$.{name}"))
         return {}
 
@@ -412,7 +341,7 @@ def fit_tools(
     """Return the fields that change, and what is lost; `null` for a field means that it goes.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes, or the choice forces one that the
+        UntranslatableError: a tool has no form that the upstream takes, or the choice forces one that the
             upstream does not have.
     """
     losses: list[Loss] = []
@@ -447,7 +376,7 @@ def _declared(
     choice = request.tool_choice
     if choice is not None and choice.mode == "required" and not out:
         reason = "tool use is forced, and none of the tools is available at the target"
-        raise Untranslatable(reason, path="$.tool_choice", code="unsupported_tool")
+        raise UntranslatableError(reason, path="$.tool_choice", code="unsupported_tool")
     return {"tools": Raw(encode(out)) if out else _NULL}
 
 

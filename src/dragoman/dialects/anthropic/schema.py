@@ -12,6 +12,9 @@ from dragoman.turn.request import Role
 
 VENDOR: Final = "anthropic"
 
+# Service tiers by their names in `Request.tier`.
+TIERS: Final = {"auto": "auto", "standard_only": "default"}
+
 NO_RAW: Final = Raw(b"")  # a `Raw` field that is absent
 
 

@@ -17,9 +17,9 @@ from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_reader import cache_hint
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.dialects.paths import entry_paths
-from dragoman.errors import Malformed
-from dragoman.turn.known import ToolLists, made_once
+from dragoman.errors import MalformedError
 from dragoman.turn.request import Tool, ToolChoice
+from dragoman.turn.tools import ToolLists, made_once
 
 _TOOLS: Final[msgspec.json.Decoder[list[schema.ToolDefinition] | None]] = msgspec.json.Decoder(
     list[schema.ToolDefinition] | None
@@ -98,7 +98,7 @@ def _decode_tools(definitions: bytes) -> tuple[Tool, ...]:
     """Return the declared tools; definitions of the vendor's own tools keep their bytes.
 
     Raises:
-        Malformed: a definition is not one.
+        MalformedError: a definition is not one.
     """
     listed = decode_at(_TOOLS, definitions, "$.tools") or ()
     paths = entry_paths("tools", len(listed))
@@ -120,10 +120,10 @@ TOOL_LISTS: Final = ToolLists(_decode_tools)
 
 def _function(definition: schema.ToolDefinition, path: str) -> Tool:
     if not definition.name:
-        raise Malformed("a tool needs a name", path=f"{path}.name")
+        raise MalformedError("a tool needs a name", path=f"{path}.name")
     parameters = definition.input_schema
     if parameters and not bytes(parameters).startswith(b"{"):
-        raise Malformed("a tool's schema must be an object", path=f"{path}.input_schema")
+        raise MalformedError("a tool's schema must be an object", path=f"{path}.input_schema")
     examples, mark = definition.input_examples, definition.cache_control
     wanted = _options_of(definition)
     return Tool(
@@ -142,7 +142,7 @@ def _vendor_tool(definition: schema.ToolDefinition, raw: Raw, path: str) -> Tool
     wire_type = definition.type or ""
     match = _DATED.fullmatch(wire_type)
     if match is None and wire_type not in _UNDATED:
-        raise Malformed(f"there are no tools of type `{wire_type}`", path=f"{path}.type")
+        raise MalformedError(f"there are no tools of type `{wire_type}`", path=f"{path}.type")
     kind = match["kind"] if match else wire_type
     kind = _KINDS.get(kind, kind)
     description, parameters = BUILT_IN.get(kind, ("", None))
@@ -176,7 +176,7 @@ def decode_choice(choice: schema.ToolChoice, tools: Sequence[Tool]) -> ToolChoic
     """Return what the client demands of tool use.
 
     Raises:
-        Malformed: it forces a tool that is not declared.
+        MalformedError: it forces a tool that is not declared.
     """
     match choice.type:
         case "auto":
@@ -188,8 +188,8 @@ def decode_choice(choice: schema.ToolChoice, tools: Sequence[Tool]) -> ToolChoic
         case "tool":
             name = choice.name or ""
             if not name:
-                raise Malformed("a forced tool needs its name", path="$.tool_choice.name")
+                raise MalformedError("a forced tool needs its name", path="$.tool_choice.name")
             if tools and name not in {tool.name for tool in tools}:
                 reason = f"the forced tool `{name}` is not declared"
-                raise Malformed(reason, path="$.tool_choice.name")
+                raise MalformedError(reason, path="$.tool_choice.name")
             return ToolChoice("tool", name)

@@ -9,16 +9,24 @@ from dragoman.context import Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_writer import CacheMarks, marked_tools
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_with_grammar
-from dragoman.dialects.paths import path_of
-from dragoman.dialects.server_tools import dropped_options, search_location
-from dragoman.errors import Untranslatable
+from dragoman.dialects.tool_policy import (
+    FREE_INPUT,
+    NO_ARGUMENTS,
+    WrittenChoice,
+    declared_tools,
+    dropped_options,
+    flat_name,
+    function_description,
+    parallel_flag,
+    refuse_schemaless,
+    search_location,
+    written_choice,
+)
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
-from dragoman.turn.known import made_once
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import Request, Tool, ToolChoice
-from dragoman.turn.tools import wire_name
+from dragoman.turn.request import Request, Tool
+from dragoman.turn.tools import made_once, wire_name
 
 # --- definitions ----------------------------------------------------------------------------------
 
@@ -57,7 +65,7 @@ _FOREIGN_SEARCH: Final = msgspec.json.Decoder(_ForeignSearch)
 
 
 class Definitions(Struct, frozen=True, gc=False):
-    """The tools of a request as an upstream is told them."""
+    """The tools of a request as an upstream gets them."""
 
     names: frozenset[str]  # on the wire
     json: Raw | None  # all of them, as a list; None: there are none
@@ -66,7 +74,7 @@ class Definitions(Struct, frozen=True, gc=False):
 
 
 class Audience(Struct, frozen=True, gc=False):
-    """Whom tools are defined for."""
+    """The upstream that gets the definitions."""
 
     profile: Profile
     skipped: int  # how many of the cache marks are too many
@@ -77,7 +85,7 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     """Return the definitions.
 
     Raises:
-        Untranslatable: a tool has no form that the upstream takes.
+        UntranslatableError: a tool has no form that the upstream takes.
     """
     definer = _Definer(audience)
     defined = [one for one in map(definer.define, tools) if one is not None]
@@ -102,21 +110,18 @@ class _Definer:
     def define(self, tool: Tool) -> _OutTool | None:
         if tool.server:
             return self._server_tool(tool)
-        name = wire_name(tool.name, tool.namespace)
-        self.names.add(name)
         if tool.raw is not None and tool.vendor == schema.VENDOR and self._native:
+            self.names.add(tool.name)
             self.marks.take(tool.cache)
             return tool.raw
-        if tool.kind and tool.schema is None and tool.flavor is Flavor.FUNCTION:
-            reason = f"the tool `{tool.kind}` is not available at the target"
-            raise Untranslatable(reason, path=tool.path, code="unsupported_tool")
-        if not tool.namespace and name != tool.name:
-            self.losses.append(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
+        refuse_schemaless(tool)
+        name = flat_name(tool, self.losses)
+        self.names.add(name)
         custom = tool.flavor is Flavor.CUSTOM
         options = self._options(tool)
         return schema.ToolDefinition(
             name=name,
-            description=self._description(tool) or None,
+            description=function_description(tool, self.losses, examples=False) or None,
             input_schema=FREE_INPUT if custom else _object_schema(tool.schema),
             strict=self._strict(tool),
             defer_loading="defer_loading" in options or None,
@@ -124,11 +129,6 @@ class _Definer:
             input_examples=list(tool.examples) or None,
             cache_control=self.marks.take(tool.cache),
         )
-
-    def _description(self, tool: Tool) -> str:
-        if tool.grammar is not None:
-            self.losses.append(Loss("grammar_not_enforced", tool.path, tool.name))
-        return description_with_grammar(tool)
 
     def _strict(self, tool: Tool) -> bool | None:
         if not tool.strict:
@@ -139,7 +139,7 @@ class _Definer:
         return None
 
     def _options(self, tool: Tool) -> frozenset[str]:
-        """Return the options of a tool that are said again; the others are told as lost."""
+        """Return the options of a tool that the upstream takes; the others are reported."""
         kept: set[str] = set()
         for option in tool.options:
             # Only the vendor searches the tools that it is to hold back.
@@ -196,111 +196,48 @@ def _object_schema(parameters: Raw | None) -> Raw:
 # --- tools and tool choice ------------------------------------------------------------------------
 
 
-class Toolbox:
-    """The tools of one request, for one upstream."""
+def encode_tools(
+    request: Request, target: Target, marks: CacheMarks, losses: list[Loss]
+) -> tuple[Raw | None, schema.ToolChoice | None]:
+    """Return the definitions, if there are any, and the choice.
 
-    def __init__(
-        self, request: Request, target: Target, marks: CacheMarks, losses: list[Loss]
-    ) -> None:
-        self._request = request
-        self._profile = target.profile
-        self._marks = marks
-        self._losses = losses
+    Raises:
+        UntranslatableError: a tool has no form that the upstream takes, or the choice forces one that the
+            upstream does not have.
+    """
+    profile = target.profile
+    tools = declared_tools(request, profile)
+    marked = marked_tools(request.tools, None)
+    sent = define(tools, Audience(profile, marks.skipped if marked else 0))
+    if marked:
+        marks.skipped = sent.skipped
+    losses += sent.losses
+    has_tools = sent.json is not None
+    parallel = parallel_flag(request, profile, losses, has_tools=has_tools)
+    serial = True if parallel is False else None
+    choice = request.tool_choice
+    if choice is None:
+        return sent.json, schema.ToolChoice("auto", None, serial) if serial else None
+    wire = wire_name(choice.name, choice.namespace) if choice.name else ""
+    written = written_choice(
+        request,
+        profile,
+        losses,
+        has_tools=has_tools,
+        has_forced=wire in sent.names if wire else has_tools,
+    )
+    return sent.json if written.with_tools else None, _choice(written, wire, serial=serial)
 
-    def encode(self) -> tuple[Raw | None, schema.ToolChoice | None]:
-        """Return the definitions, if there are any, and the choice.
 
-        Raises:
-            Untranslatable: a tool has no form that the upstream takes, or a choice forces one that is
-                not there.
-        """
-        choice, tools = self._request.tool_choice, self._request.tools
-        if choice is not None and choice.allowed:
-            allowed = frozenset(choice.allowed)
-            tools = tuple(
-                tool
-                for tool in tools
-                if {tool.name, wire_name(tool.name, tool.namespace)} & allowed
-            )
-        if choice is not None and choice.mode == "tool" and self._narrows:
-            named = (choice.name, choice.namespace)
-            tools = tuple(tool for tool in tools if (tool.name, tool.namespace) == named)
-        marked = marked_tools(self._request.tools, None)
-        sent = define(tools, Audience(self._profile, self._marks.skipped if marked else 0))
-        if marked:
-            self._marks.skipped = sent.skipped
-        self._losses += sent.losses
-        encoded = self._choice(sent)
-        if encoded is not None and encoded.type == "none" and not self._profile.tool_choice_none:
-            return self._without_none(sent), None
-        return sent.json, encoded
-
-    @property
-    def _narrows(self) -> bool:
-        """The upstream cannot be told which tool to call: the others are left out."""
-        return self._profile.tool_choice == "strings_only"
-
-    def _choice(self, sent: Definitions) -> schema.ToolChoice | None:
-        request = self._request
-        choice = request.tool_choice
-        path = path_of(request, "tool_choice")
-        serial = self._serial(has_tools=sent.json is not None)
-        if choice is not None and choice.mode in ("tool", "required"):
-            self._check_forced(choice, sent, path)
-        if sent.json is None:
-            if choice is not None:
-                self._losses.append(Loss("tool_choice_dropped", path))
+def _choice(written: WrittenChoice, name: str, *, serial: bool | None) -> schema.ToolChoice | None:
+    match written.mode:
+        case None:
             return None
-        if choice is None:
-            return schema.ToolChoice("auto", disable_parallel_tool_use=True) if serial else None
-        match choice.mode:
-            case "none":
-                return schema.ToolChoice("none")
-            case "auto":
-                return schema.ToolChoice("auto", disable_parallel_tool_use=serial)
-            case "required":
-                wanted = schema.ToolChoice("any", disable_parallel_tool_use=serial)
-            case "tool":
-                name = wire_name(choice.name, choice.namespace)
-                wanted = schema.ToolChoice("tool", name, serial)
-        return self._weakened(wanted, path)
-
-    def _weakened(self, wanted: schema.ToolChoice, path: str) -> schema.ToolChoice:
-        """Bring a forced choice to what the upstream takes."""
-        serial = wanted.disable_parallel_tool_use
-        if self._profile.tool_choice == "auto_only":
-            self._losses.append(Loss("tool_choice_adjusted", path, f"{wanted.type} became auto"))
-            return schema.ToolChoice("auto", disable_parallel_tool_use=serial)
-        if self._narrows and wanted.type == "tool":
-            self._losses.append(Loss("tool_choice_narrowed", path, wanted.name or ""))
-            return schema.ToolChoice("any", disable_parallel_tool_use=serial)
-        return wanted
-
-    def _serial(self, *, has_tools: bool) -> bool | None:
-        if self._request.parallel is not False or not has_tools:
-            return None
-        if self._profile.supports_parallel_flag:
-            return True
-        self._losses.append(Loss("parallel_not_enforced", path_of(self._request, "parallel")))
-        return None
-
-    def _check_forced(self, choice: ToolChoice, sent: Definitions, path: str) -> None:
-        """Refuse to force a tool that was left out; a choice without any tools is merely dropped."""
-        name = choice.name
-        wire = wire_name(name, choice.namespace)
-        missing = wire not in sent.names if name else sent.json is None
-        if self._request.tools and missing:
-            reason = (
-                f"the forced tool `{name}` is not available at the target"
-                if name
-                else ("tool use is forced, and none of the tools is available at the target")
-            )
-            raise Untranslatable(reason, path=path, code="unsupported_tool")
-
-    def _without_none(self, sent: Definitions) -> Raw | None:
-        """Say `none` to an upstream that has no word for it: by leaving the tools out, if it can be."""
-        if not self._request.has_calls:
-            return None
-        path = path_of(self._request, "tool_choice")
-        self._losses.append(Loss("tool_choice_adjusted", path, "none became auto"))
-        return sent.json
+        case "none":
+            return schema.ToolChoice("none")
+        case "auto":
+            return schema.ToolChoice("auto", None, serial)
+        case "required":
+            return schema.ToolChoice("any", None, serial)
+        case "tool":
+            return schema.ToolChoice("tool", name, serial)

@@ -31,7 +31,7 @@ from dragoman.dialects.decoding import decode
 from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.dialects.openai_errors import decode_fault, error_fault
 from dragoman.dialects.surrogates import mended
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.events import CUT_REASONS, Citation, Fault, FaultKind, FinishReason, Usage
 from dragoman.wire.sse import Frame
 
@@ -67,7 +67,7 @@ def read_usage(raw: Raw) -> Usage:
     """Read token counts in any spelling.
 
     Raises:
-        Malformed: they are no counts.
+        MalformedError: they are no counts.
     """
     counts = decode(USAGE, bytes(raw))
     prompt = _count(counts.prompt_tokens, counts.input_tokens)
@@ -84,11 +84,11 @@ def read_usage(raw: Raw) -> Usage:
     if reasoning and _count(counts.total_tokens) >= prompt + output + reasoning:
         output += reasoning  # this peer counts reasoning beside the answer, not in it
     return Usage(
-        input=max(0, prompt - read - written),
-        output=output,
-        cache_read=read,
-        cache_write_5m=written,
-        reasoning=reasoning,
+        input_tokens=max(0, prompt - read - written),
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_write_5m_tokens=written,
+        reasoning_tokens=reasoning,
     )
 
 
@@ -125,7 +125,7 @@ def read_annotations(raw: Raw, base: int) -> list[Citation | None]:
     """Read a message's annotations; None stands for one that is no address.
 
     Raises:
-        Malformed: they are no list of objects.
+        MalformedError: they are no list of objects.
     """
     citations: list[Citation | None] = []
     for one in decode(_LIST, bytes(raw)) if is_given(raw) else ():
@@ -138,7 +138,7 @@ def read_addresses(raw: Raw) -> list[Citation]:
     """Read a list of addresses that stand for the whole answer.
 
     Raises:
-        Malformed: it is no such list.
+        MalformedError: it is no such list.
     """
     citations: list[Citation] = []
     for one in decode(_URLS, bytes(raw)):
@@ -209,7 +209,7 @@ class ChatReader:
         """Tell the assembler what a frame says.
 
         Raises:
-            Malformed: it is no chunk.
+            MalformedError: it is no chunk.
         """
         data = frame.data
         if self._plain:
@@ -268,7 +268,7 @@ class ChatReader:
         """Tell the assembler what a complete answer says.
 
         Raises:
-            Malformed: it is neither an answer nor an error.
+            MalformedError: it is neither an answer nor an error.
         """
         start = body.lstrip()[:1]
         if start in (b"", b"["):
@@ -282,7 +282,7 @@ class ChatReader:
         if self.assembler.ended:
             return
         if not chunk.choices:
-            raise Malformed("an answer without choices", path="$.choices")
+            raise MalformedError("an answer without choices", path="$.choices")
         self._close()
 
     # --- chunks -----------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class ChatReader:
         self._channels.halves.active = self._channels.careful = True
         try:
             return decode(CHUNK, data)
-        except Malformed:
+        except MalformedError:
             error = _fields(data).get("error", EMPTY)
             if not is_given(error):
                 raise
@@ -393,7 +393,7 @@ class ChatReader:
     def _additions(self, delta: Delta) -> None:
         try:
             citations = read_annotations(delta.annotations, self._channels.text_base)
-        except Malformed:
+        except MalformedError:
             citations = [None]
         for citation in citations:
             if citation is None:
@@ -488,7 +488,7 @@ class ChatReader:
             self._cite_addresses()
             if is_given(self._usage):
                 self.assembler.usage(read_usage(self._usage))
-        except Malformed as error:
+        except MalformedError as error:
             self.assembler.loss("chunk_malformed", error.path, error.reason)
 
     def _reason(self) -> tuple[FinishReason | None, str]:
@@ -518,7 +518,7 @@ def _fields(data: bytes) -> dict[str, Raw]:
     """Return the fields of an object as they are; none if it is no object."""
     try:
         return decode(FIELDS, data)
-    except Malformed:
+    except MalformedError:
         return {}
 
 

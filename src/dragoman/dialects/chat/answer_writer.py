@@ -13,7 +13,6 @@ from dragoman.dialects.encoding import escaped
 from dragoman.dialects.identity import Identity, client_ids, identity_of
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.dialects.sealing import seal
-from dragoman.dialects.text_runs import TextRun
 from dragoman.turn.answer import Block
 from dragoman.turn.events import (
     TRUNCATED,
@@ -35,6 +34,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -93,11 +93,13 @@ class UsageOut(Struct):
 def write_usage(usage: Usage) -> UsageOut:
     """Return the counts for a client."""
     return UsageOut(
-        usage.prompt,
-        usage.output,
-        usage.prompt + usage.output,
-        _PromptDetails(usage.cache_read, usage.cache_write_5m + usage.cache_write_1h),
-        _CompletionDetails(usage.reasoning),
+        usage.prompt_tokens,
+        usage.output_tokens,
+        usage.prompt_tokens + usage.output_tokens,
+        _PromptDetails(
+            usage.cache_read_tokens, usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+        ),
+        _CompletionDetails(usage.reasoning_tokens),
     )
 
 
@@ -277,7 +279,7 @@ class ChatWriter:
 
     def skip(self, event: Event, /) -> None:
         """Know a delta of text or arguments that passes."""
-        if type(event) is TextDelta and event.logprobs is None:
+        if (type(event) is TextDelta and event.logprobs is None) or type(event) is TextRun:
             self._check(event)
             self._chars += len(event.text)
         elif type(event) is ArgsDelta:
@@ -289,7 +291,7 @@ class ChatWriter:
         """Return the bytes that tell the client of an event.
 
         Raises:
-            IllegalOrder: the event may not stand here.
+            IllegalOrderError: the event may not stand here.
         """
         self._check(event)
         if event.__class__ is TextDelta and event.logprobs is None:
@@ -297,15 +299,16 @@ class ChatWriter:
             return b"%b%b}%b" % (self._text_head, _encode(event.text), _TAIL)
         return self._write(event)
 
-    def send_run(self, run: TextRun, /) -> bytes:
-        """Write deltas of text as `send` writes them one by one."""
-        self._check(TextDelta(run.index, run.text))
+    def _text_run(self, run: TextRun) -> bytes:
+        """Write each delta as `send` writes it."""
         self._chars += len(run.text)
         before, after = self._text_head + b'"', b'"}' + _TAIL
         return before + (after + before).join(run.bodies) + after
 
     def _write(self, event: Event) -> bytes:
         match event:
+            case TextRun():
+                return self._text_run(event)
             case ArgsDelta(json=json):
                 return b"%b%b}}]}%b" % (self._args_head, _encode(json), _TAIL)
             case ReasoningDelta():

@@ -19,7 +19,7 @@ from dragoman.dialects.chat.schema import (
 )
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.surrogates import Halves, mended
-from dragoman.errors import Malformed, TooLarge
+from dragoman.errors import MalformedError, TooLargeError
 from dragoman.ids import derived_id
 from dragoman.turn.answer import Block
 from dragoman.turn.assembler import Assembler
@@ -54,7 +54,7 @@ class Details:
         """Take a delta's list and return its readable text: text, channel and part.
 
         Raises:
-            Malformed: it is no list of objects.
+            MalformedError: it is no list of objects.
         """
         readable: list[tuple[str, Channel, int]] = []
         for entry in decode(_LIST, bytes(raw)) or ():
@@ -202,7 +202,7 @@ class Calls:
         if name and not call.opened and name != call.name:
             call.name += name
             if len(call.name) > self._limits.max_tool_name_chars:
-                raise TooLarge("max_tool_name_chars", self._limits.max_tool_name_chars)
+                raise TooLargeError("max_tool_name_chars", self._limits.max_tool_name_chars)
         if call.name and (fragment or self._tools.settles(call.name)):
             self._open(call)
         if extra and extra != call.extra:
@@ -222,7 +222,7 @@ class Calls:
         call.held.append(fragment)
         self._held_size += len(fragment)
         if self._held_size > self._limits.max_waiting_bytes:
-            raise TooLarge("max_waiting_bytes", self._limits.max_waiting_bytes)
+            raise TooLargeError("max_waiting_bytes", self._limits.max_waiting_bytes)
 
     # --- routing --------------------------------------------------------------------------------
 
@@ -406,7 +406,7 @@ class Channels:
         if is_given(delta.reasoning_details):
             try:
                 readable = self._details.add(delta.reasoning_details)
-            except Malformed:
+            except MalformedError:
                 self.lose_once("part_unknown", "", "reasoning_details")
             self.careful = True
         for text, channel, part in readable:
@@ -472,7 +472,7 @@ class Channels:
         """Tell the reasoning of a content part: a string, or parts again."""
         try:
             parts = decode(PARTS, bytes(raw))
-        except Malformed:
+        except MalformedError:
             self.lose_once("part_unknown", "", "thinking")
             return
         for text in [parts] if isinstance(parts, str) else [part.text or "" for part in parts]:

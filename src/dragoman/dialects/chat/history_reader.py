@@ -35,7 +35,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
 from dragoman.envelopes import Sealer, is_envelope
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.ids import derived_id
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.turn.losses import Loss
@@ -90,7 +90,7 @@ class History:
         """Take the messages in order.
 
         Raises:
-            Malformed: one of them does not hold together; carries its path.
+            MalformedError: one of them does not hold together; carries its path.
         """
         for path, message in zip(entry_paths("messages", len(messages)), messages, strict=False):
             # The frequent sorts first: a class that does not match costs a `match` more than a type.
@@ -178,7 +178,7 @@ class History:
             return ToolCallPart(call.id, name, text, Flavor.CUSTOM, opaque=state)
         if function is None:
             reason = "a tool call needs its `function`"
-            raise Malformed(reason, path=f"{path}.tool_calls[{at}]")
+            raise MalformedError(reason, path=f"{path}.tool_calls[{at}]")
         return ToolCallPart(call.id, function.name, _arguments(function), opaque=state)
 
     def _legacy_call(self, call: FunctionCallIn, path: str) -> ToolCallPart:
@@ -194,8 +194,8 @@ class History:
             return [ReasoningPart((ReasoningSegment(text),))] if text else []
         try:
             entries = decode(_ENTRIES, bytes(message.reasoning_details))
-        except Malformed as error:
-            raise Malformed(
+        except MalformedError as error:
+            raise MalformedError(
                 error.reason, path=f"{path}.reasoning_details{error.path.removeprefix('$')}"
             ) from None
         if any(_envelope(entry) for entry in entries):
@@ -265,8 +265,8 @@ def _said(part: AssistantPart, path: str) -> Sequence[Part]:
 def _thinking(raw: Raw, path: str) -> list[ReasoningPart]:
     try:
         parts = decode(TEXTS, bytes(raw))
-    except Malformed as error:
-        raise Malformed(error.reason, path=f"{path}.content") from None
+    except MalformedError as error:
+        raise MalformedError(error.reason, path=f"{path}.content") from None
     texts = [parts] if isinstance(parts, str) else [part.text for part in parts]
     segments = tuple(ReasoningSegment(text) for text in texts if text)
     return [ReasoningPart(segments)] if segments else []
@@ -343,14 +343,14 @@ def _file(part: FileIn, path: str) -> DocumentPart:
         return DocumentPart(source, title, cache=_hint(part))
     if given.file_id:
         return DocumentPart(FileSource(given.file_id, "openai"), title, cache=_hint(part))
-    raise Malformed("a file needs `file_data` or `file_id`", path=f"{path}.file")
+    raise MalformedError("a file needs `file_data` or `file_id`", path=f"{path}.file")
 
 
 def _data_url(url: str, path: str) -> Base64Source:
     head, comma, data = url.removeprefix("data:").partition(",")
     media_type, *options = head.split(";")
     if not comma or "base64" not in options:
-        raise Malformed("a data URL must hold base64", path=path)
+        raise MalformedError("a data URL must hold base64", path=path)
     return Base64Source(media_type, data)
 
 

@@ -1,8 +1,6 @@
 """Encodes turns as the messages of a Chat Completions upstream."""
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from operator import attrgetter
 from typing import Final, TypeAlias, assert_never
 
 import msgspec
@@ -12,11 +10,19 @@ from dragoman.context import Target
 from dragoman.dialects.chat.history_reader import CHAT_ORIGIN
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.functions import AnyObject, object_arguments
+from dragoman.dialects.history_policy import (
+    ERROR,
+    GO_ON,
+    ReplayPolicy,
+    continues,
+    error_text,
+    go_on_loss,
+    is_question,
+    place_instructions,
+)
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.replay_policy import ReplayPolicy, is_question
-from dragoman.dialects.request_policy import GO_ON, continues, go_on_loss
-from dragoman.errors import Untranslatable
+from dragoman.dialects.tool_policy import object_arguments
+from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor, OpaqueKind
@@ -24,7 +30,6 @@ from dragoman.turn.history import settle
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
-    SYSTEM,
     USER,
     AudioPart,
     Base64Source,
@@ -156,7 +161,7 @@ class Parts:
         """Return a part of a user's message.
 
         Raises:
-            Untranslatable: the upstream cannot take it.
+            UntranslatableError: the upstream cannot take it.
         """
         match part:
             case TextPart():
@@ -208,7 +213,7 @@ class Parts:
 
     def _need_parts(self, what: str, path: str) -> None:
         if self._profile.content_parts == "string":
-            raise Untranslatable(
+            raise UntranslatableError(
                 f"the target takes text only, no {what}", path=path or self._messages
             )
 
@@ -217,17 +222,17 @@ class Parts:
         path = path or self._messages
         match part.source:
             case _ if self._profile.images == "none":
-                raise Untranslatable("the target takes no images", path=path)
+                raise UntranslatableError("the target takes no images", path=path)
             case Base64Source(media_type=media_type, data=data):
                 return ImageOut(_Url(f"data:{media_type};base64,{data}", part.detail))
             case UrlSource(url=url):
                 if self._profile.images == "base64_only":
                     reason = "the target takes images as data, not as addresses"
-                    raise Untranslatable(reason, path=path)
+                    raise UntranslatableError(reason, path=path)
                 return ImageOut(_Url(url, part.detail))
             case FileSource():
                 reason = "a file kept at one vendor means nothing to another"
-                raise Untranslatable(reason, path=path)
+                raise UntranslatableError(reason, path=path)
             case _:
                 assert_never(part.source)
 
@@ -243,7 +248,7 @@ class Parts:
         before: list[OutPart] = [TextOut(part.context)] if part.context else []
         match part.source:
             case _ if not self._profile.documents:
-                raise Untranslatable("the target takes no documents", path=path)
+                raise UntranslatableError("the target takes no documents", path=path)
             case Base64Source(media_type=media_type, data=data):
                 name = part.title or "document.pdf"
                 return [*before, FileOut(_File(name, f"data:{media_type};base64,{data}"))]
@@ -251,7 +256,7 @@ class Parts:
                 return [*before, FileOut(_File(part.title, file_id=file_id))]
             case _:
                 reason = "the target takes documents as data, not as addresses"
-                raise Untranslatable(reason, path=path)
+                raise UntranslatableError(reason, path=path)
 
 
 def _is_bare(part: TextOut) -> bool:
@@ -288,7 +293,7 @@ class Results:
         """Return the tool's message, and what must follow it in a user's message.
 
         Raises:
-            Untranslatable: the upstream cannot take what is in the result.
+            UntranslatableError: the upstream cannot take what is in the result.
         """
         inside: list[OutPart] = []
         follow: list[OutPart] = []
@@ -345,14 +350,9 @@ def _mark_error(inside: list[OutPart]) -> None:
     """Say in words that a call failed: the dialect has no other place for it."""
     first = inside[0] if inside else None
     if not isinstance(first, TextOut):
-        inside.insert(0, TextOut("Error"))
+        inside.insert(0, TextOut(ERROR))
     else:
         first.text = error_text(first.text)
-
-
-def error_text(text: str) -> str:
-    """Return the text of a result with a word that the call failed, unless it says so itself."""
-    return text if text.lower().startswith("error") else f"Error: {text}"
 
 
 # --- reasoning ------------------------------------------------------------------------------------
@@ -534,8 +534,8 @@ class Messages:
         """Return the messages; `instructions` are ours, to be added to the client's.
 
         Raises:
-            Malformed: calls and results of the history do not fit.
-            Untranslatable: something has no form that the upstream takes.
+            MalformedError: calls and results of the history do not fit.
+            UntranslatableError: something has no form that the upstream takes.
         """
         settled = settle(
             self._request.turns,
@@ -708,7 +708,7 @@ class Messages:
             self._losses.append(Loss("content_flattened", turn.path))
         elif part.path:
             reason = "this part of the history means nothing to the target"
-            raise Untranslatable(reason, path=part.path, code="unsupported_content_block")
+            raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
         else:
             self._losses.append(Loss("content_dropped", turn.path))
         return part.text
@@ -781,46 +781,6 @@ class Messages:
             last.partial = True
 
 
-def place_instructions(
-    turns: Sequence[Turn], profile: Profile, losses: list[Loss]
-) -> Sequence[Turn]:
-    """Put instructions inside the conversation into user turns, where the upstream wants that."""
-    if profile.midturn_system and not profile.merge_system:
-        return turns
-    placed: list[Turn] = []
-    waiting: list[Turn] = []  # reminders for the user's turn that comes next
-    for turn in turns:
-        if turn.role is SYSTEM:
-            losses.append(Loss("system_midturn_emulated", turn.path))
-            if placed and placed[-1].role is USER and not waiting:
-                placed[-1] = _appended(placed[-1], _reminder(turn))
-            else:
-                waiting.append(_reminder(turn))
-            continue
-        for reminder in waiting:
-            if turn.role is USER:
-                turn = structs.replace(turn, parts=reminder.parts + turn.parts)  # noqa: PLW2901
-            else:
-                placed.append(reminder)
-        waiting.clear()
-        placed.append(turn)
-    return placed + waiting
-
-
-def _appended(turn: Turn, other: Turn) -> Turn:
-    return structs.replace(turn, parts=turn.parts + other.parts)
-
-
-def _reminder(turn: Turn) -> Turn:
-    parts = tuple(
-        structs.replace(part, text=f"<system-reminder>\n{part.text}\n</system-reminder>")
-        if isinstance(part, TextPart)
-        else part
-        for part in turn.parts
-    )
-    return Turn(USER, parts, path=turn.path)
-
-
 def _joined(one: Content | UnsetType, other: Content | UnsetType) -> Content:
     if isinstance(one, str) and isinstance(other, str):
         return f"{one}\n\n{other}" if one and other else one or other
@@ -831,135 +791,3 @@ def _listed(content: Content | UnsetType) -> Iterable[OutPart]:
     if isinstance(content, list):
         return content
     return [TextOut(content)] if isinstance(content, str) and content else []
-
-
-# --- plain histories ------------------------------------------------------------------------------
-# Text, reasoning, calls, and their results in order: nothing has to be settled or marked.  Whatever is not plain is left to `messages`, which knows everything; both write a plain history alike.
-
-_FUNCTION: Final = Flavor.FUNCTION
-
-_text_of: Final = attrgetter("text")
-
-_OBJECT: Final = msgspec.json.Decoder(AnyObject)
-
-
-def plain_messages(
-    request: Request, profile: Profile, instructions: Sequence[str], losses: list[Loss]
-) -> list[OutMessage] | None:
-    """Return the messages of a plain history, else None; `instructions` are added to the client's."""
-    if not _is_simple(profile):
-        return None
-    lost: list[Loss] = []
-    said = _conversation(request.turns, profile, lost)
-    if said is None and any(turn.role is SYSTEM for turn in request.turns):
-        lost = []
-        said = _conversation(place_instructions(request.turns, profile, lost), profile, lost)
-    if said is None:
-        return None
-    losses += lost
-    return _system(request, profile, instructions) + said
-
-
-def _conversation(
-    turns: Sequence[Turn], profile: Profile, losses: list[Loss]
-) -> list[OutMessage] | None:
-    messages: list[OutMessage] = []
-    absent = EMPTY_CONTENT[profile.empty_assistant_content]
-    replay: Replay | None = None
-    ids: list[str] = []  # of the calls so far
-    answered: list[str] = []  # of the results so far; compared with the calls at the end, once
-    for at, turn in enumerate(turns):
-        if turn.role is ASSISTANT:
-            if len(answered) != len(ids):
-                return None
-            text = ""
-            calls: list[Call] = []
-            thoughts: list[ReasoningPart] = []
-            for part in turn.parts:
-                if type(part) is ToolCallPart:
-                    if part.flavor is not _FUNCTION or part.opaque:
-                        return None
-                    try:
-                        _OBJECT.decode(part.arguments)
-                    except (msgspec.DecodeError, UnicodeEncodeError):
-                        return None
-                    ids.append(part.id)
-                    name = wire_name(part.name, part.namespace)
-                    calls.append(Call(part.id, "function", Function(name, part.arguments)))
-                elif type(part) is TextPart and not calls and not part.citations:
-                    text += part.text
-                elif type(part) is ReasoningPart:
-                    thoughts.append(part)
-                else:
-                    return None
-            if not calls and not text:
-                return None
-            message = AssistantMessage("assistant", text or absent, tool_calls=calls or None)
-            messages.append(message)
-            if thoughts:
-                if profile.replay_reasoning == "current_turn":
-                    return None  # turns are not yet joined as they will be
-                replay = replay or Replay(turns, profile, losses, thinks=True)
-                _recall(message, replay.of(at, thoughts, calls=bool(calls)))
-        elif turn.role is USER:
-            texts: list[str] = []
-            for part in turn.parts:
-                if type(part) is ToolResultPart:
-                    only = part.parts[0] if len(part.parts) == 1 else None
-                    if type(only) is not TextPart or not only.text or texts:
-                        return None
-                    text = error_text(only.text) if part.is_error else only.text
-                    answered.append(part.call_id)
-                    messages.append(ToolMessage("tool", part.call_id, text))
-                elif type(part) is not TextPart:
-                    return None
-                elif part.text:
-                    texts.append(part.text)
-            if texts and (len(answered) != len(ids) or not _say(turn, texts, messages)):
-                return None
-        else:
-            return None
-    # Ids that were made here begin with `g`.
-    if answered != ids or len(ids) != len(set(ids)) or "\ng" in "\n".join(["", *ids]):
-        return None
-    return None if messages and messages[-1].role == "assistant" else messages
-
-
-def _system(request: Request, profile: Profile, instructions: Sequence[str]) -> list[OutMessage]:
-    if not request.system and not instructions:
-        return []
-    said = "\n\n".join(filter(None, [*map(_text_of, request.system), *instructions]))
-    return [Message("developer" if profile.developer_role else "system", said)] if said else []
-
-
-@lru_cache(maxsize=256)
-def _is_simple(profile: Profile) -> bool:
-    """Say whether an upstream takes a plain history just so."""
-    return (
-        profile.id_style == "any"
-        and profile.user_after_tool
-        and profile.content_parts == "parts"
-        and not profile.cache_control
-        and not profile.cache_breakpoints
-        and not profile.alternate_roles
-        and not profile.carry_reasoning
-        and not profile.reasoning_filler
-    )
-
-
-def _recall(message: AssistantMessage, reasoning: Replayed) -> None:
-    """Add the reasoning that the upstream gets back."""
-    message.reasoning_content = reasoning.content
-    message.reasoning = reasoning.text
-    message.reasoning_details = reasoning.details
-
-
-def _say(turn: Turn, texts: list[str], messages: list[OutMessage]) -> bool:
-    """Add what the user says; False if that is not plain."""
-    # A user's second turn behind results is joined to the first.
-    joins = len(messages) > 1 and messages[-1].role == "user" and messages[-2].role == "tool"
-    if joins or turn.name:
-        return False
-    several: list[OutPart] = [TextOut(text) for text in texts] if len(texts) > 1 else []
-    messages.append(Message("user", several or texts[0]))
-    return True

@@ -21,7 +21,7 @@ from dragoman.dialects.chat.tools_reader import TOOL_LISTS, decode_choice, decod
 from dragoman.dialects.decoding import check_messages, check_size, decode, decode_at, decode_fields
 from dragoman.dialects.encoding import encode
 from dragoman.envelopes import Sealer
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling
@@ -79,7 +79,7 @@ def _read(decoder: msgspec.json.Decoder[T], raw: Raw) -> T | None:
     """Read a vendor's field; one of an unknown shape says nothing."""
     try:
         return decode(decoder, bytes(raw))
-    except Malformed:
+    except MalformedError:
         return None
 
 
@@ -96,20 +96,18 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     """Read a client's request.
 
     Raises:
-        Malformed: it is not of the dialect; carries the path.
-        TooLarge: it passes a limit, which the error names.
+        MalformedError: it is not of the dialect; carries the path.
+        TooLargeError: it passes a limit, which the error names.
     """
     check_size(body, limits)
-    fields, listed = decode_fields(body, TOOL_LISTS)
+    fields = decode_fields(body)
     given = _decode_settings(fields)
     losses: list[Loss] = []
     history = History(sealer, losses)
     messages = decode_at(MESSAGES, fields["messages"], "$.messages")
     check_messages(len(messages), limits)
     history.read(messages)
-    if listed is None:
-        listed = TOOL_LISTS.read(fields["tools"], body) if "tools" in fields else ()
-    tools = decode_tools(given, listed)
+    tools = decode_tools(given, TOOL_LISTS.read(fields["tools"]) if "tools" in fields else ())
     extensions: dict[str, Raw] = {}
     if not fields.keys() <= _PLACED:
         extensions = {name: raw for name, raw in fields.items() if name not in _PLACED}
@@ -178,7 +176,7 @@ def _decode_format(given: ResponseFormat) -> OutputFormat:
         return msgspec.convert({"kind": given.type}, OutputFormat)
     if asked is None:
         reason = "a format of type json_schema needs its `json_schema`"
-        raise Malformed(reason, path="$.response_format")
+        raise MalformedError(reason, path="$.response_format")
     return OutputFormat(
         kind="json_schema",
         name=asked.name,

@@ -1,7 +1,5 @@
 """Encodes a `Request` as the body for a Chat Completions upstream."""
 
-import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,29 +7,39 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.context import EncodedRequest, Target
-from dragoman.dialects.chat.history_writer import Messages, plain_messages
+from dragoman.dialects.chat.history_writer import Messages
 from dragoman.dialects.chat.schema import EMPTY
 from dragoman.dialects.chat.tools_writer import Audience, OutChoice, define, encode_tools
 from dragoman.dialects.decoding import decode, entries_of
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.request_policy import effort_of
-from dragoman.dialects.strictness import refuse_losses
-from dragoman.errors import Untranslatable
+from dragoman.dialects.request_policy import (
+    NO_SAMPLING,
+    is_off,
+    is_strict,
+    output_format,
+    output_limit,
+    refuse_losses,
+    refuse_unsupported,
+    report_conversion,
+    sampling_fields,
+    user_id_for,
+    wanted_effort,
+)
+from dragoman.dialects.tool_policy import forced_tool_with_thinking, parallel_flag, weakened
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling, ToolCallPart
+from dragoman.turn.request import OutputFormat, ReasoningWish, Request, ToolCallPart
 from dragoman.turn.tools import ToolTable, wire_name
 from dragoman.wire.json_values import decode_any, read_float
 
-# --- reasoning effort -----------------------------------------------------------------------------
-# The dialect has one field for it; vendors have their own, and each upstream is told in the one it knows.
+# --- thinking -------------------------------------------------------------------------------------
+# The dialect has one field for it; vendors have their own, and each upstream gets the one it knows.
 
-EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-
-# Fields by which vendors take the client's wish.
+# Fields of vendors' own, by which Chat clients ask for thinking.
 FIELDS: Final = (
     "reasoning",
     "thinking",
@@ -44,97 +52,66 @@ FIELDS: Final = (
 def encode_wish(
     request: Request, wish: ReasoningWish, profile: Profile, losses: list[Loss]
 ) -> dict[str, object]:
-    """Return the fields that tell an upstream of the client's wish."""
+    """Return the fields that ask an upstream for the thinking that the client wants."""
     if wish.mode == "default":
         return {}
-    path = path_of(request, "thinking")
-    off = wish.mode == "off" or wish.effort == "none"
-    effort = "none" if off else _effort(wish, path, losses)
+    off = is_off(wish)
     match profile.reasoning_control:
         case "none":
-            losses.append(Loss("thinking_dropped", path))
+            losses.append(Loss("thinking_dropped", path_of(request, "thinking")))
             return {}
         case "openrouter":
-            return {"reasoning": _openrouter(wish, effort, profile, path, losses)}
+            return {"reasoning": _openrouter(request, wish, profile, losses)}
         case "thinking_type":
             fields: dict[str, object] = {"thinking": {"type": "disabled" if off else "enabled"}}
-            # An effort beside thinking that is off is refused as a contradiction.
-            if effort and not off and profile.supported_efforts:
-                fields["reasoning_effort"] = _nearest(effort, profile, path, losses)
+            # DeepSeek refuses an effort beside thinking that is off, as a contradiction.
+            if not profile.supported_efforts:
+                _report_switch(request, wish, losses)
+            elif not off and (effort := wanted_effort(request, wish, profile, losses)):
+                fields["reasoning_effort"] = effort
             return fields
         case "chat_template_kwargs":
+            _report_switch(request, wish, losses)
             return {"chat_template_kwargs": {"enable_thinking": not off}}
         case "enable_thinking":
-            budget = {} if off or wish.budget is None else {"thinking_budget": wish.budget}
-            return {"enable_thinking": not off, **budget}
+            if wish.budget is None or off:
+                _report_switch(request, wish, losses)
+                return {"enable_thinking": not off}
+            return {"enable_thinking": True, "thinking_budget": wish.budget}
         case _:
-            if not effort:
-                return {}
-            return {"reasoning_effort": _nearest(effort, profile, path, losses)}
+            effort = wanted_effort(request, wish, profile, losses)
+            return {"reasoning_effort": effort} if effort else {}
 
 
 def _openrouter(
-    wish: ReasoningWish, effort: str, profile: Profile, path: str, losses: list[Loss]
+    request: Request, wish: ReasoningWish, profile: Profile, losses: list[Loss]
 ) -> dict[str, object]:
-    if effort == "none":
+    if is_off(wish):
         return {"enabled": False}
     if wish.mode == "budget":
         return {"max_tokens": wish.budget}
-    return {"effort": _nearest(effort, profile, path, losses)} if effort else {"enabled": True}
+    effort = wanted_effort(request, wish, profile, losses)
+    return {"effort": effort} if effort else {"enabled": True}
 
 
-def _effort(wish: ReasoningWish, path: str, losses: list[Loss]) -> str:
-    """Return the effort that the wish names or amounts to; empty: the model shall decide."""
+def _report_switch(request: Request, wish: ReasoningWish, losses: list[Loss]) -> None:
+    """Report an effort or a budget of which an upstream learns only that thinking is on."""
+    if is_off(wish):
+        return
     if wish.effort:
-        if wish.effort in EFFORTS:
-            return wish.effort
-        losses.append(Loss("effort_adjusted", path, f"unknown: {wish.effort}"))
-        return "high"
-    if wish.budget is None:
-        return ""
-    return effort_of(wish.budget)
-
-
-def _nearest(effort: str, profile: Profile, path: str, losses: list[Loss]) -> str:
-    """Return the nearest effort that the upstream knows: the next lower one, else the next higher."""
-    known = [one for one in profile.supported_efforts if one in EFFORTS]
-    if effort in known or not known:
-        return effort
-    rank = EFFORTS.index(effort)
-    lower = [one for one in known if one != "none" and EFFORTS.index(one) < rank]
-    higher = [one for one in known if EFFORTS.index(one) > rank]
-    nearest = max(lower, key=EFFORTS.index) if lower else min(higher or known, key=EFFORTS.index)
-    losses.append(Loss("effort_adjusted", path, f"{effort} became {nearest}"))
-    return nearest
+        report_conversion(request, f"effort {wish.effort[:40]} became on", losses)
+    elif wish.budget is not None:
+        report_conversion(request, f"budget {wish.budget} became on", losses)
 
 
 # --- the request ----------------------------------------------------------------------------------
 
-_NO_WISHES: Final = Sampling()
-
 _WITH_USAGE: Final = {"include_usage": True}
-
-_JSON_ONLY: Final = "Respond with a single JSON object and nothing else."
-
-_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_.@:-]{1,64}")
 
 _NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""'})
 
 # Fields of other dialects without which an answer would not be what was asked for.
 _NEEDED: Final = frozenset({"container", "mcp_servers", "thread", "compaction", "audio"})
-
-# Losses of this dialect's own that a strict target takes.
-_HARMLESS: Final = frozenset(
-    {
-        "content_flattened",
-        "empty_content_filled",
-        "reasoning_filled",
-        "refusal_as_text",
-        "schema_rewritten",
-        "stop_emulated",
-        "tool_image_moved",
-    }
-)
 
 
 # --- for an upstream --------------------------------------------------------------------------------
@@ -144,14 +121,14 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     """Write any client's request for an upstream that speaks Chat Completions.
 
     Raises:
-        Malformed: the history does not hold together.
-        Untranslatable: the request asks for what this upstream cannot do, or, for a strict target,
+        MalformedError: the history does not hold together.
+        UntranslatableError: the request asks for what this upstream cannot do, or, for a strict target,
             something would be lost.
     """
     encoder = _Encoder(request, target)
     body = encoder.encode()
     if target.strict:
-        refuse_losses(encoder.losses, harmless=_HARMLESS)
+        refuse_losses(encoder.losses)
     return EncodedRequest(body, tuple(encoder.losses), encoder.stop)
 
 
@@ -176,17 +153,16 @@ class _Encoder:
 
     def encode(self) -> bytes:
         request = self._request
-        self._refuse()
+        ToolTable.of(request.tools)  # refuses two tools of the same name on the wire
+        refuse_unsupported(request, many=self._native)
         tools, choice, search = encode_tools(request, self._profile, self.losses)
-        output_format = None if request.format.kind == "text" else self._format(request.format)
+        form = None if request.format.kind == "text" else self._format()
         wish = request.reasoning
         if choice is not None:
             wish, choice = self._agree(choice)
-        messages = plain_messages(request, self._profile, self._instructions, self.losses)
-        if messages is None:
-            messages = Messages(request, self._target, self.losses).encode(
-                self._instructions, thinks=wish.mode != "off"
-            )
+        messages = Messages(request, self._target, self.losses).encode(
+            self._instructions, thinks=wish.mode != "off"
+        )
         body: dict[str, object] = {
             "model": self._target.model or request.model,
             "messages": messages,
@@ -195,19 +171,17 @@ class _Encoder:
             body["tools"] = tools
             if choice is not None:
                 body["tool_choice"] = choice
-            if request.parallel is not None:
-                body |= self._parallel(parallel=request.parallel)
+            parallel = parallel_flag(request, self._profile, self.losses, has_tools=True)
+            if parallel is not None:
+                body["parallel_tool_calls"] = parallel
         if search is not None:
             body["web_search_options"] = search
-        if output_format is not None:
-            body["response_format"] = output_format
-        if request.max_output is not None:
-            limit, most = request.max_output, self._profile.max_output_tokens
-            if most is not None and limit > most:
-                self._lose("value_clamped", "max_output", f"{limit} became {most}")
-                limit = most
+        if form is not None:
+            body["response_format"] = form
+        limit = output_limit(request, self._profile, self.losses)
+        if limit is not None:
             body[self._profile.max_tokens_field] = limit
-        if request.sampling != _NO_WISHES:
+        if request.sampling != NO_SAMPLING:
             body |= self._sampling()
         if request.stop and (stop := self._stop()):
             body["stop"] = stop
@@ -229,52 +203,17 @@ class _Encoder:
     def _lose(self, code: str, meaning: str, detail: str = "") -> None:
         self.losses.append(Loss(code, path_of(self._request, meaning), detail))
 
-    def _refuse(self) -> None:
-        request = self._request
-        ToolTable.of(request.tools)  # refuses two tools of the same name on the wire
-        if request.count > 1 and not self._native:
-            raise Untranslatable("one answer at a time", path=path_of(request, "count"))
-        if request.previous_id:
-            reason = "the conversation so far is not known here"
-            path = path_of(request, "previous_id")
-            raise Untranslatable(reason, path=path, code="previous_response_not_found")
-        if request.max_output == 0:
-            reason = "an answer of no tokens, to warm a cache, cannot be asked for"
-            raise Untranslatable(reason, path=path_of(request, "max_output"))
-
     # --- sampling -----------------------------------------------------------------------------------
 
     def _sampling(self) -> dict[str, object]:
-        sampling, profile = self._request.sampling, self._profile
-        temperature = sampling.temperature
-        if temperature is not None and temperature > profile.max_temperature:
-            least = profile.max_temperature
-            self._lose("value_clamped", "temperature", f"{temperature} became {least}")
-            temperature = least
-        refused = {
-            "temperature": profile.drop_sampling,
-            "top_p": profile.drop_sampling,
-            "top_k": not profile.vendor_sampling and not self._native,
-            "seed": profile.seed_field == "none",
-        }
-        given: dict[str, object] = {
-            "temperature": temperature,
-            "top_p": sampling.top_p,
-            "top_k": sampling.top_k,
-            "seed": sampling.seed,
-            "frequency_penalty": sampling.frequency_penalty,
-            "presence_penalty": sampling.presence_penalty,
-            "logit_bias": sampling.logit_bias,
-        }
-        taken: dict[str, object] = {}
-        for name, value in given.items():
-            if value is None:
-                continue
-            if refused.get(name):
-                self._lose("sampling_dropped", name)
-            else:
-                taken[profile.seed_field if name == "seed" else name] = value
-        return taken
+        profile = self._profile
+        refused = set() if profile.vendor_sampling or self._native else {"top_k"}
+        if profile.seed_field == "none":
+            refused.add("seed")
+        fields = sampling_fields(self._request, profile, self.losses, refused=refused)
+        if "seed" in fields and profile.seed_field != "seed":
+            fields[profile.seed_field] = fields.pop("seed")
+        return fields
 
     def _stop(self) -> list[str]:
         most = self._profile.max_stop_sequences
@@ -294,21 +233,20 @@ class _Encoder:
     # --- reasoning and tools ------------------------------------------------------------------------
 
     def _agree(self, choice: OutChoice) -> tuple[ReasoningWish, OutChoice | None]:
-        """Settle what does not go together: forced tool use, and reasoning."""
-        wish = self._request.reasoning
-        forced = choice not in ("auto", "none")
-        if not forced or wish.mode == "off" or self._profile.forced_tool_choice_with_thinking:
+        """Return the thinking and the tool choice for an upstream that may refuse both together.
+
+        DeepSeek and Moonshot think unless the request turns it off, so a request without any wish counts
+        as one with thinking.
+        """
+        wish, asked = self._request.reasoning, self._request.tool_choice
+        if asked is None or asked.mode not in ("required", "tool") or choice == "auto":
             return wish, choice
-        match self._profile.forced_tool_choice_policy:
-            case "error":
-                reason = "tool use cannot be forced while the model thinks"
-                raise Untranslatable(reason, path=path_of(self._request, "tool_choice"))
-            case "downgrade":
-                self._lose("tool_choice_adjusted", "tool_choice", "forced use became auto")
-                return wish, "auto"
-            case "disable_thinking":
-                self._lose("thinking_disabled_by_tool_choice", "thinking")
-                return ReasoningWish(mode="off"), choice
+        if is_off(wish) or self._profile.forced_tool_choice_with_thinking:
+            return wish, choice
+        if forced_tool_with_thinking(self._request, self._profile, self.losses) == "downgrade":
+            weakened(self._request, asked, self.losses)
+            return wish, "auto"
+        return ReasoningWish(mode="off"), choice
 
     def _reasoning(self, wish: ReasoningWish) -> dict[str, object]:
         own = [name for name in FIELDS if name in self._request.extensions]
@@ -323,36 +261,21 @@ class _Encoder:
             and wish == self._request.reasoning
         )
 
-    def _parallel(self, *, parallel: bool) -> dict[str, object]:
-        if self._profile.supports_parallel_flag:
-            return {"parallel_tool_calls": parallel}
-        if not parallel:
-            self._lose("parallel_not_enforced", "parallel")
-        return {}
-
     # --- output -------------------------------------------------------------------------------------
 
-    def _format(self, wanted: OutputFormat) -> dict[str, object] | None:
-        able = self._profile.json_schema
-        if wanted.kind == "json_object" or wanted.schema is None:
-            if able != "instruction":
-                return {"type": "json_object"}
-            self._lose("json_object_emulated", "format")
-            self._instructions.append(_JSON_ONLY)
-            return None
-        if able == "native":
-            return {"type": "json_schema", "json_schema": self._json_schema(wanted, wanted.schema)}
-        self._lose("schema_not_enforced", "format")
-        text = bytes(wanted.schema).decode()
-        self._instructions.append(f"{_JSON_ONLY} It must match this JSON schema:\n{text}")
-        return {"type": "json_object"} if able == "json_object" else None
+    def _format(self) -> dict[str, object] | None:
+        wanted = self._request.format
+        kind = output_format(self._request, self._profile, self._instructions, self.losses)
+        if kind == "json_schema" and wanted.schema is not None:
+            return {"type": kind, "json_schema": self._json_schema(wanted, wanted.schema)}
+        return None if kind == "text" else {"type": kind}
 
     def _json_schema(self, wanted: OutputFormat, schema: Raw) -> _SchemaOut:
         strict = wanted.strict
         if not self._native:
             schema = without_meta(schema)
             if strict is None and self._profile.supports_strict:
-                strict = _is_strict(schema)
+                strict = is_strict(schema)
         path = path_of(self._request, "format")
         schema = rewrite(schema, self._profile.schema_dialect, path=path)
         return _SchemaOut(wanted.name or "output", wanted.description, schema, strict)
@@ -362,8 +285,10 @@ class _Encoder:
     def _platform(self, body: dict[str, object]) -> None:
         """Add fields that concern the vendor's platform and not the answer."""
         request, profile = self._request, self._profile
-        if request.user_id and profile.user_field != "none":
-            body[profile.user_field] = _user_id(request.user_id, native=self._native)
+        if request.user_id:
+            user_id = user_id_for(request, profile, self.losses, native=self._native)
+            if user_id:
+                body[profile.user_field] = user_id
         if request.verbosity:
             if profile.supports_verbosity:
                 body["verbosity"] = request.verbosity
@@ -392,36 +317,13 @@ class _Encoder:
             elif bytes(raw) in _NOTHING:
                 continue
             elif name in _NEEDED:
-                raise Untranslatable(f"`{name}` cannot be carried to the target", path=f"$.{name}")
+                raise UntranslatableError(
+                    f"`{name}` cannot be carried to the target", path=f"$.{name}"
+                )
             else:
                 self.losses.append(Loss("field_dropped", f"$.{name}"))
         for name, value in self._profile.extra_fields:
             body.setdefault(name, Raw(value.encode()))
-
-
-def _user_id(user_id: str, *, native: bool) -> str:
-    """Return an id that fits; a longer one, or one with something inside, is known by its digest."""
-    if native or _PLAIN_ID.fullmatch(user_id):
-        return user_id
-    return hashlib.sha256(user_id.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-class _SchemaFacts(Struct, rename={"closed": "additionalProperties"}):
-    closed: bool | dict[str, Raw] = True
-    properties: dict[str, Raw] = {}
-    required: list[str] = []
-
-
-_FACTS: Final = msgspec.json.Decoder(_SchemaFacts)
-
-
-def _is_strict(schema: Raw) -> bool:
-    """Say whether a schema keeps the rules of strict output already: closed, and all required."""
-    try:
-        facts = _FACTS.decode(schema)
-    except msgspec.DecodeError:
-        return False
-    return facts.closed is False and set(facts.required) == set(facts.properties)
 
 
 # --- requests that are relayed to another Chat upstream -------------------------------------------

@@ -16,11 +16,11 @@ from dragoman.dialects.chat.schema import (
     ToolDefinition,
 )
 from dragoman.dialects.decoding import decode, decode_at
-from dragoman.dialects.server_tools import CHAT_SEARCH
-from dragoman.errors import Malformed
+from dragoman.dialects.tool_policy import CHAT_SEARCH
+from dragoman.errors import MalformedError
 from dragoman.turn.events import Flavor
-from dragoman.turn.known import ToolLists
 from dragoman.turn.request import Tool, ToolChoice
+from dragoman.turn.tools import ToolLists
 
 VENDOR: Final = "openai"
 
@@ -39,7 +39,7 @@ def decode_tools(given: RequestIn, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
     """Return all declared tools; `tools` are those of the list of them.
 
     Raises:
-        Malformed: a definition is not one.
+        MalformedError: a definition is not one.
     """
     if not given.functions and not given.web_search_options:
         return tools
@@ -82,10 +82,10 @@ TOOL_LISTS: Final = ToolLists(_listed)
 
 def _function(function: FunctionTool, path: str) -> Tool:
     if not function.name:
-        raise Malformed("a tool needs a name", path=f"{path}.name")
+        raise MalformedError("a tool needs a name", path=f"{path}.name")
     parameters = bytes(function.parameters)
     if parameters not in (b"", b"null") and not parameters.startswith(b"{"):
-        raise Malformed("a tool's schema must be an object", path=f"{path}.parameters")
+        raise MalformedError("a tool's schema must be an object", path=f"{path}.parameters")
     return Tool(
         name=function.name,
         description=function.description or "",
@@ -97,7 +97,7 @@ def _function(function: FunctionTool, path: str) -> Tool:
 
 def _custom(custom: CustomTool, path: str) -> Tool:
     if not custom.name:
-        raise Malformed("a tool needs a name", path=f"{path}.custom.name")
+        raise MalformedError("a tool needs a name", path=f"{path}.custom.name")
     grammar = custom.format.grammar if custom.format is not None else None
     return Tool(
         name=custom.name,
@@ -112,9 +112,9 @@ def _vendor_tool(definition: ToolDefinition, raw: dict[str, Raw], path: str) -> 
     """Read a tool of a compatible vendor's own: its settings stand under the name of its type."""
     kind = definition.type
     if kind in ("function", "custom"):
-        raise Malformed(f"a tool of type {kind} needs its `{kind}`", path=path)
+        raise MalformedError(f"a tool of type {kind} needs its `{kind}`", path=path)
     if kind not in raw and kind != "builtin_function":
-        raise Malformed(f"there are no tools of type `{kind}`", path=f"{path}.type")
+        raise MalformedError(f"there are no tools of type `{kind}`", path=f"{path}.type")
     name = definition.function.name if definition.function is not None else kind
     return Tool(
         name=name,
@@ -130,7 +130,7 @@ def decode_choice(given: RequestIn, tools: Sequence[Tool]) -> ToolChoice | None:
     """Return what the client demands of tool use.
 
     Raises:
-        Malformed: it is not valid, or forces a tool that is not declared.
+        MalformedError: it is not valid, or forces a tool that is not declared.
     """
     choice = given.tool_choice
     if choice is None:
@@ -146,7 +146,7 @@ def decode_choice(given: RequestIn, tools: Sequence[Tool]) -> ToolChoice | None:
 
 def _mode(word: str, path: str) -> ToolChoice:
     if word not in _MODES:
-        raise Malformed(f"there is no tool choice `{word}`", path=path)
+        raise MalformedError(f"there is no tool choice `{word}`", path=path)
     return msgspec.convert({"mode": _MODES[word]}, ToolChoice)
 
 
@@ -161,13 +161,13 @@ def _object(choice: ToolChoiceIn, tools: Sequence[Tool]) -> ToolChoice:
         return _mode(choice.type, path)
     named = choice.function or choice.custom
     if named is None:
-        raise Malformed("a forced tool needs its name", path=path)
+        raise MalformedError("a forced tool needs its name", path=path)
     return _named(named, tools, path)
 
 
 def _named(named: Named, tools: Sequence[Tool], path: str) -> ToolChoice:
     if tools and named.name not in {tool.name for tool in tools}:
-        raise Malformed(f"the forced tool `{named.name}` is not declared", path=path)
+        raise MalformedError(f"the forced tool `{named.name}` is not declared", path=path)
     return ToolChoice("tool", named.name)
 
 

@@ -44,7 +44,7 @@ from dragoman.dialects.responses.schema import (
     TextDeltaEvent,
     TextDone,
 )
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.events import Channel, Fault, FaultKind, FinishReason
 from dragoman.wire.sse import Frame
 
@@ -131,7 +131,7 @@ class ResponsesReader:
         """Tell what a complete answer says, or an error body."""
         try:
             response = decode(RESPONSE, body)
-        except Malformed:
+        except MalformedError:
             fault = find_fault(body)
             if fault is None:
                 raise
@@ -140,7 +140,7 @@ class ResponsesReader:
         if response.output is None and response.status is None:
             fault = find_fault(body)
             if fault is None:
-                raise Malformed("neither an answer nor an error", path="$")
+                raise MalformedError("neither an answer nor an error", path="$")
             self.assembler.fault(fault)
             return
         self._start(response)
@@ -310,7 +310,7 @@ class ResponsesReader:
         """Take what an item of the finished response says and the stream did not."""
         try:
             out = decode(OUTPUT_ITEM, bytes(raw))
-        except Malformed as error:
+        except MalformedError as error:
             # One bad item must not cost the end of the turn.
             if self._strict:
                 raise
@@ -323,7 +323,7 @@ class ResponsesReader:
     def _reached_limit(self, response: ResponseObject) -> bool:
         if self._untold_limit is None or response.usage is None:
             return False
-        return usage_of(response.usage).output >= self._untold_limit
+        return usage_of(response.usage).output_tokens >= self._untold_limit
 
     def _reason(self, response: ResponseObject, *, cut: bool) -> FinishReason | None:
         if not cut:

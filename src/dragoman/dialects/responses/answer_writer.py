@@ -14,7 +14,6 @@ from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
 from dragoman.dialects.sealing import seal
-from dragoman.dialects.text_runs import TextRun
 from dragoman.ids import derived_id
 from dragoman.turn.events import (
     ArgsDelta,
@@ -36,6 +35,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -105,18 +105,14 @@ class ResponseHead:
         incomplete: bytes = b"",
     ) -> bytes:
         """Return the response object as it stands."""
-        return (
-            b'%b,"status":"%b","error":%b,"incomplete_details":%b,"output":[%b],"usage":%b%b}'
-            % (
-                self._head,
-                status,
-                b"null" if fault is None else encode(stream_error(fault)),
-                b'{"reason":"%b"}' % incomplete if incomplete else b"null",
-                output,
-                b"null" if usage is None else _usage(usage),
-                self._echo,
-            )
+        head = b'%b,"status":"%b","error":%b,"incomplete_details":%b,"output":[' % (
+            self._head,
+            status,
+            b"null" if fault is None else encode(stream_error(fault)),
+            b'{"reason":"%b"}' % incomplete if incomplete else b"null",
         )
+        tail = b'],"usage":%b%b}' % (b"null" if usage is None else _usage(usage), self._echo)
+        return b"".join((head, output, tail))
 
 
 def _echo(exchange: Exchange) -> bytes:
@@ -141,12 +137,12 @@ def _usage(usage: Usage) -> bytes:
         b'{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d,"cache_write_tokens":%d},'
         b'"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":%d},"total_tokens":%d}'
     ) % (
-        usage.prompt,
-        usage.cache_read,
-        usage.cache_write_5m + usage.cache_write_1h,
-        usage.output,
-        usage.reasoning,
-        usage.prompt + usage.output,
+        usage.prompt_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
+        usage.output_tokens,
+        usage.reasoning_tokens,
+        usage.prompt_tokens + usage.output_tokens,
     )
 
 
@@ -236,28 +232,27 @@ class Output:
             return known.id
         return self.head.item_id(prefix, self.index)
 
-    def event(self, name: str, fields: bytes) -> bytes:
-        """Return one event."""
+    def event(self, name: str, *fields: bytes) -> bytes:
+        """Return one event; `fields` are pieces of JSON that follow one another.
+
+        Large bytes are joined and never formatted: `join` lets other threads run, `%` does not.
+        """
         word = name.encode()
-        out = b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b}\n\n' % (
-            word,
-            word,
-            self.sequence,
-            fields,
-        )
+        head = b'event: %b\ndata: {"type":"%b","sequence_number":%d,' % (word, word, self.sequence)
         self.sequence += 1
-        return out
+        return b"".join((head, *fields, b"}\n\n"))
 
     def added(self, item: bytes) -> bytes:
         """Announce an item."""
-        fields = b'"output_index":%d,"item":%b' % (self.index, item)
-        return self.event("response.output_item.added", fields)
+        return self.event(
+            "response.output_item.added", b'"output_index":%d,"item":' % self.index, item
+        )
 
     def done(self, item: bytes) -> bytes:
         """Finish an item."""
-        fields = b'"output_index":%d,"item":%b' % (self.index, item)
+        at = b'"output_index":%d,"item":' % self.index
         self.items.append(item)
-        return self.event("response.output_item.done", fields)
+        return self.event("response.output_item.done", at, item)
 
     def left_open(self, item: bytes) -> None:
         """Keep an item for the response at the end without finishing it."""
@@ -338,7 +333,7 @@ class MessageWriter:
         if self._kind == "output_text":
             return self.text(text)
         self._texts.append(text)
-        return self._event("response.refusal.delta", b'"delta":%b' % encode(text))
+        return self._event("response.refusal.delta", b'"delta":', encode(text))
 
     def cite(self, citation: Citation) -> bytes | None:
         """Add a citation to the open part; None if it cannot be said here.
@@ -367,14 +362,14 @@ class MessageWriter:
         text = encode(said)
         whole = self._part(text)
         if self._kind == "refusal":
-            out += self._event("response.refusal.done", b'"refusal":%b' % text)
+            done = self._event("response.refusal.done", b'"refusal":', text)
         else:
-            fields = b'"text":%b,"logprobs":[%b]' % (text, b",".join(self._logprobs))
-            out += self._event("response.output_text.done", fields)
-        out += self._event("response.content_part.done", b'"part":%b' % whole)
+            logprobs = b',"logprobs":[%b]' % b",".join(self._logprobs)
+            done = self._event("response.output_text.done", b'"text":', text, logprobs)
+        part_done = self._event("response.content_part.done", b'"part":', whole)
         self._parts.append(whole)
         self.part_open = False
-        return out
+        return b"".join((out, done, part_done))
 
     def close(self, *, cut: bool = False) -> bytes:
         """End the message, if one is open."""
@@ -383,26 +378,23 @@ class MessageWriter:
         self.open = False
         return self._output.done(self._item(b"incomplete" if cut else b"completed"))
 
-    def _event(self, name: str, fields: bytes) -> bytes:
-        return self._output.event(name, b"%b,%b" % (self._at, fields))
+    def _event(self, name: str, *fields: bytes) -> bytes:
+        return self._output.event(name, self._at, b",", *fields)
 
     def _item(self, status: bytes) -> bytes:
-        return b'{"id":"%b","type":"message","role":"assistant","status":"%b","content":[%b]}' % (
+        head = b'{"id":"%b","type":"message","role":"assistant","status":"%b","content":[' % (
             self._id.encode(),
             status,
-            b",".join(self._parts),
         )
+        return b"".join((head, b",".join(self._parts), b"]}"))
 
     def _part(self, text: bytes) -> bytes:
         """Return the open part as JSON; `text` is what it says, as JSON too."""
         if self._kind == "refusal":
             return b'{"type":"refusal","refusal":%b}' % text
         logprobs = b',"logprobs":[%b]' % b",".join(self._logprobs) if self._logprobs else b""
-        return b'{"type":"output_text","text":%b,"annotations":[%b]%b}' % (
-            text,
-            b",".join(self._annotations),
-            logprobs,
-        )
+        tail = b',"annotations":[%b]%b}' % (b",".join(self._annotations), logprobs)
+        return b"".join((b'{"type":"output_text","text":', text, tail))
 
 
 # --- reasoning items ------------------------------------------------------------------------------
@@ -441,7 +433,7 @@ class ReasoningWriter:
             out += self._open_segment(channel)
         self._texts.append(text)
         name = "reasoning_summary_text" if self._in_summary else "reasoning_text"
-        return out + self._event(f"response.{name}.delta", b'"delta":%b' % encode(text))
+        return out + self._event(f"response.{name}.delta", b'"delta":', encode(text))
 
     def end_text(self) -> tuple[bytes, str]:
         """End the last segment; return its events, and all text of the item."""
@@ -485,12 +477,12 @@ class ReasoningWriter:
             kind = b"reasoning_text"
             names = ("response.reasoning_text.done", "response.content_part.done")
         text = encode(whole)
-        return self._event(names[0], b'"text":%b' % text) + self._event(
+        return self._event(names[0], b'"text":', text) + self._event(
             names[1], b'"part":{"type":"%b","text":%b}' % (kind, text)
         )
 
-    def _event(self, name: str, fields: bytes) -> bytes:
-        return self._output.event(name, b"%b,%b" % (self._at, fields))
+    def _event(self, name: str, *fields: bytes) -> bytes:
+        return self._output.event(name, self._at, b",", *fields)
 
 
 def reasoning_item(
@@ -545,7 +537,7 @@ class CallWriter:
         if self._shell is not None:
             return b""
         name = "custom_tool_call_input" if self._custom else "function_call_arguments"
-        return self._event(f"response.{name}.delta", b'"delta":%b' % encode(text))
+        return self._event(f"response.{name}.delta", b'"delta":', encode(text))
 
     def close(self, *, complete: bool) -> bytes:
         """End the call; one that was cut keeps its arguments as they are, and waits for `finish_item`.
@@ -572,7 +564,7 @@ class CallWriter:
             name, field = "response.custom_tool_call_input.done", b"input"
         else:
             name, field = "response.function_call_arguments.done", b"arguments"
-        out += self._event(name, b'"%b":%b' % (field, encode(text)))
+        out += self._event(name, b'"%b":' % field, encode(text))
         self.waits = not complete
         return out if self.waits else out + self.finish_item("completed")
 
@@ -581,9 +573,9 @@ class CallWriter:
         self.waits = False
         return self._output.done(self._item("".join(self._texts), status))
 
-    def _event(self, name: str, fields: bytes) -> bytes:
+    def _event(self, name: str, *fields: bytes) -> bytes:
         at = b'"item_id":"%b","output_index":%d' % (self._id.encode(), self._output.index)
-        return self._output.event(name, b"%b,%b" % (at, fields))
+        return self._output.event(name, at, b",", *fields)
 
     def _item(self, text: str, status: str) -> bytes:
         start = self._start
@@ -649,6 +641,8 @@ class ResponsesWriter:
         match event:
             case TextDelta():
                 return self._message.text(event.text, event.logprobs)
+            case TextRun():
+                return self._message.run(event)
             case ArgsDelta(json=text) | InputDelta(text=text):
                 return self._arguments(text)
             case ReasoningDelta(text=text, channel=channel, part=part):
@@ -677,11 +671,6 @@ class ResponsesWriter:
                 return KEEP_ALIVE
             case Loss():
                 return b""
-
-    def send_run(self, run: TextRun, /) -> bytes:
-        """Write deltas of text as `send` writes them one by one."""
-        self._legality.check(TextDelta(run.index, run.text))
-        return self._message.run(run)
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
         """Keep the upstream's ids, and its numbers, should these bytes of its own not pass."""
@@ -736,7 +725,7 @@ class ResponsesWriter:
             incomplete=incomplete,
         )
         name = "response.incomplete" if incomplete else "response.completed"
-        return out + output.event(name, b'"response":%b' % self.response)
+        return b"".join((out, output.event(name, b'"response":', self.response)))
 
     def _fail(self, fault: Fault) -> bytes:
         output = self._output
@@ -748,7 +737,7 @@ class ResponsesWriter:
         self.response = output.head.render(
             b"failed", output=b",".join(output.items), usage=self._usage, fault=fault
         )
-        return out + output.event("response.failed", b'"response":%b' % self.response)
+        return b"".join((out, output.event("response.failed", b'"response":', self.response)))
 
     # --- blocks ---------------------------------------------------------------------------------
 

@@ -161,12 +161,12 @@ def usage_of(usage: UsageObject) -> Usage:
     if reasoning and (usage.total_tokens or 0) == prompt + output + reasoning:
         output += reasoning  # a peer that counts reasoning beside the output
     return Usage(
-        input=max(0, prompt - cached - written),
-        output=output,
-        cache_read=cached,
-        cache_write_5m=written - long,
-        cache_write_1h=long,
-        reasoning=reasoning,
+        input_tokens=max(0, prompt - cached - written),
+        output_tokens=output,
+        cache_read_tokens=cached,
+        cache_write_5m_tokens=written - long,
+        cache_write_1h_tokens=long,
+        reasoning_tokens=reasoning,
     )
 
 

@@ -39,7 +39,7 @@ from dragoman.dialects.responses.schema import (
 from dragoman.dialects.responses.tools_reader import arguments_of, decode_tools
 from dragoman.dialects.sealing import unseal
 from dragoman.envelopes import Sealer
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.turn.losses import Loss
@@ -128,9 +128,9 @@ def _content_part(part: Part, path: str) -> TurnPart:
             raise _unsupported(part.type, path)
 
 
-def _unsupported(kind: str, path: str) -> Malformed:
+def _unsupported(kind: str, path: str) -> MalformedError:
     reason = f"a content part of type `{kind}` has no meaning here"
-    return Malformed(reason, path=path, code="unsupported_content_block")
+    return MalformedError(reason, path=path, code="unsupported_content_block")
 
 
 def _image_source(part: Part, path: str) -> Base64Source | UrlSource | FileSource:
@@ -138,7 +138,7 @@ def _image_source(part: Part, path: str) -> Base64Source | UrlSource | FileSourc
         return _data_source(part.image_url) or UrlSource(part.image_url)
     if part.file_id:
         return FileSource(part.file_id, _VENDOR)
-    raise Malformed("an image needs `image_url` or `file_id`", path=path)
+    raise MalformedError("an image needs `image_url` or `file_id`", path=path)
 
 
 def _document(part: Part, path: str, cache: CacheHint | None) -> DocumentPart:
@@ -150,7 +150,7 @@ def _document(part: Part, path: str, cache: CacheHint | None) -> DocumentPart:
     elif part.file_id:
         source = FileSource(part.file_id, _VENDOR)
     else:
-        raise Malformed("a file needs `file_data`, `file_url` or `file_id`", path=path)
+        raise MalformedError("a file needs `file_data`, `file_url` or `file_id`", path=path)
     return DocumentPart(source, part.filename or "", cache=cache)
 
 
@@ -168,7 +168,7 @@ def instructions(content: str | list[Part] | None, path: str) -> Sequence[TextPa
     parts = content_parts(content, path)
     for index, part in enumerate(parts):
         if not isinstance(part, TextPart):
-            raise Malformed("instructions are text", path=f"{path}.content[{index}]")
+            raise MalformedError("instructions are text", path=f"{path}.content[{index}]")
     return [part for part in parts if isinstance(part, TextPart) and part.text]
 
 
@@ -245,8 +245,8 @@ class History:
         """Read `input`: a string or a list of items.
 
         Raises:
-            Malformed: an item is not valid; carries its path.
-            TooLarge: there are more than `max_messages`.
+            MalformedError: an item is not valid; carries its path.
+            TooLargeError: there are more than `max_messages`.
         """
         if raw == NULL:
             return
@@ -433,7 +433,7 @@ class History:
                 flavor, name = Flavor.APPLY_PATCH, "apply_patch"
         call_id = item.call_id or item.id or ""
         if not call_id:
-            raise Malformed("a call needs a `call_id`", path=path)
+            raise MalformedError("a call needs a `call_id`", path=path)
         part = ToolCallPart(
             call_id,
             name,
@@ -472,7 +472,7 @@ class History:
     def _reference(self, item: ItemReference, path: str) -> None:
         if not item.id.startswith("rs_"):
             reason = _REFERENCE_ADVICE.format(id=item.id)
-            raise Malformed(reason, path=f"{path}.id", code="item_not_found")
+            raise MalformedError(reason, path=f"{path}.id", code="item_not_found")
         self._losses.append(Loss("reasoning_dropped", path, f"{item.id} is a reference"))
 
 

@@ -7,9 +7,9 @@ from msgspec import Raw, Struct
 
 from dragoman.context import Target
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.replay_policy import ReplayPolicy
+from dragoman.dialects.history_policy import ERROR, ReplayPolicy, error_text
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.losses import Loss
@@ -36,33 +36,6 @@ from dragoman.turn.request import (
     UrlSource,
 )
 from dragoman.turn.tools import wire_name
-
-# --- losses ---------------------------------------------------------------------------------------
-
-
-class Report:
-    """Collect the losses of one request."""
-
-    def __init__(self, *, strict: bool) -> None:
-        self.losses: list[Loss] = []
-        self.strict = strict
-
-    def note(self, loss: Loss) -> None:
-        """Tell what changes nothing of the request's meaning."""
-        self.losses.append(loss)
-
-    def lose(self, loss: Loss) -> None:
-        """Tell what changes the request's meaning.
-
-        Raises:
-            Untranslatable: the target is strict.
-        """
-        if self.strict:
-            detail = f": {loss.detail}" if loss.detail else ""
-            reason = f"this upstream cannot take it ({loss.code}{detail})"
-            raise Untranslatable(reason, path=loss.path)
-        self.losses.append(loss)
-
 
 # --- items ----------------------------------------------------------------------------------------
 # Items are sent without ids: nothing is kept there that an id could name.  Reasoning goes back in its
@@ -93,11 +66,11 @@ class ItemEncoder:
     """Write the history of one request."""
 
     def __init__(
-        self, target: Target, report: Report, *, native: bool, relayed: bool = False
+        self, target: Target, losses: list[Loss], *, native: bool, relayed: bool = False
     ) -> None:
         profile = target.profile
         self._profile = profile
-        self._report = report
+        self._losses = losses
         self._native = native  # the upstream has the dialect's own tools and namespaces
         style = "responses64" if profile.id_style == "any" else profile.id_style
         self._ids = UpstreamIds(style, target.known_ids)
@@ -181,20 +154,12 @@ class ItemEncoder:
                 self._items.append(self._opaque(part))
             case _:
                 detail = type(part).__name__
-                self._report.lose(Loss("content_dropped", turn.path, detail))
+                self._losses.append(Loss("content_dropped", turn.path, detail))
 
     def _system(self, turn: Turn) -> None:
-        profile = self._profile
         texts = [part for part in turn.parts if isinstance(part, TextPart) and part.text]
-        if not texts:
-            return
-        if profile.midturn_system and not profile.merge_system:
+        if texts:
             self._items.append(self.instructions(texts))
-            return
-        self._report.lose(Loss("system_midturn_emulated", turn.path))
-        text = "\n\n".join(part.text for part in texts)
-        reminder = f"<system-reminder>\n{text}\n</system-reminder>"
-        self._items.append(_message("user", [{"type": "input_text", "text": reminder}]))
 
     # --- what the assistant made ----------------------------------------------------------------
 
@@ -215,7 +180,7 @@ class ItemEncoder:
         if part.vendor == _VENDOR and self._native:
             text["annotations"] = list(part.citations)
         else:
-            self._report.note(Loss("citations_dropped", self._path))
+            self._losses.append(Loss("citations_dropped", self._path))
         return text
 
     def _reasoning(self, part: ReasoningPart) -> None:
@@ -234,14 +199,14 @@ class ItemEncoder:
             self._items.append(_reasoning_text(part.text))
             return
         code = "opaque_dropped" if part.opaque else "reasoning_dropped"
-        self._report.note(Loss(code, self._path))
+        self._losses.append(Loss(code, self._path))
 
     def _fill_reasoning(self, first: int) -> None:
         """Put a placeholder before calls whose reasoning the upstream demands and nobody has."""
         written = self._items[first:]
         if any(isinstance(one, dict) and one["type"] == "reasoning" for one in written):
             return
-        self._report.note(Loss("reasoning_filled", self._path))
+        self._losses.append(Loss("reasoning_filled", self._path))
         self._items.insert(first, _reasoning_text(self._profile.reasoning_filler))
 
     def _call(self, part: ToolCallPart) -> None:
@@ -253,7 +218,7 @@ class ItemEncoder:
             self._items.append(_PlainCall(call_id, name, part.arguments or "{}"))
             return
         if part.opaque:
-            self._report.note(Loss("opaque_dropped", self._path, f"of call {part.id}"))
+            self._losses.append(Loss("opaque_dropped", self._path, f"of call {part.id}"))
         name, namespace = self._name(part)
         item: dict[str, object] = {
             "type": "function_call",
@@ -291,7 +256,7 @@ class ItemEncoder:
             self._spoken = None
             self._items.append(part.raw)
             return
-        self._report.note(Loss("content_flattened", turn.path, part.summary))
+        self._losses.append(Loss("content_flattened", turn.path, part.summary))
         if part.summary:
             self._say(turn, {"type": "output_text", "text": part.summary})
 
@@ -300,10 +265,10 @@ class ItemEncoder:
             return part.raw
         if part.text:
             role = "developer" if self._profile.developer_role else "system"
-            self._report.note(Loss("content_flattened", part.path))
+            self._losses.append(Loss("content_flattened", part.path))
             return _message(role, [{"type": "input_text", "text": part.text}])
         reason = "only its own vendor can read this part of the history"
-        raise Untranslatable(reason, path=part.path, code="unsupported_content_block")
+        raise UntranslatableError(reason, path=part.path, code="unsupported_content_block")
 
     # --- what the user gave ---------------------------------------------------------------------
 
@@ -329,10 +294,10 @@ class ItemEncoder:
         given: list[Part] = list(part.parts)
         if part.is_error:
             first = given[0] if given else TextPart("")
-            if not isinstance(first, TextPart):
-                given.insert(0, TextPart("Error"))
-            elif not first.text.lower().startswith("error"):
-                given[:1] = [TextPart(f"Error: {first.text}", first.cache)]
+            if isinstance(first, TextPart):
+                given[:1] = [TextPart(error_text(first.text), first.cache)]
+            else:
+                given.insert(0, TextPart(ERROR))
         content: list[_Item] = []
         for one in given:
             content += self._content(one)
@@ -351,12 +316,12 @@ class ItemEncoder:
             case AudioPart(data=data, format=form):
                 return [{"type": "input_audio", "input_audio": {"data": data, "format": form}}]
             case SearchResultPart():
-                self._report.note(Loss("content_flattened", self._path, "search result"))
+                self._losses.append(Loss("content_flattened", self._path, "search result"))
                 text = "\n".join(one.text for one in part.parts)
                 head = f'<search_result source="{part.source}" title="{part.title}">'
                 return [{"type": "input_text", "text": f"{head}\n{text}\n</search_result>"}]
             case _:
-                self._report.lose(Loss("content_dropped", self._path, type(part).__name__))
+                self._losses.append(Loss("content_dropped", self._path, type(part).__name__))
                 return []
 
     def _text(self, part: TextPart) -> _Item:
@@ -372,7 +337,7 @@ class ItemEncoder:
         source, allowed = part.source, self._profile.images
         if allowed == "none" or (allowed == "base64_only" and not isinstance(source, Base64Source)):
             reason = "this upstream takes no images" if allowed == "none" else "no image addresses"
-            raise Untranslatable(reason, path=self._path, code="unsupported_content_block")
+            raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
         item: dict[str, object] = {"type": "input_image"}
         match source:
             case Base64Source(media_type=kind, data=data):
@@ -386,7 +351,7 @@ class ItemEncoder:
 
     def _document(self, part: DocumentPart) -> list[_Item]:
         if part.cite:
-            self._report.note(Loss("citations_dropped", self._path, part.title))
+            self._losses.append(Loss("citations_dropped", self._path, part.title))
         content: list[_Item] = []
         if part.context:
             content.append({"type": "input_text", "text": part.context})
@@ -407,13 +372,13 @@ class ItemEncoder:
                 return [*content, self._marked(_tagged(part.title, text), part.cache), *images]
         if not self._profile.documents:
             reason = "this upstream takes no files"
-            raise Untranslatable(reason, path=self._path, code="unsupported_content_block")
+            raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
         return [*content, self._marked(item, part.cache)]
 
     def _file_id(self, source: FileSource) -> str:
         if source.vendor != self._profile.origin:
             reason = f"the file `{source.file_id}` is kept at another vendor"
-            raise Untranslatable(reason, path=self._path, code="unsupported_content_block")
+            raise UntranslatableError(reason, path=self._path, code="unsupported_content_block")
         return source.file_id
 
 

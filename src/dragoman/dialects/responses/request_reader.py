@@ -17,7 +17,7 @@ from dragoman.dialects.responses.schema import (
 )
 from dragoman.dialects.responses.tools_reader import TOOL_LISTS, decode_choice
 from dragoman.envelopes import Sealer
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling, TextPart
@@ -50,11 +50,11 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     """Read a request.
 
     Raises:
-        Malformed: it is not of the dialect, or needs state that is not kept here; carries the path.
-        TooLarge: it passes a limit, which the error names.
+        MalformedError: it is not of the dialect, or needs state that is not kept here; carries the path.
+        TooLargeError: it passes a limit, which the error names.
     """
     check_size(body, limits)
-    settings, tools = decode_fields(body, TOOL_LISTS)
+    settings = decode_fields(body)
     items = settings.pop("input", NULL)
     # Items and tools, which are large, are looked at only once.
     given = decode(REQUEST_BODY, encode({**settings, "tools": NULL}))
@@ -62,8 +62,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     losses: list[Loss] = []
     history = History(sealer, losses)
     history.read(items, limits)
-    if tools is None:
-        tools = TOOL_LISTS.read(settings.get("tools", NULL), body)
+    tools = TOOL_LISTS.read(settings.get("tools", NULL))
     if history.tools:
         tools += history.tools
     system = history.system
@@ -103,10 +102,10 @@ def _refuse_state(given: RequestBody) -> None:
     if given.conversation is not NULL or given.prompt is not NULL:
         for name, advice in _STATEFUL.items():
             if getattr(given, name) != NULL:
-                raise Malformed(advice, path=f"$.{name}", code="unsupported_parameter")
+                raise MalformedError(advice, path=f"$.{name}", code="unsupported_parameter")
     if given.background:
         reason = "answers are not made in the background here; leave `background` out"
-        raise Malformed(reason, path="$.background", code="unsupported_parameter")
+        raise MalformedError(reason, path="$.background", code="unsupported_parameter")
 
 
 def _extensions(settings: dict[str, Raw]) -> dict[str, Raw]:
@@ -141,7 +140,7 @@ def _format(config: TextConfig | None) -> OutputFormat:
     if given is None:
         return OutputFormat()
     if given.type == "json_schema" and given.schema == NULL:
-        raise Malformed("a format of type json_schema needs a `schema`", path="$.text.format")
+        raise MalformedError("a format of type json_schema needs a `schema`", path="$.text.format")
     return OutputFormat(
         kind=given.type,
         name=given.name,

@@ -1,6 +1,5 @@
 """Encodes a `Request` as the body for a Responses upstream."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -10,22 +9,35 @@ from msgspec import Raw, Struct
 from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.decoding import entries_of
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.history_policy import GO_ON, go_on_loss, place_instructions
 from dragoman.dialects.paths import path_of
-from dragoman.dialects.request_policy import GO_ON, effort_of, go_on_loss
-from dragoman.dialects.responses.history_writer import ItemEncoder, Report
+from dragoman.dialects.request_policy import (
+    NO_SAMPLING,
+    is_off,
+    is_strict,
+    output_format,
+    output_limit,
+    refuse_losses,
+    refuse_unsupported,
+    sampling_fields,
+    user_id_for,
+    wanted_effort,
+)
+from dragoman.dialects.responses.history_writer import ItemEncoder
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.tools_reader import SHELLS
 from dragoman.dialects.responses.tools_writer import Audience, Toolset, define
-from dragoman.dialects.server_tools import base_kind
-from dragoman.errors import Untranslatable
+from dragoman.dialects.tool_policy import base_kind, forced_tool_with_thinking
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.history import settle
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
+    OutputFormat,
+    ReasoningWish,
     Request,
     Role,
-    Sampling,
     ServerToolPart,
     TextPart,
     Tool,
@@ -33,106 +45,39 @@ from dragoman.turn.request import (
     Turn,
 )
 from dragoman.turn.tools import ToolTable
-from dragoman.wire.json_values import decode_any
 
-# --- reasoning and output format ------------------------------------------------------------------
-
-JSON_INSTRUCTION: Final = "Respond with a single JSON object."
-
-SCHEMA_INSTRUCTION: Final = (
-    "Respond with a single JSON object that is valid against this JSON schema:\n"
-)
-
-EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+# --- thinking ---------------------------------------------------------------------------------------
 
 
 def reasoning_settings(
-    request: Request, profile: Profile, report: Report, toolset: Toolset
+    request: Request, wish: ReasoningWish, profile: Profile, losses: list[Loss]
 ) -> dict[str, str]:
-    """Return the `reasoning` that the request asks for, as far as the upstream knows it."""
-    wish, path = request.reasoning, path_of(request, "thinking")
-    effort = wish.effort
-    match wish.mode:
-        case "off":
-            effort = "none"
-        case "budget" if not effort:
-            effort = effort_of(wish.budget or 0)
-        case _:
-            pass
-    thinks = wish.mode not in ("default", "off")
+    """Return the `reasoning` that asks for the thinking which the client wants, as far as the upstream knows it."""
     if profile.reasoning_control == "none":
         if wish.mode != "default":
-            report.lose(Loss("thinking_dropped", path))
+            losses.append(Loss("thinking_dropped", path_of(request, "thinking")))
         return {}
-    if thinks and toolset.forced and not profile.forced_tool_choice_with_thinking:
-        match profile.forced_tool_choice_policy:
-            case "error":
-                reason = "this upstream cannot think when a tool is forced"
-                raise Untranslatable(reason, path="$.tool_choice")
-            case "downgrade":
-                toolset.weaken()
-            case "disable_thinking":
-                report.lose(Loss("thinking_disabled_by_tool_choice", path))
-                return {}
     settings: dict[str, str] = {}
+    effort = wanted_effort(request, wish, profile, losses)
     if effort:
-        settings["effort"] = _nearest(effort, profile.supported_efforts)
-        if settings["effort"] != effort:
-            report.note(Loss("effort_adjusted", path, f"{effort} became {settings['effort']}"))
-    if wish.show in ("summary", "full") or (thinks and wish.show == "" and _shows(request)):
+        settings["effort"] = effort
+    # Anthropic shows thinking to a client that does not ask; OpenAI shows it on request.
+    thinks = wish.mode not in ("default", "off")
+    shown = thinks and wish.show == "" and request.dialect == "anthropic"
+    if wish.show in ("summary", "full") or shown:
         detailed = wish.show == "full" and request.dialect == "responses"
         settings["summary"] = "detailed" if detailed else "auto"
     return settings
 
 
-def _shows(request: Request) -> bool:
-    """Say whether a client that did not ask is shown reasoning by its own vendor."""
-    return request.dialect == "anthropic"
-
-
-def _nearest(effort: str, supported: tuple[str, ...]) -> str:
-    """Return the nearest effort that is supported: below, else above."""
-    if effort in supported or effort not in EFFORTS or not supported:
-        return effort
-    place = EFFORTS.index(effort)
-    below = [word for word in EFFORTS[:place] if word in supported]
-    above = [word for word in EFFORTS[place:] if word in supported]
-    # No thinking at all is another thing than little of it.
-    if below and below[-1] != "none":
-        return below[-1]
-    return above[0] if above else below[-1] if below else effort
-
-
-def is_strict(schema: Raw) -> bool:
-    """Say whether a schema is as strict mode demands: closed objects, every property required."""
-    try:
-        return _closed(decode_any(schema))
-    except (msgspec.DecodeError, RecursionError):
-        return False
-
-
-def _closed(node: object) -> bool:
-    if isinstance(node, list):
-        return all(map(_closed, node))
-    if not isinstance(node, dict):
-        return True
-    if node.get("type") == "object" or "properties" in node:
-        properties = node.get("properties")
-        required = node.get("required")
-        names = properties.keys() if isinstance(properties, dict) else set()
-        listed = set(required) if isinstance(required, list) else set()
-        if node.get("additionalProperties") is not False or names - listed:
-            return False
-    return all(map(_closed, node.values()))
-
-
 # --- the request ----------------------------------------------------------------------------------
-
-_NO_WISHES: Final = Sampling()
 
 _MIN_OUTPUT: Final = 16  # OpenAI refuses less
 
-_MAX_USER_ID: Final = 64
+# Sampling parameters that the dialect has no field for.
+_NO_FIELD: Final = frozenset(
+    {"top_k", "seed", "frequency_penalty", "presence_penalty", "logit_bias"}
+)
 
 _ENCRYPTED: Final = "reasoning.encrypted_content"
 
@@ -145,7 +90,7 @@ _REFUSED: Final[dict[str, frozenset[str]]] = {
     "chat": frozenset({"audio"}),
 }
 
-# Fields whose loss is told; all others that are not known are vendors' own and mean nothing here.
+# Fields whose loss is reported; other unknown fields are vendors' own and mean nothing here.
 _DROPPED: Final[dict[str, frozenset[str]]] = {
     "anthropic": frozenset(
         {"context_management", "diagnostics", "fallbacks", "inference_geo", "speed"}
@@ -160,74 +105,88 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     """Write `request` for a Responses upstream.
 
     Raises:
-        Untranslatable: the upstream cannot be asked for this; carries the path.
-        Malformed: calls and results of the history do not fit each other.
+        UntranslatableError: the upstream cannot be asked for this; carries the path.
+        MalformedError: calls and results of the history do not fit each other.
     """
-    return _Encoding(request, target).encode()
+    encoder = _Encoder(request, target)
+    body = encoder.encode()
+    if target.strict:
+        refuse_losses(encoder.losses)
+    return EncodedRequest(body, tuple(encoder.losses), request.stop)
 
 
-class _Encoding:
-    """One request on its way."""
+class _Encoder:
+    """Put one request together, field by field."""
 
     def __init__(self, request: Request, target: Target) -> None:
+        self.losses: list[Loss] = []
         self._request = request
         self._target = target
         self._profile = target.profile
-        self._report = Report(strict=target.strict)
-        # The dialect's own tools, as the client declared them, go to an upstream that has them.
+        # The upstream has the dialect's own tools: they are sent as the client declared them.
         self._native = self._profile.supports_custom_tools or self._profile.vendor_tools
-        self._extra: list[str] = []  # instructions that stand for what the upstream cannot enforce
+        self._instructions: list[str] = []  # to be added to the client's
         self._body: dict[str, object] = {"model": target.model or request.model}
 
-    def encode(self) -> EncodedRequest:
+    def encode(self) -> bytes:
         request, body = self._request, self._body
-        self._refuse()
-        toolset = Toolset(request, self._profile, self._report, native=self._native)
+        refuse_unsupported(request)
+        toolset = Toolset(request, self._profile, self.losses, native=self._native)
         text = self._text_settings()
         self._history()
         if toolset.tools is not None:
             body["tools"] = toolset.tools
+        wish = self._agree(toolset)
         if toolset.choice is not None:
             body["tool_choice"] = toolset.choice
         if toolset.parallel is not None:
             body["parallel_tool_calls"] = toolset.parallel
-        reasoning = reasoning_settings(request, self._profile, self._report, toolset)
+        reasoning = reasoning_settings(request, wish, self._profile, self.losses)
         if reasoning:
             body["reasoning"] = reasoning
         if text:
             body["text"] = text
-        self._limits()
-        self._sampling()
+        limit = output_limit(request, self._profile, self.losses, least=_MIN_OUTPUT)
+        if limit is not None:
+            body["max_output_tokens"] = limit
+        if request.sampling != NO_SAMPLING:
+            body |= sampling_fields(request, self._profile, self.losses, refused=_NO_FIELD)
         self._platform()
         body["include"] = self._include()
         body["store"] = False
         body["stream"] = request.stream
         self._extensions()
         if request.stop:
-            self._report.note(Loss("stop_emulated", path_of(request, "stop")))
-        return EncodedRequest(encode(body), tuple(self._report.losses), request.stop)
+            self._lose("stop_emulated", "stop")
+        return encode(body)
 
-    def _refuse(self) -> None:
-        request = self._request
-        if request.count > 1:
-            raise Untranslatable("this upstream gives one answer at a time", path="$.n")
-        if request.previous_id:
-            reason = f"the response `{request.previous_id}` is not kept here"
-            path = "$.previous_response_id"
-            raise Untranslatable(reason, path=path, code="previous_response_not_found")
+    def _lose(self, code: str, meaning: str, detail: str = "") -> None:
+        self.losses.append(Loss(code, path_of(self._request, meaning), detail))
+
+    def _agree(self, toolset: Toolset) -> ReasoningWish:
+        """Return the thinking to ask for; an upstream may refuse it beside a forced tool."""
+        wish = self._request.reasoning
+        accepts_both = self._profile.forced_tool_choice_with_thinking
+        if not toolset.forced or is_off(wish) or accepts_both:
+            return wish
+        if forced_tool_with_thinking(self._request, self._profile, self.losses) == "downgrade":
+            toolset.weaken()
+            return wish
+        return ReasoningWish(mode="off")
 
     # --- the conversation -----------------------------------------------------------------------
 
     def _history(self) -> None:
         request, target = self._request, self._target
-        turns = settle(
-            request.turns, self._report.losses, strict=target.strict, repair=target.repair_history
+        settled = settle(
+            request.turns, self.losses, strict=target.strict, repair=target.repair_history
         )
+        turns = [*place_instructions(settled, self._profile, self.losses)]
         self._prefill(turns)
         relayed = request.dialect == "responses"
-        encoder = ItemEncoder(target, self._report, native=self._native, relayed=relayed)
+        encoder = ItemEncoder(target, self.losses, native=self._native, relayed=relayed)
         system = [part for part in request.system if part.text]
-        system += [TextPart(text) for text in self._extra]
+        system += [TextPart(text) for text in self._instructions]
         marked = self._profile.cache_breakpoints and any(part.cache for part in system)
         if system and not marked:
             self._body["instructions"] = "\n\n".join(part.text for part in system)
@@ -247,7 +206,7 @@ class _Encoding:
             or self._request.dialect != "anthropic"
         ):
             return
-        self._report.lose(go_on_loss(self._request, self._target))
+        self.losses.append(go_on_loss(self._request, self._target))
         turns.append(Turn(Role.USER, (TextPart(GO_ON),), path=turns[-1].path))
 
     # --- settings -------------------------------------------------------------------------------
@@ -255,90 +214,37 @@ class _Encoding:
     def _text_settings(self) -> dict[str, object]:
         request, profile = self._request, self._profile
         settings: dict[str, object] = {}
-        wish = request.format
-        path = path_of(request, "format")
-        if wish.kind == "json_schema" and wish.schema is not None:
-            if profile.json_schema == "native":
-                strict = is_strict(wish.schema) if wish.strict is None else wish.strict
-                form: dict[str, object] = {
-                    "type": "json_schema",
-                    "name": wish.name or "output",
-                    "schema": wish.schema,
-                    "strict": strict,
-                }
-                if wish.description:
-                    form["description"] = wish.description
-                settings["format"] = form
-            else:
-                self._report.lose(Loss("schema_not_enforced", path))
-                self._extra.append(SCHEMA_INSTRUCTION + bytes(wish.schema).decode())
-                if profile.json_schema == "json_object":
-                    settings["format"] = {"type": "json_object"}
-        elif wish.kind == "json_object":
-            if profile.json_schema == "instruction":
-                self._report.lose(Loss("json_object_emulated", path))
-                self._extra.append(JSON_INSTRUCTION)
-            else:
-                settings["format"] = {"type": "json_object"}
+        kind = output_format(request, profile, self._instructions, self.losses)
+        if kind == "json_schema" and request.format.schema is not None:
+            settings["format"] = _schema_format(request.format, request.format.schema)
+        elif kind == "json_object":
+            settings["format"] = {"type": kind}
         if request.verbosity and profile.supports_verbosity:
             settings["verbosity"] = request.verbosity
         elif request.verbosity:
-            self._report.lose(Loss("field_dropped", path_of(request, "verbosity")))
+            self._lose("field_dropped", "verbosity")
         return settings
-
-    def _limits(self) -> None:
-        wish = self._request.max_output
-        if wish is None:
-            return
-        path = path_of(self._request, "max_output")
-        if wish <= 0:
-            reason = "only warming a cache is nothing this upstream can do"
-            raise Untranslatable(reason, path=path)
-        most = self._profile.max_output_tokens
-        limit = max(_MIN_OUTPUT, wish if most is None else min(wish, most))
-        if limit != wish:
-            self._report.note(Loss("value_clamped", path, f"{wish} became {limit}"))
-        self._body["max_output_tokens"] = limit
-
-    def _sampling(self) -> None:
-        wish, profile = self._request.sampling, self._profile
-        if wish == _NO_WISHES:
-            return
-        for name in ("temperature", "top_p"):
-            value = getattr(wish, name)
-            if value is None:
-                continue
-            if profile.drop_sampling:
-                self._report.lose(Loss("sampling_dropped", f"$.{name}"))
-            elif name == "temperature" and value > profile.max_temperature:
-                self._report.note(Loss("value_clamped", "$.temperature"))
-                self._body[name] = profile.max_temperature
-            else:
-                self._body[name] = value
-        for name in ("top_k", "seed", "frequency_penalty", "presence_penalty", "logit_bias"):
-            if getattr(wish, name) is not None:
-                self._report.lose(Loss("sampling_dropped", f"$.{name}"))
 
     def _platform(self) -> None:
         """Fields of OpenAI's platform, for upstreams that have it."""
         request, profile, body = self._request, self._profile, self._body
-        if request.user_id and profile.user_field != "none":
-            body[profile.user_field] = _user_id(request.user_id)
-        elif request.user_id:
-            self._report.note(Loss("field_dropped", path_of(request, "user_id")))
+        native = request.dialect == "responses"
+        user_id = user_id_for(request, profile, self.losses, native=native)
+        if user_id:
+            body[profile.user_field] = user_id
         if request.cache_key and profile.supports_cache_key:
             body["prompt_cache_key"] = request.cache_key
         if request.tier and profile.supports_store:
             body["service_tier"] = request.tier
         elif request.tier not in ("", "auto", "default"):
-            self._report.lose(Loss("field_dropped", path_of(request, "tier")))
+            self._lose("field_dropped", "tier")
         if request.metadata is not None and profile.supports_store:
             body["metadata"] = request.metadata
         if request.logprobs and profile.supports_logprobs:
             if request.top_logprobs is not None:
                 body["top_logprobs"] = request.top_logprobs
         elif request.logprobs:
-            self._report.lose(Loss("logprobs_dropped", path_of(request, "logprobs")))
+            self._lose("logprobs_dropped", "logprobs")
 
     def _include(self) -> list[str]:
         request = self._request
@@ -358,18 +264,23 @@ class _Encoding:
             if request.dialect == "responses":
                 self._body.setdefault(name, raw)
             elif name in refused or (name == "modalities" and b"audio" in bytes(raw)):
-                raise Untranslatable(f"a Responses upstream has no `{name}`", path=f"$.{name}")
+                raise UntranslatableError(f"a Responses upstream has no `{name}`", path=f"$.{name}")
             elif name in dropped:
-                self._report.lose(Loss("field_dropped", f"$.{name}"))
+                self.losses.append(Loss("field_dropped", f"$.{name}"))
         for name, value in self._profile.extra_fields:
             self._body.setdefault(name, Raw(value.encode()))
 
 
-def _user_id(user_id: str) -> str:
-    """Return an id that fits; long ones, and those that are JSON of a client's own, are hashed."""
-    if len(user_id) <= _MAX_USER_ID and not user_id.startswith("{"):
-        return user_id
-    return hashlib.sha256(user_id.encode("utf-8", "surrogatepass")).hexdigest()
+def _schema_format(wanted: OutputFormat, schema: Raw) -> dict[str, object]:
+    form: dict[str, object] = {
+        "type": "json_schema",
+        "name": wanted.name or "output",
+        "schema": schema,
+        "strict": is_strict(schema) if wanted.strict is None else wanted.strict,
+    }
+    if wanted.description:
+        form["description"] = wanted.description
+    return form
 
 
 # --- requests that are relayed to another Responses upstream --------------------------------------
@@ -413,20 +324,22 @@ def fit_tools(
     """Return the fields that change, and what is lost; None for a field means that it goes.
 
     Raises:
-        Untranslatable: two tools have one name once namespaces are flattened, the choice forces a tool
+        UntranslatableError: two tools have one name once namespaces are flattened, the choice forces a tool
             that the upstream does not have, or something is lost and the target is strict.
     """
-    report = Report(strict=target.strict)
+    losses: list[Loss] = []
     fitted: dict[str, Raw] = {}
     if any(not _fits(tool, target.profile) for tool in request.tools):
-        fitted |= _declared(fields, request, target.profile, report)
+        fitted |= _declared(fields, request, target.profile, losses)
     given = fields.get("input", _NULL)
     if bytes(given).startswith(b"["):
         items = entries_of(given)
-        written = _history(items, target, report)
+        written = _history(items, target, losses)
         if written is not None:
             fitted["input"] = Raw(encode(written))
-    return fitted, tuple(report.losses)
+    if target.strict:
+        refuse_losses(losses)
+    return fitted, tuple(losses)
 
 
 def _fits(tool: Tool, profile: Profile) -> bool:
@@ -436,14 +349,14 @@ def _fits(tool: Tool, profile: Profile) -> bool:
 
 
 def _declared(
-    fields: Mapping[str, Raw], request: Request, profile: Profile, report: Report
+    fields: Mapping[str, Raw], request: Request, profile: Profile, losses: list[Loss]
 ) -> dict[str, Raw]:
     """Return the tools, keeping the client's bytes of those that pass, and the choice."""
     ToolTable.of(request.tools)
     by_entry: dict[str, list[Tool]] = {}
     for tool in request.tools:
         by_entry.setdefault(tool.path.partition("]")[0], []).append(tool)
-    audience = Audience(profile, native=False, strict=report.strict, namespaces=())
+    audience = Audience(profile, native=False, namespaces=())
     out: list[Raw] = []
     for at, raw in enumerate(entries_of(fields.get("tools", _NULL))):
         tools = by_entry.get(f"$.tools[{at}", [])
@@ -451,20 +364,20 @@ def _declared(
             out.append(raw)
             continue
         defined = define(tuple(tools), audience)
-        report.losses += defined.losses
+        losses += defined.losses
         out += entries_of(defined.json)
     fitted = {"tools": Raw(encode(out)) if out else _NULL}
     choice = fields.get("tool_choice", _NULL)
     if choice != _NULL and not (out and bytes(choice).startswith(b'"')):
         # The tools were reported above; only what concerns the choice is still to be reported.
-        own = Report(strict=report.strict)
+        own: list[Loss] = []
         toolset = Toolset(request, profile, own, native=False)
-        report.losses += [one for one in own.losses if one.path.startswith("$.tool_choice")]
+        losses += [one for one in own if one.path.startswith("$.tool_choice")]
         fitted["tool_choice"] = _NULL if toolset.choice is None else Raw(encode(toolset.choice))
     return fitted
 
 
-def _history(items: list[Raw], target: Target, report: Report) -> list[Raw] | None:
+def _history(items: list[Raw], target: Target, losses: list[Loss]) -> list[Raw] | None:
     """Return the items with calls of such tools as calls of functions; None: there are none."""
     kinds = [_kind(item) for item in items]
     calls = [at for at, (kind, space) in enumerate(kinds) if kind in _CALLS or space]
@@ -477,13 +390,13 @@ def _history(items: list[Raw], target: Target, report: Report) -> list[Raw] | No
     ]
     if not calls and not hosted:
         return None
-    written = dict(zip(calls, _rewritten([items[at] for at in calls], target, report), strict=True))
+    written = dict(zip(calls, _rewritten([items[at] for at in calls], target, losses), strict=True))
     out: list[Raw] = []
     for at, item in enumerate(items):
         if at in written:
             out.append(written[at])
         elif at in hosted:
-            out += _rewritten([item], target, report)
+            out += _rewritten([item], target, losses)
         else:
             out.append(item)
     return out
@@ -497,11 +410,11 @@ def _kind(item: Raw) -> tuple[str, str]:
     return given.type or "", given.namespace or ""
 
 
-def _rewritten(items: list[Raw], target: Target, report: Report) -> list[Raw]:
+def _rewritten(items: list[Raw], target: Target, losses: list[Loss]) -> list[Raw]:
     """Return items of the history as an upstream without the dialect's own tools takes them."""
     if not items:
         return []
     body = encode({"model": "", "input": items})
     turns = decode_request(body, sealer=None, limits=target.limits).turns
-    encoded = ItemEncoder(target, report, native=False, relayed=True).encode(turns)
+    encoded = ItemEncoder(target, losses, native=False, relayed=True).encode(turns)
     return entries_of(Raw(encode(encoded)))

@@ -8,11 +8,11 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.decoding import decode_at
 from dragoman.dialects.responses.schema import CHOICE, NULL, TOOL, TOOLS, ToolDefinition
-from dragoman.dialects.server_tools import base_kind
-from dragoman.errors import Malformed
+from dragoman.dialects.tool_policy import base_kind
+from dragoman.errors import MalformedError
 from dragoman.turn.events import Flavor
-from dragoman.turn.known import ToolLists
 from dragoman.turn.request import Tool, ToolChoice
+from dragoman.turn.tools import ToolLists
 
 # --- shell and patch tools ------------------------------------------------------------------------
 # In the turn their calls have the arguments of a function, so that any model can make them; these are
@@ -140,7 +140,7 @@ def _declared_tools(definitions: bytes) -> tuple[Tool, ...]:
     """Read the `tools` of a request.
 
     Raises:
-        Malformed: a definition is not valid; carries its path.
+        MalformedError: a definition is not valid; carries its path.
     """
     raws = decode_at(TOOLS, definitions, "$.tools")
     return decode_tools(raws or (), "$.tools")
@@ -153,7 +153,7 @@ def decode_tools(raws: Sequence[Raw], path: str, namespace: str = "") -> tuple[T
     """Read tool definitions; those of a namespace become tools that know it.
 
     Raises:
-        Malformed: a definition is not valid; carries its path.
+        MalformedError: a definition is not valid; carries its path.
     """
     tools: list[Tool] = []
     for index, raw in enumerate(raws):
@@ -161,7 +161,7 @@ def decode_tools(raws: Sequence[Raw], path: str, namespace: str = "") -> tuple[T
         given = decode_at(TOOL, raw, at)
         if given.type == "namespace":
             if namespace:
-                raise Malformed("a namespace inside a namespace", path=at)
+                raise MalformedError("a namespace inside a namespace", path=at)
             tools += decode_tools(given.tools or (), f"{at}.tools", _name(given, at))
         else:
             tools.append(_decode_tool(given, raw, at, namespace))
@@ -233,7 +233,7 @@ def _in_container(given: ToolDefinition) -> bool:
 
 def _name(given: ToolDefinition, path: str) -> str:
     if not given.name:
-        raise Malformed(f"a tool of type {given.type} needs a `name`", path=path)
+        raise MalformedError(f"a tool of type {given.type} needs a `name`", path=path)
     return given.name
 
 
@@ -241,7 +241,7 @@ def _schema(parameters: Raw, path: str) -> Raw | None:
     if parameters == NULL:
         return None
     if not bytes(parameters).startswith(b"{"):
-        raise Malformed("a JSON schema is an object", path=f"{path}.parameters")
+        raise MalformedError("a JSON schema is an object", path=f"{path}.parameters")
     return parameters
 
 
@@ -249,7 +249,7 @@ def decode_choice(raw: Raw, tools: Sequence[Tool]) -> ToolChoice | None:
     """Read the tool choice.
 
     Raises:
-        Malformed: it is not valid, or names a tool that is not declared.
+        MalformedError: it is not valid, or names a tool that is not declared.
     """
     if raw == NULL:
         return None
@@ -259,7 +259,7 @@ def decode_choice(raw: Raw, tools: Sequence[Tool]) -> ToolChoice | None:
         case "auto" | "required" | "none":
             return msgspec.convert({"mode": given}, ToolChoice)
         case str():
-            raise Malformed(f"no tool choice `{given}`", path=path)
+            raise MalformedError(f"no tool choice `{given}`", path=path)
         case _ if given.type == "allowed_tools":
             allowed = tuple(tool.name or tool.type for tool in given.tools)
             return ToolChoice(given.mode, allowed=allowed)
@@ -274,4 +274,4 @@ def _named(name: str, namespace: str, tools: Sequence[Tool], path: str) -> ToolC
         same = tool.name == name or (tool.server and base_kind(tool.kind) == base_kind(name))
         if same and namespace in ("", tool.namespace):
             return ToolChoice("tool", tool.name, tool.namespace)
-    raise Malformed(f"the tool `{name}` is not declared in `tools`", path=path)
+    raise MalformedError(f"the tool `{name}` is not declared in `tools`", path=path)

@@ -6,21 +6,30 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.functions import FREE_INPUT, NO_ARGUMENTS, description_with_grammar
-from dragoman.dialects.paths import path_of
-from dragoman.dialects.responses.history_writer import Report
 from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, namespace_descriptions
-from dragoman.dialects.server_tools import CHAT_SEARCH, base_kind, dropped_options, search_location
-from dragoman.errors import Untranslatable
+from dragoman.dialects.tool_policy import (
+    CHAT_SEARCH,
+    FREE_INPUT,
+    NO_ARGUMENTS,
+    base_kind,
+    declared_tools,
+    dropped_options,
+    flat_name,
+    function_description,
+    parallel_flag,
+    refuse_schemaless,
+    search_location,
+    weakened,
+    written_choice,
+)
 from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
-from dragoman.turn.known import made_once
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolChoice
-from dragoman.turn.tools import ToolTable, wire_name
+from dragoman.turn.tools import ToolTable, made_once, wire_name
 
 # --- definitions ----------------------------------------------------------------------------------
 
@@ -41,7 +50,7 @@ _SEARCH: Final = msgspec.json.Decoder(_Search)
 
 
 class Definitions(Struct, frozen=True, gc=False):
-    """The tools of a request as an upstream is told them."""
+    """The tools of a request as an upstream gets them."""
 
     sent: dict[tuple[str, str], Tool]  # by name and namespace
     json: Raw  # all of them, as a list
@@ -49,11 +58,10 @@ class Definitions(Struct, frozen=True, gc=False):
 
 
 class Audience(Struct, frozen=True, gc=False):
-    """Whom tools are defined for."""
+    """The upstream that gets the definitions."""
 
     profile: Profile
     native: bool  # the upstream has the dialect's own tools and namespaces
-    strict: bool  # a loss is refused
     namespaces: tuple[tuple[str, str], ...]  # their names and descriptions
 
 
@@ -62,12 +70,12 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
     """Return the definitions.
 
     Raises:
-        Untranslatable: something is lost, and the target is strict.
+        UntranslatableError: a tool has no form that the upstream takes.
     """
     definer = _Definer(audience)
     for tool in tools:
         definer.define(tool)
-    return Definitions(definer.sent, Raw(encode(definer.tools)), tuple(definer.report.losses))
+    return Definitions(definer.sent, Raw(encode(definer.tools)), tuple(definer.losses))
 
 
 class _Definer:
@@ -76,7 +84,7 @@ class _Definer:
     def __init__(self, audience: Audience) -> None:
         self.tools: list[_Definition] = []
         self.sent: dict[tuple[str, str], Tool] = {}
-        self.report = Report(strict=audience.strict)
+        self.losses: list[Loss] = []
         self._profile = audience.profile
         self._native = audience.native
         self._namespaces: dict[str, list[_Definition]] = {}
@@ -110,7 +118,7 @@ class _Definer:
         if tool.server:
             return self._server_tool(tool)
         for option in tool.options:
-            self.report.note(Loss("tool_option_dropped", tool.path, option))
+            self.losses.append(Loss("tool_option_dropped", tool.path, option))
         if tool.flavor in BY_FLAVOR and self._native and tool.raw is not None:
             return tool.raw
         if tool.flavor is Flavor.CUSTOM and self._native:
@@ -118,15 +126,9 @@ class _Definer:
         return self._function(tool)
 
     def _function(self, tool: Tool) -> _Definition:
-        description = tool.description
-        schema = tool.schema or NO_ARGUMENTS
-        if tool.flavor is Flavor.CUSTOM:
-            schema = FREE_INPUT
-            description = description_with_grammar(tool)
-            if tool.grammar is not None:
-                self.report.lose(Loss("grammar_not_enforced", tool.path))
-        for example in tool.examples:
-            description += f"\n\nExample input: {bytes(example).decode()}"
+        refuse_schemaless(tool)
+        description = function_description(tool, self.losses)
+        schema = FREE_INPUT if tool.flavor is Flavor.CUSTOM else tool.schema or NO_ARGUMENTS
         schema = rewrite(
             without_meta(schema), self._profile.schema_dialect, path=f"{tool.path}.parameters"
         )
@@ -152,10 +154,7 @@ class _Definer:
     def _name(self, tool: Tool) -> str:
         if self._native and tool.namespace:
             return tool.name
-        name = wire_name(tool.name, tool.namespace)
-        if name != tool.name and not tool.namespace:
-            self.report.note(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
-        return name
+        return flat_name(tool, self.losses)
 
     def _server_tool(self, tool: Tool) -> _Definition | None:
         kind = base_kind(tool.kind)
@@ -166,7 +165,7 @@ class _Definer:
             return tool.raw
         if kind == "web_search" and runs and tool.raw is not None:
             return self._search(tool, tool.raw)
-        self.report.lose(Loss("server_tool_dropped", tool.path, tool.kind))
+        self.losses.append(Loss("server_tool_dropped", tool.path, tool.kind))
         return None
 
     def _search(self, tool: Tool, raw: Raw) -> _Definition:
@@ -183,7 +182,7 @@ class _Definer:
             item["search_context_size"] = given.search_context_size
         carried = ("allowed_domains", "search_context_size", "user_location")
         for name in dropped_options(tool, carried):
-            self.report.lose(Loss("tool_option_dropped", tool.path, name))
+            self.losses.append(Loss("tool_option_dropped", tool.path, name))
         return item
 
 
@@ -193,88 +192,46 @@ _LIST: Final = msgspec.json.Decoder(list[Raw] | None)
 
 
 class Toolset:
-    """The tools of one request as the upstream is told them, and which of them it must use."""
+    """The tools of one request as the upstream gets them, and which of them it must call."""
 
-    def __init__(self, request: Request, profile: Profile, report: Report, *, native: bool) -> None:
+    def __init__(
+        self, request: Request, profile: Profile, losses: list[Loss], *, native: bool
+    ) -> None:
         self._request = request
-        self._profile = profile
-        self._report = report
+        self._losses = losses
         self._native = native
         if not native:
             ToolTable.of(request.tools)  # refuses two tools that have one name once flattened
-        tools = request.tools
-        chosen = self._chosen_only()
-        if chosen:
-            tools = tuple(tool for tool in tools if tool.server or tool.name in chosen)
+        takes_allowed = profile.tool_choice == "full"
+        tools = declared_tools(request, profile, takes_allowed=takes_allowed)
         namespaces = _namespaces(request) if native else ()
-        defined = define(tools, Audience(profile, native, report.strict, namespaces))
-        report.losses += defined.losses
+        defined = define(tools, Audience(profile, native, namespaces))
+        losses += defined.losses
         self._sent = defined.sent
-        self.tools: Raw | None = defined.json if defined.sent else None
-        self.choice = self._choice()
-        self.parallel = self._parallel()
-
-    @property
-    def forced(self) -> bool:
-        """A tool must be used."""
-        return self.choice is not None and self.choice not in ("auto", "none")
+        has_tools = bool(defined.sent)
+        choice = request.tool_choice
+        named = choice is not None and bool(choice.name)
+        has_forced = has_tools
+        if choice is not None and named:
+            has_forced = (choice.name, choice.namespace) in defined.sent
+        written = written_choice(
+            request, profile, losses, has_tools=has_tools, has_forced=has_forced
+        )
+        self.forced = written.forced  # a tool must be called
+        self.tools = defined.json if has_tools and written.with_tools else None
+        self.choice: object = written.mode
+        if choice is not None and written.mode == "tool":
+            self.choice = self._named(choice)
+        elif choice is not None and choice.allowed and takes_allowed and written.mode != "none":
+            references = [self._reference(name) for name in choice.allowed]
+            self.choice = {"type": "allowed_tools", "mode": written.mode, "tools": references}
+        self.parallel = parallel_flag(request, profile, losses, has_tools=self.tools is not None)
 
     def weaken(self) -> None:
-        """Leave the choice to the model after all."""
-        self._report.lose(Loss("tool_choice_adjusted", "$.tool_choice", "became auto"))
-        self.choice = "auto"
-
-    def _chosen_only(self) -> frozenset[str]:
-        """Return the tools to send, for upstreams that cannot be told which to use; empty: all."""
-        choice = self._request.tool_choice
-        if choice is None or self._profile.tool_choice == "full":
-            return frozenset()
-        return frozenset((choice.name,) if choice.mode == "tool" else choice.allowed)
-
-    def _choice(self) -> object:
-        choice, profile = self._request.tool_choice, self._profile
-        if choice is None:
-            return None
-        path = "$.tool_choice"
-        if choice.mode == "tool" and self._request.tools:
-            self._refuse_dropped(choice)
-        if self.tools is None:
-            self._report.note(Loss("tool_choice_dropped", path))
-            return None
-        if choice.mode == "none":
-            return self._none(path)
-        if profile.tool_choice == "auto_only" and choice.mode in ("required", "tool"):
-            self._report.lose(Loss("tool_choice_adjusted", path, "became auto"))
-            return "auto"
-        if profile.tool_choice == "strings_only" and choice.mode == "tool":
-            self._report.note(Loss("tool_choice_narrowed", path, choice.name))
-            return "required"
-        if choice.mode == "tool":
-            return self._named(choice)
-        if choice.allowed and profile.tool_choice == "full":
-            tools = [self._reference(name) for name in choice.allowed]
-            return {"type": "allowed_tools", "mode": choice.mode, "tools": tools}
-        return choice.mode
-
-    def _none(self, path: str) -> object:
-        if self._profile.tool_choice_none:
-            return "none"
-        if not self._request.has_calls:
-            self.tools = None
-            return None
-        self._report.lose(Loss("tool_choice_adjusted", path, "none is not known"))
-        return None
-
-    def _refuse_dropped(self, choice: ToolChoice) -> None:
-        dropped = any(
-            tool.server
-            and tool.name == choice.name
-            and (tool.name, tool.namespace) not in self._sent
-            for tool in self._request.tools
-        )
-        if dropped:
-            reason = f"the tool `{choice.name}` must be used and is not available at this upstream"
-            raise Untranslatable(reason, path="$.tool_choice")
+        """Let the model decide whether it calls a tool."""
+        if self._request.tool_choice is not None:
+            weakened(self._request, self._request.tool_choice, self._losses)
+            self.choice = "auto"
 
     def _named(self, choice: ToolChoice) -> object:
         tool = self._sent.get((choice.name, choice.namespace))
@@ -292,16 +249,6 @@ class Toolset:
             if tool.name == name:
                 return self._named(ToolChoice("tool", tool.name, tool.namespace))
         return {"type": "function", "name": wire_name(name)}
-
-    def _parallel(self) -> bool | None:
-        wish = self._request.parallel
-        if wish is None or self.tools is None:
-            return None
-        if not self._profile.supports_parallel_flag:
-            if not wish:
-                self._report.lose(Loss("parallel_not_enforced", path_of(self._request, "parallel")))
-            return None
-        return wish
 
 
 def _namespaces(request: Request) -> tuple[tuple[str, str], ...]:

@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from dragoman.errors import ConfigError
 from dragoman.gateway.config import checks
 from dragoman.gateway.config.environment import ConfigEnvironment, read_dotenv, read_text
-from dragoman.gateway.config.problems import Mistake, Mistakes, Problem
+from dragoman.gateway.config.problems import ConfigMistakesError, Mistake, Problem
 from dragoman.gateway.config.read import SettingsReader
 from dragoman.gateway.config.settings import Settings
 from dragoman.gateway.config.vendors import vendor_at
@@ -74,7 +74,7 @@ def load(
     secret that cannot be found is left empty.
 
     Raises:
-        ConfigError: there is no file of that name, or `Mistakes` with everything that is wrong.
+        ConfigError: there is no file of that name, or `ConfigMistakesError` with everything that is wrong.
     """
     found = find_file(environ, cwd) if path is None else cwd / path
     document = {} if found is None else parse(found, cwd)
@@ -83,8 +83,8 @@ def load(
     environment = ConfigEnvironment(environ={**variables, **environ}, folder=folder)
     try:
         loaded = make_settings(document, environment, flags=flags, need_secrets=need_secrets)
-    except Mistakes as error:
-        raise Mistakes(error.mistakes, source=_shown(found, cwd)) from None
+    except ConfigMistakesError as error:
+        raise ConfigMistakesError(error.mistakes, source=_shown(found, cwd)) from None
     if found is not None and not loaded.settings.upstreams:
         warnings.append(Mistake("upstreams", "there is none: the built-in simulator answers"))
     return structs.replace(loaded, path=found, warnings=(*warnings, *loaded.warnings))
@@ -109,7 +109,7 @@ def make_settings(
     """Put environment and flags over a document, which is changed, and judge the result.
 
     Raises:
-        Mistakes: with everything that is wrong.
+        ConfigMistakesError: with everything that is wrong.
     """
     labels: Labels = {}
     apply_environment(document, environment.environ, labels)
@@ -120,7 +120,7 @@ def make_settings(
     reported = {mistake.path for mistake in mistakes}
     mistakes += [one for one in checks.mistakes(settings) if one.path not in reported]
     if mistakes:
-        raise Mistakes([_labelled(one, labels) for one in mistakes])
+        raise ConfigMistakesError([_labelled(one, labels) for one in mistakes])
     found = checks.warnings(settings)
     return Loaded(settings=settings, warnings=tuple(_labelled(one, labels) for one in found))
 
@@ -139,7 +139,7 @@ def parse(path: Path, cwd: Path) -> Document:
     """Return the document in a file.
 
     Raises:
-        ConfigError: it cannot be read, or `Mistakes` with the place where it is no TOML.
+        ConfigError: it cannot be read, or `ConfigMistakesError` with the place where it is no TOML.
     """
     text = read_text(path)
     if isinstance(text, Problem):
@@ -150,7 +150,7 @@ def parse(path: Path, cwd: Path) -> Document:
         mistake = Mistake("", "nested too deep")
     except ValueError as error:  # `TOMLDecodeError`, and numbers of thousands of digits
         mistake = _not_toml(str(error))
-    raise Mistakes([mistake], source=_shown(path, cwd))
+    raise ConfigMistakesError([mistake], source=_shown(path, cwd))
 
 
 def _not_toml(said: str) -> Mistake:

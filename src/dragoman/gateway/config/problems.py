@@ -28,7 +28,7 @@ class Mistake(Struct, frozen=True):
         return one_line(f"{where}{self.message}{tail}")
 
 
-class Mistakes(ConfigError):
+class ConfigMistakesError(ConfigError):
     """All mistakes of one set of settings: one line if there is one, else a line each."""
 
     def __init__(self, mistakes: Sequence[Mistake], *, source: str = "") -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.load import make_settings
-from dragoman.gateway.config.problems import Mistakes, did_you_mean
+from dragoman.gateway.config.problems import ConfigMistakesError, did_you_mean
 from dragoman.gateway.config.settings import DEFAULT_HOST, DEFAULT_PORT, Secret, Settings, Upstream
 from dragoman.gateway.config.vendors import ALIASES, VENDORS, Vendor, find_vendor, profile_for
 from dragoman.turn.request import DialectName
@@ -333,7 +333,7 @@ def write_file(path: Path, text: str) -> None:
         make_settings(
             _parsed(text), ConfigEnvironment(environ={}, folder=target.parent), need_secrets=False
         )
-    except Mistakes as error:
+    except ConfigMistakesError as error:
         raise ConfigError(f"nothing was written: {error}") from error
     try:
         mode = target.stat().st_mode if target.exists() else None

@@ -106,7 +106,7 @@ _ALL_OF: Final = "SELECT value FROM json_each(?)"
 _IDS: Final[msgspec.json.Decoder[list[int]]] = msgspec.json.Decoder(list[int])
 
 
-class StoreFailed(DragomanError):
+class StoreError(DragomanError):
     """What is kept cannot be read or written: the disk is full, the file damaged, the store closed."""
 
 
@@ -172,7 +172,7 @@ class Database:
             )
         ]
         if len(bodies) <= inputs:
-            raise StoreFailed(f"the response `{name}` is damaged: parts of it are gone")
+            raise StoreError(f"the response `{name}` is damaged: parts of it are gone")
         return Stored(head, bodies[0], bodies[1 : 1 + inputs], bodies[1 + inputs :])
 
     def find_items(self, owner: str, item_ids: Iterable[str]) -> dict[str, bytes]:

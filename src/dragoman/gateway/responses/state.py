@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.dialects.encoding import encode
-from dragoman.errors import Malformed, PeerError, TooLarge
+from dragoman.errors import MalformedError, PeerError, TooLargeError
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import Fault, FaultKind
@@ -86,7 +86,7 @@ def asked_of(body: bytes) -> Asked | None:
     """Return what a request asks to be put in; None if it stands for itself.
 
     Raises:
-        Malformed: it is no request.
+        MalformedError: it is no request.
     """
     fields = decode(_FIELDS, body)
     previous = decode_at(_TEXT, fields.get("previous_response_id", _NULL), "$.previous_response_id")
@@ -113,8 +113,8 @@ def expanded(
     Reasoning that is not kept stays a reference: a request goes on without it, and its reader says so.
 
     Raises:
-        Malformed: an item is not kept; carries its path.
-        TooLarge: the whole passes `max_request_bytes`.
+        MalformedError: an item is not kept; carries its path.
+        TooLargeError: the whole passes `max_request_bytes`.
     """
     own: list[bytes] = []
     for index, raw in enumerate(asked.items):
@@ -127,20 +127,20 @@ def expanded(
             own.append(bytes(raw))
         else:
             reason = f"the item `{item_id}` is not kept here; send the item itself"
-            raise Malformed(reason, path=f"$.input[{index}].id", code="item_not_found")
+            raise MalformedError(reason, path=f"$.input[{index}].id", code="item_not_found")
     items = (*history, *own)
     if sum(map(len, items)) > limits.max_request_bytes:
-        raise TooLarge("max_request_bytes", limits.max_request_bytes)
+        raise TooLargeError("max_request_bytes", limits.max_request_bytes)
     fields = {name: raw for name, raw in asked.fields.items() if name != "previous_response_id"}
     fields["input"] = Raw(b"[%b]" % b",".join(items))
     return msgspec.json.encode(fields)
 
 
-def unknown_previous(response_id: str) -> Malformed:
+def unknown_previous(response_id: str) -> MalformedError:
     """Return the refusal of a request that goes on from an answer that is not kept."""
     reason = f"the response `{response_id}` is not kept here"
     path = "$.previous_response_id"
-    return Malformed(reason, path=path, code="previous_response_not_found")
+    return MalformedError(reason, path=path, code="previous_response_not_found")
 
 
 def _input_items(raw: Raw) -> tuple[Raw, ...]:
@@ -155,7 +155,7 @@ def _head(raw: bytes | Raw) -> _Head:
     """Return what tells an item's kind; nothing, if it is no item: its reader will complain."""
     try:
         return decode(_HEAD, bytes(raw))
-    except Malformed:
+    except MalformedError:
         return _Head()
 
 
@@ -192,7 +192,7 @@ def exchanged(request_body: bytes, response: bytes) -> Exchanged | None:
     """Return what is kept of an expanded request and its answer; None if nothing is to be.
 
     Raises:
-        Malformed: one of them is not what it should be.
+        MalformedError: one of them is not what it should be.
     """
     asked = decode(_REQUEST, request_body)
     if asked.store is False:
@@ -242,7 +242,7 @@ def complete_response_of(tail: bytes) -> bytes | None:
             continue
         try:
             event = decode(_EVENT, frame.data)
-        except Malformed:
+        except MalformedError:
             continue
         if event.type.encode() in _ENDS and event.response != _NULL:
             return bytes(event.response)
@@ -281,13 +281,13 @@ def page_of(query: Mapping[str, str]) -> Page:
     """Read the parameters of a list.
 
     Raises:
-        Malformed: one of them is wrong; carries its name.
+        MalformedError: one of them is wrong; carries its name.
     """
     limit, order = query.get("limit", str(_DEFAULT_PAGE)), query.get("order", "desc")
     if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:9]) <= _MAX_PAGE:
-        raise Malformed(f"`limit` is a number from 1 to {_MAX_PAGE}", path="limit")
+        raise MalformedError(f"`limit` is a number from 1 to {_MAX_PAGE}", path="limit")
     if order not in ("asc", "desc"):
-        raise Malformed("`order` is `asc` or `desc`", path="order")
+        raise MalformedError("`order` is `asc` or `desc`", path="order")
     return Page(query.get("after", ""), int(limit), "asc" if order == "asc" else "desc")
 
 
@@ -295,7 +295,7 @@ def item_list(response_id: str, items: Sequence[bytes], page: Page) -> bytes:
     """Return one page of the input of a response.
 
     Raises:
-        Malformed: there is no item to begin after.
+        MalformedError: there is no item to begin after.
     """
     listed = _listed(response_id, items)
     if page.order == "desc":
@@ -303,7 +303,7 @@ def item_list(response_id: str, items: Sequence[bytes], page: Page) -> bytes:
     ids = [item.id for item in listed]
     if page.after and page.after not in ids:
         reason = f"the list has no item `{page.after}`"
-        raise Malformed(reason, path="after", code="item_not_found")
+        raise MalformedError(reason, path="after", code="item_not_found")
     first = ids.index(page.after) + 1 if page.after else 0
     shown = listed[first : first + page.limit]
     return b'{"object":"list","data":[%b],"first_id":%b,"last_id":%b,"has_more":%b}' % (

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from dragoman.gateway.config.settings import Store
-from dragoman.gateway.responses.database import MEMORY, Database, StoreFailed, default_path
+from dragoman.gateway.responses.database import MEMORY, Database, StoreError, default_path
 from dragoman.gateway.responses.state import (
     Expanded,
     Page,
@@ -101,9 +101,9 @@ class ResponsesStore:
         """Return a request with the items that it only names; one that names none is not touched.
 
         Raises:
-            Malformed: an answer or an item is not kept here, or the body is no request.
-            TooLarge: the whole passes `max_request_bytes`.
-            StoreFailed: the store cannot be read.
+            MalformedError: an answer or an item is not kept here, or the body is no request.
+            TooLargeError: the whole passes `max_request_bytes`.
+            StoreError: the store cannot be read.
         """
         if not may_ask(body):
             return Expanded(body)
@@ -132,8 +132,8 @@ class ResponsesStore:
         nothing is kept for a while, and nothing is tried.
 
         Raises:
-            Malformed: one of them is not what it should be.
-            StoreFailed: the store cannot be written.
+            MalformedError: one of them is not what it should be.
+            StoreError: the store cannot be written.
         """
         now = asyncio.get_running_loop().time()
         if now < self._skip_until:
@@ -145,13 +145,13 @@ class ResponsesStore:
 
         try:
             kept = await self._run(work, _KEEP_SECONDS)
-        except StoreFailed as failed:
+        except StoreError as failed:
             self._failures += 1
             if self._failures < _FAILURES:
                 raise
             self._skip_until = asyncio.get_running_loop().time() + _SKIP_SECONDS
             said = f"{failed}; no response is kept for {_SKIP_SECONDS:g} s"
-            raise StoreFailed(said) from failed
+            raise StoreError(said) from failed
         self._failures = 0
         return kept
 
@@ -159,7 +159,7 @@ class ResponsesStore:
         """Remember ids of state that an upstream keeps and this owner was given.
 
         Raises:
-            StoreFailed: the store cannot be written.
+            StoreError: the store cannot be written.
         """
         await self._run(partial(self._database.note_given, owner, tuple(ids), MAX_IDS))
 
@@ -167,7 +167,7 @@ class ResponsesStore:
         """Return which of these ids this owner was given.
 
         Raises:
-            StoreFailed: the store cannot be read.
+            StoreError: the store cannot be read.
         """
         return await self._run(partial(self._database.find_given, owner, tuple(ids)))
 
@@ -191,7 +191,7 @@ class ResponsesStore:
         """Return a page of the items that an answer was made from; None if there is no such answer.
 
         Raises:
-            Malformed: the page begins after an item that is not in the list.
+            MalformedError: the page begins after an item that is not in the list.
         """
 
         def work() -> bytes | None:
@@ -209,13 +209,13 @@ class ResponsesStore:
         try:
             async with asyncio.timeout(seconds), self._places:
                 if self._closed:
-                    raise StoreFailed("the store of responses is closed")
+                    raise StoreError("the store of responses is closed")
                 return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except TimeoutError as error:
             said = f"the store of responses took longer than {seconds:g} s"
-            raise StoreFailed(said) from error
+            raise StoreError(said) from error
         except sqlite3.Error as error:
-            raise StoreFailed(f"the store of responses failed: {error}") from error
+            raise StoreError(f"the store of responses failed: {error}") from error
 
 
 async def open_store(

@@ -36,7 +36,7 @@ async def past(probe: Probe) -> Heard:
     """Have a conversation with a call in it taken, and learn how it must be written.
 
     Raises:
-        Unanswered: tools are not taken at all.
+        UnansweredError: tools are not taken at all.
     """
     await need_tools(probe)
     heard = first = await probe.ask(HISTORY)
@@ -80,7 +80,7 @@ async def foreign_ids(probe: Probe) -> Finding:
     if not everything.refused:
         _ = everything.whole
         # Kimi takes any id, and falls back to writing calls as text: its own style stays.
-        own = [one.call_id for one in (await probe.ask(AUTO)).answer.calls]
+        own = [one.call_id for one in (await probe.ask(AUTO)).answer.call_blocks]
         kimi = probe.peer.profile.id_style == "kimi" or any(map(is_kimi_id, own))
         return ok("any id is taken", **({} if kimi else {"id_style": "any"}))
     if not (await probe.ask(FOREIGN_CLAUDE)).refused:

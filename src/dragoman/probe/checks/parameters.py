@@ -19,7 +19,7 @@ from dragoman.probe.questions import (
     UNREASONED,
     WARM,
 )
-from dragoman.probe.response import Heard, Unanswered
+from dragoman.probe.response import Heard, UnansweredError
 
 _CHARACTERS: Final = 8  # of a token, at the very most where numbers are counted
 _OPENING: Final = "<think>"
@@ -49,15 +49,15 @@ def _is_held(heard: Heard) -> bool:
     """Say whether the limit ended an answer; a finish that says otherwise is another check's.
 
     Raises:
-        Unanswered: the model said too little to tell.
+        UnansweredError: the model said too little to tell.
     """
     if heard.refused:
         return False
     usage = heard.whole.usage
-    if heard.cut or (usage is not None and usage.output in (SMALL_TOKENS - 1, SMALL_TOKENS)):
+    if heard.cut or (usage is not None and usage.output_tokens in (SMALL_TOKENS - 1, SMALL_TOKENS)):
         return True
     if len(heard.answer.text) + len(heard.answer.reasoning) <= SMALL_TOKENS * _CHARACTERS:
-        raise Unanswered("the answer is too short to tell")
+        raise UnansweredError("the answer is too short to tell")
     return False
 
 

@@ -12,7 +12,7 @@ from dragoman.probe.questions import (
     TEXT_BODY,
     TEXT_UNASKED,
 )
-from dragoman.probe.response import Heard, Unanswered, shown
+from dragoman.probe.response import Heard, UnansweredError, shown
 from dragoman.probe.trace import has_whole_arguments
 
 _ENOUGH: Final = 3  # deltas from which a habit can be told
@@ -33,11 +33,11 @@ async def streamed(probe: Probe) -> Heard:
     """Return the first streamed answer, as far as there is a stream.
 
     Raises:
-        Unanswered: none came.
+        UnansweredError: none came.
     """
     heard = await probe.ask(TEXT)
     if heard.status != 200 or not heard.is_stream:
-        raise Unanswered(heard.trouble or "there is no stream")
+        raise UnansweredError(heard.trouble or "there is no stream")
     return heard
 
 

@@ -19,7 +19,7 @@ from dragoman.probe.questions import (
     TEXT,
     Question,
 )
-from dragoman.probe.response import Heard, Unanswered, shown
+from dragoman.probe.response import Heard, UnansweredError, shown
 from dragoman.probe.schemas import misfits
 from dragoman.probe.trace import decoded, has_whole_arguments
 
@@ -31,30 +31,30 @@ async def need_tools(probe: Probe) -> None:
     """Make sure that tools are taken at all.
 
     Raises:
-        Unanswered: they are not.
+        UnansweredError: they are not.
     """
     if (await probe.ask(AUTO)).refused:
-        raise Unanswered("tools are refused")
+        raise UnansweredError("tools are refused")
 
 
 async def _calls(probe: Probe, question: Question) -> tuple[Made, ...]:
     """Return the calls that a question leads to.
 
     Raises:
-        Unanswered: there is no whole answer, it was cut before it could make one, or none can be used.
+        UnansweredError: there is no whole answer, it was cut before it could make one, or none can be used.
     """
     heard = await probe.ask(question)
     found = made(heard, question, probe.peer.model)
     if _unusable(heard):
-        raise Unanswered(_unusable(heard))
+        raise UnansweredError(_unusable(heard))
     if not found and heard.cut:
-        raise Unanswered("the limit of tokens ended the answer before a call")
+        raise UnansweredError("the limit of tokens ended the answer before a call")
     return found
 
 
 def _unusable(heard: Heard) -> str:
     """Return why none of the calls can be used; empty if one can, or if a limit explains it."""
-    calls = heard.answer.calls
+    calls = heard.answer.call_blocks
     if not calls or heard.cut or any(one.complete for one in calls):
         return ""
     return "the arguments are cut off or not JSON"
@@ -64,11 +64,11 @@ async def _structural(probe: Probe, question: Question) -> tuple[Made, ...]:
     """Return the calls that came as calls.
 
     Raises:
-        Unanswered: there is none.
+        UnansweredError: there is none.
     """
     found = structural((await probe.ask(question)).whole)
     if not found:
-        raise Unanswered("no call came as a call")
+        raise UnansweredError("no call came as a call")
     return found
 
 
@@ -82,7 +82,7 @@ async def auto(probe: Probe) -> Finding:
     found = await _calls(probe, AUTO)
     if not found:
         return fails("no call, although the user asks for one")
-    if not heard.answer.calls:
+    if not heard.answer.call_blocks:
         return quirk("a call, but as text")
     names = {one.name for one in AUTO.tools}
     odd = [one.name for one in found if one.name not in names]
@@ -169,7 +169,7 @@ async def arguments(probe: Probe) -> Finding:
     question = await _booking(probe)
     heard = await probe.ask(question)
     if heard.status == 200 and not heard.is_stream:
-        raise Unanswered("there is no stream")
+        raise UnansweredError("there is no stream")
     pieces = [piece for _, piece in heard.trace.arguments]
     if any(not isinstance(piece, str) for piece in pieces):
         return quirk("come as an object, not as text")
@@ -227,7 +227,7 @@ async def finish(probe: Probe) -> Finding:
     text, called = await probe.ask(TEXT), await probe.ask(AUTO)
     judged = 0
     for heard, question, expected in ((text, TEXT, _FINISH_TEXT), (called, AUTO, _FINISH_CALLS)):
-        if not _has_finish(heard) or (heard is called and not heard.answer.calls):
+        if not _has_finish(heard) or (heard is called and not heard.answer.call_blocks):
             continue
         if heard.cut_at(question.limit):
             continue
@@ -237,7 +237,7 @@ async def finish(probe: Probe) -> Finding:
             kind = "a call" if heard is called else "text"
             return quirk(f"`{shown(word)}` after {kind}, where `{due}` is due")
     if not judged:
-        raise Unanswered("no finish was told")
+        raise UnansweredError("no finish was told")
     return ok("fit what was said")
 
 

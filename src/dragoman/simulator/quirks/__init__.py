@@ -6,7 +6,7 @@ They act in the order of this table, whatever their order in the name.
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.simulator.play import Play
 from dragoman.simulator.quirks import acceptance, content, delivery, wire_format
 from dragoman.simulator.quirks.quirk import Quirk
@@ -23,12 +23,12 @@ def check(asked: Asked) -> None:
     """Refuse what is no quirk.
 
     Raises:
-        Malformed: it is not in the table, or has a value that it does not take.
+        MalformedError: it is not in the table, or has a value that it does not take.
     """
     for name, value in asked:
         quirk = QUIRKS.get(name)
         if quirk is None:
-            raise Malformed(
+            raise MalformedError(
                 f"the simulator has no quirk `{name}`; there are {', '.join(QUIRKS)}",
                 path="$.model",
                 code="model_not_found",
@@ -40,7 +40,7 @@ def apply(play: Play, asked: Asked, moment: Literal["said", "written"]) -> Play:
     """Let the quirks of one moment act, once they are checked.
 
     Raises:
-        Malformed: one does not fit the model.
+        MalformedError: one does not fit the model.
     """
     values = dict(asked)
     for name, quirk in QUIRKS.items():

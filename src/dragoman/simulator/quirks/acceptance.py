@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.play import Fields, Json, Play
 from dragoman.simulator.quirks.content import think
@@ -159,7 +159,7 @@ _IGNORED: Final[dict[str, Callable[[Request], Request]]] = {
 def _refuses(play: Play, value: str) -> Play:
     if _REFUSED[value](play):
         what = _reasoning_sent(play) if value == "reasoning" else value
-        raise Malformed(f"the simulator refuses `{what}`", code="unsupported_value")
+        raise MalformedError(f"the simulator refuses `{what}`", code="unsupported_value")
     return play
 
 
@@ -193,7 +193,7 @@ def _needs_reasoning(play: Play, value: str) -> Play:
     else:
         complete = all(map(_reasons, _turns_with_calls(play.asked.request)))
     if not complete:
-        raise Malformed(
+        raise MalformedError(
             f"thinking is enabled but `{field}` is missing in an assistant message with tool calls; "
             f"the `{field}` of every such message must be passed back",
             code="invalid_request_error",

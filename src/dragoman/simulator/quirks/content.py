@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.simulator import truncation
 from dragoman.simulator.answer_writers.frames import encode_body
 from dragoman.simulator.behaviour import callable_tools, plausible_call
@@ -136,7 +136,9 @@ def _structural(play: Play, _value: str) -> Play:
 
 def _leak_reasoning(play: Play, _value: str) -> Play:
     if not play.asked.family:
-        raise Malformed("only a family that writes calls as text can leak them into its reasoning")
+        raise MalformedError(
+            "only a family that writes calls as text can leak them into its reasoning"
+        )
     return structs.replace(play, style=structs.replace(play.style, leak=True))
 
 

@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.simulator.play import Play
 
 Act: TypeAlias = Callable[[Play, str], Play]
@@ -37,17 +37,21 @@ class Quirk(Struct, frozen=True):
         """Refuse a value that the quirk does not take, so that `act` need not.
 
         Raises:
-            Malformed: it is not one.
+            MalformedError: it is not one.
         """
         if bool(value) != bool(self.value) and not self.value.startswith("["):
-            raise Malformed(f"quirk `{self.name}` is written `{self.usage}`", path="$.model")
+            raise MalformedError(f"quirk `{self.name}` is written `{self.usage}`", path="$.model")
         if not value or value in self.words or (self.bounds is None and not self.words):
             return
         if self.bounds is None:
             kinds = ", ".join(self.words)
-            raise Malformed(f"quirk `{self.name}` takes {kinds}, not `{value}`", path="$.model")
+            raise MalformedError(
+                f"quirk `{self.name}` takes {kinds}, not `{value}`", path="$.model"
+            )
         least, most = self.bounds
         digits = value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS
         if not digits or not least <= int(value) <= most:
             kinds = ", ".join([*self.words, f"a number from {least} to {most}"])
-            raise Malformed(f"quirk `{self.name}` takes {kinds}, not `{value}`", path="$.model")
+            raise MalformedError(
+                f"quirk `{self.name}` takes {kinds}, not `{value}`", path="$.model"
+            )

@@ -1,7 +1,13 @@
-"""How a call's arguments are written: from text, cut anywhere, to JSON fragments.
+"""Bodies: parsers that turn a call's arguments into JSON fragments, however the text is cut.
 
-A body takes the text after a call's header.  It says through the machine what it found, and returns how
-far it read; what it did not read comes again with the next piece.
+A body receives the text after a call's header, reports calls and arguments to the machine's sink, and returns the
+end of the text it consumed.  The rest is passed again with the next piece.
+
+* `json`: one JSON object, emitted verbatim.
+* `json_objects`: JSON objects that contain the name and the arguments.
+* `tags`: parameters in XML-like tags (Qwen, GLM, DeepSeek DSML, MiniMax-M2, Kimi K3).
+* `elements`: nested elements (MiniMax-M3).
+* `literals`: Python and Gemma literals.
 """
 
 from collections.abc import Mapping
@@ -27,42 +33,42 @@ if TYPE_CHECKING:
 
 
 class CallBody(Protocol):
-    """The open call."""
+    """The parser of the open call."""
 
     @property
     def holding(self) -> bool:
-        """Something of the call has come and not left, apart from what the machine holds."""
+        """Part of the call has arrived and was not emitted, apart from what the machine holds."""
         ...
 
     @property
     def held(self) -> str:
-        """The text that is not known to be a call: all of it, from its header on."""
+        """All text from the header on, while it is uncertain whether this is a call."""
         ...
 
     def start(self) -> None:
-        """Begin, after the machine knows this body."""
+        """Begin the call; the machine already refers to this body."""
         ...
 
     def feed(self, text: str, at: int, /) -> int:
-        """Read on from `at`; return where reading stopped."""
+        """Parse from `at` on; return the end of the consumed text."""
         ...
 
     def stop(self) -> None:
-        """End the call as it stands: a limit was passed."""
+        """End the call now, as incomplete: a limit was exceeded."""
         ...
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
-        """Read the last of the text and end the call; `cut` says that the model was stopped."""
+        """Parse the rest of the text and end the call; `cut`: the model was stopped early."""
         ...
 
 
 def make_body(
     machine: "Machine", rule: Rule, groups: Mapping[str, str], raw: str
 ) -> CallBody | None:
-    """Return the body for a call that a rule begins, or None if it is no call after all."""
+    """Return the body for a call that a rule begins, or None if this is not a call."""
     declared = machine.declared
-    # The machine refers to the body that is open.  A plain reference back would be a cycle, which keeps a
-    # call that was never closed in memory.
+    # The machine refers to the open body.  A strong reference back would be a cycle, which would keep a call
+    # that is never closed in memory until the collector runs.
     machine = proxy(machine)
     call_id = groups.get("id", "")
     name: str | None = None

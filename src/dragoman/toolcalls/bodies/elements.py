@@ -1,7 +1,9 @@
-"""Arguments as nested elements, each tag after a mark of the format's own: converted while they come.
+"""Arguments as nested elements, every tag after the format's mark (`ElementsSpec`): MiniMax-M3.
 
-An element is an object or an array if the schema says so or if another element begins inside it; else it
-is a value, typed by the schema, and a string leaves escaped as it arrives.
+    ]<]minimax[>[<tags>]<]minimax[>[<item>a]<]minimax[>[</item>]<]minimax[>[</tags>  ->  {"tags": ["a"]}
+
+An element is an object or an array if the schema declares it or if another element begins inside it; else it is a
+value, typed by the schema.  A string is escaped and emitted as it arrives.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -14,29 +16,29 @@ from dragoman.toolcalls.schema_types import element_schema, escaped, quoted, typ
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
 
-_ITEM: Final = "item"  # the name of an array's elements
-_CALL, _SECTION = "invoke", "tool_call"  # the names of what stands around the elements
+_ITEM: Final = "item"  # the tag of an array's elements
+_CALL, _SECTION = "invoke", "tool_call"  # the tags around the elements
 _EXCERPT_CHARS: Final = 200
-_OPEN, _CLOSE = 0, 1  # places of the patterns in the scanner
+_OPEN, _CLOSE = 0, 1  # indices of the scanner's patterns
 
 
 def scanner_of(spec: ElementsSpec) -> Scanner:
-    """Return what looks for an element's tags."""
+    """Return the scanner for an element's tags."""
     name = Run(r"[^<>\s/]", 1, 256, name="key")
     return scanner(((spec.mark, BLANKS, "<", name, ">"), (spec.mark, BLANKS, "</", name, ">")))
 
 
 class _Element:
-    """An element that is open."""
+    """An open element."""
 
     def __init__(self, key: str, schema: Any) -> None:
         self.key = key
         self.schema = schema
-        self.closer = ""  # of the container in JSON; empty: not known to be one
+        self.closer = ""  # `}` or `]`; empty: not known to be a container
         self.empty = True  # the container has no child yet
-        self.blanks: list[str] = []  # before what decides
-        self.size = 0  # of these
-        self.value: ParameterValue | None = None  # of an element that is no container
+        self.blanks: list[str] = []  # before the first child or value
+        self.size = 0  # of the blanks
+        self.value: ParameterValue | None = None  # of an element that is not a container
 
 
 class ElementsBody:
@@ -54,8 +56,8 @@ class ElementsBody:
         top = _Element(_CALL, self._root)
         top.closer = "}"
         self._stack = [top]
-        self._keys: set[str] = set()  # of the parameters that have begun
-        self._noise = ""  # the beginning of text between elements
+        self._keys: set[str] = set()  # parameters so far
+        self._noise = ""  # the start of text between elements
 
     @property
     def holding(self) -> bool:
@@ -73,7 +75,7 @@ class ElementsBody:
     def feed(self, text: str, at: int, /) -> int:
         value = self._stack[-1].value
         if value is not None and value.streams and not at and self._spec.mark[0] not in text:
-            # The road of nearly every piece: it goes on inside a string.
+            # Fast path for most pieces: the text continues a string.
             self._sink.args(escaped(text))
             return len(text)
         end = len(text)
@@ -110,7 +112,10 @@ class ElementsBody:
             return at
         self._report_noise()
         whole = len(self._stack) == 1 and not cut and at == len(text)
-        if whole and self._machine.declared.parameters(self._name).required <= self._keys:
+        declared = self._machine.declared
+        if not self._keys and not declared.takes_nothing(self._name):
+            whole = False  # only the header has arrived: minimax_m3/n0_4_header_alone
+        if whole and declared.parameters(self._name).required <= self._keys:
             self._sink.problem("native_closer_missing", self._name)
             self._end()
         else:
@@ -125,10 +130,10 @@ class ElementsBody:
     # --- elements ----------------------------------------------------------------------------------
 
     def _belongs(self, key: str, *, closes: bool) -> bool:
-        """Say whether a tag can stand where it stands; else it is text."""
+        """Return whether a tag is legal here; else it is text."""
         if closes:
             return key == _SECTION or any(key == element.key for element in self._stack)
-        return self._stack[-1].value is None  # no element begins inside a string
+        return self._stack[-1].value is None  # a string contains no elements
 
     def _open(self, key: str) -> None:
         element = self._stack[-1]
@@ -150,7 +155,7 @@ class ElementsBody:
         self._stack.append(child)
 
     def _contain(self, element: _Element, key: str) -> None:
-        """Make an element the container that its first child shows it to be."""
+        """Make an element an object or an array, depending on its first child."""
         if element.closer:
             return
         self._begin_container(element, "[" if key == _ITEM else "{")
@@ -169,7 +174,7 @@ class ElementsBody:
             element.blanks.append(text)
             element.size += len(text)
             if not text.isspace():
-                # Blanks may stand before a child as well as before a value.
+                # Blanks may precede a child as well as a value.
                 self._begin_value(element)
             return
         element.value.add(text)
@@ -180,7 +185,7 @@ class ElementsBody:
         return element.value
 
     def _close(self, key: str) -> None:
-        """Close the innermost element of that name, and all within it."""
+        """Close the innermost element of that name and all elements inside it."""
         while len(self._stack) > 1:
             element = self._stack.pop()
             if element.closer:

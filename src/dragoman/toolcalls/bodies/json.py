@@ -1,10 +1,10 @@
-"""Arguments that are JSON already: passed on as they come."""
+"""Arguments that are one JSON object: emitted verbatim as they arrive (`JsonSpec`)."""
 
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.toolcalls.scanner import FoundMarker
 from dragoman.toolcalls.schema_types import PLAIN
 from dragoman.turn.arguments import JsonArguments
@@ -17,9 +17,9 @@ _SPACE: Final = " \t\n\r"
 
 
 class JsonBody:
-    """One JSON object, passed on as it comes.
+    """One JSON object, emitted verbatim.
 
-    Without a name the call waits until its arguments are whole: they may tell which tool is meant.
+    A call without a name is held until its arguments are complete, because they may identify the tool.
     """
 
     def __init__(
@@ -31,11 +31,11 @@ class JsonBody:
         self._name = name
         self._arguments = JsonArguments(limits=machine.limits)
         self._raw: list[str] | None = [raw] if name is None else None
-        self._waiting: list[str] = []  # arguments of a call without a name
+        self._waiting: list[str] = []  # the arguments of a call without a name
         self._ended = ended  # the header was the whole call
-        self._free = False  # no JSON: arguments end where a marker says so
+        self._free = False  # not JSON: the arguments end at the next marker
         self._in_string = False  # the next piece begins inside a string
-        self._overfull = False  # a limit was passed: the rest is dropped
+        self._overfull = False  # a limit was exceeded: the rest is dropped
 
     @property
     def holding(self) -> bool:
@@ -50,16 +50,16 @@ class JsonBody:
             self._machine.enter_call()
             self._sink.begin(self._call_id, self._name)
             if self._ended:
-                self._end(cut=bool(self._required))
+                self._end(cut=self._is_cut_header())
 
     def feed(self, text: str, at: int, /) -> int:
         if self._free:
             return self._read_free(text, at)
         if self._in_string and not at and PLAIN(text):
-            # The road of nearly every piece: it goes on inside a string.
+            # Fast path for most pieces: the text continues a string.
             try:
                 self._arguments.pass_string(text)
-            except TooLarge:
+            except TooLargeError:
                 self._in_string = False
                 return self.feed(text, at)
             self._sink.args(text)
@@ -82,7 +82,7 @@ class JsonBody:
         return len(text)
 
     def _leave_json(self, text: str, at: int) -> int:
-        """Go on where the text is no JSON any more."""
+        """Continue after the point where the text stopped being JSON."""
         self._free = True
         self._in_string = False
         to = len(text) - len(self._arguments.take_unread())
@@ -95,7 +95,7 @@ class JsonBody:
             return at
         found = self._machine.grammar.ends.find_last(text, at) if at < len(text) else None
         to = len(text) if found is None else found.start
-        # What is left, if it is no marker, is one that was cut off.
+        # If no marker follows, the rest is a truncated one.
         self._keep(text[at:to])
         self._end(cut=cut or not self._arguments.begun)
         return to
@@ -114,12 +114,12 @@ class JsonBody:
         return to
 
     def _take(self, fragment: str) -> int:
-        """Take a fragment; return how many blanks at its end belong to what follows the object."""
+        """Parse a fragment; return how many blanks at its end are not part of the object."""
         if self._overfull:
             return 0
         try:
             out = self._arguments.feed(fragment)
-        except TooLarge as error:
+        except TooLargeError as error:
             self._overfull = True
             self._sink.problem("native_call_invalid", str(error), limit=error.limit)
             return 0
@@ -151,9 +151,17 @@ class JsonBody:
         self._sink.end(complete=outcome.complete)
         self._machine.leave_call()
 
+    def _is_cut_header(self) -> bool:
+        """Return whether a header without arguments is the start of a call that was cut.
+
+        Case: mistral/n0_4_header_alone.
+        """
+        bare = self._machine.closing and not self._machine.declared.takes_nothing(self._name or "")
+        return bare or bool(self._required)
+
     @property
     def _required(self) -> frozenset[str]:
-        """The parameters without which the call cannot be meant; unknown until its tool is."""
+        """The tool's required parameters; empty while the tool is unknown."""
         name = self._name
         return frozenset() if name is None else self._machine.declared.parameters(name).required
 
@@ -169,7 +177,7 @@ class JsonBody:
             return
         self._machine.enter_call()
         self._sink.begin(self._call_id, resolved.name)
-        # What is left may be a string that holds the object, or no object at all.
+        # The arguments may be a string that contains the object, or no object at all.
         inner = JsonArguments(limits=self._machine.limits)
         text = inner.feed(resolved.arguments)
         required = self._machine.declared.parameters(resolved.name).required
@@ -185,7 +193,7 @@ class JsonBody:
 class ClosedArguments(Struct, frozen=True, gc=False):
     """How arguments ended."""
 
-    text: str  # what is still to be sent
+    text: str  # JSON that is still to be emitted
     complete: bool
     problems: tuple[str, ...] = ()
 
@@ -193,7 +201,7 @@ class ClosedArguments(Struct, frozen=True, gc=False):
 def close_arguments(
     arguments: JsonArguments, required: frozenset[str], *, cut: bool
 ) -> ClosedArguments:
-    """End JSON arguments: the last bracket is added, if only that is missing and nothing was cut."""
+    """End JSON arguments; add the last bracket if only that is missing and the model was not stopped early."""
     if cut and not arguments.begun:
         return ClosedArguments("", False, ("call_cut",))
     ending = arguments.end()
@@ -204,5 +212,5 @@ def close_arguments(
         return ClosedArguments(text, False, (*losses, "native_call_invalid"))
     if not cut and arguments.may_close(required):
         return ClosedArguments(text + "}", True, (*losses, "args_repaired"))
-    told = tuple(code for code in losses if code != "args_invalid")  # that it was cut explains it
-    return ClosedArguments(text, False, (*told, "call_cut"))
+    losses = tuple(code for code in losses if code != "args_invalid")  # the cut explains it
+    return ClosedArguments(text, False, (*losses, "call_cut"))

@@ -1,8 +1,8 @@
-"""Calls that are JSON objects holding name and arguments: alone, or several in an array.
+"""Calls that are JSON objects with a name and arguments: one, or several in an array (`ObjectsSpec`).
 
-Nothing is certain until a name and the arguments have shown themselves; what turns out to be no call is
-given back as it came.  From then on the arguments pass on as they come.  Arguments that stand before the
-name wait for it.
+An object is certain to be a call once its name and the start of its arguments have arrived; until then its text is
+held, and emitted unchanged if it is not a call.  From then on the arguments are emitted as they arrive.  Arguments
+before the name are held until the name arrives.
 """
 
 import ast
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
 from dragoman.toolcalls.format import ObjectsSpec
 from dragoman.toolcalls.scanner import FoundMarker
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 _SOLID: Final = re.compile(r"\S")
 _SPACE: Final = " \t\n\r"
-# Keys beside name and arguments that real calls carry.
+# Other keys that real calls have.
 _OTHER_KEYS: Final = frozenset({"type", "id", "index", "function", "tool_call_id", "call_id"})
-# What stands before an object's name and arguments is held, for without them it is text.  Real calls have
-# an id there, a type, at most a short remark; beyond this it is text whatever follows.
+# The text of an object before its name and arguments is held.  Real calls have an id and a type there; beyond
+# this many characters an object is text.
 MAX_HEADER_CHARS: Final = 1024
-# A call in the syntax of Python waits for its end; beyond this it is text.
+# A call written as a Python dict is held until its end; beyond this many characters it is text.
 MAX_LITERAL_CHARS: Final = 64 * 1024
-_LITERAL_LEADS: Final = ("'", "T", "F", "N")  # where JSON has other words
+_LITERAL_LEADS: Final = ("'", "T", "F", "N")  # Python where JSON is expected
 _EXCERPT_CHARS: Final = 200
 
 
 class _Expect(Enum):
-    """What comes next."""
+    """What the parser expects next."""
 
     ITEM = auto()  # an object or an array
     ELEMENT = auto()  # an object of the array, or its end
@@ -47,10 +47,10 @@ class _Expect(Enum):
     COLON = auto()
     VALUE = auto()
     COMMA = auto()  # a comma or the end of the object
-    STRING = auto()  # inside a key or a value that is gathered
-    ARGUMENTS = auto()  # inside arguments that pass on
-    FREE = auto()  # inside arguments that are no JSON
-    LITERAL = auto()  # inside a call in the syntax of Python
+    STRING = auto()  # inside a key or a value that is being gathered
+    ARGUMENTS = auto()  # inside arguments that are emitted as they arrive
+    FREE = auto()  # inside arguments that are not JSON
+    LITERAL = auto()  # inside a call written as a Python dict
 
 
 class ObjectsBody:
@@ -61,24 +61,23 @@ class ObjectsBody:
         self._sink = machine.sink
         self._spec = spec
         self._at = _Expect.ITEM
-        self._raw: list[str] | None = [raw]  # all so far, until a call is certain
+        self._raw: list[str] | None = [raw]  # all text so far, while the call is uncertain
         self._raw_size = len(raw)
         self._array = False
-        self._object = ""  # a beginning of the present object, to show what is wrong with it
         self._key = ""
         self._name: str | None = None
         self._id = ""
         self._early: str | None = None  # arguments that came before the name
-        self._nested = 0  # objects inside the object that hold its parts
-        self._done = False  # the present object's call has been told
+        self._nested = 0  # open inner objects, as in `{"function": {"name": …}}`
+        self._done = False  # the current object's call has been emitted
         self._scanner = JsonScanner(limits=machine.limits)
         self._gathered: list[str] = []
         self._gathered_size = 0
-        self._is_key = False  # what is gathered is a key
+        self._is_key = False  # a key is being gathered
         self._arguments: JsonArguments | None = None
         self._in_string = False  # the next piece begins inside a string of the arguments
-        self._overfull = False  # a limit was passed: the rest of the arguments is dropped
-        self._from = 0  # where the present step began in the text
+        self._overfull = False  # a limit was exceeded: the rest of the arguments is dropped
+        self._from = 0  # where the current step began in the text
 
     @property
     def holding(self) -> bool:
@@ -95,10 +94,10 @@ class ObjectsBody:
 
     def feed(self, text: str, at: int, /) -> int:
         if self._in_string and not at and PLAIN(text) and self._arguments is not None:
-            # The road of nearly every piece: it goes on inside a string of the arguments.
+            # Fast path for most pieces: the text continues a string of the arguments.
             try:
                 self._arguments.pass_string(text)
-            except TooLarge:
+            except TooLargeError:
                 self._in_string = False
                 return self.feed(text, at)
             self._sink.args(text)
@@ -106,7 +105,7 @@ class ObjectsBody:
         self._in_string = False
         room = self._room()
         while room is not None and room < len(text) - at:
-            # However the text is cut, what is uncertain becomes text at the same place.
+            # Uncertain text becomes text at the same character however it is cut.
             to = self._read_on(text[: at + room], at)
             if to < at + room or self._machine.body is not self:
                 return to
@@ -117,7 +116,7 @@ class ObjectsBody:
         return self._read_on(text, at)
 
     def _room(self) -> int | None:
-        """Return how much more may be held of what is uncertain; None if a call is certain."""
+        """Return how many more characters may be held; None if the call is certain."""
         if self._raw is None:
             return None
         if self._at is _Expect.LITERAL:
@@ -135,7 +134,7 @@ class ObjectsBody:
             state = self._at
             try:
                 to = self._read(text, at)
-            except TooLarge as error:
+            except TooLargeError as error:
                 self._sink.problem("native_call_invalid", str(error), limit=error.limit)
                 to = self._overflow(text, at)
             if self._raw is not None:
@@ -152,7 +151,7 @@ class ObjectsBody:
             return at
         try:
             self._end_with(text[at:], cut=cut)
-        except TooLarge as error:
+        except TooLargeError as error:
             self._sink.problem("native_call_invalid", str(error), limit=error.limit)
             self._overflow(text, at)
             if self._machine.body is self:
@@ -165,7 +164,7 @@ class ObjectsBody:
         self._machine.leave_call()
 
     def _end_with(self, rest: str, *, cut: bool) -> None:
-        """End where the text ends; `rest` is what was left of it."""
+        """End the call at the end of the text; `rest`: the text that was not consumed."""
         if self._at is _Expect.LITERAL:
             self._end_literal(rest)
         elif self._at is _Expect.FREE:
@@ -192,10 +191,10 @@ class ObjectsBody:
                 return self._read_token(text, at)
 
     def _read_token(self, text: str, at: int) -> int:
-        """Take one character of the objects' own grammar, after blanks."""
+        """Parse one structural character, after blanks."""
         solid = _SOLID.search(text, at)
         if solid is None:
-            # Blanks after the last object belong to what follows them.
+            # Blanks after the last object are not part of it.
             return at if self._at is _Expect.ITEM and self._done else len(text)
         at = solid.start()
         char = text[at]
@@ -268,7 +267,7 @@ class ObjectsBody:
         return self._gather(text, at)
 
     def _is_early(self) -> bool:
-        """Say whether what is gathered are arguments that stand before the name."""
+        """Return whether arguments before the name are being gathered."""
         return self._name is None and not self._is_key and self._is_arguments()
 
     def _is_arguments(self) -> bool:
@@ -284,7 +283,7 @@ class ObjectsBody:
         self._at = _Expect.STRING
 
     def _gather(self, text: str, at: int) -> int:
-        """Gather a key or a value up to its end."""
+        """Gather a key or a value to its end."""
         scanner = self._scanner
         piece = text[at:]
         taken = scanner.feed(piece)
@@ -294,13 +293,13 @@ class ObjectsBody:
             and scanner.in_string
             and piece[taken] in "\n\t\r"
         ):
-            # A line feed as it is, which models write into strings.
+            # An unescaped line feed in a string, which models write.
             self._gathered.append(piece[:taken] + f"\\u{ord(piece[taken]):04x}")
             return at + taken + 1
         self._gathered.append(piece[:taken])
         self._gathered_size += taken
         if self._gathered_size > self._machine.limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
         if scanner.done:
             return self._end_gathering(text, at + taken)
         if taken < len(piece):
@@ -332,12 +331,12 @@ class ObjectsBody:
         elif self._key in self._spec.id_keys:
             self._id = _string(raw) or ""
             if self._done:
-                # The call has left under an id of ours.
+                # The call was emitted with a generated id.  Case: mistral/id_after_arguments.
                 self._sink.problem("native_noise_dropped", f"id after the arguments: {raw}")
         return at
 
     def _take_name(self, written: str) -> bool:
-        """Take a name; return False if it makes this no call."""
+        """Set the call's name; return False if this is not a call."""
         declared = self._machine.declared
         name = declared.resolve_name(written)
         if not name or (self._spec.declared and declared.known and name not in declared):
@@ -357,7 +356,7 @@ class ObjectsBody:
         self._sink.begin(self._id, self._name or "")
 
     def _emit_call(self, raw: str) -> None:
-        """Tell a call whose arguments are all there."""
+        """Emit a call whose arguments are complete."""
         self._begin_call()
         self._arguments = JsonArguments(limits=self._machine.limits)
         out = self._arguments.feed(raw)
@@ -366,7 +365,7 @@ class ObjectsBody:
         self._end_arguments(cut=False)
 
     def _emit_cut_call(self) -> None:
-        """Tell a call that was stopped before its arguments."""
+        """Emit a call that was cut before its arguments."""
         self._begin_call()
         self._sink.problem("call_cut", self._name or "")
         self._sink.end(complete=False)
@@ -403,14 +402,14 @@ class ObjectsBody:
             self._sink.problem(code, self._name or "")
         self._sink.end(complete=outcome.complete)
 
-    # --- what is no JSON ---------------------------------------------------------------------------
+    # --- text that is not JSON ---------------------------------------------------------------------
 
     def _fail(self, text: str, at: int) -> int:
-        """Stop at what cannot stand where it stands."""
+        """Handle an unexpected character."""
         if self._raw is None:
             if not self._done:
                 shown = text[at : at + _EXCERPT_CHARS]
-                self._sink.problem("native_call_invalid", f"no call before `{shown}`")
+                self._sink.problem("native_call_invalid", f"not a call: unexpected `{shown}`")
             self._machine.leave_call()
             return at
         if text[at : at + 1] in _LITERAL_LEADS and not self._spec.declared:
@@ -425,7 +424,7 @@ class ObjectsBody:
         self._machine.return_as_text(raw)
 
     def _read_until_end(self, text: str, at: int) -> int:
-        """Read what is no JSON, up to the next marker."""
+        """Read text that is not JSON, up to the next marker."""
         ends = self._machine.grammar.ends
         found = ends.scan(text, at)
         to = found.start if isinstance(found, FoundMarker) else found
@@ -437,13 +436,13 @@ class ObjectsBody:
             self._gathered.append(text[at:to])
             self._gathered_size += to - at
         if self._gathered_size > self._machine.limits.max_tool_args_bytes:
-            raise TooLarge("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
+            raise TooLargeError("max_tool_args_bytes", self._machine.limits.max_tool_args_bytes)
         if isinstance(found, FoundMarker):
             self._end_free(cut=False)
         return to
 
     def _overflow(self, text: str, at: int) -> int:
-        """Stop where a limit is passed: the rest of a call's arguments is dropped, all else is text."""
+        """Handle an exceeded limit: drop the rest of a call's arguments; anything else becomes text."""
         if self._arguments is None:
             return self._fail(text, at)
         self._overfull = True
@@ -453,7 +452,7 @@ class ObjectsBody:
         return at
 
     def _end_free(self, *, cut: bool) -> None:
-        """End arguments that were no JSON at some place; the object's own closers are not theirs."""
+        """End arguments that are not JSON; the closers of the surrounding object are not part of them."""
         assert self._arguments is not None  # noqa: S101 -- the state says so
         if self._overfull:
             self.stop()
@@ -469,7 +468,7 @@ class ObjectsBody:
         self._machine.leave_call()
 
     def _end_literal(self, rest: str) -> None:
-        """Read all of a call in the syntax of Python."""
+        """Parse a complete call written as a Python dict or list."""
         raw = "".join(self._raw or ()) + rest
         begin = min((at for at in map(raw.find, "[{") if at >= 0), default=len(raw))
         calls = _literal_calls(raw[begin:], self._spec)
@@ -493,7 +492,7 @@ def _string(raw: str) -> str | None:
 
 
 def _literal_calls(text: str, spec: ObjectsSpec) -> list[tuple[str, str]]:
-    """Read objects in the syntax of Python."""
+    """Return name and arguments of each Python dict; empty if one is not a call."""
     try:
         value: Any = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

@@ -1,8 +1,9 @@
-"""Arguments in the syntax of a programming language: converted to JSON while they come.
+"""Arguments as Python or Gemma literals, converted to JSON as they arrive (`LiteralsSpec`).
 
-Two dialects of one grammar: Python's keyword arguments, `a="x", n=[1, None]`, and Gemma's, where keys
-stand bare before a colon and strings between marks of the format's own.  Strings leave escaped as they
-arrive; numbers and words wait for their end.
+    a="x", n=[1, None]       ->  {"a": "x", "n": [1, null]}      Python keyword arguments
+    a:<|"|>x<|"|>,n:[1,2]    ->  {"a": "x", "n": [1, 2]}         Gemma: bare keys, its own quotation mark
+
+Strings are escaped and emitted as they arrive; numbers and words are held until their end.
 """
 
 import ast
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 _SOLID: Final = re.compile(r"\S")
 _WORD: Final = re.compile(r"[^\s,()\[\]{}:='\"<]+")
-_BARE: Final = re.compile(r"[^,\[\]{}<]+")  # Gemma's words may hold blanks
-# What waits for what follows it: a key, or blanks after a quotation mark.
+_BARE: Final = re.compile(r"[^,\[\]{}<]+")  # Gemma's words may contain blanks
+# The maximum length of a key, and of blanks after a quotation mark: both are held until the next character.
 MAX_KEY_CHARS: Final = 256
 _KEY: Final = re.compile(rf"[^\s,()\[\]{{}}:='\"<]{{1,{MAX_KEY_CHARS}}}")
 _GEMMA_KEY: Final = re.compile(rf"[^:,{{}}\[\]<]{{1,{MAX_KEY_CHARS}}}")
@@ -42,24 +43,24 @@ _ESCAPES: Final = {
     "0": "\0",
     "\n": "",
 }
-_CODES: Final = {"x": 2, "u": 4, "U": 8}  # escapes by number, with their digits
-_AFTER_STRING: Final = ",)]}:"  # a quotation mark before anything else is part of the string
+_CODES: Final = {"x": 2, "u": 4, "U": 8}  # numeric escapes and their number of digits
+_AFTER_STRING: Final = ",)]}:"  # before any other character a quotation mark is part of the string
 _QUOTES: Final = ("'", '"')
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
-_MAX_DIGITS: Final = 4096  # Python refuses longer numbers, and so may every reader
+_MAX_DIGITS: Final = 4096  # Python refuses longer numbers
 
 
 class _Expect(Enum):
-    """What comes next."""
+    """What the parser expects next."""
 
     KEY = auto()  # a key, or the end of the object
-    COLON = auto()  # what separates key and value
+    COLON = auto()  # the separator of key and value
     VALUE = auto()
     FIRST = auto()  # a value, or the end of the array
     COMMA = auto()  # a comma, or the end
     STRING = auto()
     WORD = auto()
-    OUTER = auto()  # what closes that which stands around the arguments
+    OUTER = auto()  # closers around the arguments: `LiteralsSpec.outer`
 
 
 class LiteralsBody:
@@ -74,17 +75,17 @@ class LiteralsBody:
         self._name = name
         self._parameters = machine.declared.parameters(name)
         self._out: list[str] = ["{"]
-        # What closes each open container in the text, and what in JSON, outermost first.
+        # For each open container, outermost first: its closer in the text and in JSON.
         self._stack: list[tuple[str, str]] = [(spec.closer, "}")]
         self._at = _Expect.KEY
         self._empty = True  # the innermost object has no key yet
-        self._quote = ""  # that ends the string
+        self._quote = ""  # the quotation mark that ends the string
         self._is_key = False  # the string is a key
-        self._typed: list[str] | None = None  # a string whose type the schema tells
-        self._types: frozenset[str] = STRING_ONLY  # of the value that follows the key
-        self._known = False  # the schema says what it is
+        self._typed: list[str] | None = None  # a quoted value that the schema types
+        self._types: frozenset[str] = STRING_ONLY  # the types of the value after the key
+        self._known = False  # the schema declares the key
         self._word: list[str] = []
-        self._waiting = 0  # the size of a word, or of such a string
+        self._waiting = 0  # the size of a held word or value
         self._outer = spec.outer
 
     @property
@@ -107,7 +108,7 @@ class LiteralsBody:
             and self._quote[0] not in text
             and "\\" not in text
         ):
-            # The road of nearly every piece: it goes on inside a string.
+            # Fast path for most pieces: the text continues a string.
             self._sink.args(escaped(text))
             return len(text)
         end = len(text)
@@ -195,7 +196,7 @@ class LiteralsBody:
         if match is None:
             return self._fail(at)
         if match.end() == len(text) and len(text) - at < MAX_KEY_CHARS:
-            return at  # it may go on
+            return at  # it may continue
         self._begin_key()
         key = match.group().strip()
         self._out.append(quoted(key))
@@ -242,7 +243,7 @@ class LiteralsBody:
         return at + 1
 
     def _read_outer(self, text: str, at: int) -> int:
-        """Read one closer of what stands around the arguments; leave where there is none."""
+        """Read one closer around the arguments; end the call if there is none."""
         solid = _SOLID.search(text, at, at + MAX_KEY_CHARS)
         if solid is None and len(text) - at < MAX_KEY_CHARS:
             return at
@@ -280,7 +281,7 @@ class LiteralsBody:
             if text.startswith(quote * 3, at):
                 quote *= 3
             elif text.startswith(quote * 2, at) and len(text) == at + 2:
-                return at  # an empty string, or the beginning of three marks
+                return at  # an empty string, or the start of a triple quotation mark
             elif len(text) == at + 1:
                 return at
         elif not text.startswith(quote, at):
@@ -316,7 +317,7 @@ class LiteralsBody:
         self._at = _Expect.COLON if self._is_key else _Expect.COMMA
 
     def _read_marked(self, text: str, at: int) -> int:
-        """Read a string up to the format's own mark."""
+        """Read a string up to Gemma's quotation mark."""
         found = text.find(self._quote, at)
         if found >= 0:
             self._add(text[at:found])
@@ -328,7 +329,7 @@ class LiteralsBody:
         return keep
 
     def _read_python(self, text: str, at: int) -> int:
-        """Read a string of Python up to its quotation mark, or to its next escape."""
+        """Read a Python string up to its quotation mark or its next escape."""
         quote = self._quote
         to = at
         end = len(text)
@@ -390,7 +391,7 @@ class LiteralsBody:
         return at
 
     def _flush(self) -> None:
-        # A comma waits for what follows it.
+        # A comma is held until a value follows it.
         comma = bool(self._out) and self._out[-1] == ", "
         json = "".join(self._out[:-1] if comma else self._out)
         self._out = [", "] if comma else []
@@ -417,7 +418,7 @@ def _value(word: str) -> str:
 
 
 def _tail(text: str, at: int, marker: str) -> int:
-    """Return where a tail begins that may become `marker`."""
+    """Return the start of the suffix that may become `marker`."""
     for length in range(min(len(marker) - 1, len(text) - at), 0, -1):
         if marker.startswith(text[-length:]):
             return len(text) - length

@@ -1,7 +1,10 @@
-"""Arguments between tags: each parameter is converted to JSON while it comes.
+"""Parameters between tags, converted to JSON as they arrive (`TagsSpec`): Qwen, GLM, DeepSeek DSML and others.
 
-A string leaves escaped as it arrives.  Any other value waits for its closing tag, for only then is its
-type certain.  A closing tag inside a value is data unless a legal continuation follows it.
+    <parameter=city>Oslo</parameter><parameter=days>3</parameter>  ->  {"city": "Oslo", "days": 3}
+
+Types come from the tool's schema (`schema_types.py`) or from the tag.  A string is escaped and emitted as it
+arrives.  Any other value is held until its closing tag, because only then is its type certain.  A closing tag inside
+a value is data unless a legal continuation follows it.
 """
 
 import re
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
 from dragoman.toolcalls.format import TagsSpec
 from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
@@ -29,13 +32,13 @@ if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
 
 _SOLID: Final = re.compile(r"\S")
-_WRAPPERS: Final = frozenset({"arguments", "input"})  # parameters that may hold all the others
+_WRAPPERS: Final = frozenset({"arguments", "input"})  # parameters that may contain all the others
 _EXCERPT_CHARS: Final = 200
-_MAX_NULL_CHARS: Final = 64  # of a null with blanks around it
+_MAX_NULL_CHARS: Final = 64  # of `null` with blanks around it
 
 
 class _Markers:
-    """What counts between parameters, and what inside a value."""
+    """Scanners for the tags between parameters and for the ends of values."""
 
     def __init__(self, spec: TagsSpec) -> None:
         self.between = scanner((*spec.param, *spec.call_end, *spec.skip))
@@ -45,7 +48,7 @@ class _Markers:
         self.openers = scanner(spec.param)
         self.value = scanner((*spec.value_end, *spec.value_cut))
         self.verbatim = scanner(spec.verbatim_end) if spec.verbatim_end else self.value
-        # Says whether a piece of a value may hold a marker or the beginning of one.
+        # Finds a character that may begin a marker in a value.
         leads = scanner((*spec.value_end, *spec.value_cut, *spec.verbatim_end)).leads
         self.may_hold = re.compile(r"[\s\S]" if leads is None else f"[{re.escape(leads)}]").search
 
@@ -54,7 +57,7 @@ _markers = cache(_Markers)
 
 
 def scanners(spec: TagsSpec) -> tuple[Scanner, ...]:
-    """Return what looks for the tags of parameters and values."""
+    """Return all scanners of a spec."""
     markers = _markers(spec)
     return (
         markers.between,
@@ -66,7 +69,7 @@ def scanners(spec: TagsSpec) -> tuple[Scanner, ...]:
 
 
 def unescaped(attribute: str) -> str:
-    """Return an attribute without its entities."""
+    """Return an attribute with its entities decoded."""
     return attribute.replace("&quot;", '"').replace("&amp;", "&")
 
 
@@ -84,14 +87,14 @@ class TagsBody:
         self._name = name
         self._parameters = machine.declared.parameters(name)
         self._ended = ended  # the header was the whole call
-        self._out: list[str] = []  # JSON that leaves with the next flush
+        self._out: list[str] = []  # JSON that the next flush emits
         self._keys: set[str] = set()
-        self._value: ParameterValue | None = None  # of the parameter that is open
-        self._value_ends = self._markers.value  # what ends it
+        self._value: ParameterValue | None = None  # of the open parameter
+        self._value_ends = self._markers.value  # the scanner for its end
         self._json: JsonArguments | None = None  # the body is one JSON object
-        self._whole = False  # that object is there: nothing may be added to it
-        self._wrapped: list[str] | None = None  # a value that may be all the arguments
-        self._waits = False  # what is left of the text may become a marker
+        self._whole = False  # that object is complete: nothing may be added
+        self._wrapped: list[str] | None = None  # a value that may contain all arguments
+        self._waits = False  # the rest of the text may become a marker
 
     @property
     def holding(self) -> bool:
@@ -110,7 +113,7 @@ class TagsBody:
             self._end()
 
     def feed(self, text: str, at: int, /) -> int:
-        """Read parameters; return where reading stopped."""
+        """Parse parameters; return the end of the consumed text."""
         value = self._value
         if (
             value is not None
@@ -119,7 +122,7 @@ class TagsBody:
             and self._wrapped is None
             and not self._markers.may_hold(text)
         ):
-            # The road of nearly every piece: it goes on inside a string.
+            # Fast path for most pieces: the text continues a string.
             self._sink.args(escaped(text))
             return len(text)
         end = len(text)
@@ -151,16 +154,18 @@ class TagsBody:
         if self._json is not None:
             self._end_json(self._json, cut=cut)
         elif self._value is not None:
-            self.stop()  # a closing tag that was cut off is no part of the value
+            self.stop()  # a truncated closing tag is not part of the value
         elif (rest and not self._closing(rest)) or (cut and not rest) or self._lacks_one:
             self._cut()
+        elif not rest and self._is_bare and not self._machine.declared.takes_nothing(self._name):
+            self._cut()  # only the header has arrived: kimi_k3/n0_4_header_alone
         else:
             self._sink.problem("native_closer_missing", self._name)
             self._end()
         return len(text)
 
     def _closing(self, rest: str) -> bool:
-        """Say whether what is left can be nothing but the call's closer, cut off."""
+        """Return whether the rest can only be the call's truncated closer."""
         markers = self._markers
         return len(rest) > 1 and markers.closers.begins(rest) and not markers.openers.begins(rest)
 
@@ -178,7 +183,7 @@ class TagsBody:
             self._waits = True
             return found
         if "key" in found.groups and not self._may_follow(found.groups["key"]):
-            # It looks like the next parameter, but this tool has none of that name.
+            # It looks like the next parameter, but the tool has no parameter of that name.
             self._value.add(text[at : found.start + 1])
             return found.start + 1
         self._value.add(text[at : found.start])
@@ -201,7 +206,7 @@ class TagsBody:
         if self._spec.json and not self._keys and not self._whole and text[start] == "{":
             self._json = JsonArguments(limits=self._machine.limits)
             return start
-        # Something else begins: the call has ended without its closer.
+        # Other text begins: the call ended without its closer.
         if self._lacks_one:
             self._cut()
         else:
@@ -223,7 +228,7 @@ class TagsBody:
         assert arguments is not None  # noqa: S101 -- the caller looked
         try:
             self._out.append(arguments.feed(text[at:]))
-        except TooLarge as error:
+        except TooLargeError as error:
             self._sink.problem("native_call_invalid", str(error), limit=error.limit)
             self._end_json(arguments, cut=True)
             return at
@@ -240,7 +245,7 @@ class TagsBody:
         return at
 
     def _end_json(self, arguments: JsonArguments, *, cut: bool) -> None:
-        """End a body whose JSON object is not whole."""
+        """End a body whose JSON object is not complete."""
         outcome = close_arguments(arguments, self._parameters.required, cut=cut)
         self._out.append(outcome.text)
         self._flush()
@@ -272,18 +277,18 @@ class TagsBody:
         self._value = ParameterValue(out, types, "none" if verbatim else self._spec.trim)
 
     def _may_wrap(self, key: str) -> bool:
-        """Say whether a parameter may hold all the arguments: the tool knows others, but not it."""
+        """Return whether a parameter may contain all arguments: the tool declares others, but not this one."""
         properties = self._parameters.properties
         return bool(properties) and key not in properties
 
     def _keep_wrapper(self) -> None:
-        """Let a parameter that waited go on as the parameter that it is."""
+        """Emit a held parameter as an ordinary parameter."""
         json = "".join(self._wrapped or ())
         self._wrapped = None
         self._out.append(f"{{{quoted(next(iter(self._keys)))}: {json}")
 
     def _unwrap(self) -> bool:
-        """Take the one parameter as all the arguments, if it is an object of the tool's own."""
+        """Use the only parameter as the arguments, if it is an object of the tool's parameters."""
         json = "".join(self._wrapped or ())
         try:
             text: Any = decode_any(json)
@@ -327,13 +332,18 @@ class TagsBody:
 
     @property
     def _lacks_one(self) -> bool:
-        """A required parameter has not come: the call ended before the model had finished it."""
+        """A required parameter is missing: the model did not finish the call."""
         unknown = self._whole or self._wrapped is not None
         return not unknown and not self._parameters.required <= self._keys
 
+    @property
+    def _is_bare(self) -> bool:
+        """The call has no arguments so far."""
+        return not self._keys and not self._whole
+
     def _cut(self) -> None:
         if self._wrapped is not None:
-            # Nothing of it has been sent.
+            # Nothing of it was emitted.
             self._wrapped = None
             self._keys.clear()
         self._flush()
@@ -350,15 +360,15 @@ class TagsBody:
 
 
 class ParameterValue:
-    """One value, as its types allow: streamed, or held until it ends."""
+    """One value: emitted as it arrives if it is a string, else held until it ends."""
 
     def __init__(self, out: list[str], types: frozenset[str], trim: str) -> None:
         self._out = out
         self._types = types
         self._trim = trim
-        self._fresh = True  # nothing has come yet
-        self.size = 0  # of what has come
-        self._held: list[str] | None = None  # text of a value that waits for its end
+        self._fresh = True  # nothing has arrived yet
+        self.size = 0  # characters so far
+        self._held: list[str] | None = None  # the text of a value that is held until its end
         if types == STRING_ONLY:
             self._out.append('"')
         else:
@@ -370,7 +380,7 @@ class ParameterValue:
 
     @property
     def streams(self) -> bool:
-        """What is added leaves at once, as it is."""
+        """Added text is emitted at once, unchanged but for escapes."""
         return self._held is None and not self._fresh
 
     def add(self, text: str) -> None:
@@ -395,7 +405,7 @@ class ParameterValue:
             self._out.append(to_json(text, self._types) if self._types else json_or_string(text))
 
     def _trimmed(self, text: str) -> str:
-        """Leave out what the template puts before a value."""
+        """Remove the blanks that the template puts before a value."""
         if self._trim == "blank":
             text = text.lstrip()
             self._fresh = not text

@@ -1,4 +1,7 @@
-"""The families of native tool calls, by key."""
+"""The registry: families of native tool calls by key, their aliases, and `AUTO`, which recognizes them by their markers.
+
+One file per lineage, one section and one `Format` constant per family: `kimi_k2` is `kimi.KIMI_K2`.
+"""
 
 # ruff: noqa: RUF001 -- full-width characters are what the models write
 
@@ -38,7 +41,7 @@ from dragoman.toolcalls.formats import (
     step,
 )
 
-# In the order of the families' table.
+# In the order of the table in docs/native-formats.md.
 _ALL: Final = (
     kimi.KIMI_K2,
     kimi.KIMI_K3,
@@ -91,7 +94,7 @@ _ALL: Final = (
 
 FORMATS: Final[dict[str, Format]] = {one.key: one for one in _ALL}
 
-# Names under which engines know models that write like another family.
+# Names that inference engines use for the same formats.
 ALIASES: Final = {
     "qwen25": "hermes",
     "granite4": "hermes",
@@ -103,8 +106,8 @@ ALIASES: Final = {
     "llama4_pythonic": "pythonic",
 }
 
-# What shows beyond doubt which family writes, for models of which nothing is known.  Where several share
-# a marker, what follows it decides: they are tried in this order.
+# Markers that identify a family, for models whose family is unknown.  Several families may share a marker:
+# they are tried in this order, and the text after the marker decides.
 _BAR: Final = Run("[｜|]", 1, 2)
 _LOW: Final = Run("[▁_]", 1, 1)
 _SIGNS: Final[tuple[tuple[Pattern, tuple[Format, ...]], ...]] = (
@@ -146,7 +149,7 @@ _SIGNS: Final[tuple[tuple[Pattern, tuple[Format, ...]], ...]] = (
     (("<dots_function_call>",), (invokes.DOTS,)),
 )
 
-# Signs that begin like a word: only where an answer begins can they be waited for.
+# Markers that begin like a word count only at the start of an answer: elsewhere words would be held back.
 _FIRST_SIGNS: Final[tuple[tuple[Pattern, tuple[Format, ...]], ...]] = (
     (
         (
@@ -163,7 +166,7 @@ _FIRST_SIGNS: Final[tuple[tuple[Pattern, tuple[Format, ...]], ...]] = (
 
 AUTO: Final = Format(
     key="auto",
-    description="any family whose markers cannot be mistaken",
+    description="any family with unmistakable markers",
     models=(),
     rules=tuple(
         Rule(
@@ -187,12 +190,14 @@ AUTO: Final = Format(
 
 
 def find_format(key: str) -> Format:
-    """Return a family by its key.
+    """Return a family by its key or alias.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: no family has that name.
     """
     found = AUTO if key == AUTO.key else FORMATS.get(ALIASES.get(key, key))
     if found is None:
-        raise ConfigError(f"no tool-call format `{key}`; there are {', '.join(sorted(FORMATS))}")
+        raise ConfigError(
+            f"no tool-call format `{key}`; known formats: {', '.join(sorted(FORMATS))}"
+        )
     return found

@@ -1,4 +1,4 @@
-"""Cohere Command: an array of objects between special tokens, text between others."""
+"""Cohere Command: a JSON array between special tokens."""
 
 from typing import Final
 
@@ -18,7 +18,14 @@ from dragoman.toolcalls.format import (
 )
 from dragoman.toolcalls.formats.json_rules import tagged_objects
 
-# Their ids are small counters, of no use beyond the answer.
+# --- cohere_command -----------------------------------------------------------------------------------
+#
+#     <|START_ACTION|>[{"tool_call_id": "0", "tool_name": "f", "parameters": {"a": 1}}]<|END_ACTION|>
+#
+# Text is between `<|START_RESPONSE|>` and `<|END_RESPONSE|>` or similar tokens.
+# Cases: tests/corpus/toolcalls/cohere_command.
+
+# Their ids are small counters that repeat in the next answer, so they are dropped: ids_are_counters.
 _OBJECTS: Final = ObjectsSpec(
     name_keys=("tool_name", "name"), argument_keys=("parameters", "arguments")
 )
@@ -31,7 +38,7 @@ COHERE_COMMAND: Final = Format(
     rules=(
         *tagged_objects("<|START_ACTION|>", "<|END_ACTION|>", body=_OBJECTS, special=True),
         *closes(("<|END_OF_TURN_TOKEN|>",)),
-        # As older Command R wrote it.
+        # As older Command R models write it.  Case: cohere_command/older_action_fence.
         *call(
             ("Action:", BLANKS, one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"),
             body=replace(_OBJECTS, declared=True),

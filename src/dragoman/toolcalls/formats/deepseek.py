@@ -1,9 +1,9 @@
-"""DeepSeek V3 to V4: special tokens around JSON, later tags of their own (DSML).
+"""DeepSeek V3 to V4: special tokens around JSON, and later DSML tags.
 
-The versions' markers do not clash, so all of them count for every version: hosts mix templates.
+The markers of the versions do not clash, so every version accepts all of them: hosts mix templates.
 """
 
-# ruff: noqa: RUF001 -- full-width characters are what the models write
+# ruff: noqa: RUF001, RUF002, RUF003 -- full-width characters are what the models write
 
 from typing import Final
 
@@ -26,13 +26,15 @@ from dragoman.toolcalls.format import (
 )
 from dragoman.toolcalls.formats.invokes import invokes
 
-# Full-width bars and blocks; gateways that normalise text make them ASCII.
+# --- shared rules -------------------------------------------------------------------------------------
+
+# Full-width bars and blocks.  Hosts that normalize text turn them into ASCII.  Case: deepseek_v3/ascii_bars.
 _BAR: Final = Run("[｜|]", 1, 1)
 _LOW: Final = Run("[▁_]", 1, 1)
 
 
 def _token(*words: str) -> Pattern:
-    """Return the special token of some words."""
+    """Return the special token made of these words: `<｜tool▁sep｜>`."""
     parts: list[str | Run] = ["<", _BAR]
     for place, word in enumerate(words):
         parts += [_LOW, word] if place else [word]
@@ -97,7 +99,13 @@ DSML_FIRST: Final = (*_DSML_RULES, *_JSON_RULES)
 
 # --- deepseek_v3 --------------------------------------------------------------------------------------
 #
-# DeepSeek V3-0324 and R1-0528: special tokens, the arguments in a code fence.
+#     <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f
+#     ```json
+#     {"a": 1}
+#     ```<｜tool▁call▁end｜><｜tool▁calls▁end｜>
+#
+# Special tokens; the arguments are in a code fence, which is sometimes missing.
+# Cases: tests/corpus/toolcalls/deepseek_v3.
 
 DEEPSEEK_V3: Final = Format(
     key="deepseek_v3",
@@ -110,7 +118,10 @@ DEEPSEEK_V3: Final = Format(
 
 # --- deepseek_v31 -------------------------------------------------------------------------------------
 #
-# DeepSeek V3.1, Terminus and V3.2-Exp: special tokens, bare JSON.
+#     <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>
+#
+# Special tokens, without the word `function` and without a fence.
+# Cases: tests/corpus/toolcalls/deepseek_v31.
 
 DEEPSEEK_V31: Final = Format(
     key="deepseek_v31",
@@ -123,7 +134,12 @@ DEEPSEEK_V31: Final = Format(
 
 # --- deepseek_v32 -------------------------------------------------------------------------------------
 #
-# DeepSeek V3.2: DSML tags in a section called `function_calls`.
+#     <｜DSML｜function_calls><｜DSML｜invoke name="f">
+#     <｜DSML｜parameter name="n" string="false">5</｜DSML｜parameter>
+#     </｜DSML｜invoke></｜DSML｜function_calls>
+#
+# Each parameter states whether it is a string; any other value is JSON.
+# Cases: tests/corpus/toolcalls/deepseek_v32.
 
 DEEPSEEK_V32: Final = Format(
     key="deepseek_v32",
@@ -136,7 +152,12 @@ DEEPSEEK_V32: Final = Format(
 
 # --- deepseek_v4 --------------------------------------------------------------------------------------
 #
-# DeepSeek V4: DSML tags in a section called `tool_calls`.
+#     <｜DSML｜tool_calls><｜DSML｜invoke name="f">
+#     <｜DSML｜parameter name="n" string="false">5</｜DSML｜parameter>
+#     </｜DSML｜invoke></｜DSML｜tool_calls>
+#
+# As V3.2, in a section called `tool_calls`.
+# Cases: tests/corpus/toolcalls/deepseek_v4.
 
 DEEPSEEK_V4: Final = Format(
     key="deepseek_v4",

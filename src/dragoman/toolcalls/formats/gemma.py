@@ -1,4 +1,4 @@
-"""FunctionGemma and Gemma 4."""
+"""FunctionGemma and Gemma 4: `call:NAME{key:value}`."""
 
 from typing import Final
 
@@ -16,7 +16,10 @@ from dragoman.toolcalls.format import (
 
 # --- functiongemma ------------------------------------------------------------------------------------
 #
-# FunctionGemma: bare keys, values between escapes.
+#     <start_function_call>call:f{city:<escape>Oslo<escape>}<end_function_call>
+#
+# Bare keys; values between `<escape>` are typed by the schema.
+# Cases: tests/corpus/toolcalls/functiongemma.
 
 FUNCTIONGEMMA: Final = Format(
     key="functiongemma",
@@ -35,7 +38,7 @@ FUNCTIONGEMMA: Final = Format(
             ),
             body=LiteralsSpec(style="gemma", closer="}", quote="<escape>", typed=True),
         ),
-        # The second asks for the tool's result: a model that stops there has said all.
+        # The second marker asks for the tool's result; a model that stops there has finished its call.
         *closes(("<end_function_call>",), ("<start_function_response>",)),
     ),
     think=(),
@@ -43,7 +46,10 @@ FUNCTIONGEMMA: Final = Format(
 
 # --- gemma4 -------------------------------------------------------------------------------------------
 #
-# Gemma 4: bare keys, strings between marks of their own.
+#     <|tool_call>call:f{city:<|"|>Oslo<|"|>,n:3}<tool_call|>
+#
+# Bare keys; `<|"|>` is the quotation mark of strings.  Reasoning is the channel `thought`.
+# Cases: tests/corpus/toolcalls/gemma4.
 
 GEMMA4: Final = Format(
     key="gemma4",
@@ -55,9 +61,9 @@ GEMMA4: Final = Format(
             ("<|tool_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), BLANKS, "{"),
             body=LiteralsSpec(style="gemma", closer="}", quote='<|"|>'),
         ),
-        # The second asks for the tool's result: a model that stops there has said all.
+        # The second marker asks for the tool's result; a model that stops there has finished its call.
         *closes(("<tool_call|>",), ("<|tool_response>",)),
-        # The opener of the reasoning channel may have been stripped.
+        # Some hosts strip the opener of the reasoning channel.  Case: gemma4/channel_opener_stripped.
         *markers(("thought\n",), action=Action.START_REASONING, at={Where.START}, then=Where.THINK),
     ),
     think=(("<|channel>thought\n", "<channel|>"),),

@@ -1,4 +1,4 @@
-"""GLM and families that write keys and values in tags."""
+"""GLM and Poolside Laguna: keys and values in tags, `<arg_key>k</arg_key><arg_value>v</arg_value>`."""
 
 from typing import Final
 
@@ -18,21 +18,13 @@ from dragoman.toolcalls.format import (
 )
 from dragoman.toolcalls.formats.json_rules import tagged_objects
 
-# --- keyed --------------------------------------------------------------------------------------------
+# --- shared rules: keys and values in tags ------------------------------------------------------------
 #
-# What stands between `<tool_call>` and `</tool_call>`: one grammar for all who share the tag.
-#
-# What follows the tag decides: `{` is a JSON object, `<function=` a function with parameters in tags, a
-# name one with keys and values in tags.
+# Hunyuan 3 uses them too (`hunyuan.py`).
 
-NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128, name="name")
-_ANY_NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128)
-_LINE: Final = Run(r"\n", 0, 1)
-# Blanks inside a tag, as some quantised models write them.
-_GAP: Final = Run(" ", 0, 4)
-# A line feed that was escaped once too often.
+_NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128, name="name")
+# A line feed that was escaped twice.  Case: glm45/literal_backslash_n.
 _ESCAPED: Final = one_of("\\n", "")
-_KEY: Final = Run(r"[^<>\n]", 1, 256, name="key")
 
 
 def keyed_values(
@@ -42,10 +34,9 @@ def keyed_values(
     suffix: Part = "",
     separator: Pattern = (),
 ) -> tuple[Rule, ...]:
-    """Return the rules of keys and values in tags: `<arg_key>k</arg_key><arg_value>v</arg_value>`.
+    """Return rules for keys and values in tags: `<arg_key>k</arg_key><arg_value>v</arg_value>`.
 
-    Each tag may end with `suffix`; `separator` stands between the name and the first key, if the
-    format has such a thing.
+    `suffix`: an optional end of each tag's name.  `separator`: the marker between name and first key, if any.
     """
     key: Pattern = ("<arg_key", suffix, ">")
     key_end: Pattern = ("</arg_key", suffix, ">")
@@ -60,7 +51,8 @@ def keyed_values(
         ),
         value_cut=((AHEAD, *param),),
         call_end=(closer,),
-        # A key without its value, a value without its key.
+        # A key without a value, or a value without a key.
+        # Cases: glm45/key_without_value, glm45/value_without_key.
         skip=(
             (*key, Run(r"[^<>]", 0, 256), *key_end, AHEAD, BLANKS, one_of(key, closer)),
             (*value, Run(r"[^<]", 0, 256), *value_end),
@@ -68,66 +60,79 @@ def keyed_values(
         ),
     )
     if separator:
-        return call((*opener, BLANKS, NAME, BLANKS, *separator), body=body)
+        return call((*opener, BLANKS, _NAME, BLANKS, *separator), body=body)
     any_key: Pattern = (*key, Run(r"[^<>]", 1, 256), *key_end, BLANKS, *value)
     return (
-        *call((*opener, BLANKS, NAME, BLANKS, _ESCAPED, AHEAD, *key), body=body),
-        # The opener left out: only where nothing else was said can a name be held for that.
+        *call((*opener, BLANKS, _NAME, BLANKS, _ESCAPED, AHEAD, *key), body=body),
+        # The opener is missing.  Only at the start of an answer can a name wait for a key.
+        # Case: glm45/opener_missing.
         *call(
-            (NAME, BLANKS, AHEAD, *any_key),
+            (_NAME, BLANKS, AHEAD, *any_key),
             body=body,
             at={Where.START, Where.ANSWER},
             declared=True,
         ),
-        # Without arguments nothing but the name tells a call from prose.
-        *call((*opener, BLANKS, NAME, BLANKS, *closer), body=body, declared=True, empty=True),
+        # Without arguments only a declared name distinguishes a call from prose.
+        # Case: glm45/undeclared_name_alone_is_text.
+        *call((*opener, BLANKS, _NAME, BLANKS, *closer), body=body, declared=True, empty=True),
     )
 
 
-# --- glm ----------------------------------------------------------------------------------------------
-#
-# What GLM and its kin share: keys and values in tags.
-
-GLM: Final[tuple[Rule, ...]] = (
+_RULES: Final[tuple[Rule, ...]] = (
     *keyed_values(("<tool_call>",), ("</tool_call>",)),
-    # Some quantised models write an object into the tag.
+    # Some quantized models write a JSON object into the tag.  Case: glm47/object_in_the_tag.
     *tagged_objects("<tool_call>", "</tool_call>"),
 )
 
 # --- glm45 --------------------------------------------------------------------------------------------
 #
-# GLM-4.5 and 4.6: keys and values in tags, a line each.
+#     <tool_call>f
+#     <arg_key>city</arg_key>
+#     <arg_value>Oslo</arg_value>
+#     </tool_call>
+#
+# Keys and values in tags, on lines of their own; values are typed by the schema.
+# Cases: tests/corpus/toolcalls/glm45.
 
 GLM45: Final = Format(
     key="glm45",
     opens=("<tool_call>NAME",),
     description="GLM-4.5, GLM-4.6",
     models=("glm-4.5*", "glm-4.6*", "z-ai/*", "zai-org/*"),
-    rules=GLM,
+    rules=_RULES,
     starts_thinking=True,
 )
 
 # --- glm47 --------------------------------------------------------------------------------------------
 #
-# GLM-4.7, GLM-5 and Ling 3: keys and values in tags, without line feeds.
+#     <tool_call>f<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>
+#
+# As GLM-4.5, without line feeds; `<tool_call>now</tool_call>` is a call without arguments.
+# Cases: tests/corpus/toolcalls/glm47.
 
 GLM47: Final = Format(
     key="glm47",
     opens=("<tool_call>NAME",),
     description="GLM-4.7, GLM-5, Ling 3",
     models=("glm-4.7*", "glm-5*", "ling-3*"),
-    rules=GLM,
+    rules=_RULES,
     starts_thinking=True,
 )
 
 # --- poolside_v1 --------------------------------------------------------------------------------------
 #
-# Poolside Laguna: keys and values in tags.
+#     <tool_call>f
+#     <arg_key>city</arg_key>
+#     <arg_value>Oslo</arg_value>
+#     </tool_call>
+#
+# As GLM-4.5; the answer never starts inside reasoning.
+# Cases: tests/corpus/toolcalls/poolside_v1.
 
 POOLSIDE_V1: Final = Format(
     key="poolside_v1",
     opens=("<tool_call>NAME",),
     description="Poolside Laguna",
     models=("laguna*", "poolside/*"),
-    rules=GLM,
+    rules=_RULES,
 )

@@ -1,4 +1,4 @@
-"""gpt-oss: harmony messages; the recipient in a message's header makes it a call."""
+"""gpt-oss: harmony messages."""
 
 from typing import Final
 
@@ -15,6 +15,15 @@ from dragoman.toolcalls.format import (
     one_of,
 )
 
+# --- gpt_oss ------------------------------------------------------------------------------------------
+#
+#     <|channel|>analysis<|message|>hm<|end|>
+#     <|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>
+#
+# Harmony: an answer is a sequence of messages.  A recipient in the header (`to=functions.f`) makes a message
+# a call; the channel decides between reasoning (`analysis`) and text (`final`, `commentary`).
+# Cases: tests/corpus/toolcalls/gpt_oss.
+
 _WORD: Final = Run("[a-z]", 1, 32)
 _REST: Final = Run("[^<]", 0, 64)
 _AFTER_NAME: Final = one_of((Run(r"\s", 1, 1), _REST), "")
@@ -22,7 +31,7 @@ _TO: Final[Pattern] = (Run(" ", 1, 4), "to=", Run(r"[^<\s]", 1, 128, name="name"
 _START: Final[Pattern] = (one_of("<|start|>assistant", ""),)
 _TYPE: Final[Pattern] = (one_of(("<|constrain|>", Run("[^<]", 0, 32)), ""),)
 _CHANNEL: Final[Pattern] = (one_of(("<|channel|>", Run("[^<]", 0, 64)), ""),)
-# A channel that the model took back.
+# A channel header that the model abandons for another one.  Case: gpt_oss/turned_to_call.
 _TURNED: Final[Pattern] = (one_of(("<|channel|>", Run("[a-z]", 1, 32)), ""),)
 _END: Final[Pattern] = (one_of("<|end|>", "<|call|>", "<|return|>"),)
 
@@ -35,7 +44,7 @@ GPT_OSS: Final = Format(
         *call(
             (*_START, *_TURNED, "<|channel|>", _WORD, *_TO, _AFTER_NAME, *_TYPE, "<|message|>"),
             ("<|start|>assistant", *_TO, *_CHANNEL, *_TYPE, "<|message|>"),
-            # The name with another channel glued to it.
+            # A second channel follows the name directly.  Case: gpt_oss/c16_control_token_in_name.
             (*_START, "<|channel|>", _WORD, *_TO, "<|channel|>", _REST, *_TYPE, "<|message|>"),
             body=JsonSpec(),
         ),

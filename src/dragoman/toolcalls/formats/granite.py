@@ -1,4 +1,4 @@
-"""Granite 3 and Granite-20B-FunctionCalling."""
+"""Granite 3 and Granite-20B-FunctionCalling: JSON after a marker.  Granite 4 is `hermes`."""
 
 from typing import Final
 
@@ -7,7 +7,10 @@ from dragoman.toolcalls.formats.json_rules import objects_after, tagged_objects
 
 # --- granite ------------------------------------------------------------------------------------------
 #
-# Granite 3: an array of objects after a marker, or as the whole answer.
+#     <|tool_call|>[{"name": "f", "arguments": {"a": 1}}]
+#
+# Reasoning and answer may be marked by sentences: "Here is my thought process:".
+# Cases: tests/corpus/toolcalls/granite.
 
 GRANITE: Final = Format(
     key="granite",
@@ -17,7 +20,8 @@ GRANITE: Final = Format(
     rules=(
         *objects_after(("<|tool_call|>",)),
         *tagged_objects("<tool_call>", "</tool_call>"),
-        # Without a marker only the answer's very beginning counts, and only declared tools.
+        # Without a marker: only at the start of the answer, and only declared tools.
+        # Case: granite/bare_array_of_no_tool.
         *call((AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START),
         *closes(("<|end_of_text|>",)),
     ),
@@ -31,7 +35,10 @@ GRANITE: Final = Format(
 
 # --- granite_20b_fc -----------------------------------------------------------------------------------
 #
-# Granite-20B-FunctionCalling: objects, each after a marker.
+#     <function_call> {"name": "f", "arguments": {}}<function_call> {"name": "g", "arguments": {}}
+#
+# A marker before each object, and no closer.
+# Cases: tests/corpus/toolcalls/granite_20b_fc.
 
 GRANITE_20B_FC: Final = Format(
     key="granite_20b_fc",

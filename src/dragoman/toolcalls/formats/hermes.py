@@ -1,10 +1,19 @@
-"""Hermes, Qwen2.5, Qwen3, QwQ, Granite 4 and the many who write a JSON object in `<tool_call>` tags."""
+"""Hermes, Qwen2.5, Qwen3, QwQ, Granite 4 and others: a JSON object between `<tool_call>` tags."""
 
 from typing import Final
 
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats.json_rules import tagged_objects
 from dragoman.toolcalls.formats.qwen import xml_functions
+
+# --- hermes -------------------------------------------------------------------------------------------
+#
+#     <tool_call>
+#     {"name": "f", "arguments": {"a": 1}}
+#     </tool_call>
+#
+# The tag may also hold Qwen3-Coder's functions: finetunes and templates mix the two.
+# Cases: tests/corpus/toolcalls/hermes.
 
 _OPENER: Final = "<tool_call>"
 _CLOSER: Final = "</tool_call>"

@@ -1,4 +1,4 @@
-"""Hunyuan A13B and Hunyuan 3."""
+"""Hunyuan A13B (a JSON array) and Hunyuan 3 (keys and values in tags)."""
 
 from typing import Final
 
@@ -19,7 +19,10 @@ from dragoman.toolcalls.formats.json_rules import answer_tags, tagged_objects
 
 # --- hunyuan_a13b -------------------------------------------------------------------------------------
 #
-# Hunyuan A13B: an array of objects between tags, the answer between others.
+#     <tool_calls>[{"name": "f", "arguments": {"a": 1}}]</tool_calls>
+#
+# A JSON array between tags.  The answer may be wrapped in `<answer>`.  Calls inside reasoning are examples.
+# Cases: tests/corpus/toolcalls/hunyuan_a13b.
 
 HUNYUAN_A13B: Final = Format(
     key="hunyuan_a13b",
@@ -27,7 +30,7 @@ HUNYUAN_A13B: Final = Format(
     description="Hunyuan A13B",
     models=("hunyuan-a13b*",),
     rules=(
-        # Calls that the thinking quotes are not made.
+        # Calls inside reasoning are examples.  Case: hunyuan_a13b/call_inside_think_is_reasoning.
         *tagged_objects("<tool_calls>", "</tool_calls>", at=ANYWHERE - {Where.THINK}),
         *answer_tags("answer"),
     ),
@@ -35,9 +38,15 @@ HUNYUAN_A13B: Final = Format(
 
 # --- hy_v3 --------------------------------------------------------------------------------------------
 #
-# Hunyuan 3: keys and values in tags that may carry a suffix.
+#     <tool_calls><tool_call>f<tool_sep>
+#     <arg_key>a</arg_key>
+#     <arg_value>x</arg_value>
+#     </tool_call></tool_calls>
+#
+# GLM's keys and values after a separator; all tags may share one suffix.
+# Cases: tests/corpus/toolcalls/hy_v3.
 
-# Every tag may carry one common suffix, such as `:opensource`.
+# Every tag may have one common suffix, such as `:opensource`.  Case: hy_v3/common_suffix.
 _SUFFIX: Final = one_of((":", Run(r"[^<>\s]", 1, 32)), "")
 _HY_OPENER: Final[Pattern] = ("<tool_call", _SUFFIX, ">")
 _HY_CLOSER: Final[Pattern] = ("</tool_call", _SUFFIX, ">")

@@ -1,4 +1,7 @@
-"""Calls as `<invoke name="f"><parameter name="k">v</parameter></invoke>`, and families with names as attributes."""
+"""Calls as `<invoke name="f"><parameter name="k">v</parameter></invoke>`: rules that several families share.
+
+Also the families dots.llm and MiniCPM 5, which name functions and parameters by attributes.
+"""
 
 from typing import Final, Literal
 
@@ -21,9 +24,9 @@ from dragoman.toolcalls.format import (
 )
 from dragoman.toolcalls.formats.json_rules import tagged_objects
 
-# --- invokes ------------------------------------------------------------------------------------------
+# --- shared rules: invokes ----------------------------------------------------------------------------
 #
-# Calls as `<invoke name="f"><parameter name="k">v</parameter></invoke>`, whatever stands before `invoke`.
+# DeepSeek, MiniMax-M2, Step-3 and Muse Glimmer use them, with different prefixes and sections.
 
 _QUOTE: Final = Run(r"[\"']", 0, 1)
 _GAP: Final = Run(" ", 0, 4)
@@ -42,10 +45,11 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
     special: bool = False,
     closers: tuple[str, ...] = ("parameter",),
 ) -> tuple[Rule, ...]:
-    """Return the rules of invokes whose tags begin with `<` and `prefix`.
+    """Return rules for invokes whose tags begin with `<` and `prefix`.
 
-    `section` is what stands around them; `before` what may stand before each; `flagged` says that
-    parameters tell whether they are strings; `special` that the tags are special tokens.
+    `section`: the markers around all invokes.  `before`: an optional marker before each invoke.
+    `flagged`: parameters state whether they are strings (`string="true"`).
+    `special`: the tags are special tokens, so strays are dropped.
     """
     begin: Pattern = ("<", *prefix)
     end: Pattern = ("</", *prefix)
@@ -94,7 +98,7 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
     leads: tuple[Pattern, ...] = (before, ()) if before else ((),)
     rules: list[Rule] = []
     for lead in leads:
-        rules += call((*lead, *header, ">", BLANKS, AHEAD, continues), body=body)
+        rules += call((*lead, *header, ">", BLANKS, AHEAD_OR_END, continues), body=body)
         rules += call((*lead, *header, "/>"), body=body, empty=True)
     if section is not None:
         ahead = OneOf(tuple((*lead, *any_header, one_of(">", "/>")) for lead in leads))
@@ -108,7 +112,10 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
 
 # --- dots ---------------------------------------------------------------------------------------------
 #
-# dots.llm: invokes, or one object, in a section of their own.
+#     <dots_function_call><invoke name="f"><parameter name="id">7</parameter></invoke></dots_function_call>
+#
+# Invokes, or JSON objects, in one section; blanks around values are trimmed.
+# Cases: tests/corpus/toolcalls/dots.
 
 _OPENER: Final = "<dots_function_call>"
 _CLOSER: Final = "</dots_function_call>"
@@ -126,7 +133,10 @@ DOTS: Final = Format(
 
 # --- minicpm5 -----------------------------------------------------------------------------------------
 #
-# MiniCPM 5: functions and parameters in tags with names as attributes.
+#     <function name="f"><param name="a">1</param></function>
+#
+# Names are attributes; a value may be a CDATA section.
+# Cases: tests/corpus/toolcalls/minicpm5.
 
 _PARAM_NAME: Final = Run(r"[^\"'<>\n]", 1, 80, name="key")
 _MINICPM5_QUOTE: Final = Run(r"[\"']", 1, 1)
@@ -139,7 +149,7 @@ _PARAM: Final = (
     _MINICPM5_QUOTE,
     ">",
 )
-# What stands in such a section is taken as it is.
+# The text of a CDATA section is used verbatim.  Case: minicpm5/cdata_is_verbatim.
 _CDATA: Final = Run(r"\[", 1, 1, name="verbatim")
 MINICPM5: Final = Format(
     key="minicpm5",

@@ -1,4 +1,4 @@
-"""Families that write JSON objects after a marker or between two, with few peculiarities."""
+"""Small families that write JSON after a marker or between two markers."""
 
 from typing import Final
 
@@ -28,7 +28,10 @@ from dragoman.toolcalls.formats.json_rules import (
 
 # --- internlm2 ----------------------------------------------------------------------------------------
 #
-# InternLM 2 to 3, Intern-S1: an object between special tokens.
+#     <|action_start|><|plugin|>{"name": "f", "parameters": {"a": 1}}<|action_end|>
+#
+# A JSON object between special tokens.
+# Cases: tests/corpus/toolcalls/internlm2.
 
 INTERNLM2: Final = Format(
     key="internlm2",
@@ -43,7 +46,10 @@ INTERNLM2: Final = Format(
 
 # --- jamba --------------------------------------------------------------------------------------------
 #
-# Jamba 1.5 to 1.7: an array of objects between tags.
+#     <tool_calls>[{"name": "f", "arguments": {"a": 1}}]</tool_calls>
+#
+# A JSON array between tags.
+# Cases: tests/corpus/toolcalls/jamba.
 
 JAMBA: Final = Format(
     key="jamba",
@@ -55,7 +61,10 @@ JAMBA: Final = Format(
 
 # --- phi4_mini ----------------------------------------------------------------------------------------
 #
-# Phi-4-mini: an array of objects after a plain word or a special token.
+#     functools[{"name": "f", "arguments": {"a": 1}}]
+#
+# A JSON array after a plain word or after `<|tool_call|>`.
+# Cases: tests/corpus/toolcalls/phi4_mini.
 
 PHI4_MINI: Final = Format(
     key="phi4_mini",
@@ -72,7 +81,12 @@ PHI4_MINI: Final = Format(
 
 # --- ernie45 ------------------------------------------------------------------------------------------
 #
-# ERNIE 4.5: an object between tags, the answer between others.
+#     <tool_call>
+#     {"name": "f", "arguments": {"a": 1}}
+#     </tool_call>
+#
+# As Hermes; the answer may be wrapped in `<response>`.
+# Cases: tests/corpus/toolcalls/ernie45.
 
 ERNIE45: Final = Format(
     key="ernie45",
@@ -85,7 +99,10 @@ ERNIE45: Final = Format(
 
 # --- xlam ---------------------------------------------------------------------------------------------
 #
-# xLAM 2: an array of objects, bare, in a fence or between tags.
+#     [{"name": "f", "arguments": {"a": 1}}]
+#
+# A JSON array: bare, in a code fence, between tags or after `[TOOL_CALLS]`.
+# Cases: tests/corpus/toolcalls/xlam.
 
 XLAM: Final = Format(
     key="xlam",
@@ -101,7 +118,7 @@ XLAM: Final = Format(
         ),
         *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
         *call((AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START),
-        # Reasoning that nobody told of: its closer is all that shows, and an array may follow it.
+        # Reasoning whose opener was in the prompt: only its closer is visible.  Case: xlam/after_a_bare_think_closer.
         *markers(
             ("</think>", BLANKS, AHEAD, "[", BLANKS, "{"),
             action=Action.DROP,
@@ -115,7 +132,10 @@ XLAM: Final = Format(
 
 # --- longcat ------------------------------------------------------------------------------------------
 #
-# LongCat-Flash: an object between tags.
+#     <longcat_tool_call>{"name": "f", "arguments": {"a": 1}}</longcat_tool_call>
+#
+# A JSON object between tags; `<longcat_think>` around reasoning.
+# Cases: tests/corpus/toolcalls/longcat.
 
 LONGCAT: Final = Format(
     key="longcat",
@@ -128,7 +148,10 @@ LONGCAT: Final = Format(
 
 # --- apertus ------------------------------------------------------------------------------------------
 #
-# Apertus: an array of objects whose one key is the tool.
+#     <|tools_prefix|>[{"f": {"a": 1}}]<|tools_suffix|>
+#
+# Each object has one key, the tool's name.  Reasoning may continue after calls inside it.
+# Cases: tests/corpus/toolcalls/apertus.
 
 APERTUS: Final = Format(
     key="apertus",
@@ -144,7 +167,11 @@ APERTUS: Final = Format(
 
 # --- gigachat3 ----------------------------------------------------------------------------------------
 #
-# GigaChat 3: one object after a marker.
+#     <|function_call|>{"name": "f", "arguments": {"a": 1}}
+#     function call<|role_sep|>{"name": "f", "arguments": {"a": 1}}
+#
+# One JSON object after a marker (3.1), or after the words `function call` (3.0).
+# Cases: tests/corpus/toolcalls/gigachat3.
 
 _OLD: Final = "function call<|role_sep|>"
 
@@ -157,7 +184,7 @@ GIGACHAT3: Final = Format(
         *objects_after(("<|function_call|>",)),
         *objects_after((_OLD,)),
         *objects_after(("<|message_sep|>", BLANKS, _OLD)),
-        # What stands between a separator and the call is no text.
+        # Words between a separator and the call are dropped.  Case: gigachat3/words_after_the_separator.
         *markers(
             (
                 "<|message_sep|>",
@@ -180,7 +207,10 @@ GIGACHAT3: Final = Format(
 
 # --- sarashina ----------------------------------------------------------------------------------------
 #
-# Sarashina 2: a list in the syntax of Python after a marker, or as the whole answer.
+#     <|tool_calls|>[{'name': 'f', 'arguments': {'a': True}}]
+#
+# A list of Python dicts after a marker, or as the whole answer.
+# Cases: tests/corpus/toolcalls/sarashina.
 
 SARASHINA: Final = Format(
     key="sarashina",
@@ -190,14 +220,18 @@ SARASHINA: Final = Format(
     rules=(
         *python_objects(("<|tool_calls|>",)),
         *objects_after(("<|tool_calls|>",)),
-        # Without the marker only the answer's very beginning counts, and only declared tools.
+        # Without the marker: only at the start of the answer, and only declared tools.
+        # Case: sarashina/bare_list_of_something_else.
         *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
     ),
 )
 
 # --- apriel -------------------------------------------------------------------------------------------
 #
-# Apriel: an array of objects with ids, between tags; reasoning in free words, then the answer.
+#     <tool_calls>[{"name": "f", "arguments": {"a": 1}, "id": "c7"}]</tool_calls>
+#
+# A JSON array with ids.  Reasoning begins with a fixed sentence; `[BEGIN FINAL RESPONSE]` begins the answer.
+# Cases: tests/corpus/toolcalls/apriel.
 
 _ANSWER_END: Final[Pattern] = (
     Run(r"\n", 0, 1),
@@ -226,7 +260,8 @@ APRIEL: Final = Format(
             then=Where.MESSAGE,
         ),
         *markers(_ANSWER_END, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
-        # A call inside the answer hides that it was opened.
+        # After a call inside the answer, the machine no longer knows that the answer was opened.
+        # Case: apriel/call_inside_the_answer.
         *markers(_ANSWER_END, action=Action.DROP, at=CALLED),
     ),
     think=(("<thinking>", "</thinking>"), ("<think>", "</think>")),

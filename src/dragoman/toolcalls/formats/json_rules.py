@@ -1,4 +1,4 @@
-"""Rules that several families share: JSON objects that hold name and arguments, Python dicts, answer tags."""
+"""Rules that several families share: JSON objects with name and arguments, Python dicts, answer tags."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -20,9 +20,9 @@ from dragoman.toolcalls.format import (
     one_of,
 )
 
-# --- json_objects -------------------------------------------------------------------------------------
+# --- JSON objects with name and arguments -------------------------------------------------------------
 #
-# Calls that are JSON objects with name and arguments: the rules that many families share.
+# `{"name": "f", "arguments": {"a": 1}}`, one or several, or in an array.
 
 _IN_TAIL = frozenset({Where.TAIL})
 
@@ -35,18 +35,18 @@ def tagged_objects(
     special: bool = False,
     at: frozenset[Where] = ANYWHERE,
 ) -> tuple[Rule, ...]:
-    """Return the rules of objects between two tags, one or several of them, or an array.
+    """Return rules for JSON objects (one, several or an array) between two tags.
 
-    `special` says that the tags are special tokens: stray closers after a call are then dropped.
-    `at` says where the opening tag counts.
+    `special`: the tags are special tokens, so stray closers after a call are dropped.
+    `at`: where the opening tag counts.
     """
     return (
         *objects_after((opener,), body=body, at=at),
-        # The opener twice.
+        # A doubled opener.  Case: hermes/opener_twice.
         *objects_after((opener, BLANKS, opener), body=body, at=at),
         *further_objects(body=body),
         *closes((closer,), stray=special),
-        # Surplus brackets, or none at all, before the closer.
+        # Surplus brackets or commas before the closer.
         Rule(
             pattern=(Run(r"[\]},\s]", 1, 16, name="noise"), closer),
             action=Action.DROP,
@@ -59,12 +59,12 @@ def tagged_objects(
 def objects_after(
     opener: Pattern, *, body: ObjectsSpec | None = None, at: frozenset[Where] = ANYWHERE
 ) -> tuple[Rule, ...]:
-    """Return the rule of an object or an array after a marker."""
+    """Return the rule for an object or array after a marker."""
     return call((*opener, BLANKS, AHEAD, one_of("{", "[")), body=body or ObjectsSpec(), at=at)
 
 
 def further_objects(*, body: ObjectsSpec | None = None, separator: str = ",") -> tuple[Rule, ...]:
-    """Return the rule of further objects that follow the first without a marker."""
+    """Return the rule for further objects that follow the first one without a marker."""
     return call(
         (AHEAD, "{"),
         (Run(rf"[{separator}\s]", 1, 16), AHEAD, "{"),
@@ -74,22 +74,20 @@ def further_objects(*, body: ObjectsSpec | None = None, separator: str = ",") ->
 
 
 def functools_array() -> tuple[Rule, ...]:
-    """Return the rule of an array after the word `functools`."""
+    """Return the rule for an array after the word `functools`."""
     return call(("functools", BLANKS, AHEAD, "[", BLANKS, "{"), body=ObjectsSpec())
 
 
-# --- python_objects -----------------------------------------------------------------------------------
+# --- Python dicts with name and arguments -------------------------------------------------------------
 #
-# Calls as dicts of Python: `[{'name': 'f', 'arguments': {'a': True}}]`.
-#
-# Only what begins in single quotation marks is Python; the rest is JSON.
+# `[{'name': 'f', 'arguments': {'a': True}}]`.  An object whose first key is in double quotation marks is JSON.
 
 _BODY: Final = LiteralsSpec(style="python", closer="}", outer="}]")
 _QUOTE: Final = Run(r"[\"']", 1, 1)
 _GAP: Final = Run(r"[ \t\r\n]", 0, 16)
 _COLON: Final[Pattern] = (_GAP, ":", _GAP)
 _COMMA: Final[Pattern] = (_GAP, ",", _GAP)
-# Up to the brace of the arguments.
+# Everything up to the brace of the arguments.
 _HEADER: Final[Pattern] = (
     "{",
     _GAP,
@@ -108,7 +106,7 @@ _HEADER: Final[Pattern] = (
 def python_objects(
     opener: Pattern, *, at: Iterable[Where] = ANYWHERE, declared: bool = False
 ) -> tuple[Rule, ...]:
-    """Return the rules of dicts in a list after `opener`; one may stand alone."""
+    """Return rules for a list of dicts, or one dict, after `opener`."""
     return (
         *call((*opener, _GAP, "[", _GAP, *_HEADER), body=_BODY, at=at, declared=declared),
         *call((*opener, _GAP, *_HEADER), body=_BODY, at=at, declared=declared),
@@ -116,13 +114,13 @@ def python_objects(
     )
 
 
-# --- answers ------------------------------------------------------------------------------------------
+# --- tags around an answer ----------------------------------------------------------------------------
 #
-# Answers that stand between tags of their own: `<answer>` and `</answer>`.
+# `<answer>text</answer>`.
 
 
 def answer_tags(tag: str) -> tuple[Rule, ...]:
-    """Return the rules of the tags around an answer; the line feeds inside of them are theirs."""
+    """Return rules for tags around an answer; they include the line feeds next to them."""
     opener, closer = f"<{tag}>", (Run(r"\n", 0, 1), f"</{tag}>")
     return (
         *markers(
@@ -133,6 +131,7 @@ def answer_tags(tag: str) -> tuple[Rule, ...]:
             then=Where.MESSAGE,
         ),
         *markers(closer, action=Action.SKIP, at={Where.MESSAGE}, then=Where.ANSWER),
-        # A call inside the answer hides that the tag was opened.
+        # After a call inside the answer, the machine no longer knows that the tag was opened.
+        # Case: hunyuan_a13b/call_in_the_answer.
         *markers(closer, action=Action.DROP, at={Where.TAIL, Where.AFTER, Where.LATER}),
     )

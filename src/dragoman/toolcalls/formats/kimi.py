@@ -1,4 +1,4 @@
-"""Kimi K2 and K3."""
+"""Kimi K2 and K3 (Moonshot): special tokens."""
 
 from typing import Final
 
@@ -23,9 +23,14 @@ from dragoman.toolcalls.format import (
 
 # --- kimi_k2 ------------------------------------------------------------------------------------------
 #
-# Kimi K2, K2-Thinking, K2.5 and later: special tokens, the name inside the id.
+#     <|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>
+#     {"cmd": "ls"}<|tool_call_end|><|tool_calls_section_end|>
+#
+# The tool's name is part of the call's id (`functions.NAME:COUNTER`).  If the id has no name, the arguments
+# decide which declared tool is meant: `DeclaredTools.resolve_by_arguments`.
+# Cases: tests/corpus/toolcalls/kimi_k2.
 
-# Some hosts of K2-Thinking write the section's markers in the singular.
+# Some hosts of K2-Thinking write the section's markers in the singular.  Case: kimi_k2/c4_singular_section.
 _SECTION_BEGIN: Final = one_of("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
 _SECTION_END: Final = one_of("<|tool_calls_section_end|>", "<|tool_call_section_end|>")
 _BEGIN: Final = "<|tool_call_begin|>"
@@ -34,7 +39,8 @@ _END: Final = "<|tool_call_end|>"
 
 _ID: Final = Run(r"[^<{\s]", 1, 256, name="id")
 _ANY_ID: Final = Run(r"[^<{\s]", 1, 256)
-# The id is sometimes empty, and the marker before the arguments is sometimes left out.
+# The id is sometimes empty, and the marker before the arguments is sometimes missing.
+# Cases: kimi_k2/c5_empty_id_only_tool, kimi_k2/arguments_marker_missing.
 _HEADERS: Final = (
     (_BEGIN, BLANKS, _ID, BLANKS, _ARGUMENTS),
     (_BEGIN, BLANKS, _ARGUMENTS),
@@ -54,13 +60,13 @@ KIMI_K2: Final = Format(
     rules=(
         *call(*_HEADERS, body=JsonSpec()),
         *opens_section((_SECTION_BEGIN, BLANKS, AHEAD, *_AHEAD_CALL)),
-        # Text between the opener and the first call belongs to nobody.
+        # Text between the opener and the first call is dropped.  Case: kimi_k2/c2_noise_after_opener.
         *opens_section(
             (_SECTION_BEGIN, Run("[^<]", 1, 128, name="noise"), AHEAD, *_AHEAD_CALL),
             noisy=True,
         ),
         *closes((_END,)),
-        # What follows complete arguments, up to the end of the call, is no text.
+        # So is text between complete arguments and the end of the call.  Case: kimi_k2/stray_after_arguments.
         Rule(
             pattern=(Run("[^<]", 1, 64, name="noise"), _END),
             action=Action.DROP,
@@ -68,7 +74,7 @@ KIMI_K2: Final = Format(
             then=Where.AFTER,
         ),
         *closes((_SECTION_END,), section=True),
-        # Inside a section, what stands between calls belongs to nobody either.
+        # And text between the calls of a section.  Case: kimi_k2/noise_between_calls.
         Rule(
             pattern=(
                 Run("[^<]", 1, 128, name="noise"),
@@ -85,7 +91,12 @@ KIMI_K2: Final = Format(
 
 # --- kimi_k3 ------------------------------------------------------------------------------------------
 #
-# Kimi K3 (XTML): channels and typed arguments between special tokens.
+#     <|open|>tools<|sep|><|open|>call tool="f" index="1"<|sep|>
+#     <|open|>argument key="n" type="number"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>
+#
+# Each argument states its type.  Text and reasoning are channels too (`response`, `think`).  Names and keys
+# escape quotation marks as `&quot;`.
+# Cases: tests/corpus/toolcalls/kimi_k3.
 
 _TOKEN: Final = one_of("<|open|>", "<|close|>")
 _CALL: Final = ('<|open|>call tool="',)
@@ -134,7 +145,7 @@ KIMI_K3: Final = Format(
             action=Action.SKIP,
             at={Where.MESSAGE, Where.ANSWER},
         ),
-        # A channel's token that was cut off at the end.
+        # A channel's token, truncated by the end of the text.  Case: kimi_k3/stump_of_a_channel.
         *markers(
             (_TOKEN, Run(r"[a-z<|]", 0, 16), AHEAD_OR_END, _TOKEN),
             action=Action.DROP,

@@ -1,4 +1,4 @@
-"""Llama 3 and models trained from it: Functionary, FireFunction, Nemotron."""
+"""Llama 3 and models trained from it: Functionary, FireFunction, Llama-Nemotron."""
 
 from typing import Final
 
@@ -26,7 +26,11 @@ from dragoman.toolcalls.formats.json_rules import (
 
 # --- llama3_json --------------------------------------------------------------------------------------
 #
-# Llama 3: an object as the whole answer, or after a special token.
+#     {"name": "f", "parameters": {"a": 1}}
+#     <|python_tag|>{"name": "f", "parameters": {"a": 1}}
+#
+# Without the special token, an object is a call only where the answer begins and if it names a declared tool.
+# Cases: tests/corpus/toolcalls/llama3_json.
 
 _OBJECTS: Final = ObjectsSpec(argument_keys=("parameters", "arguments"))
 _IN_TAIL: Final = frozenset({Where.TAIL})
@@ -39,11 +43,12 @@ LLAMA3_JSON: Final = Format(
     models=("llama-3.1*", "llama-3.2*", "llama-3.3*", "llama3.*"),
     rules=(
         *objects_after(("<|python_tag|>",), body=_OBJECTS),
-        # Without the token only the answer's very beginning counts, and only declared tools.
+        # Without the token: only at the start of the answer, and only declared tools.
+        # Case: llama3_json/undeclared_is_text.
         *call((AHEAD, "{"), body=_BARE, at=AT_START - {Where.TAIL}),
         *further_objects(body=_BARE, separator=";,"),
         *objects_after((";", BLANKS, "<|python_tag|>"), body=_OBJECTS, at=_IN_TAIL),
-        # Custom tools of Llama 3.1.
+        # Custom tools of Llama 3.1.  Case: llama3_json/custom_tool_in_text.
         *call(
             ("<function=", Run(r"[^<>\s]", 1, 128, name="name"), ">", BLANKS, AHEAD, "{"),
             body=JsonSpec(),
@@ -56,7 +61,11 @@ LLAMA3_JSON: Final = Format(
 
 # --- functionary --------------------------------------------------------------------------------------
 #
-# Functionary: JSON after a name in a tag, or after `>>>` and a name.
+#     <function=f>{"a": 1}</function>
+#     >>>f\n{"a": 1}
+#
+# v3.1 uses tags, v3.2 a line with the recipient; `>>>all` begins text for the user.
+# Cases: tests/corpus/toolcalls/functionary.
 
 _NAME: Final = Run(r"[A-Za-z0-9_.\-]", 1, 128, name="name")
 
@@ -71,7 +80,7 @@ FUNCTIONARY: Final = Format(
         *closes(("<|eom_id|>",), ("<|eot_id|>",)),
         *markers((">>>all\n",), action=Action.START_TEXT, then=Where.MESSAGE),
         *call((">>>", _NAME, "\n", BLANKS, AHEAD, "{"), body=JsonSpec()),
-        # The first `>>>` stands in the prompt.
+        # The first `>>>` is part of the prompt.  Case: functionary/first_marker_in_the_stream.
         *markers(("all\n",), action=Action.START_TEXT, at={Where.START}, then=Where.MESSAGE),
         *call((_NAME, "\n", BLANKS, AHEAD, "{"), body=JsonSpec(), at={Where.START}, declared=True),
     ),
@@ -81,7 +90,10 @@ FUNCTIONARY: Final = Format(
 
 # --- firefunction -------------------------------------------------------------------------------------
 #
-# FireFunction v2: an array of objects after a plain word.
+#      functools[{"name": "f", "arguments": {"a": 1}}]
+#
+# A JSON array after a plain word.
+# Cases: tests/corpus/toolcalls/firefunction.
 
 FIREFUNCTION: Final = Format(
     key="firefunction",
@@ -94,7 +106,10 @@ FIREFUNCTION: Final = Format(
 
 # --- nemotron_deci ------------------------------------------------------------------------------------
 #
-# Llama-Nemotron and Nemotron Nano v2: an array of objects between tags.
+#     <TOOLCALL>[{"name": "f", "arguments": {"a": 1}}]</TOOLCALL>
+#
+# A JSON array between tags.
+# Cases: tests/corpus/toolcalls/nemotron_deci.
 
 NEMOTRON_DECI: Final = Format(
     key="nemotron_deci",

@@ -1,4 +1,4 @@
-"""Families whose answers are messages with a header: Inkling, Muse Glimmer, Solar Open."""
+"""Families whose answers are messages with headers: Inkling, Muse Glimmer, Solar Open.  See also `gpt_oss.py`."""
 
 from typing import Final
 
@@ -25,7 +25,10 @@ from dragoman.toolcalls.formats.json_rules import objects_after
 
 # --- inkling ------------------------------------------------------------------------------------------
 #
-# Inkling: messages whose kind a special token tells.
+#     <|message_model|><|content_invoke_tool_json|>{"name": "f", "args": {"a": 1}}<|end_message|>
+#
+# A special token names the kind of each message: thinking, text or a call.
+# Cases: tests/corpus/toolcalls/inkling.
 
 _MODEL: Final[Pattern] = (one_of(("<|message_model|>", Run("[^<]", 0, 64)), ""),)
 _END: Final[Pattern] = (one_of("<|end_message|>", "<|content_model_end_sampling|>"),)
@@ -53,7 +56,11 @@ INKLING: Final = Format(
 
 # --- muse_glimmer -------------------------------------------------------------------------------------
 #
-# Muse Glimmer: messages by recipient; invokes count only in messages to tools.
+#      to=f<|message|><atem:function_calls><atem:invoke name="f">
+#     <atem:parameter name="a">x</atem:parameter></atem:invoke></atem:function_calls><|eom|>
+#
+# Messages have recipients: `self` (reasoning), `user`, or a tool.  Invokes count only in messages to tools.
+# Cases: tests/corpus/toolcalls/muse_glimmer.
 
 _START: Final[Pattern] = (one_of(("<|start|>assistant", Run(" ", 0, 2)), ""),)
 _MUSE_GLIMMER_END: Final[Pattern] = (one_of("<|eom|>", "<|eot|>"),)
@@ -104,7 +111,10 @@ MUSE_GLIMMER: Final = Format(
 
 # --- solar_open ---------------------------------------------------------------------------------------
 #
-# Solar Open: id, name and arguments between special tokens, in messages whose kind a token tells.
+#     <|tool_call:begin|>c1<|tool_call:name|>f<|tool_call:args|>{"a": 1}<|tool_call:end|>
+#
+# Id, name and arguments between special tokens; other tokens begin reasoning and text.
+# Cases: tests/corpus/toolcalls/solar_open.
 
 _BEGIN: Final[Pattern] = (one_of("<|begin|>assistant", ""),)
 _SOLAR_OPEN_END: Final[Pattern] = (one_of("<|end|>", "<|flush|>"),)

@@ -1,4 +1,4 @@
-"""MiniMax M1, M2 and M3."""
+"""MiniMax M1 (JSON lines), M2 (invokes) and M3 (nested elements)."""
 
 from typing import Final
 
@@ -22,20 +22,33 @@ from dragoman.toolcalls.formats.json_rules import tagged_objects
 
 # --- minimax_m1 ---------------------------------------------------------------------------------------
 #
-# MiniMax-M1: one object on each line, in one section.
+#     <tool_calls>
+#     {"name": "f", "arguments": {"a": 1}}
+#     {"name": "g", "arguments": {}}
+#     </tool_calls>
+#
+# One JSON object per line.  Calls inside reasoning are examples.
+# Cases: tests/corpus/toolcalls/minimax_m1.
 
 MINIMAX_M1: Final = Format(
     key="minimax_m1",
     opens=("<tool_calls>",),
     description="MiniMax-M1",
     models=("minimax-m1*",),
-    # Calls that the thinking quotes are not made.
+    # Calls inside reasoning are examples.  Case: minimax_m1/call_inside_think_is_reasoning.
     rules=tagged_objects("<tool_calls>", "</tool_calls>", at=ANYWHERE - {Where.THINK}),
 )
 
 # --- minimax_m2 ---------------------------------------------------------------------------------------
 #
-# MiniMax-M2 and its successors: invokes in a section of their own.
+#     <minimax:tool_call>
+#     <invoke name="f">
+#     <parameter name="q">a b</parameter>
+#     </invoke>
+#     </minimax:tool_call>
+#
+# Values are typed by the schema.  Some hosts close a parameter with `</content>`.
+# Cases: tests/corpus/toolcalls/minimax_m2.
 
 MINIMAX_M2: Final = Format(
     key="minimax_m2",
@@ -52,7 +65,11 @@ MINIMAX_M2: Final = Format(
 
 # --- minimax_m3 ---------------------------------------------------------------------------------------
 #
-# MiniMax-M3: nested elements, each tag after a mark.
+#     ]<]minimax[>[<tool_call>]<]minimax[>[<invoke name="f">
+#     ]<]minimax[>[<a>x]<]minimax[>[</a>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>
+#
+# Every tag follows a special mark.  Elements nest: objects and arrays are elements inside elements.
+# Cases: tests/corpus/toolcalls/minimax_m3.
 
 _MARK: Final = "]<]minimax[>["
 _INVOKE: Final[Pattern] = (_MARK, BLANKS, "<invoke name=", Run(r"[\"']", 0, 1))
@@ -68,7 +85,7 @@ MINIMAX_M3: Final = Format(
         *opens_section((_MARK, BLANKS, "<tool_call>", BLANKS, AHEAD, *_INVOKE)),
         *closes((_MARK, BLANKS, "</tool_call>"), section=True),
         *closes((_MARK, BLANKS, "</invoke>")),
-        # A closer of thinking that was never opened.
+        # A closer of reasoning without an opener.  Case: minimax_m3/stray_think_closer.
         *markers(("</mm:think>",), action=Action.DROP, at={Where.START}, then=Where.ANSWER),
     ),
     think=(("<mm:think>", "</mm:think>"), ("<think>", "</think>")),

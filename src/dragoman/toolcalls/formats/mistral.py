@@ -1,4 +1,4 @@
-"""Mistral and kin: an array after a marker, later a name and JSON after each marker."""
+"""Mistral and its relatives: `[TOOL_CALLS]`."""
 
 from typing import Final
 
@@ -23,6 +23,15 @@ from dragoman.toolcalls.format import (
     opens_section,
 )
 from dragoman.toolcalls.formats.json_rules import further_objects, objects_after
+
+# --- mistral ------------------------------------------------------------------------------------------
+#
+#     [TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}]
+#     [TOOL_CALLS]f[ARGS]{"a": 1}
+#
+# Older models write an array after one marker, newer ones a name and its arguments after each marker.
+# Ids may follow the name (`[CALL_ID]`) or be a key of the object.
+# Cases: tests/corpus/toolcalls/mistral.
 
 _MARKER: Final = "[TOOL_CALLS]"
 _CLOSER: Final = "[/TOOL_CALLS]"
@@ -49,7 +58,7 @@ MISTRAL: Final = Format(
     ),
     rules=(
         *objects_after((_MARKER,), body=_OBJECTS),
-        # Junk between the marker and the array.
+        # Noise between the marker and the array.  Case: mistral/junk_before_the_array.
         *opens_section(
             (_MARKER, Run(r"[^\[\]{}<]", 1, 64, name="noise"), AHEAD, "[", BLANKS, "{"), noisy=True
         ),
@@ -60,7 +69,7 @@ MISTRAL: Final = Format(
             inside=True,
             body=_OBJECTS,
         ),
-        # Another array after one marker.
+        # A second array after one marker.  Case: mistral/two_arrays_one_marker.
         *call(
             (Run(r"[,\s]", 0, 16), AHEAD, "[", BLANKS, "{"),
             body=replace(_OBJECTS, declared=True),
@@ -73,16 +82,18 @@ MISTRAL: Final = Format(
             (_MARKER, BLANKS, _NAME, BLANKS, AHEAD, "{"),
             body=JsonSpec(),
         ),
-        # A name and nothing else, before the next call or the end.
+        # Only a name, before the next call or the end.  Case: mistral/name_alone_before_the_next.
         *call(
             (_MARKER, BLANKS, _NAME, BLANKS, AHEAD_OR_END, one_of(_MARKER, _CLOSER)),
             body=JsonSpec(),
             empty=True,
             declared=True,
         ),
-        # The name before the marker: only where nothing else was said can it be held for that.
+        # The name before the marker.  Only at the start of an answer can a word wait for the marker.
+        # Case: mistral/name_before_the_marker.
         *call(*_NAME_FIRST, body=JsonSpec(), at=AT_START - {Where.TAIL}, declared=True),
-        # Apart from those, for arguments that are no JSON do not end at a word.
+        # A rule of its own, so that `FormatGrammar.ends` leaves it out: a word must not end arguments that are not
+        # JSON.  Case: mistral/second_name_before_the_marker.
         *call(*_NAME_FIRST, body=JsonSpec(), at={Where.TAIL}, declared=True),
         *further_objects(body=_OBJECTS),
         *closes((_CLOSER,)),

@@ -1,4 +1,4 @@
-"""Families that write calls in the syntax of Python: Llama 4, OLMo 3, LFM2."""
+"""Families that write calls in Python syntax: Llama 4, OLMo 3, LFM2."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -22,13 +22,13 @@ from dragoman.toolcalls.format import (
     one_of,
 )
 
-# --- pythonic -----------------------------------------------------------------------------------------
+# --- shared rules: calls in Python syntax -------------------------------------------------------------
 #
-# Calls in the syntax of Python: `[f(a="x", n=2), g()]`.
+# `bodies/literals.py` converts the keyword arguments to JSON.
 
 _BODY: Final = LiteralsSpec(style="python", closer=")")
 _KEYWORD: Final = Run(r"[\w\-]", 1, 128)
-# What must follow a name to make it a call: a keyword, or nothing.
+# A name is a call if a keyword argument or nothing follows the bracket.  Case: pythonic/positional_is_text.
 _HEADER: Final[Pattern] = (
     Run(r"[\w.\-]", 1, 128, name="name"),
     BLANKS,
@@ -42,18 +42,21 @@ _HEADER: Final[Pattern] = (
 def python_calls(
     opener: Pattern, *, at: Iterable[Where] = ANYWHERE, declared: bool = False
 ) -> tuple[Rule, ...]:
-    """Return the rule of the first call, after `opener`."""
+    """Return the rule for the first call, after `opener`."""
     return call((*opener, *_HEADER), body=_BODY, at=at, declared=declared)
 
 
 def further_python_calls(separators: str = ",") -> tuple[Rule, ...]:
-    """Return the rule of the calls that follow it."""
+    """Return the rule for the calls after the first."""
     return call((Run(rf"[{separators}\s]", 1, 16), *_HEADER), body=_BODY, at={Where.TAIL})
 
 
 # --- pythonic -----------------------------------------------------------------------------------------
 #
-# Llama 4, Llama 3.2 and ToolACE: a list of calls in the syntax of Python.
+#     [f(a="x", n=2), g()]
+#
+# A list of calls as the whole answer, or after `<|python_start|>`.
+# Cases: tests/corpus/toolcalls/pythonic.
 
 PYTHONIC: Final = Format(
     key="pythonic",
@@ -63,7 +66,7 @@ PYTHONIC: Final = Format(
     rules=(
         *python_calls(("<|python_start|>", BLANKS, one_of(("[", BLANKS), ""))),
         *python_calls(("[", BLANKS), at=AT_START),
-        # One call without brackets: only a declared tool tells it from code.
+        # One call without brackets: only a declared name distinguishes it from code.
         *python_calls((), at={Where.START, Where.ANSWER}, declared=True),
         *further_python_calls(",;"),
         *markers(
@@ -76,7 +79,13 @@ PYTHONIC: Final = Format(
 
 # --- olmo3 --------------------------------------------------------------------------------------------
 #
-# OLMo 3: calls in the syntax of Python, one on each line, between tags.
+#     <function_calls>
+#     f(a="x", n=2)
+#     g()
+#     </function_calls>
+#
+# One call per line, between tags.
+# Cases: tests/corpus/toolcalls/olmo3.
 
 OLMO3: Final = Format(
     key="olmo3",
@@ -96,7 +105,10 @@ OLMO3: Final = Format(
 
 # --- lfm2 ---------------------------------------------------------------------------------------------
 #
-# Liquid LFM2: calls in the syntax of Python, or objects, between special tokens.
+#     <|tool_call_start|>[f(a="x", n=2)]<|tool_call_end|>
+#
+# A list of Python calls, or JSON objects, between special tokens.
+# Cases: tests/corpus/toolcalls/lfm2.
 
 _OPENER: Final = "<|tool_call_start|>"
 

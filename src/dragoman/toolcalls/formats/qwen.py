@@ -1,4 +1,7 @@
-"""Qwen3-Coder and families that write functions and parameters as XML-like tags."""
+"""Qwen3-Coder and others: functions and parameters as XML-like tags, `<function=f><parameter=k>v</parameter>`.
+
+The rules here find the tags; `bodies/tags.py` converts parameters to JSON.
+"""
 
 from typing import Final
 
@@ -18,25 +21,20 @@ from dragoman.toolcalls.format import (
 )
 from dragoman.toolcalls.formats.json_rules import tagged_objects
 
-# --- xml ----------------------------------------------------------------------------------------------
+# --- shared rules: functions and parameters in tags ---------------------------------------------------
 #
-# What stands between `<tool_call>` and `</tool_call>`: one grammar for all who share the tag.
-#
-# What follows the tag decides: `{` is a JSON object, `<function=` a function with parameters in tags, a
-# name one with keys and values in tags.
+# Hermes and Seed-OSS use them too.
 
-NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128, name="name")
+_NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128, name="name")
 _ANY_NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128)
 _LINE: Final = Run(r"\n", 0, 1)
-# Blanks inside a tag, as some quantised models write them.
+# Blanks inside a tag, written by some quantized models.  Case: qwen3_coder/blanks_in_tags.
 _GAP: Final = Run(" ", 0, 4)
-# A line feed that was escaped once too often.
-_ESCAPED: Final = one_of("\\n", "")
 _KEY: Final = Run(r"[^<>\n]", 1, 256, name="key")
 
 
 def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
-    """Return the rules of functions in tags: `<function=f><parameter=k>v</parameter></function>`."""
+    """Return rules for functions in tags: `<function=f><parameter=k>v</parameter></function>`."""
     body = TagsSpec(
         param=(
             ("<", _GAP, "parameter", _GAP, "=", _GAP, _KEY, ">"),
@@ -70,7 +68,7 @@ def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
     )
     continues = one_of("<parameter", "< parameter", "</function>", "{")
     ahead = one_of(
-        ("<function", _after_function(_ANY_NAME), BLANKS, continues),
+        ("<function", _after_function(_ANY_NAME), BLANKS, AHEAD_OR_END, continues),
         ("<function=", _ANY_NAME, "</function>"),
     )
     return (
@@ -78,8 +76,8 @@ def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
             (opener, BLANKS, AHEAD, ahead), (opener, BLANKS, opener, BLANKS, AHEAD, ahead)
         ),
         *call(
-            ("<function", _after_function(NAME), BLANKS, AHEAD, continues),
-            ("<function=", NAME, AHEAD, "</function>"),
+            ("<function", _after_function(_NAME), BLANKS, AHEAD_OR_END, continues),
+            ("<function=", _NAME, AHEAD, "</function>"),
             body=body,
         ),
         *closes((closer,), section=True, stray=False),
@@ -88,13 +86,23 @@ def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
 
 
 def _after_function(name: Run) -> OneOf:
-    """Return the ways in which a function's name is written."""
+    """Return the spellings of a function's name: `=f>`, ` name="f">`, ` f>`, `f>`."""
     return one_of(("=", name, _GAP, ">"), (' name="', name, '">'), (" ", name, ">"), (name, ">"))
 
 
 # --- qwen3_coder --------------------------------------------------------------------------------------
 #
-# Qwen3-Coder, Qwen3.5 and later, Nemotron-3, MiMo, Step-3.5: functions and parameters in tags.
+#     <tool_call>
+#     <function=f>
+#     <parameter=a>
+#     1
+#     </parameter>
+#     </function>
+#     </tool_call>
+#
+# Values are untyped text: the tool's schema decides between string, number, object and so on
+# (`bodies/tags.py`, `schema_types.py`).  Mixed-up templates also produce a JSON object inside the tag.
+# Cases: tests/corpus/toolcalls/qwen3_coder.
 
 QWEN3_CODER: Final = Format(
     key="qwen3_coder",
@@ -103,7 +111,7 @@ QWEN3_CODER: Final = Format(
     models=("qwen3-coder*", "qwen3.5*", "nemotron-3*", "mimo-v2*", "step-3.5*"),
     rules=(
         *xml_functions("<tool_call>", "</tool_call>"),
-        # Where templates are mixed up, an object stands in the tag.
+        # Mixed-up templates put a JSON object into the tag.  Case: qwen3_coder/object_in_the_tag.
         *tagged_objects("<tool_call>", "</tool_call>"),
     ),
     trim_think=True,
@@ -112,7 +120,10 @@ QWEN3_CODER: Final = Format(
 
 # --- seed_oss -----------------------------------------------------------------------------------------
 #
-# Seed-OSS: functions and parameters in tags, inside tags of its own.
+#     <seed:tool_call><function=f><parameter=a>1</parameter></function></seed:tool_call>
+#
+# Qwen3-Coder's functions inside other tags; `<seed:think>` around reasoning.
+# Cases: tests/corpus/toolcalls/seed_oss.
 
 SEED_OSS: Final = Format(
     key="seed_oss",

@@ -1,6 +1,6 @@
-"""Step-3: invokes in tags of their own, between special tokens."""
+"""Step-3: invokes between special tokens.  Step-3.5 is `qwen3_coder`."""
 
-# ruff: noqa: RUF001 -- full-width characters are what the models write
+# ruff: noqa: RUF001, RUF003 -- full-width characters are what the models write
 
 from typing import Final
 
@@ -20,6 +20,15 @@ from dragoman.toolcalls.format import (
 )
 from dragoman.toolcalls.formats.invokes import invokes
 
+# --- step3 --------------------------------------------------------------------------------------------
+#
+#     <｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜>
+#     <steptml:invoke name="f"><steptml:parameter name="n">2</steptml:parameter></steptml:invoke>
+#     <｜tool_call_end｜><｜tool_calls_end｜>
+#
+# DeepSeek's tokens (with ASCII underscores) around invokes.
+# Cases: tests/corpus/toolcalls/step3.
+
 # Full-width bars, but ASCII underscores.
 _BAR: Final = Run("[｜|]", 1, 1)
 _STEP_BEGIN: Final[Pattern] = ("<", _BAR, "tool_call_begin", _BAR, ">", BLANKS)
@@ -31,7 +40,7 @@ _INVOKES: Final = invokes(
         ("<", _BAR, "tool_calls_begin", _BAR, ">"),
         ("<", _BAR, "tool_calls_end", _BAR, ">"),
     ),
-    # No blanks are trimmed: the template writes none around a value, and those of a file must stay.
+    # No blanks are trimmed: the template writes none around a value.  Case: step3/blanks_of_a_file_stay.
     before=(*_STEP_BEGIN, one_of(_STEP_SEP, ("",))),
 )
 
@@ -41,7 +50,7 @@ STEP3: Final = Format(
     description="Step-3",
     models=("step3", "step-3"),
     rules=(
-        # A bare invoke counts anywhere but in what a type other than `function` has begun.
+        # A bare invoke is a call, except after a type other than `function`.  Case: step3/other_type_word.
         *(
             replace(rule, at=rule.at - {Where.MESSAGE})
             if rule.action is Action.CALL and rule.pattern[:2] == ("<", "steptml:")

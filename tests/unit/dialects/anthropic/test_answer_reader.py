@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.framing import StreamReader, read_answer
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.answer import Answer, fold
 from dragoman.turn.events import (
@@ -126,7 +126,7 @@ def test_g_7_a10_counts_may_follow_the_reason() -> None:
         {"type": "message_stop"},
     )
 
-    assert Usage(1, 9, reasoning=4, final=True) == events[-2]
+    assert Usage(1, 9, reasoning_tokens=4, final=True) == events[-2]
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_half_of_a_surrogate_pair_costs_no_text() -> None:
 )
 def test_malformed_event_is_skipped_and_told_or_refused_if_strict(data: dict[str, Any]) -> None:
     assert "chunk_malformed" in losses(read(START, data, *END))
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         read(START, data, *END, strict=True)
 
 
@@ -434,9 +434,9 @@ def test_arguments_beyond_mending_leave_as_they_came() -> None:
     )
 
     answer = fold(events)
-    assert [('{"a" 5', False)] == [(one.text, one.complete) for one in answer.calls]
+    assert [('{"a" 5', False)] == [(one.text, one.complete) for one in answer.call_blocks]
     assert "b" == answer.text
-    assert FinishReason.TOOL_CALLS is answer.reason
+    assert FinishReason.TOOL_CALLS is answer.finish_reason
 
 
 @pytest.mark.parametrize(
@@ -457,7 +457,7 @@ def test_b10_the_last_call_of_a_complete_answer_that_ended_at_a_limit_may_be_hal
     answer = fold(reader.assembler.take())
 
     assert [('{"c":1}', True), (arguments, False)] == [
-        (call.text, call.complete) for call in answer.calls
+        (call.text, call.complete) for call in answer.call_blocks
     ]
     assert "input_uncertain" in [loss.code for loss in answer.losses]
 

@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from dragoman.context import Rendering
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.errors import IllegalOrder
+from dragoman.errors import IllegalOrderError
 from dragoman.profiles import profile
 from dragoman.turn.events import (
     ArgsDelta,
@@ -86,7 +86,7 @@ def test_g_1_g_2_a2_text_is_one_block_in_one_message() -> None:
 
 
 def test_a8_counts_are_estimated_first_and_exact_at_the_end() -> None:
-    usage = Usage(12, 30, 64, 5, 6, reasoning=7, final=True)
+    usage = Usage(12, 30, 64, 5, 6, reasoning_tokens=7, final=True)
     data = written([START, usage, Finish(FinishReason.STOP)])
 
     assert {"input_tokens": 20, "output_tokens": 0} == data[0]["message"]["usage"]
@@ -482,7 +482,7 @@ def test_a4_orphan_deltas_are_refused() -> None:
     writer = DIALECT.writer(exchange())
     writer.send(START)
 
-    with pytest.raises(IllegalOrder):
+    with pytest.raises(IllegalOrderError):
         writer.send(TextDelta(0, "a"))
     assert b"event: error" in writer.send(FAULT)
 

@@ -94,7 +94,7 @@ def without_nulls(value: Any) -> Any:
 
 
 CASES: dict[str, list[Event]] = {
-    "text": [*TEXT, Usage(5, 7, 2, reasoning=3, final=True), Finish(FinishReason.STOP)],
+    "text": [*TEXT, Usage(5, 7, 2, reasoning_tokens=3, final=True), Finish(FinishReason.STOP)],
     "empty": [Finish(FinishReason.STOP)],
     "everything": [*EVERYTHING, Usage(5, 7, final=True), Finish(FinishReason.TOOL_CALLS)],
     "refusal": [

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman.envelopes import Envelope, text_digest
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.events import Channel, OpaqueKind
 from dragoman.turn.request import (
     Base64Source,
@@ -164,7 +164,7 @@ def test_call_without_input_has_no_arguments() -> None:
     ids=["input", "name", "missing", "text", "type", "source", "no source", "no block"],
 )
 def test_wrong_block_is_refused_with_its_path(block: Any, path: str) -> None:
-    with pytest.raises(Malformed) as raised:
+    with pytest.raises(MalformedError) as raised:
         parts({"type": "text", "text": "a"}, block)
 
     assert path == raised.value.path
@@ -289,7 +289,7 @@ def test_signature_of_a_call_that_is_gone_is_told() -> None:
 def test_unknown_block_of_a_user_is_refused_and_of_history_kept(role: str) -> None:
     block = {"type": "hologram", "shape": "cube"}
     if role == "user":
-        with pytest.raises(Malformed) as raised:
+        with pytest.raises(MalformedError) as raised:
             parts(block, role=role)
         assert ("$.messages[1].content[0]", "unsupported_content_block") == (
             raised.value.path,
@@ -309,7 +309,7 @@ def test_unknown_block_of_a_user_is_refused_and_of_history_kept(role: str) -> No
 def test_unknown_block_inside_a_result_is_refused() -> None:
     block = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "browser_state"}]}
 
-    with pytest.raises(Malformed) as raised:
+    with pytest.raises(MalformedError) as raised:
         parts(block, role="user")
 
     assert "unsupported_content_block" == raised.value.code

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from dragoman.errors import Malformed, Untranslatable
+from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.request import (
@@ -127,7 +127,7 @@ def test_f9_missing_result_is_put_in() -> None:
 
 def test_f9_p_7_result_of_an_unknown_call_is_refused_or_mended() -> None:
     turns = (user("a"), assistant("b"), user(result("t9")))
-    with pytest.raises(Malformed) as raised:
+    with pytest.raises(MalformedError) as raised:
         messages(*turns)
     mended = messages(*turns, repair_history=True)
 
@@ -315,7 +315,7 @@ def test_f4_instruction_that_no_user_follows_is_marked_text() -> None:
 def test_f10_prefill_is_refused_where_the_model_cannot_go_on() -> None:
     prefilled = ask(user("a"), assistant("So "), dialect="anthropic")
 
-    with pytest.raises(Untranslatable) as raised:
+    with pytest.raises(UntranslatableError) as raised:
         encode(prefilled, "anthropic")
     emulated = encode(prefilled, "anthropic", prefill="continue")["messages"]
 
@@ -364,13 +364,13 @@ def test_foreign_blocks_are_text_or_dropped_or_refused() -> None:
 
     assert ["So far."] == texts(messages(user("a"), assistant(readable), user("b"))[1][1])
     assert ["content_dropped"] == codes(ask(user("a"), assistant("b", dropped), user("c")))
-    with pytest.raises(Untranslatable) as raised:
+    with pytest.raises(UntranslatableError) as raised:
         messages(user("a"), assistant(needed), user("b"))
     assert "$.input[1]" == raised.value.path
 
 
 def test_audio_is_refused_and_images_of_the_assistant_dropped() -> None:
-    with pytest.raises(Untranslatable):
+    with pytest.raises(UntranslatableError):
         messages(user(AudioPart("AA==", "wav")))
     turns = (user("a"), assistant("b", ImagePart(UrlSource("https://x.example"))), user("c"))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import (
     Base64Source,
@@ -55,7 +55,7 @@ def test_type_of_an_image_follows_from_its_bytes(said: str, data: str, expected:
     [("image/bmp", "AAAA"), ("image/png", base64.b64encode(b"BM" + b"\0" * 9).decode())],
 )
 def test_image_that_the_vendor_refuses_is_refused_here(said: str, data: str) -> None:
-    with pytest.raises(Untranslatable) as raised:
+    with pytest.raises(UntranslatableError) as raised:
         block(ImagePart(Base64Source(said, data)))
 
     assert ("$.messages[0]", "invalid_image_format") == (raised.value.path, raised.value.code)
@@ -66,7 +66,7 @@ def test_image_may_be_an_address_where_the_model_fetches_it() -> None:
 
     assert {"type": "url", "url": "https://x.example"} == block(image)["source"]
     for images in ("base64_only", "none"):
-        with pytest.raises(Untranslatable):
+        with pytest.raises(UntranslatableError):
             block(image, images=images)
 
 
@@ -77,7 +77,7 @@ def test_stored_files_stay_with_their_vendor() -> None:
     assert {"type": "file", "file_id": "f"} == block(DocumentPart(FileSource("f", "anthropic")))[
         "source"
     ]
-    with pytest.raises(Untranslatable):
+    with pytest.raises(UntranslatableError):
         block(ImagePart(FileSource("f", "openai")))
 
 
@@ -132,7 +132,7 @@ def test_document_of_parts_is_content() -> None:
     ids=["word", "no documents", "no base64"],
 )
 def test_document_that_cannot_be_taken_is_refused(source: Any, profile: dict[str, Any]) -> None:
-    with pytest.raises(Untranslatable):
+    with pytest.raises(UntranslatableError):
         block(DocumentPart(source), **profile)
 
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec import Raw
 
 from dragoman.dialects.anthropic.history_writer import without_instructions
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 
 USER = {"role": "user", "content": "a"}
 SAID = {"role": "assistant", "content": "b"}
@@ -74,7 +74,7 @@ def test_untouched_messages_keep_their_bytes() -> None:
 
 
 def test_what_is_no_message_is_told_with_its_place() -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         mended(USER, {"role": "system", "content": 1})
 
     assert "$.messages[1].content" == caught.value.path

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from dragoman.errors import Malformed, Untranslatable
+from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.request import (
@@ -74,7 +74,7 @@ def test_e7_effort_of_thinking_that_is_off_is_dropped_and_told() -> None:
     ],
 )
 def test_wrong_wish_is_refused(fields: dict[str, Any], path: str) -> None:
-    with pytest.raises(Malformed) as raised:
+    with pytest.raises(MalformedError) as raised:
         decode(**fields)
 
     assert path == raised.value.path
@@ -149,11 +149,11 @@ def test_no_room_for_thinking_is_told() -> None:
     assert ["thinking_dropped"] == codes(request, "anthropic-budget")
 
 
-def test_model_without_thinking_is_told() -> None:
+def test_thinking_settings_for_a_model_without_them_are_reported() -> None:
     profile = Profile(name="p", reasoning_control="none")
 
     assert ["thinking_dropped"] == codes(ask(reasoning=ReasoningWish(mode="auto")), profile)
-    assert [] == codes(ask(reasoning=ReasoningWish(mode="off")), profile)
+    assert ["thinking_dropped"] == codes(ask(reasoning=ReasoningWish(mode="off")), profile)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_f2_forced_tool_use_may_be_weakened_or_refused() -> None:
 
     assert ("adaptive", "auto") == (body["thinking"]["type"], body["tool_choice"]["type"])
     assert ["tool_choice_adjusted"] == codes(ask(**FORCED), weak)
-    with pytest.raises(Untranslatable):
+    with pytest.raises(UntranslatableError):
         encode(ask(**FORCED), stern)
 
 

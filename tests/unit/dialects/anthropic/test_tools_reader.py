@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.request import CacheHint, ToolChoice
 from tests.support.messages import TOOL, USER, decode
 
@@ -57,7 +57,7 @@ def test_schema_may_be_missing() -> None:
     ],
 )
 def test_p_7_invalid_definition_is_refused_with_its_path(definition: Any, path: str) -> None:
-    with pytest.raises(Malformed) as raised:
+    with pytest.raises(MalformedError) as raised:
         decode(tools=[TOOL, definition])
 
     assert path == raised.value.path
@@ -189,7 +189,7 @@ def test_choice_is_read(
 
 @pytest.mark.parametrize("choice", [{"type": "tool"}, {"type": "tool", "name": "rm"}])
 def test_choice_of_no_known_tool_is_refused(choice: dict[str, str]) -> None:
-    with pytest.raises(Malformed) as raised:
+    with pytest.raises(MalformedError) as raised:
         decode(tools=[TOOL], tool_choice=choice)
 
     assert "$.tool_choice.name" == raised.value.path

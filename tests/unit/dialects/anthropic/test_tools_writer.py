@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import (
@@ -122,7 +122,7 @@ def test_toolset_is_refused_where_nobody_knows_it() -> None:
     request = decode(tools=[{"type": "computer_toolset_20260801", "name": "computer"}])
 
     assert encode(request)["tools"]
-    with pytest.raises(Untranslatable) as raised:
+    with pytest.raises(UntranslatableError) as raised:
         encode(request, CLONE)
     assert "$.tools[0]" == raised.value.path
 
@@ -175,7 +175,7 @@ def test_server_tool_that_is_not_there_is_dropped_and_told() -> None:
 @pytest.mark.parametrize("forced", [ToolChoice("tool", "file_search"), ToolChoice("required")])
 def test_forcing_a_tool_that_is_not_there_is_refused(forced: ToolChoice) -> None:
     search = Tool(name="file_search", server=True, kind="file_search", vendor="openai")
-    with pytest.raises(Untranslatable) as raised:
+    with pytest.raises(UntranslatableError) as raised:
         encode(ask(tools=(search,), tool_choice=forced))
 
     assert "$.tool_choice" == raised.value.path

@@ -6,7 +6,7 @@ from msgspec import Raw
 
 from dragoman.context import Exchange, Rendering
 from dragoman.dialects.chat import DIALECT
-from dragoman.errors import IllegalOrder
+from dragoman.errors import IllegalOrderError
 from dragoman.turn.answer import fold
 from dragoman.turn.events import (
     ArgsDelta,
@@ -38,7 +38,7 @@ from tests.unit.dialects.chat.support import codes, deltas, exchange, write
 
 START = Start("up", "up-1", 7)
 END = [
-    Usage(3, 2, cache_read=1, cache_write_5m=1, reasoning=1, final=True),
+    Usage(3, 2, cache_read_tokens=1, cache_write_5m_tokens=1, reasoning_tokens=1, final=True),
     Finish(FinishReason.STOP),
 ]
 CALLED = [Usage(3, 2, final=True), Finish(FinishReason.TOOL_CALLS)]
@@ -120,7 +120,7 @@ def test_g5_ping_is_one_comment_line() -> None:
 def test_illegal_order_is_refused() -> None:
     writer = DIALECT.writer(exchange())
 
-    with pytest.raises(IllegalOrder):
+    with pytest.raises(IllegalOrderError):
         writer.send(TextDelta(0, "a"))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.errors import TooLarge
+from dragoman.errors import TooLargeError
 from dragoman.ids import derived_id
 from dragoman.limits import Limits
 from dragoman.turn.answer import fold
@@ -141,7 +141,7 @@ def test_r8_signature_that_comes_before_the_name_waits_for_it() -> None:
     ],
 )
 def test_what_waits_for_a_name_is_bounded(limits: Limits, payloads: list) -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooLargeError):
         read(*payloads, exchange=exchange(limits=limits))
 
 
@@ -150,5 +150,7 @@ def test_arguments_beyond_mending_leave_as_they_came() -> None:
         calls(call("f", '{"a":1 nonsense', index=0, id="a")), chunk({}, "tool_calls"), "[DONE]"
     )
 
-    assert [('{"a":1 nonsense', False)] == [(one.text, one.complete) for one in fold(events).calls]
+    assert [('{"a":1 nonsense', False)] == [
+        (one.text, one.complete) for one in fold(events).call_blocks
+    ]
     assert Finish(FinishReason.TOOL_CALLS) == events[-1]

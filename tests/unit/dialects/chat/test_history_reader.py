@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.request import (
     Base64Source,
     DocumentPart,
@@ -45,7 +45,7 @@ def test_r7_thinking_parts_sent_back(thinking: object) -> None:
 
 
 def test_r7_thinking_that_is_none_is_refused() -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         parts_of({"role": "assistant", "content": [{"type": "thinking", "thinking": 5}]})
 
     assert "$.messages[1].content" == caught.value.path

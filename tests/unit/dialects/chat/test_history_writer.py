@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.errors import Malformed, Untranslatable
+from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor, OpaqueKind
 from dragoman.turn.request import (
@@ -232,7 +232,7 @@ def test_parts_of_users() -> None:
     ],
 )
 def test_what_the_upstream_cannot_take_is_refused(part: Part, profile: Profile) -> None:
-    with pytest.raises(Untranslatable) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         messages(said(part), profile=profile)
 
     assert "$.messages[2]" == caught.value.path
@@ -511,7 +511,7 @@ def test_f9_calls_and_results_that_do_not_fit() -> None:
     orphan = (user(), said(ToolResultPart("zz", (TextPart("r"),)), path="$.messages[1]"))
     unanswered = (user(), assistant(ToolCallPart("a", "f", "{}")), user("go on"))
 
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         messages(*orphan)
     repaired, lost = messages(*orphan, repair_history=True)
     filled, missing = messages(*unanswered)
@@ -521,7 +521,7 @@ def test_f9_calls_and_results_that_do_not_fit() -> None:
     assert ["tool_result_orphaned"] == lost
     assert ("tool", "Error: [no result]") == (filled[2]["role"], filled[2]["content"])
     assert ["tool_result_missing"] == missing
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         messages(*unanswered, strict=True)
 
 
@@ -563,7 +563,7 @@ def test_user_after_a_result_where_that_is_refused() -> None:
 def test_prefill() -> None:
     turns = (user(), assistant(TextPart("The answer is")))
 
-    with pytest.raises(Untranslatable) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         messages(*turns)
     emulated, lost = messages(*turns, prefill="continue")
     native, _ = messages(*turns, profile=Profile(name="x", prefill="native"))

@@ -5,7 +5,7 @@ import pytest
 from msgspec import Raw
 
 from dragoman.dialects.chat import DIALECT
-from dragoman.errors import Malformed, TooLarge, Untranslatable
+from dragoman.errors import MalformedError, TooLargeError, UntranslatableError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import (
@@ -68,7 +68,7 @@ def message(**fields: object) -> dict:
     ],
 )
 def test_p_7_what_is_wrong_is_refused_with_its_path(body: dict, path: str) -> None:
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(MalformedError) as caught:
         decode(body)
 
     assert path == caught.value.path
@@ -76,9 +76,9 @@ def test_p_7_what_is_wrong_is_refused_with_its_path(body: dict, path: str) -> No
 
 def test_what_is_no_request_is_refused() -> None:
     for body in (b"", b"null", b"[]", b"{", b'{"model":"m"}', b"[" * 100_000):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedError):
             DIALECT.decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooLargeError):
         DIALECT.decode_request(b"{}", sealer=None, limits=Limits(max_request_bytes=1))
 
 
@@ -211,24 +211,24 @@ def test_fields_of_another_dialect_are_told_as_lost_or_refused() -> None:
     _, encoded = encode(foreign(user(), extensions=fields))
 
     assert [("field_dropped", "$.context_management")] == [(x.code, x.path) for x in encoded.losses]
-    with pytest.raises(Untranslatable) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         encode(foreign(user(), extensions={"mcp_servers": Raw(b'[{"url":"x"}]')}))
     assert "$.mcp_servers" == caught.value.path
 
 
 def test_several_answers_only_for_a_client_of_the_dialect() -> None:
-    with pytest.raises(Untranslatable):
+    with pytest.raises(UntranslatableError):
         encode(foreign(user(), count=2))
 
 
 def test_unknown_conversation_and_empty_answers_are_refused() -> None:
-    with pytest.raises(Untranslatable) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         encode(Request(dialect="responses", model="m", previous_id="resp_1"))
     assert ("$.previous_response_id", "previous_response_not_found") == (
         caught.value.path,
         caught.value.code,
     )
-    with pytest.raises(Untranslatable):
+    with pytest.raises(UntranslatableError):
         encode(foreign(user(), max_output=0))
 
 
@@ -318,7 +318,7 @@ def test_unknown_conversation_and_empty_answers_are_refused() -> None:
             {"safety_identifier": "ann"},
             [],
         ),
-        (Profile(name="x", user_field="none"), {"user_id": "ann"}, {}, []),
+        (Profile(name="x", user_field="none"), {"user_id": "ann"}, {}, ["user_id_dropped"]),
         (Profile(name="x", extra_fields=(("tool_stream", "true"),)), {}, {"tool_stream": True}, []),
     ],
 )
@@ -397,7 +397,7 @@ def test_json_object_as_the_upstream_takes_it() -> None:
 def test_strict_target_refuses_what_would_be_lost() -> None:
     request = foreign(user(), sampling=Sampling(top_k=5))
 
-    with pytest.raises(Untranslatable) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         encode(request, strict=True)
 
     assert ("$.top_k", "sampling_dropped") == (caught.value.path, caught.value.code)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import ReasoningWish, Tool, ToolChoice
 from tests.unit.dialects.chat.support import codes, decode, encode, foreign, user
@@ -54,18 +54,23 @@ def test_wishes_of_chat_clients(given: dict, wish: ReasoningWish) -> None:
         (peer("reasoning_effort"), ReasoningWish(), {}, []),
         (peer("reasoning_effort"), LOW, {"reasoning_effort": "low"}, []),
         (peer("reasoning_effort"), AUTO, {}, []),
-        (peer("reasoning_effort"), BUDGET, {"reasoning_effort": "high"}, []),
+        (
+            peer("reasoning_effort"),
+            BUDGET,
+            {"reasoning_effort": "high"},
+            ["thinking_converted"],
+        ),
         (
             peer("reasoning_effort"),
             ReasoningWish(mode="budget", budget=2048),
             {"reasoning_effort": "low"},
-            [],
+            ["thinking_converted"],
         ),
         (
             peer("reasoning_effort"),
             ReasoningWish(mode="budget", budget=-1),
             {"reasoning_effort": "low"},
-            [],
+            ["thinking_converted"],
         ),
         (
             peer("reasoning_effort"),
@@ -114,7 +119,7 @@ def test_wishes_of_chat_clients(given: dict, wish: ReasoningWish) -> None:
             peer("chat_template_kwargs"),
             LOW,
             {"chat_template_kwargs": {"enable_thinking": True}},
-            [],
+            ["thinking_converted"],
         ),
         (peer("enable_thinking"), BUDGET, {"enable_thinking": True, "thinking_budget": 20_000}, []),
         (peer("enable_thinking"), OFF, {"enable_thinking": False}, []),
@@ -185,5 +190,5 @@ def test_f2_forced_tool_use_while_thinking_may_be_refused() -> None:
         "thinking_type", forced_tool_choice_with_thinking=False, forced_tool_choice_policy="error"
     )
 
-    with pytest.raises(Untranslatable):
+    with pytest.raises(UntranslatableError):
         encode(request, profile)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import Raw
 
-from dragoman.errors import Untranslatable
+from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import (
@@ -91,7 +91,7 @@ def test_f6_namespaces_are_flattened_and_collisions_refused() -> None:
     body, _ = sent(Tool(name="read", namespace="fs"))
 
     assert "fs__read" == body["tools"][0]["function"]["name"]
-    with pytest.raises(Untranslatable) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         sent(Tool(name="read", namespace="fs"), Tool(name="fs__read", path="$.tools[1]"))
     assert ("$.tools[1]", "tool_name_collision") == (caught.value.path, caught.value.code)
 
@@ -120,7 +120,7 @@ def test_built_in_tools_of_other_vendors_are_functions_or_refused() -> None:
     screen = Tool(name="computer", kind="computer", vendor="anthropic", path="$.tools[0]")
 
     assert "bash" == sent(shell)[0]["tools"][0]["function"]["name"]
-    with pytest.raises(Untranslatable) as caught:
+    with pytest.raises(UntranslatableError) as caught:
         sent(screen)
     assert "$.tools[0]" == caught.value.path
 
@@ -139,7 +139,7 @@ def test_server_tools_are_mapped_or_dropped() -> None:
     assert [function("f")] == body["tools"]
     place = {"type": "approximate", "approximate": {"city": "Oslo"}}
     assert {"user_location": place} == mapped["web_search_options"]
-    with pytest.raises(Untranslatable):
+    with pytest.raises(UntranslatableError):
         sent(search, Tool(name="f"), tool_choice=ToolChoice("tool", "web_search"))
 
 
@@ -249,5 +249,5 @@ def test_choice_may_force_the_only_kind_of_tool_there_is() -> None:
         tool_choice=ToolChoice("required"),
     )
 
-    with pytest.raises(Untranslatable):
+    with pytest.raises(UntranslatableError):
         encode(request)

@@ -8,7 +8,7 @@ import pytest
 from dragoman.context import Exchange
 from dragoman.dialects.framing import StreamReader, read_answer
 from dragoman.dialects.responses import DIALECT
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.answer import Answer, fold, merged
 from dragoman.turn.events import (
@@ -139,7 +139,7 @@ def test_p_9_arguments_that_are_not_json_leave_as_they_came() -> None:
         {"type": "response.completed", "response": {"id": "r"}},
     )
 
-    assert [('{"a": @@', False)] == [(one.text, one.complete) for one in fold(events).calls]
+    assert [('{"a": @@', False)] == [(one.text, one.complete) for one in fold(events).call_blocks]
     assert Finish(FinishReason.TOOL_CALLS) == events[-1]
 
 
@@ -238,7 +238,7 @@ def test_one_bad_item_does_not_cost_the_turn() -> None:
 
 
 def test_a_strict_reader_refuses_a_malformed_event() -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         read(
             {"type": "response.output_text.delta", "delta": 5},
             exchange=Exchange(profile=OPENAI, strict=True),
@@ -277,7 +277,7 @@ def test_reasoning_counted_beside_the_output_is_added() -> None:
     answer = read_body({"status": "completed", "output": [MESSAGE], "usage": usage})
 
     assert answer.usage is not None
-    assert (12, 7) == (answer.usage.output, answer.usage.reasoning)
+    assert (12, 7) == (answer.usage.output_tokens, answer.usage.reasoning_tokens)
 
 
 def test_logprobs_stay_with_their_delta() -> None:

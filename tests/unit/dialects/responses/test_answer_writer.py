@@ -10,7 +10,7 @@ from dragoman.context import Exchange, Rendering
 from dragoman.dialects.responses import DIALECT
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.envelopes import Sealer
-from dragoman.errors import IllegalOrder
+from dragoman.errors import IllegalOrderError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles.profile import Profile
 from dragoman.turn.answer import fold
@@ -481,7 +481,7 @@ def test_g5_a_ping_is_a_comment_of_one_line() -> None:
 def test_an_illegal_order_is_refused() -> None:
     writer = DIALECT.writer(exchange())
 
-    with pytest.raises(IllegalOrder):
+    with pytest.raises(IllegalOrderError):
         writer.send(TextDelta(0, "x"))
 
 

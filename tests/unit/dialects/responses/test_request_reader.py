@@ -10,7 +10,7 @@ from dragoman.context import Exchange
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.sealing import seal
 from dragoman.envelopes import Sealer
-from dragoman.errors import Malformed, TooLarge, Untranslatable
+from dragoman.errors import MalformedError, TooLargeError, UntranslatableError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles import profile
 from dragoman.turn.events import Channel, Flavor, Opaque, OpaqueKind
@@ -50,8 +50,8 @@ def decode(items: Any = "hi", **fields: Any) -> Request:
     return decode_request(body, sealer=SEALER, limits=DEFAULT_LIMITS)
 
 
-def refused(items: Any = "hi", **fields: Any) -> Malformed:
-    with pytest.raises(Malformed) as caught:
+def refused(items: Any = "hi", **fields: Any) -> MalformedError:
+    with pytest.raises(MalformedError) as caught:
         decode(items, **fields)
     return caught.value
 
@@ -492,7 +492,7 @@ def test_f6_tools_that_collide_once_flattened_are_refused() -> None:
         ]
     )
 
-    with pytest.raises(Untranslatable, match="flattened"):
+    with pytest.raises(UntranslatableError, match="flattened"):
         ToolTable(request.tools)
 
 
@@ -631,7 +631,7 @@ def test_state_that_is_not_kept_here_is_refused(name: str, value: Any) -> None:
 
 
 def test_a_request_past_the_limit_is_refused() -> None:
-    with pytest.raises(TooLarge, match="max_request_bytes"):
+    with pytest.raises(TooLargeError, match="max_request_bytes"):
         decode_request(
             b'{"model":"m","input":"x"}', sealer=None, limits=Limits(max_request_bytes=10)
         )

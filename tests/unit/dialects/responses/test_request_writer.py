@@ -9,7 +9,7 @@ from msgspec import Raw, structs
 from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.request_writer import encode_request
-from dragoman.errors import Malformed, Untranslatable
+from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
@@ -73,8 +73,8 @@ def codes(request: Request, profile: Profile = CLONE, **known: Any) -> list[str]
     return [loss.code for loss in encode(request, profile, **known).losses]
 
 
-def refused(request: Request, profile: Profile = CLONE, **known: Any) -> Untranslatable:
-    with pytest.raises(Untranslatable) as caught:
+def refused(request: Request, profile: Profile = CLONE, **known: Any) -> UntranslatableError:
+    with pytest.raises(UntranslatableError) as caught:
         encode(request, profile, **known)
     return caught.value
 
@@ -300,7 +300,7 @@ def test_f9_a_missing_result_is_filled_in_and_told() -> None:
 def test_f9_a_result_without_a_call_is_refused_or_mended() -> None:
     request = ask(Turn(Role.USER, (ToolResultPart("zzz", (TextPart("x"),)),)))
 
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         encode(request)
     assert ["tool_result_orphaned"] == codes(request, repair_history=True)
 
@@ -310,13 +310,13 @@ def test_f4_instructions_inside_the_conversation(native: bool) -> None:
     profile = structs.replace(CLONE, midturn_system=native)
     request = ask(HI, Turn(Role.SYSTEM, (TextPart("brief"),), path="$.messages[1]"), HI)
 
-    item = body(request, profile)["input"][1]
+    items = body(request, profile)["input"]
 
     if native:
-        assert "system" == item["role"]
+        assert "system" == items[1]["role"]
     else:
-        assert "user" == item["role"]
-        assert "<system-reminder>\nbrief\n</system-reminder>" == item["content"][0]["text"]
+        assert ["user", "user"] == [item["role"] for item in items]
+        assert "<system-reminder>\nbrief\n</system-reminder>" == items[0]["content"][1]["text"]
         assert ["system_midturn_emulated"] == codes(request, profile)
 
 
@@ -455,7 +455,7 @@ def test_a_tool_without_a_schema_takes_no_arguments() -> None:
     (tool,) = body(ask(tools=(Tool(name="f", strict=True, examples=(Raw(b'{"a":1}'),)),)))["tools"]
 
     assert ({"type": "object", "properties": {}}, True) == (tool["parameters"], tool["strict"])
-    assert 'Example input: {"a":1}' in tool["description"]
+    assert 'Examples of input:\n{"a":1}' == tool["description"]
 
 
 def test_d5_long_names_are_shortened_and_told() -> None:
@@ -648,11 +648,12 @@ def test_effort_is_moved_to_one_that_is_known(effort: str, expected: str) -> Non
 @pytest.mark.parametrize(
     ("policy", "code"),
     [
-        ("disable_thinking", "thinking_disabled_by_tool_choice"),
-        ("downgrade", "tool_choice_adjusted"),
+        # The upstream has no effort `none`.
+        ("disable_thinking", ["thinking_disabled_by_tool_choice", "effort_adjusted"]),
+        ("downgrade", ["tool_choice_adjusted"]),
     ],
 )
-def test_f2_forced_tools_and_thinking(policy: Any, code: str) -> None:
+def test_f2_forced_tools_and_thinking(policy: Any, code: list[str]) -> None:
     profile = structs.replace(
         CLONE, forced_tool_choice_with_thinking=False, forced_tool_choice_policy=policy
     )
@@ -662,7 +663,7 @@ def test_f2_forced_tools_and_thinking(policy: Any, code: str) -> None:
         reasoning=ReasoningWish(mode="effort", effort="low"),
     )
 
-    assert [code] == codes(request, profile)
+    assert code == codes(request, profile)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from dragoman.gateway.config.checks import check_text
 from dragoman.gateway.config.environment import ConfigEnvironment, parse_dotenv
 from dragoman.gateway.config.load import load, make_settings
-from dragoman.gateway.config.problems import Mistake, Mistakes
+from dragoman.gateway.config.problems import ConfigMistakesError, Mistake
 from dragoman.gateway.config.settings import TextKind
 from dragoman.gateway.origins import is_loopback
 
@@ -24,7 +24,7 @@ def around(folder: Path = Path("/nowhere")) -> ConfigEnvironment:
 def mistakes(text: str) -> list[str]:
     try:
         make_settings(tomllib.loads(text), around())
-    except Mistakes as error:
+    except ConfigMistakesError as error:
         return [str(one) for one in error.mistakes]
     return []
 
@@ -398,7 +398,7 @@ def test_names_of_keys_must_differ():
     one = ConfigEnvironment(environ={"GOOD": "a", "X": "b"}, folder=Path("/"))
 
     with pytest.raises(
-        Mistakes, match=r"server.keys\[2\].name: key 1 has the name `key-1` already"
+        ConfigMistakesError, match=r"server.keys\[2\].name: key 1 has the name `key-1` already"
     ):
         make_settings(tomllib.loads(text), one)
 
@@ -406,7 +406,9 @@ def test_names_of_keys_must_differ():
 def test_a_private_key_needs_its_certificate(tmp_path):
     (tmp_path / "key.pem").touch()
 
-    with pytest.raises(Mistakes, match=r"upstreams.up.tls.key: a private key without `cert`"):
+    with pytest.raises(
+        ConfigMistakesError, match=r"upstreams.up.tls.key: a private key without `cert`"
+    ):
         make_settings(tomllib.loads(UP + 'tls.key = "key.pem"'), around(tmp_path))
 
 
@@ -454,10 +456,10 @@ def test_all_mistakes_come_at_once_and_none_twice():
 def test_one_mistake_is_one_line_and_several_are_a_list(tmp_path):
     path = tmp_path / "dragoman.toml"
     path.write_text("a = 1")
-    with pytest.raises(Mistakes) as one:
+    with pytest.raises(ConfigMistakesError) as one:
         load(None, environ={}, cwd=tmp_path)
     path.write_text("a = 1\nb = 2")
-    with pytest.raises(Mistakes) as two:
+    with pytest.raises(ConfigMistakesError) as two:
         load(None, environ={}, cwd=tmp_path)
 
     assert str(one.value) == "dragoman.toml: a: unknown key"

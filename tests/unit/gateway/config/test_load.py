@@ -17,7 +17,7 @@ from dragoman.gateway.config.load import (
     make_settings,
     parse,
 )
-from dragoman.gateway.config.problems import Mistakes
+from dragoman.gateway.config.problems import ConfigMistakesError
 from dragoman.gateway.config.render import toml_text
 from dragoman.gateway.config.settings import (
     Key,
@@ -278,7 +278,7 @@ def test_secrets_that_are_missing_can_be_left_empty(tmp_path):
 def test_a_bare_secret_is_a_mistake_even_where_secrets_are_not_needed(tmp_path):
     write(tmp_path, 'server.keys = ["sk-live"]')
 
-    with pytest.raises(Mistakes) as error:
+    with pytest.raises(ConfigMistakesError) as error:
         load(None, environ={}, cwd=tmp_path, need_secrets=False)
 
     assert "sk-live" not in str(error.value)
@@ -315,7 +315,7 @@ def test_variables_stand_over_the_file(tmp_path):
     ],
 )
 def test_a_mistake_in_a_variable_names_it(tmp_path, variable, value, reason):
-    with pytest.raises(Mistakes) as error:
+    with pytest.raises(ConfigMistakesError) as error:
         load(None, environ={variable: value}, cwd=tmp_path)
 
     assert lines(error)[0].startswith(reason)
@@ -330,7 +330,7 @@ def test_the_address_that_kubernetes_puts_into_the_port_is_passed_over(tmp_path)
 def test_variables_over_a_table_that_is_none_leave_the_mistake_to_be_told(tmp_path):
     write(tmp_path, "server = 5")
 
-    with pytest.raises(Mistakes, match=r"server: expected a table, got the number 5"):
+    with pytest.raises(ConfigMistakesError, match=r"server: expected a table, got the number 5"):
         load(None, environ={"DRAGOMAN_PORT": "1"}, cwd=tmp_path)
 
 
@@ -429,10 +429,10 @@ def test_flags_about_an_upstream_change_the_only_one_of_the_file(tmp_path):
 
 def test_flags_about_no_or_several_upstreams_are_mistakes(tmp_path):
     flags = Flags(model="m", upstream_dialect="chat")
-    with pytest.raises(Mistakes) as none:
+    with pytest.raises(ConfigMistakesError) as none:
         from_flags(flags, environ={}, cwd=tmp_path)
     write(tmp_path, EXAMPLE)
-    with pytest.raises(Mistakes) as several:
+    with pytest.raises(ConfigMistakesError) as several:
         load(None, environ=ENVIRON, cwd=tmp_path, flags=flags)
 
     assert lines(none) == [
@@ -457,7 +457,7 @@ def test_mistakes_in_flags_name_the_flags(tmp_path):
         workers=0,
     )
 
-    with pytest.raises(Mistakes) as error:
+    with pytest.raises(ConfigMistakesError) as error:
         from_flags(flags, environ={}, cwd=tmp_path)
 
     assert {
@@ -475,7 +475,7 @@ def test_mistakes_in_flags_name_the_flags(tmp_path):
 def test_flags_over_tables_that_are_none_leave_the_mistake_to_be_told(tmp_path):
     write(tmp_path, "upstreams = { up = 5 }\nroutes = 5")
 
-    with pytest.raises(Mistakes) as error:
+    with pytest.raises(ConfigMistakesError) as error:
         load(None, environ={}, cwd=tmp_path, flags=Flags(format="none"))
 
     assert lines(error)[0] == "upstreams.up: expected a table, got the number 5"
@@ -555,5 +555,5 @@ def test_any_text_is_settings_or_a_mistake(tmp_path, text):
 def test_tables_as_deep_as_one_likes_are_a_mistake(tmp_path):
     write(tmp_path, f'[upstreams.u]\nbase_url = "http://h/v1"\n[upstreams.u.body{".a" * 5000}]')
 
-    with pytest.raises(Mistakes, match=r"nested deeper than 32 levels"):
+    with pytest.raises(ConfigMistakesError, match=r"nested deeper than 32 levels"):
         load(None, environ={}, cwd=tmp_path)

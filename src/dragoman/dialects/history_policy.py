@@ -1,0 +1,154 @@
+"""Decisions about the conversation that every dialect's writer makes in the same way.
+
+* a history that ends with the assistant: continued, extended by a user turn, or refused
+* instructions between the turns, for upstreams that take none there
+* which assistant turns get their reasoning back
+* how a failed tool call is marked in text
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import structs
+
+from dragoman.context import Target
+from dragoman.dialects.paths import path_of
+from dragoman.dialects.request_policy import is_off
+from dragoman.errors import UntranslatableError
+from dragoman.profiles.profile import Profile
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import SYSTEM, USER, Request, TextPart, ToolResultPart, Turn
+
+# --- a history that ends with the assistant ---------------------------------------------------------
+
+GO_ON: Final = (
+    "Continue."  # the user turn after an assistant turn that the upstream cannot continue
+)
+
+
+def continues(request: Request, profile: Profile) -> bool:
+    """Return whether the upstream continues the assistant turn at the end of a translated request.
+
+    A turn that is continued has no room for new reasoning, and upstreams refuse to do both.  A Messages
+    client that asks for both gets the upstream's own refusal.
+    """
+    if profile.prefill == "no":
+        return False
+    wish = request.reasoning
+    thinks = wish.mode != "default" and not is_off(wish)
+    return request.dialect == "anthropic" or not thinks
+
+
+def go_on_loss(request: Request, target: Target) -> Loss:
+    """Return the loss for a user turn `GO_ON` after an assistant turn that the upstream cannot continue.
+
+    In Messages a last assistant turn is a prefill: the client expects the rest of that very text, so the
+    route's `prefill` setting decides.  Chat and Responses define no prefill: there the model adds a new
+    message, and Codex ends its history so when it repeats a request after a broken stream.  opencode does
+    the same in Messages, and a client that declares tools is an agent, which joins no text.
+
+    Raises:
+        UntranslatableError: the turn is a prefill and the route rejects those.
+    """
+    path = path_of(request, "messages")
+    if request.dialect != "anthropic" or request.tools:
+        return Loss("user_turn_appended", path)
+    if target.prefill == "reject":
+        reason = "the target does not continue an assistant turn (prefill)"
+        raise UntranslatableError(reason, path=path, code="prefill_not_supported")
+    return Loss("prefill_emulated", path)
+
+
+# --- instructions between the turns -----------------------------------------------------------------
+
+REMINDER: Final = "<system-reminder>\n{}\n</system-reminder>"
+
+
+def takes_instructions(profile: Profile) -> bool:
+    """Return whether the upstream takes instructions between the turns."""
+    return profile.midturn_system and not profile.merge_system
+
+
+def place_instructions(
+    turns: Sequence[Turn], profile: Profile, losses: list[Loss]
+) -> Sequence[Turn]:
+    """Make instructions between the turns marked text of the nearest user turn, unless the upstream takes them.
+
+    An instruction is added to the user turn before it, or put in front of the next one.
+    """
+    if takes_instructions(profile):
+        return turns
+    placed: list[Turn] = []
+    waiting: list[Turn] = []  # for the user turn that comes next
+    for turn in turns:
+        if turn.role is SYSTEM:
+            reminder = as_reminder(turn, losses)
+            if placed and placed[-1].role is USER and not waiting:
+                placed[-1] = structs.replace(placed[-1], parts=placed[-1].parts + reminder.parts)
+            else:
+                waiting.append(reminder)
+            continue
+        if waiting and turn.role is USER:
+            parts = tuple(part for reminder in waiting for part in reminder.parts)
+            placed.append(structs.replace(turn, parts=parts + turn.parts))
+        else:
+            placed += (*waiting, turn)
+        waiting.clear()
+    return placed + waiting
+
+
+def as_reminder(turn: Turn, losses: list[Loss]) -> Turn:
+    """Return an instruction as marked text of the user."""
+    losses.append(Loss("system_midturn_emulated", turn.path))
+    parts = tuple(
+        structs.replace(part, text=REMINDER.format(part.text))
+        if isinstance(part, TextPart)
+        else part
+        for part in turn.parts
+    )
+    return Turn(USER, parts, path=turn.path)
+
+
+# --- reasoning of earlier turns ---------------------------------------------------------------------
+
+
+class ReplayPolicy:
+    """Decide which assistant turns of one history get their reasoning back."""
+
+    def __init__(self, turns: Sequence[Turn], profile: Profile) -> None:
+        self._replay = profile.replay_reasoning
+        self._current = -1  # the last turn that began a new question
+        if self._replay == "current_turn":
+            questions = (at for at, turn in enumerate(turns) if is_question(turn))
+            self._current = max(questions, default=-1)
+
+    def wants(self, at: int, *, calls: bool) -> bool:
+        """Return whether turn `at` gets its reasoning back; `calls`: the turn calls tools."""
+        match self._replay:
+            case "never" | "auto":  # `translate_requests` has replaced `auto` if it knew the model
+                return False
+            case "tool_turns":
+                return calls
+            case "current_turn":
+                return at > self._current
+            case "always":
+                return True
+
+
+def is_question(turn: Turn) -> bool:
+    """Return whether a turn asks something new; a turn that begins with tool results does not."""
+    first = turn.parts[0] if turn.parts else None
+    return turn.role is USER and not isinstance(first, ToolResultPart)
+
+
+# --- failed tool calls ------------------------------------------------------------------------------
+
+ERROR: Final = "Error"  # a result without text
+
+
+def error_text(text: str) -> str:
+    """Return the text of a failed call's result, marked as an error unless it begins like one.
+
+    Chat and Responses have no field for it.
+    """
+    return text if text.lower().startswith("error") else f"{ERROR}: {text}"

@@ -1,0 +1,365 @@
+"""Decisions about tools that every dialect's writer makes in the same way.
+
+* definitions: free-form tools as functions, descriptions, arguments of earlier calls
+* tool choice: which tools are declared, what a choice becomes that the upstream lacks, `none`, parallel calls
+* a forced tool while the model thinks
+* tools that a vendor runs: whether an upstream has those that a request needs
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dragoman.dialects.decoding import decode
+from dragoman.dialects.encoding import encode
+from dragoman.dialects.paths import path_of
+from dragoman.errors import UntranslatableError
+from dragoman.limits import Limits
+from dragoman.profiles.profile import Profile
+from dragoman.turn.arguments import JsonArguments
+from dragoman.turn.events import Flavor
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import Request, Tool, ToolCallPart, ToolChoice
+from dragoman.turn.tools import wire_name
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_ENTRIES: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
+
+# --- definitions ------------------------------------------------------------------------------------
+
+NO_ARGUMENTS: Final = Raw(b'{"type":"object","properties":{}}')
+# A free-form tool, for upstreams that know functions only.
+FREE_INPUT: Final = Raw(
+    b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],'
+    b'"additionalProperties":false}'
+)
+_CUSTOM: Final = Flavor.CUSTOM
+
+
+def refuse_schemaless(tool: Tool) -> None:
+    """Refuse a vendor's own client-side tool that has no schema, such as Anthropic's computer use.
+
+    Raises:
+        UntranslatableError: only the vendor's models know how to call it.
+    """
+    if tool.kind and tool.schema is None and tool.flavor is Flavor.FUNCTION:
+        reason = f"the tool `{tool.kind}` is not available at the target"
+        raise UntranslatableError(reason, path=tool.path, code="unsupported_tool")
+
+
+def flat_name(tool: Tool, losses: list[Loss]) -> str:
+    """Return the name of a tool for upstreams without namespaces; an illegal name is changed and reported."""
+    name = wire_name(tool.name, tool.namespace)
+    if not tool.namespace and name != tool.name:
+        losses.append(Loss("tool_renamed", tool.path, f"{tool.name} became {name}"))
+    return name
+
+
+def function_description(tool: Tool, losses: list[Loss], *, examples: bool = True) -> str:
+    """Return the description of a tool that becomes a plain function.
+
+    The grammar of a free-form tool and, with `examples`, examples of its input become part of the text.
+    """
+    description = tool.description
+    if tool.grammar is not None:
+        losses.append(Loss("grammar_not_enforced", tool.path, tool.name))
+        syntax, definition = tool.grammar
+        rule = f"The input must match this {syntax} grammar:\n{definition}"
+        description = f"{description}\n\n{rule}" if description else rule
+    if examples and tool.examples:
+        lines = "\n".join(bytes(example).decode() for example in tool.examples)
+        head = f"{description}\n\n" if description else ""
+        description = f"{head}Examples of input:\n{lines}"
+    return description
+
+
+# --- arguments of earlier calls ---------------------------------------------------------------------
+
+
+class _AnyObject(Struct, gc=False):
+    """Any JSON object: decoding checks the syntax and builds nothing."""
+
+
+_OBJECT: Final = msgspec.json.Decoder(_AnyObject)
+
+
+def wrapped_text(text: str) -> str:
+    """Return a JSON object that holds arguments which are not an object."""
+    return encode({"_raw": text}).decode()
+
+
+def object_arguments(part: ToolCallPart, limits: Limits, losses: list[Loss], path: str) -> str:
+    """Return the arguments of a call in the history as an object, for upstreams that take nothing else.
+
+    Arguments that cannot be repaired without inventing their end are wrapped as `{"_raw": …}`: agents send
+    back the calls that they could not parse.
+    """
+    if part.flavor is _CUSTOM:
+        return encode({"input": part.arguments}).decode()
+    try:
+        _OBJECT.decode(part.arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        arguments = JsonArguments(limits=limits)
+        text = arguments.feed(part.arguments)
+        ending = arguments.end()
+        if part.arguments.strip():
+            losses.append(Loss("args_repaired", path, f"call {part.id}"))
+        if not ending.whole:
+            return wrapped_text(part.arguments)
+        return text + ending.text
+    return part.arguments
+
+
+# --- tool choice ------------------------------------------------------------------------------------
+
+ChoiceMode: TypeAlias = Literal["auto", "required", "none", "tool"]
+
+
+class WrittenChoice(Struct, frozen=True, gc=False):
+    """What the upstream gets for a client's tool choice."""
+
+    mode: ChoiceMode | None = None  # None: no choice is written
+    with_tools: bool = True  # False: the tools are left out, because nothing else means `none`
+
+    @property
+    def forced(self) -> bool:
+        """A tool must be called."""
+        return self.mode in ("required", "tool")
+
+
+_NO_CHOICE: Final = WrittenChoice()
+
+
+def must_narrow(request: Request, profile: Profile) -> bool:
+    """Return whether a tool is forced by its name, and the upstream has no way to name it."""
+    choice = request.tool_choice
+    return choice is not None and choice.mode == "tool" and profile.tool_choice == "strings_only"
+
+
+def declared_tools(
+    request: Request, profile: Profile, *, takes_allowed: bool = False
+) -> tuple[Tool, ...]:
+    """Return the tools to declare: all, unless leaving some out is the only way to express the choice.
+
+    `takes_allowed`: the upstream takes a list of allowed tools beside the definitions.
+    """
+    choice, tools = request.tool_choice, request.tools
+    if choice is None:
+        return tools
+    if choice.allowed and not takes_allowed:
+        allowed = frozenset(choice.allowed)
+        tools = tuple(
+            tool for tool in tools if {tool.name, wire_name(tool.name, tool.namespace)} & allowed
+        )
+    if choice.mode == "tool" and profile.tool_choice != "full":
+        named = (choice.name, choice.namespace)
+        tools = tuple(tool for tool in tools if (tool.name, tool.namespace) == named)
+    return tools
+
+
+def written_choice(
+    request: Request, profile: Profile, losses: list[Loss], *, has_tools: bool, has_forced: bool
+) -> WrittenChoice:
+    """Return what becomes of the client's tool choice.
+
+    `has_tools`: the request declares tools to the upstream; `has_forced`: the forced tool is one of them.
+
+    Raises:
+        UntranslatableError: the choice forces a tool, or any tool, and the upstream has none to call.
+    """
+    choice = request.tool_choice
+    if choice is None:
+        return _NO_CHOICE
+    path = path_of(request, "tool_choice")
+    if choice.mode in ("required", "tool") and request.tools and not has_forced:
+        what = f"the forced tool `{choice.name}`" if choice.name else "every tool that may be used"
+        reason = f"{what} is not available at the target"
+        raise UntranslatableError(reason, path=path, code="unsupported_tool")
+    if not has_tools:
+        losses.append(Loss("tool_choice_dropped", path))
+        return _NO_CHOICE
+    if choice.mode == "none" and not profile.tool_choice_none:
+        if not request.has_calls:
+            return WrittenChoice(None, with_tools=False)
+        # Upstreams refuse calls in the history of tools that the request does not declare.
+        losses.append(Loss("tool_choice_adjusted", path, "none became auto"))
+        return _NO_CHOICE
+    if choice.mode in ("required", "tool") and profile.tool_choice == "auto_only":
+        return weakened(request, choice, losses)
+    if must_narrow(request, profile):
+        losses.append(Loss("tool_choice_narrowed", path, choice.name))
+        return WrittenChoice("required")
+    return WrittenChoice(choice.mode)
+
+
+def weakened(request: Request, choice: ToolChoice, losses: list[Loss]) -> WrittenChoice:
+    """Return `auto` in place of a forced choice that the upstream does not take."""
+    what = "a forced tool" if choice.mode == "tool" else choice.mode
+    losses.append(
+        Loss("tool_choice_adjusted", path_of(request, "tool_choice"), f"{what} became auto")
+    )
+    return WrittenChoice("auto")
+
+
+def parallel_flag(
+    request: Request, profile: Profile, losses: list[Loss], *, has_tools: bool
+) -> bool | None:
+    """Return whether the upstream may make several calls at once; None: the request leaves it open."""
+    if request.parallel is None or not has_tools:
+        return None
+    if profile.supports_parallel_flag:
+        return request.parallel
+    if not request.parallel:
+        losses.append(Loss("parallel_not_enforced", path_of(request, "parallel")))
+    return None
+
+
+# --- a forced tool while the model thinks -----------------------------------------------------------
+
+
+def forced_tool_with_thinking(
+    request: Request, profile: Profile, losses: list[Loss]
+) -> Literal["downgrade", "disable_thinking"]:
+    """Return which of the two gives way, at an upstream that refuses both in one request.
+
+    Raises:
+        UntranslatableError: the profile wants the client to decide.
+    """
+    policy = profile.forced_tool_choice_policy
+    if policy == "error":
+        reason = "the target cannot be forced to call a tool while it thinks"
+        raise UntranslatableError(reason, path=path_of(request, "tool_choice"))
+    if policy == "disable_thinking":
+        losses.append(Loss("thinking_disabled_by_tool_choice", path_of(request, "thinking")))
+    return policy
+
+
+# --- a forced tool in a request that passes in its own dialect --------------------------------------
+# llama.cpp reads a forced tool's name as `auto`, or calls any tool: the forced tool is the only one declared, and
+# some tool is demanded.  Translated requests are written so from the start.
+
+_TOOL_PATH: Final = re.compile(r"\$\.tools\[(\d+)\]")
+
+
+def narrowed(
+    fields: Mapping[str, Raw], request: Request, any_tool: bytes
+) -> tuple[dict[str, Raw], tuple[Loss, ...]]:
+    """Return the fields that declare the forced tool alone, and the loss; nothing if it is not there.
+
+    `any_tool` is the dialect's choice of any tool, as JSON.
+    """
+    choice = request.tool_choice
+    if choice is None or "tools" not in fields or "tool_choice" not in fields:
+        return {}, ()
+    named = (choice.name, choice.namespace)
+    paths = (tool.path for tool in request.tools if (tool.name, tool.namespace) == named)
+    entry = next((found for path in paths if (found := _TOOL_PATH.fullmatch(path))), None)
+    if entry is None:
+        return {}, ()  # declared inside another tool, or not at all
+    only = bytes(decode(_ENTRIES, fields["tools"])[int(entry[1])])
+    return {
+        "tools": Raw(b"[%b]" % only),
+        "tool_choice": _any_tool(bytes(fields["tool_choice"]), any_tool),
+    }, (Loss("tool_choice_narrowed", "$.tool_choice", choice.name),)
+
+
+def _any_tool(own: bytes, any_tool: bytes) -> Raw:
+    """Return the choice of any tool; where that is an object, the client's other fields are kept."""
+    if not any_tool.startswith(b"{"):
+        return Raw(any_tool)
+    kept = decode(_FIELDS, own)
+    kept.pop("name", None)
+    return Raw(msgspec.json.encode(kept | decode(_FIELDS, any_tool)))
+
+
+# --- tools that a vendor runs -----------------------------------------------------------------------
+
+_VARIANT: Final = re.compile(r"_preview(_\d{4}_\d{2}_\d{2})?\Z|_\d{4}_\d{2}_\d{2}\Z|_\d{8}\Z")
+# The vendor whose tools a dialect was made for.
+_VENDORS: Final = {"anthropic": "anthropic", "responses": "openai"}
+CHAT_SEARCH: Final = "$.web_search_options"  # where a Chat client asks for a search
+_TRANSLATED: Final = frozenset({"web_search"})  # kinds that other dialects have too
+# Fields of a definition that are not options.
+_NO_OPTIONS: Final = frozenset({"type", "name", "cache_control"})
+_EMPTY: Final = frozenset({b"null", b"[]", b"{}"})
+
+
+def base_kind(kind: str) -> str:
+    """Return the kind of a vendor-run tool without the date or stage of its version."""
+    return _VARIANT.sub("", kind)
+
+
+def check_needed(request: Request, dialect: str, profile: Profile) -> None:
+    """Refuse a request that needs vendor-run tools of which the upstream has none.
+
+    A request needs a vendor-run tool if its choice forces it, or if it declares no other tools: a model
+    without the tool would answer from memory, and Claude Code showed that as search results.
+
+    Raises:
+        UntranslatableError: the upstream runs none of them; carries the path.
+    """
+    if not request.tools or not any(tool.server for tool in request.tools):
+        return
+    needed = _needed(request)
+    if not needed or any(_is_available(tool, request, dialect, profile) for tool in needed):
+        return
+    kinds = " or ".join(
+        f"`{kind}`" for kind in dict.fromkeys(base_kind(one.kind) for one in needed)
+    )
+    reason = (
+        f"this request needs the tool {kinds}, which runs at the model's provider, and the provider of "
+        f"`{request.model[:100]}` does not offer it; use a model whose provider does"
+    )
+    raise UntranslatableError(reason, path=path_of(request, "tools"), code="unsupported_tool")
+
+
+def _needed(request: Request) -> list[Tool]:
+    """Return the vendor-run tools, if the request makes no sense without any of them."""
+    choice = request.tool_choice
+    if choice is not None and choice.mode == "none":
+        return []
+    tools = [*request.tools]
+    if choice is not None and choice.mode == "tool":
+        tools = [tool for tool in tools if tool.name == choice.name]
+    elif choice is not None and choice.allowed:
+        tools = [tool for tool in tools if tool.name in choice.allowed]
+    return tools if all(tool.server for tool in tools) else []
+
+
+def _is_available(tool: Tool, request: Request, dialect: str, profile: Profile) -> bool:
+    if dialect == request.dialect == "chat":
+        return True  # each host has its own fields for them, and the client chose the host
+    if profile.vendor_tools and tool.vendor == _VENDORS.get(dialect):
+        return True
+    kind = base_kind(tool.kind)
+    translated = request.dialect == dialect or kind in _TRANSLATED
+    return translated and profile.runs(kind, dialect)
+
+
+def search_location(raw: Raw) -> Raw:
+    """Return the `user_location` of a search with its place beside its type; only Chat nests the place."""
+    try:
+        fields = _FIELDS.decode(raw)
+        place = _FIELDS.decode(fields["approximate"])
+    except (msgspec.DecodeError, KeyError):
+        return raw
+    return Raw(msgspec.json.encode({"type": "approximate", **place}))
+
+
+def dropped_options(tool: Tool, kept: Collection[str]) -> list[str]:
+    """Return the options of a vendor-run tool that are set and not in `kept`."""
+    try:
+        fields = _FIELDS.decode(tool.raw if tool.raw is not None else b"{}")
+    except msgspec.DecodeError:
+        return []
+    return [
+        name
+        for name, value in fields.items()
+        if name not in _NO_OPTIONS
+        and name not in kept
+        and bytes(value) not in _EMPTY
+        and (name, bytes(value)) != ("external_web_access", b"true")  # every search does this
+    ]

@@ -1,0 +1,174 @@
+"""One HTTP request: `RequestContext` has the facts, `Outcome` what is learned while it is answered.
+
+The log line of a request is made of these two.  Neither refers to the client's stream, to an upstream call or
+to the request's body: those refer to the context, so that no reference cycle keeps a body in memory.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from msgspec import structs
+
+from dragoman.gateway.capacity import HeldBytes
+from dragoman.gateway.headers import answer_headers, new_request_id
+from dragoman.gateway.keys import Admission, Holder
+from dragoman.gateway.logging import RequestRecord
+from dragoman.gateway.origins import cors_headers
+from dragoman.gateway.plan import Plan
+from dragoman.gateway.routing import Choice, Hop
+from dragoman.gateway.runtime import Runtime
+from dragoman.toolcalls.selection import choose_format
+from dragoman.translate_requests import ClientRequest
+from dragoman.turn.events import Fault, Finish, Usage
+from dragoman.turn.losses import Loss
+from dragoman.turn.request import DialectName, Request
+
+
+class Outcome:
+    """What is learned about a request while it is answered."""
+
+    def __init__(self) -> None:
+        # Before an upstream is asked.
+        self.model = ""  # as the client names it
+        self.choice: Choice | None = None  # the route, and the upstreams that may answer
+        self.admission: Admission | None = None  # what the client's key is charged for
+        self.guess = 0  # estimated input tokens, before reports about the model correct it
+        self.estimate = 0  # after that
+        self.streams = False  # the client asked for a stream
+        self.has_tools = False
+        self.guard_losses: tuple[Loss, ...] = ()
+        # While upstreams are asked.
+        self.request_losses: tuple[Loss, ...] = ()  # of the request as this upstream gets it
+        self.hop: Hop | None = None  # the upstream that was asked last
+        self.retries = 0
+        self.upstream_id = ""  # the upstream's id of the request
+        self.should_retry: bool | None = None  # the upstream's `x-should-retry`
+        self.rate_limits: Mapping[str, str] = {}  # its rate-limit headers, in the client's dialect
+        self.stopped: Fault | None = None  # set when no other attempt may follow
+        # Of the response.
+        self.answer_losses: Sequence[Loss] = ()
+        self.usage: Usage | None = None
+        self.calls: Sequence[str] = ()  # names of the called tools
+        self.first_event: float | None = None  # seconds until the first content arrived
+        self.delivered = False  # the client was sent the last event of its stream
+        self.ended: Finish | Fault | None = None
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """Everything that was dropped or repaired so far, in the request and the response."""
+        return (*self.guard_losses, *self.request_losses, *self.answer_losses)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RequestContext:
+    """The facts of one HTTP request, known when its head has arrived."""
+
+    http: web.BaseRequest
+    plan: Plan  # the settings that were in force when the request arrived
+    runtime: Runtime
+    dialect: DialectName  # in which the client is answered
+    holder: Holder | None  # whose key it is; None: it was refused
+    held: HeldBytes  # bytes of its body, as far as they are in memory
+    id: str = field(default_factory=new_request_id)
+    arrived: float = field(default_factory=time.time)  # Unix seconds
+    started: float = field(default_factory=time.perf_counter)
+    outcome: Outcome = field(default_factory=Outcome)
+
+    @property
+    def owner(self) -> str:
+        """The owner of everything that is kept of this request."""
+        return "" if self.holder is None else self.holder.owner
+
+    @property
+    def cors(self) -> dict[str, str]:
+        """The headers that let a page of an allowed site read the response."""
+        return cors_headers(self.http.headers.get("origin", ""), self.plan.settings.server)
+
+    def leave(self, tokens_used: int | None = None) -> None:
+        """End the admission, if there is one; see `Admission.leave`."""
+        if self.outcome.admission is not None:
+            self.outcome.admission.leave(tokens_used)
+
+    def response_headers(self) -> dict[str, str]:
+        """Return the gateway's own headers of the response, from what is known so far."""
+        outcome = self.outcome
+        choice = outcome.choice
+        hop = outcome.hop or (choice.hops[0] if choice is not None else None)
+        return answer_headers(
+            self.id,
+            route="" if choice is None else choice.route_name,
+            upstream_model="" if hop is None else hop.model,
+            upstream_id=outcome.upstream_id,
+            warnings=(loss.code for loss in outcome.losses),
+            extra={**outcome.rate_limits, **self.cors},
+        )
+
+    def log_record(self, status: int, *, left: bool) -> RequestRecord:
+        """Return the line of this request in the log; `left`: the client did not wait for the end."""
+        outcome = self.outcome
+        ended, error, code = "", "", ""
+        match outcome.ended:
+            case Finish() as finish:
+                ended = finish.reason.value
+            case Fault() as fault:
+                ended, error, code = "fault", fault.kind.value, fault.code
+        record = RequestRecord(
+            time=self.arrived,
+            id=self.id,
+            path=self.http.path,
+            dialect=self.dialect,
+            key="" if self.holder is None else self.holder.name,
+            route="" if outcome.choice is None else outcome.choice.route_name,
+            model=outcome.model,
+            status=status,
+            ended="client_left" if left else ended,
+            error=error,
+            error_code=code,
+            duration_ms=round((time.perf_counter() - self.started) * 1000, 1),
+        )
+        return record if outcome.hop is None else _with_upstream(record, outcome, outcome.hop)
+
+
+def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> RequestRecord:
+    """Add what only requests have that an upstream was asked for."""
+    usage, first = outcome.usage, outcome.first_event
+    family = choose_format(hop.model, hop.native_format) if outcome.has_tools else None
+    return structs.replace(
+        record,
+        upstream=hop.upstream_name,
+        upstream_model=hop.model,
+        native_format=family.key if family else "",
+        stream=outcome.streams,
+        tokens_in=outcome.estimate if usage is None else usage.prompt_tokens,
+        tokens_out=0 if usage is None else usage.output_tokens,
+        tokens_cached=0 if usage is None else usage.cache_read_tokens,
+        tokens_reasoning=0 if usage is None else usage.reasoning_tokens,
+        tokens_estimated=usage is None or usage.estimated,
+        first_event_ms=None if first is None else round(first * 1000, 1),
+        calls=len(outcome.calls),
+        call_names=tuple(outcome.calls),
+        retries=outcome.retries,
+        warnings=tuple(dict.fromkeys(loss.code for loss in outcome.losses)),
+    )
+
+
+class AcceptedRequest:
+    """A client's request that may go upstream: the one holder of its body until the response begins."""
+
+    def __init__(
+        self, client: ClientRequest, request: Request, choice: Choice, *, previous_id: str = ""
+    ) -> None:
+        self.client = client  # as it was received
+        self.request = request  # after guards and overrides
+        self.choice = choice
+        self.previous_id = previous_id  # of the kept response that the request continues
+
+    def release(self, outline: Request, *, body: bool) -> None:
+        """Drop the conversation once the response has begun, which may take long.
+
+        `body`: the received bytes too; they are kept where the exchange will be stored.
+        """
+        self.request = outline
+        self.client = ClientRequest(b"" if body else self.client.body, outline)

@@ -1,0 +1,117 @@
+"""The retry and fallback policy: when the same upstream is asked again, and when the next one is.
+
+| Failure, before the first content | Same upstream again | Next upstream | Counts for its cool-down |
+|---|---|---|---|
+| rate limit, overloaded, 5xx, broken or missing response | yes, `retries` times | yes | yes |
+| timeout | no | yes | yes |
+| authentication, permission, billing, not found | no | yes | no |
+| context too long, request too large | no | yes | no |
+| TLS failure, wrong address | no | yes | yes |
+| empty response | once | yes | no |
+| any other refusal of the request | no | no | no |
+
+The upstream's `x-should-retry` overrides the second column.  The delay is the upstream's `retry-after`, or doubles
+from half a second; a `retry-after` above `max_retry_after` ends the attempts.  After the first content nothing is
+retried.  Cool-down itself is in `health.py`.
+"""
+
+import random
+from typing import Final
+
+from dragoman.gateway.config.settings import Upstream
+from dragoman.transport import NO_DESCRIPTORS, TransportError
+from dragoman.turn.events import Fault, FaultKind
+
+# Another attempt at the same upstream may succeed.
+_PASSING: Final = frozenset(
+    {FaultKind.RATE_LIMIT, FaultKind.OVERLOADED, FaultKind.SERVER, FaultKind.UPSTREAM_BAD}
+)
+# Another upstream may succeed.
+_LOCAL: Final = _PASSING | {
+    FaultKind.AUTH,
+    FaultKind.PERMISSION,
+    FaultKind.BILLING,
+    FaultKind.NOT_FOUND,
+    FaultKind.CONTEXT_LENGTH,
+    FaultKind.TOO_LARGE,
+    FaultKind.TIMEOUT,
+}
+# The upstream is unwell, rather than the request wrong.
+_UNWELL: Final = _PASSING | {FaultKind.TIMEOUT}
+_PERMANENT: Final = frozenset(
+    {"upstream_tls", "upstream_address"}
+)  # codes: no attempt changes these
+_FIRST_DELAY: Final = 0.5  # seconds, doubled with each attempt
+_LONGEST_DELAY: Final = 8.0
+_TRANSPORT_KINDS: Final = {
+    "connect_timeout": FaultKind.TIMEOUT,
+    "timeout": FaultKind.TIMEOUT,
+    "upstream_address": FaultKind.GATEWAY,
+}
+_TRANSPORT_HINTS: Final = {"upstream_tls": "; see `tls` of the upstream"}
+
+# A response that ended normally and has no content.
+EMPTY_RESPONSE: Final = Fault(
+    FaultKind.UPSTREAM_BAD, "upstream sent a response without content", code="upstream_empty"
+)
+
+
+class Retries:
+    """The attempts at one upstream for one request."""
+
+    def __init__(self, upstream: Upstream, *, has_stop: bool) -> None:
+        """`has_stop`: the request has stop sequences, which may have cut all content away."""
+        self._upstream = upstream
+        self._made = 0
+        self._repeats_empty = upstream.retries > 0 and not has_stop
+
+    def may_repeat_empty(self, *, should_retry: bool | None) -> bool:
+        """Return whether an empty response is asked for again: once, if the upstream does not object."""
+        return self._repeats_empty and should_retry is not False
+
+    def note_empty(self) -> None:
+        self._repeats_empty = False
+
+    def next_delay(self, fault: Fault, *, should_retry: bool | None) -> float | None:
+        """Return the seconds to wait before the next attempt; None: there is none.
+
+        `should_retry` is the upstream's own `x-should-retry`.
+        """
+        delay = retry_delay(self._upstream, fault, self._made, should_retry=should_retry)
+        if delay is not None:
+            self._made += 1
+            self._repeats_empty = self._repeats_empty and self._made < self._upstream.retries
+        return delay
+
+
+def retry_delay(
+    upstream: Upstream, fault: Fault, made: int, *, should_retry: bool | None
+) -> float | None:
+    """Return the seconds to wait before the next attempt, after `made` repeated ones; None: there is none."""
+    passing = fault.kind in _PASSING if should_retry is None else should_retry
+    if made >= upstream.retries or not passing or fault.code in _PERMANENT:
+        return None
+    spread: float = random.uniform(0.5, 1.0)  # noqa: S311 -- spreads clients
+    if fault.retry_after is None:
+        return min(_LONGEST_DELAY, _FIRST_DELAY * 2.0**made) * spread
+    return None if fault.retry_after > upstream.max_retry_after else max(fault.retry_after, 0.0)
+
+
+def tries_next_upstream(fault: Fault) -> bool:
+    """Return whether another upstream may succeed where one failed."""
+    return fault.kind in _LOCAL
+
+
+def counts_for_cooldown(fault: Fault) -> bool:
+    """Return whether a failure shows that the upstream is unwell."""
+    return fault.kind in _UNWELL and fault.code != NO_DESCRIPTORS
+
+
+def fault_of_transport(failed: TransportError) -> Fault:
+    """Return a broken or missing response as a fault of the upstream, or of its settings."""
+    if failed.code == NO_DESCRIPTORS:  # the gateway's own shortage
+        return Fault(
+            FaultKind.OVERLOADED, failed.reason, status=503, code=failed.code, retry_after=1.0
+        )
+    kind = _TRANSPORT_KINDS.get(failed.code, FaultKind.UPSTREAM_BAD)
+    return Fault(kind, failed.reason + _TRANSPORT_HINTS.get(failed.code, ""), code=failed.code)

@@ -1,0 +1,298 @@
+"""How many tokens a request has (`count_tokens`): asked from the upstream if it can count, else estimated.
+
+| Upstream | Where it is asked | With |
+|---|---|---|
+| Messages | `/messages/count_tokens` | the request, without fields that do not count |
+| Responses | `/responses/input_tokens` | the same |
+| vLLM | `/tokenize` of the server | messages and tools |
+| llama-server | `/apply-template`, then `/tokenize` of the server | messages and tools, then the prompt made of them |
+
+Questions are made from the request's body in the upstream's dialect.  A response without a count, or with 0, is
+ignored.  The estimate learns, for each model, from the counts that upstreams report.
+"""
+
+import asyncio
+import math
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+from yarl import URL
+
+from dragoman.errors import MalformedError, UntranslatableError
+from dragoman.gateway.config.settings import Route, Upstream
+from dragoman.gateway.heavy import HeavyWork
+from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
+from dragoman.gateway.routing import Hop
+from dragoman.translate_requests import ClientRequest, write_request
+from dragoman.transport import Connector, TransportError
+from dragoman.turn.request import DialectName
+
+ESTIMATED: Final = {"x-dragoman-token-count": "estimated"}  # goes with every estimate
+_SECONDS: Final = 10.0  # an estimate now is worth more than a count later
+_MAX_BYTES: Final = 64 * 1024 * 1024  # a tokenizer lists every token
+
+# --- the estimate ---
+
+_FIRST_RATIO: Final = 1.1  # a little too much is safer than too little
+_WEIGHT: Final = 0.1  # of the newest report
+_LEAST, _MOST = 0.5, 3.0  # beyond these, a report is about something else
+_MAX_MODELS: Final = 256
+
+
+class Calibration:
+    """What reports have taught about the estimate, for each model.  The least recent are forgotten."""
+
+    def __init__(self, max_models: int = _MAX_MODELS) -> None:
+        self._max_models = max_models
+        self._ratios: OrderedDict[str, float] = OrderedDict()
+
+    def ratio(self, model: str) -> float:
+        """Return how many tokens a model counts for one that is estimated."""
+        return self._ratios.get(model, _FIRST_RATIO)
+
+    def corrected(self, model: str, estimated: int) -> int:
+        """Return about how many tokens a model counts where so many are estimated: never 0."""
+        return max(1, math.ceil(estimated * self.ratio(model)))
+
+    def learn(self, model: str, estimated: int, reported: int) -> None:
+        """Take in how many input tokens, cached ones included, an upstream reported for a request."""
+        if reported <= 0:
+            return
+        seen = min(_MOST, max(_LEAST, reported / estimated))
+        ratio = self.ratio(model)
+        self._ratios[model] = ratio + _WEIGHT * (seen - ratio)
+        self._ratios.move_to_end(model)
+        if len(self._ratios) > self._max_models:
+            self._ratios.popitem(last=False)
+
+
+# --- what the client is told ---
+
+
+class _MessagesCount(Struct, frozen=True):
+    input_tokens: int
+
+
+class _ResponsesCount(Struct, frozen=True):
+    object: str
+    input_tokens: int
+
+
+def count_body(dialect: DialectName, tokens: int) -> bytes:
+    """Return a count as a client of a dialect reads it; Chat, which has none, gets that of Messages."""
+    if dialect == "responses":
+        return msgspec.json.encode(_ResponsesCount("response.input_tokens", tokens))
+    return msgspec.json.encode(_MessagesCount(tokens))
+
+
+# --- what the upstream is asked ---
+
+Way: TypeAlias = Literal["upstream", "tokenize", "estimate", "off"]
+
+# Servers with a tokenizer that knows the model's template.
+_TOKENIZING: Final = frozenset({"vllm", "llama-server"})
+# What of a request a count depends on.
+_COUNTED: Final[dict[DialectName, tuple[str, frozenset[str]]]] = {
+    "anthropic": (
+        "/messages/count_tokens",
+        frozenset(
+            {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"}
+        ),
+    ),
+    "responses": (
+        "/responses/input_tokens",
+        frozenset(
+            {
+                "model",
+                "input",
+                "instructions",
+                "tools",
+                "tool_choice",
+                "parallel_tool_calls",
+                "previous_response_id",
+                "conversation",
+                "reasoning",
+                "text",
+                "truncation",
+            }
+        ),
+    ),
+}
+_TEMPLATED: Final = frozenset({"model", "messages", "tools", "chat_template_kwargs"})
+
+TOKENIZE_PATH: Final = "/tokenize"
+TEMPLATE_PATH: Final = "/apply-template"
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_TRUE: Final = Raw(b"true")
+
+
+class Question(Struct, frozen=True):
+    """One request to an upstream."""
+
+    path: str
+    body: bytes
+    of_server: bool = False  # the path follows `server_root` instead of the base URL
+
+
+def way_of(upstream: Upstream, profile: str) -> Way:
+    """Return how tokens are counted at an upstream, as its settings say or as is known of its kind."""
+    if upstream.count_tokens != "auto":
+        can_ask = upstream.count_tokens != "upstream" or upstream.dialect in _COUNTED
+        return upstream.count_tokens if can_ask else "estimate"
+    if upstream.dialect in _COUNTED:
+        return "upstream"
+    return "tokenize" if profile in _TOKENIZING else "estimate"
+
+
+def count_question(dialect: DialectName, body: bytes) -> Question | None:
+    """Return how to ask for the count of a request; None if the dialect has no way to ask."""
+    if dialect not in _COUNTED:
+        return None
+    path, fields = _COUNTED[dialect]
+    return Question(path, _only(body, fields))
+
+
+def tokenize_question(body: bytes) -> Question:
+    """Return how to ask vLLM for the tokens of a Chat request."""
+    return Question(
+        TOKENIZE_PATH, _only(body, _TEMPLATED, add_generation_prompt=_TRUE), of_server=True
+    )
+
+
+def template_question(body: bytes) -> Question:
+    """Return how to ask llama-server for the prompt that a Chat request becomes."""
+    return Question(TEMPLATE_PATH, _only(body, _TEMPLATED), of_server=True)
+
+
+def prompt_question(prompt: str) -> Question:
+    """Return how to ask llama-server for the tokens of a prompt, marks of its template included."""
+    body = {"content": prompt, "add_special": True, "parse_special": True}
+    return Question(TOKENIZE_PATH, msgspec.json.encode(body), of_server=True)
+
+
+def server_root(base_url: str) -> str:
+    """Return where a server has what stands beside its API: the base URL without `/v1`."""
+    return base_url.rstrip("/").removesuffix("/v1")
+
+
+def _only(body: bytes, fields: Collection[str], **more: Raw) -> bytes:
+    kept = {name: raw for name, raw in _FIELDS.decode(body).items() if name in fields}
+    return msgspec.json.encode(kept | more)
+
+
+# --- what the upstream answers ---
+
+
+class _Count(Struct):
+    input_tokens: int | None = None
+    count: int | None = None  # vLLM
+
+
+class _Tokens(Struct):
+    tokens: list[Raw] | None = None
+
+
+class _Prompt(Struct):
+    prompt: str | None = None
+
+
+_COUNT: Final = msgspec.json.Decoder(_Count)
+_TOKENS: Final = msgspec.json.Decoder(_Tokens)
+_PROMPT: Final = msgspec.json.Decoder(_Prompt)
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def read_count(answer: bytes) -> int | None:
+    """Return the count in the answer to any of the questions; None if it has none."""
+    try:
+        found = _COUNT.decode(answer)
+        tokens = found.input_tokens or found.count
+        if tokens is None:
+            # Only where there is no count: the list may be long.
+            tokens = len(_TOKENS.decode(answer).tokens or ())
+    except _UNREADABLE:
+        return None
+    # llama-server answers a question meant for vLLM with an empty list.
+    return tokens if tokens > 0 else None
+
+
+def read_prompt(answer: bytes) -> str | None:
+    """Return the prompt in the answer to `template_question`; None if it has none."""
+    try:
+        return _PROMPT.decode(answer).prompt or None
+    except _UNREADABLE:
+        return None
+
+
+# --- asking ---
+
+
+@dataclass(frozen=True)
+class TokenCounter:
+    """Asks one upstream for the tokens of one request."""
+
+    connector: Connector
+    heavy: HeavyWork
+    plan: Plan
+    hop: Hop
+    route: Route
+    client_headers: Mapping[str, str]
+
+    async def count(self, client: ClientRequest, way: Way) -> int | None:
+        """Return the upstream's count; None if it sends none, for whatever reason."""
+        hop = self.hop
+        try:
+            written = await self.heavy.run(
+                len(client.body),
+                lambda: write_request(
+                    client, target=hop.upstream.dialect, profile=hop.profile, model=hop.model
+                ),
+            )
+        except (MalformedError, UntranslatableError):
+            return None
+        body = extra_fields(hop, self.route, written.body)
+        same = hop.upstream.dialect == client.request.dialect
+        headers = upstream_headers(hop, self.route, self.client_headers, same_dialect=same)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                if way == "upstream":
+                    question = count_question(hop.upstream.dialect, body)
+                    return None if question is None else await self._ask(question, headers)
+                return await self._tokenized(body, headers)
+        except (TimeoutError, TransportError):
+            return None
+
+    async def _tokenized(self, body: bytes, headers: dict[str, str]) -> int | None:
+        """Ask a server's tokenizer: first for all at once, then for the prompt and its tokens."""
+        count = await self._ask(tokenize_question(body), headers)
+        if count is not None:
+            return count
+        prompt = read_prompt(await self._response(template_question(body), headers))
+        return None if prompt is None else await self._ask(prompt_question(prompt), headers)
+
+    async def _ask(self, question: Question, headers: dict[str, str]) -> int | None:
+        response = await self._response(question, headers)
+        return await self.heavy.run(len(response), lambda: read_count(response))
+
+    async def _response(self, question: Question, headers: dict[str, str]) -> bytes:
+        """Return the upstream's response; nothing, if it does not know the question."""
+        hop = self.hop
+        base = hop.upstream.base_url
+        base = server_root(base) if question.of_server else base.rstrip("/")
+        reply = await self.connector.open(
+            "POST",
+            URL(base + question.path),
+            headers=headers,
+            body=question.body,
+            connect_seconds=hop.timeouts.connect,
+            tls=self.plan.tls(hop.upstream_name),
+        )
+        async with reply:
+            if reply.status != 200:
+                return b""
+            return await reply.read_all(_MAX_BYTES, lambda: None) or b""

@@ -1,0 +1,552 @@
+"""The upstream's side of a request: each upstream in turn, each attempt, and the response as it arrives.
+
+Reads, feeds and writes; the core knows what a dialect looks like, `retry.py` decides what follows a failure.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from aiohttp import web
+from msgspec import Struct, structs
+
+from dragoman.context import Rendering
+from dragoman.dialects import dialect
+from dragoman.dialects.anthropic.request_reader import strip_billing_body
+from dragoman.errors import DragomanError, MalformedError, TooLargeError, UntranslatableError
+from dragoman.gateway.client_stream import ClientStream
+from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
+from dragoman.gateway.heavy import Feeder
+from dragoman.gateway.plan import extra_fields, upstream_headers
+from dragoman.gateway.rate_limits import rate_limits
+from dragoman.gateway.request_context import AcceptedRequest, RequestContext
+from dragoman.gateway.responses.state import complete_response_of
+from dragoman.gateway.retry import (
+    EMPTY_RESPONSE,
+    Retries,
+    counts_for_cooldown,
+    fault_of_transport,
+    tries_next_upstream,
+)
+from dragoman.gateway.routing import Hop
+from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
+from dragoman.translate import (
+    PRELUDE,
+    ExchangeOptions,
+    Translator,
+    fault_of,
+    translate_body,
+)
+from dragoman.translate_requests import ClientRequest, fault_of_request, write_request
+from dragoman.transport import Reply, TransportError
+from dragoman.turn.events import CALL_KINDS, Event, Fault, FaultKind, Finish, FinishReason
+from dragoman.turn.request import Request
+from dragoman.turn.stages import Stage
+
+# Sent when no upstream counted the tokens of a response.
+_ESTIMATED: Final = {"x-dragoman-usage": "estimated"}
+# User agents of clients that retry after a Chat stream without a finish, but not after an error event.
+_RETRY_TRUNCATED: Final = ("QwenCode/",)
+
+
+class Failure(Struct, frozen=True):
+    """Why an upstream has not answered."""
+
+    fault: Fault
+    tries_next: bool  # another upstream may succeed
+
+
+async def ask_upstreams(
+    context: RequestContext, accepted: AcceptedRequest, stream: ClientStream
+) -> web.StreamResponse:
+    """Ask each upstream in turn until one answers; reply with the failures if none does."""
+    outcome = context.outcome
+    faults: list[Fault] = []
+    for hop in context.runtime.in_order(accepted.choice.hops):
+        outcome.hop = hop
+        answer = await UpstreamCall(context, accepted, stream, hop).run()
+        if not isinstance(answer, Failure):
+            return answer
+        faults.append(answer.fault)
+        if not answer.tries_next:
+            break
+    fault = faults[-1]
+    if len(faults) > 1:
+        fault = structs.replace(fault, message="; then ".join(one.message for one in faults))
+    outcome.ended = fault
+    ended = await stream.fail(fault, accepted.request)
+    if ended is not None:
+        return ended
+    headers = context.response_headers()
+    if outcome.should_retry is not None:
+        headers["x-should-retry"] = str(outcome.should_retry).lower()
+    return fault_response(fault, dialect=context.dialect, headers=headers)
+
+
+class UpstreamCall:
+    """One upstream, asked for one request: as often as the retry policy allows."""
+
+    def __init__(
+        self,
+        context: RequestContext,
+        accepted: AcceptedRequest,
+        stream: ClientStream,
+        hop: Hop,
+    ) -> None:
+        self._context = context
+        self._outcome = context.outcome
+        self._runtime = context.runtime
+        self._accepted = accepted
+        self._stream = stream
+        self._hop = hop
+        self._retries = Retries(hop.upstream, has_stop=bool(accepted.request.stop))
+        self._profile = hop.profile  # completed by what the upstream has shown
+        # The request in the upstream's dialect: kept here alone, and dropped once the response begins.
+        self._body = b""
+        self._stop: tuple[str, ...] = ()  # stop sequences that the upstream cannot match itself
+        self._given: set[str] = set()  # ids of the upstream's state that the client was given
+
+    async def run(self) -> web.StreamResponse | Failure:
+        """Make attempts until one succeeds or the policy ends them."""
+        unwritable = await self._write()
+        if unwritable is not None:
+            return unwritable
+        outcome = self._outcome
+        learned = False  # the refusal of an earlier attempt showed what the upstream expects
+        while True:
+            answer = await self._observed_attempt()
+            if answer is EMPTY_RESPONSE:
+                self._note_empty()
+            if not isinstance(answer, Fault):
+                return answer
+            if outcome.stopped is not None:
+                return Failure(outcome.stopped, tries_next=False)
+            if not learned and await self._learn(answer):
+                learned = True
+                outcome.retries += 1
+                unwritable = await self._write()
+                if unwritable is not None:
+                    return unwritable
+                continue
+            delay = self._retries.next_delay(answer, should_retry=outcome.should_retry)
+            if delay is None:
+                fault = self._fault_for_client()(answer)
+                return Failure(fault, tries_next=tries_next_upstream(answer))
+            outcome.retries += 1
+            await self._stream.pause(delay)
+
+    def _note_empty(self) -> None:
+        self._retries.note_empty()
+        self._runtime.logger.notice(
+            "empty response, asking again",
+            level="warning",
+            id=self._context.id,
+            upstream=self._hop.upstream_name,
+            model=self._hop.model,
+        )
+
+    async def _observed_attempt(self) -> web.StreamResponse | Fault:
+        """Make one attempt, and record whether the upstream is well."""
+        health = self._runtime.health(self._hop)
+        health.started(asyncio.get_running_loop().time())
+        try:
+            answer = await self._attempt()
+        except BaseException:
+            health.abandoned()  # its client left
+            raise
+        finally:
+            self._stream.end_attempt()
+        if answer is EMPTY_RESPONSE:
+            health.succeeded()
+            return answer
+        failed = answer if isinstance(answer, Fault) else self._outcome.ended
+        if not isinstance(failed, Fault):
+            health.succeeded()
+        elif counts_for_cooldown(failed):
+            health.failed(asyncio.get_running_loop().time(), failed.retry_after)
+        else:
+            health.abandoned()  # the request was wrong: that shows nothing about the upstream
+        return answer
+
+    # --- the request -------------------------------------------------------------------------------
+
+    async def _learn(self, fault: Fault) -> bool:
+        """Learn from a refusal what the upstream expects; return whether another attempt may succeed."""
+        body, hosts, hop = self._body, self._runtime.reasoning_hosts, self._hop
+        return await self._runtime.heavy.run(len(body), lambda: hosts.learn(hop, fault, body))
+
+    async def _write(self) -> Failure | None:
+        """Write the request in the upstream's dialect, or return why that is impossible."""
+        self._profile = self._runtime.reasoning_hosts.profile_for(self._hop)
+        try:
+            size = len(self._accepted.client.body)
+            await self._runtime.heavy.run(size, self._write_now)
+        except (MalformedError, UntranslatableError, TooLargeError) as error:
+            return Failure(fault_of_request(error), tries_next=True)
+        return None
+
+    def _write_now(self) -> None:
+        accepted, hop, profile = self._accepted, self._hop, self._profile
+        route, memory, owner = accepted.choice.route, self._runtime.memory, self._context.owner
+        request = memory.restore(
+            accepted.request,
+            owner,
+            profile.origin,
+            arguments=self._translates,
+            signed_only=profile.replay_reasoning == "never",
+        )
+        if request is not accepted.request and not self._translates and self._may_replay:
+            # The client sends reasoning itself; messages in which it was completed are written with it.
+            profile = structs.replace(profile, replay_reasoning="always")
+        written = write_request(
+            self._client_request(),
+            target=hop.upstream.dialect,
+            changed=None if request is accepted.client.request else request,
+            profile=profile,
+            model=hop.model,
+            strict=route.strict,
+            repair_history=route.repair_history,
+            prefill=route.prefill,
+            known_ids=memory.known_ids(accepted.request, owner),
+            limits=self._context.plan.settings.server.limits,
+        )
+        self._outcome.request_losses = written.losses
+        self._body = extra_fields(hop, route, written.body)
+        self._stop = written.stop
+
+    @property
+    def _translates(self) -> bool:
+        """The request is translated; within one dialect the client's bytes pass unchanged."""
+        return self._hop.upstream.dialect != self._context.dialect
+
+    @property
+    def _may_replay(self) -> bool:
+        """The upstream is not known to refuse reasoning."""
+        return self._hop.profile.replay_reasoning == "auto" and not self._profile.refuses_reasoning
+
+    def _client_request(self) -> ClientRequest:
+        """Return the client's request, without a line that only one vendor has a use for."""
+        client = self._accepted.client
+        guards = self._context.plan.settings.guards
+        if not guards.strip_billing or self._hop.profile.origin == "anthropic":
+            return client
+        body = (
+            strip_billing_body(client.body) if self._context.dialect == "anthropic" else client.body
+        )
+        return client if body is client.body else structs.replace(client, body=body)
+
+    # --- one attempt -------------------------------------------------------------------------------
+
+    async def _attempt(self) -> web.StreamResponse | Fault:
+        """Return the client's response, or a failure of which the client has seen nothing."""
+        outcome, stream, request = self._outcome, self._stream, self._accepted.request
+        translator: Translator | None = None
+        try:
+            async with asyncio.timeout(None) as scope:
+                stream.begin_attempt(scope, self._hop.timeouts, streams=request.stream)
+                outcome.should_retry, outcome.rate_limits = None, {}
+                async with await self._open() as reply:
+                    self._note_headers(reply)
+                    if not 200 <= reply.status < 300:
+                        return await _refusal(reply, self._hop)
+                    if not request.stream:
+                        return await self._forward_body(reply)
+                    outline = request.outline()
+                    del request  # `AcceptedRequest` alone holds it, and releases it
+                    translator = self._translator(outline)
+                    if await self._forward_stream(reply, translator, outline):
+                        return await stream.end()
+                    if translator.empty:
+                        return EMPTY_RESPONSE
+        except TimeoutError:
+            fault = stream.deadline
+        except TransportError as failed:
+            fault = fault_of_transport(failed)
+        if translator is None:
+            return fault
+        if not translator.begun:
+            return translator.outcome if isinstance(translator.outcome, Fault) else fault
+        await self._finish(translator, translator.fail(fault))
+        return await stream.end()
+
+    async def _open(self) -> Reply:
+        plan, hop = self._context.plan, self._hop
+        headers = upstream_headers(
+            hop,
+            self._accepted.choice.route,
+            self._context.http.headers,
+            same_dialect=not self._translates,
+        )
+        return await self._runtime.connector.open(
+            "POST",
+            plan.url(hop.upstream_name),
+            headers=headers,
+            body=self._body,
+            connect_seconds=hop.timeouts.connect,
+            tls=plan.tls(hop.upstream_name),
+        )
+
+    def _note_headers(self, reply: Reply) -> None:
+        """Keep the upstream's headers that the client gets."""
+        outcome, hide = self._outcome, self._context.plan.hide
+        outcome.upstream_id = hide(reply.request_id)
+        outcome.should_retry = reply.should_retry
+        limits = rate_limits(
+            reply.headers, upstream=self._hop.upstream.dialect, client=self._context.dialect
+        )
+        outcome.rate_limits = {name: hide(value) for name, value in limits.items()}
+
+    # --- a complete response -------------------------------------------------------------------------
+
+    async def _forward_body(self, reply: Reply) -> web.StreamResponse | Fault:
+        context, outcome, hop = self._context, self._outcome, self._hop
+        limit = context.plan.settings.server.limits.max_response_bytes
+        body = await reply.read_all(limit, self._stream.note_read)
+        if body is None:
+            return fault_of(TooLargeError("max_response_bytes", limit))
+        await reply.settle()
+        watchers, options = self._watchers(), self._options(self._accepted.request)
+        translated = await self._runtime.heavy.run(
+            len(body),
+            lambda: translate_body(
+                body,
+                source=hop.upstream.dialect,
+                target=context.dialect,
+                model=hop.model,
+                native_format=hop.native_format,
+                stop=self._stop,
+                request_id=context.id,
+                watchers=watchers,
+                **options,
+            ),
+        )
+        answer = translated.answer
+        if answer.fault is not None:
+            return answer.fault
+        ended = answer.finish is not None and answer.finish.reason is FinishReason.STOP
+        if ended and not answer.blocks and self._may_repeat_empty:
+            return EMPTY_RESPONSE
+        self._runtime.reasoning_hosts.note_field(hop, translated.reasoning_field)
+        outcome.answer_losses = translated.losses
+        outcome.usage = answer.usage
+        outcome.ended = answer.finish
+        outcome.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
+        await self._store(translated.body)
+        if self._notes_ids:
+            await self._runtime.note_given(context.owner, given_by_body(translated.body))
+        self._stream.note_first_content()
+        headers = context.response_headers()
+        # A relayed response has no token counts where its upstream sent none.
+        if answer.usage is not None and answer.usage.estimated and translated.body is not body:
+            headers |= _ESTIMATED
+        return JsonResponse(translated.body, headers=headers)
+
+    @property
+    def _may_repeat_empty(self) -> bool:
+        return self._retries.may_repeat_empty(should_retry=self._outcome.should_retry)
+
+    def _options(self, request: Request) -> ExchangeOptions:
+        context = self._context
+        route, server = self._accepted.choice.route, context.plan.settings.server
+        return ExchangeOptions(
+            profile=self._profile,
+            request=request,
+            previous_id=self._accepted.previous_id,
+            seed=context.id,
+            created=int(time.time()),
+            sealer=context.plan.sealer(context.owner),
+            input_estimate=self._outcome.estimate,
+            strict=self._hop.upstream.strict,
+            rendering=Rendering(
+                chat_reasoning=route.chat_reasoning,
+                responses_reasoning=route.responses_reasoning,
+                responses_encrypted="always" if self._stores else "asked",
+                stream_error_tail=route.stream_error_tail or server.stream_error_tail,
+                chat_truncated_tail="nothing" if self._retries_truncated else "error",
+            ),
+            limits=server.limits,
+        )
+
+    @property
+    def _retries_truncated(self) -> bool:
+        """The client retries after a stream without a finish, but not after an error event."""
+        return self._context.http.headers.get("user-agent", "").startswith(_RETRY_TRUNCATED)
+
+    def _watchers(self) -> Sequence[Stage]:
+        """Return the stages that remember what a client does not send back unchanged."""
+        return self._runtime.memory.watchers(
+            self._accepted.request,
+            self._context.owner,
+            self._hop.profile,
+            arguments=self._translates,
+        )
+
+    # --- a stream ------------------------------------------------------------------------------------
+
+    def _translator(self, outline: Request) -> Translator:
+        return Translator(
+            source=self._hop.upstream.dialect,
+            target=self._context.dialect,
+            model=self._hop.model,
+            native_format=self._hop.native_format,
+            stop=self._stop,
+            watchers=(*self._watchers(), FaultRedaction(self._fault_for_client())),
+            **self._options(outline),
+        )
+
+    def _fault_for_client(self) -> Callable[[Fault], Fault]:
+        """Return what redacts an upstream's failure; one of the gateway itself stays as it is.
+
+        It must not refer to this call or to the client's stream: the stream refers to it by its translator.
+        """
+        outcome, route, hop = self._outcome, self._accepted.choice.route, self._hop
+        plan, logger = self._context.plan, self._runtime.logger
+
+        def redacted(fault: Fault) -> Fault:
+            if fault == outcome.stopped:
+                return fault
+            return upstream_fault(fault, hop, route, plan, logger)
+
+        return redacted
+
+    async def _forward_stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
+        """Forward everything as it arrives, one write for each read; return whether there was content."""
+        stream = self._stream
+        stream.translator = translator
+        feeder = Feeder(self._runtime.heavy, translator)
+        out = await self._read_first(reply, translator, feeder)
+        if not translator.begun or (translator.empty and self._may_repeat_empty):
+            return False
+        stream.note_first_content()
+        self._outcome.answer_losses = translator.losses
+        self._release_request(outline)
+        await stream.open()
+        read, feed, note_read = reply.read, translator.feed, stream.note_read
+        write = self._write_noting_ids if self._notes_ids else stream.write
+        while not translator.done:
+            if out:
+                await write(out)
+            data = await read()
+            note_read()
+            if data and feeder.is_light(data):
+                out = feed(data)
+            else:
+                out = await feeder.feed(data)
+        await self._finish(translator, out)
+        await reply.settle()
+        return True
+
+    def _release_request(self, outline: Request) -> None:
+        """Drop the request from memory: the response may take long."""
+        self._body = b""
+        self._accepted.release(outline, body=not self._stores)
+        if not self._stores:
+            self._context.held.release()
+
+    async def _read_first(self, reply: Reply, translator: Translator, feeder: Feeder) -> bytes:
+        """Read until the response has content or ended without any; return what the client gets."""
+        held: list[bytes] = []
+        while not translator.begun and not translator.done:
+            data = await reply.read()
+            self._stream.note_read()
+            light = data and feeder.is_light(data)
+            held.append(translator.feed(data) if light else await feeder.feed(data))
+        return b"".join(held)
+
+    async def _finish(self, translator: Translator, out: bytes) -> None:
+        """Send the last of a stream, and record how it ended."""
+        outcome = self._outcome
+        self._runtime.reasoning_hosts.note_field(self._hop, translator.reasoning_field)
+        outcome.answer_losses = translator.losses
+        outcome.usage = translator.usage
+        outcome.ended = translator.outcome
+        outcome.calls = translator.calls
+        if self._stores and isinstance(outcome.ended, Finish):
+            kept = await self._runtime.heavy.run(len(out), lambda: complete_response_of(out))
+            await self._store(kept)
+        if self._notes_ids:
+            self._given |= given_by_frames(out)
+            await self._runtime.note_given(self._context.owner, self._given)
+        await self._stream.write_last(out)
+
+    # --- what is kept of a response --------------------------------------------------------------------
+
+    @property
+    def _notes_ids(self) -> bool:
+        """The client may name ids of this response later, and other clients of this upstream may not."""
+        context = self._context
+        shared = context.plan.shares_credential(self._accepted.choice.route)
+        return shared and context.dialect in (self._hop.upstream.dialect, "responses")
+
+    async def _write_noting_ids(self, data: bytes) -> None:
+        """Send a piece of the stream; the client may name at once what it is given."""
+        given = given_by_frames(data)
+        if given:
+            self._given |= given
+            self._runtime.given.add(self._context.owner, given)
+        await self._stream.write(data)
+
+    @property
+    def _stores(self) -> bool:
+        """The gateway stores the response for requests that continue it."""
+        if self._runtime.store is None or self._context.dialect != "responses":
+            return False
+        if self._accepted.request.store is False:
+            return False
+        # A vendor of this dialect stores it itself, and knows more about it.
+        return self._hop.upstream.dialect != "responses" or not self._hop.profile.supports_store
+
+    async def _store(self, response: bytes | None) -> None:
+        """Store a response before the client receives its end and can ask for it."""
+        store = self._runtime.store
+        if store is None or response is None or not self._stores:
+            return
+        try:
+            await store.keep(self._context.owner, self._accepted.client.body, response)
+        except Exception as error:  # noqa: BLE001 -- a failed store must not cost the client its response
+            why = str(error) if isinstance(error, DragomanError) else type(error).__name__
+            self._runtime.logger.notice(
+                "response not stored", level="warning", id=self._context.id, why=why
+            )
+
+
+class FaultRedaction:
+    """The last stage of a response: a failure after the first content reaches the client redacted.
+
+    `UpstreamCall` handles a failure before that, which may lead to another attempt.
+    """
+
+    def __init__(self, redact: Callable[[Fault], Fault]) -> None:
+        self._redact = redact
+        self._begun = False
+
+    @property
+    def pending(self) -> bool:
+        return False
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]:
+        """Return the same events, but for a failure."""
+        if events and type(events[-1]) is Fault:
+            return [self._redacted(event) for event in events]
+        if not self._begun:
+            self._begun = any(type(event) not in PRELUDE for event in events)
+        return events if isinstance(events, list) else list(events)
+
+    def _redacted(self, event: Event) -> Event:
+        if type(event) is Fault and self._begun:
+            return self._redact(event)
+        self._begun = self._begun or type(event) not in PRELUDE
+        return event
+
+
+async def _refusal(reply: Reply, hop: Hop) -> Fault:
+    """Read an upstream's error response."""
+    body = await reply.read_error()
+    if 300 <= reply.status < 400:
+        where = reply.headers.get("location", "elsewhere")
+        message = f"upstream redirects to {where}; set `base_url` to where its API is"
+        return Fault(FaultKind.UPSTREAM_BAD, message, status=reply.status, code="upstream_address")
+    fault = dialect(hop.upstream.dialect).decode_fault(reply.status, body)
+    wait = reply.retry_after
+    return fault if wait is None else structs.replace(fault, retry_after=wait)
