@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from dragoman.errors import Malformed
+from dragoman.errors import MalformedError
 from dragoman.turn.request import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,15 +49,15 @@ def read_tools(path: Path) -> tuple[Tool, ...]:
     """Read the file of `--tools`: a JSON list of tools in the shape of any dialect.
 
     Raises:
-        Malformed: it is not such a list; names the file.
+        MalformedError: it is not such a list; names the file.
     """
     from dragoman.translate_requests import decode_tools
 
     try:
         return decode_tools(path.read_bytes())
-    except Malformed as error:
+    except MalformedError as error:
         reason = f"--tools {path} is not a JSON list of tools: {error.reason}"
-        raise Malformed(reason, path=error.path, code=error.code) from error
+        raise MalformedError(reason, path=error.path, code=error.code) from error
 
 
 def warn_if_terminal() -> None:
