@@ -82,7 +82,7 @@ def test_the_list_of_commands_has_each_commands_own_summary(name):
         ("models --config absent.toml", 2, "cannot read"),
         ("models --upstream http://127.0.0.1:1/v1", 3, "cannot connect to 127.0.0.1:1"),
         ("parse --tools not.json", 1, "--tools not.json is not a JSON list of tools"),
-        ("parse --format nope", 2, "no tool-call format `nope`; there are"),
+        ("parse --format nope", 2, "no tool-call format `nope`; known formats: "),
         ("probe", 2, "pass --yes to start"),
         ("probe --yes --only nope", 2, "no check `nope`; there are reach"),
         ("probe local", 2, "a URL starts with `http://` or `https://`"),
