@@ -30,7 +30,7 @@ Json = dict[str, Any]
 # Strings with escapes, numbers, literals and nesting: every place at which JSON can stop.
 ARGUMENTS: tuple[Json, Json] = (
     {"path": "a/é.txt", "count": 120, "deep": {"list": ["x", 1.5]}},
-    {"command": 'echo "a\\b"\n', "force": True, "none": None, "last": "z"},
+    {"command": 'echo "a\\b"\n', "force": True, "none": None, "last": 250},
 )
 CALLS = [Call("write", ARGUMENTS[0]), Call("run", ARGUMENTS[1])]
 # For families that write values without quotes, whose types come from the schema.
@@ -75,13 +75,13 @@ def type_of(value: object) -> Json:
             return {"type": "string"}
 
 
-def tools_for(arguments: tuple[Json, Json]) -> tuple[Tool, ...]:
-    """Declare both tools; every parameter is required."""
+def tools_for(arguments: tuple[Json, Json], *, required: bool = True) -> tuple[Tool, ...]:
+    """Declare both tools, with every parameter required or none of them."""
     schemas = (
         {
             "type": "object",
             "properties": {key: type_of(value) for key, value in one.items()},
-            "required": list(one),
+            "required": list(one) if required else [],
         }
         for one in arguments
     )
@@ -93,6 +93,9 @@ def tools_for(arguments: tuple[Json, Json]) -> tuple[Tool, ...]:
 
 TOOLS = tools_for(ARGUMENTS)
 PLAIN_TOOLS = tools_for(PLAIN_ARGUMENTS)
+# After a cut, not even a call that has all it needs may be closed: the model may have meant to go on.
+FREE_TOOLS = tools_for(ARGUMENTS, required=False)
+FREE_PLAIN_TOOLS = tools_for(PLAIN_ARGUMENTS, required=False)
 
 # --- answers of upstreams ---------------------------------------------------------------------------
 
@@ -351,17 +354,25 @@ RUN_BODY: dict[str, Callable[[Json], Run]] = {
 def read(stream: bytes, source: str, exchange: Exchange, family: str = "none") -> list[Event]:
     reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
     events = reader.feed(stream) + reader.close()
-    for stage in answer_stages(exchange, exchange_tools(exchange), (), "", family):
+    for stage in answer_stages(exchange, declared(exchange), (), "", family):
         events = stage.feed(events)
     return events
 
 
-def exchange_tools(exchange: Exchange) -> tuple[Tool, ...]:
-    return PLAIN_TOOLS if exchange is PLAIN_EXCHANGE else TOOLS
+def declared(exchange: Exchange) -> tuple[Tool, ...]:
+    return next(tools for tools, one in EXCHANGES if one is exchange)
 
 
 EXCHANGE = make_exchange(tools=TOOLS, seed="s")
 PLAIN_EXCHANGE = make_exchange(tools=PLAIN_TOOLS, seed="s")
+FREE_EXCHANGE = make_exchange(tools=FREE_TOOLS, seed="s")
+FREE_PLAIN_EXCHANGE = make_exchange(tools=FREE_PLAIN_TOOLS, seed="s")
+EXCHANGES = (
+    (TOOLS, EXCHANGE),
+    (PLAIN_TOOLS, PLAIN_EXCHANGE),
+    (FREE_TOOLS, FREE_EXCHANGE),
+    (FREE_PLAIN_TOOLS, FREE_PLAIN_EXCHANGE),
+)
 
 
 def what_is_run(events: list[Event], exchange: Exchange) -> dict[str, Run]:
@@ -389,12 +400,14 @@ def assert_whole(run: Run, half: Half, *, arguments: tuple[Json, Json] = ARGUMEN
     ("source", "reason"), [(one, word) for one in DIALECT_NAMES for word in (CUT[one], *PLAIN[one])]
 )
 def test_half_a_structured_call_is_never_run(source: str, reason: str) -> None:
+    cut = reason == CUT[source]
+    exchange = FREE_EXCHANGE if cut else EXCHANGE
     for half in HALVES:
-        events = read(STREAMS[source]("", half.calls, reason), source, EXCHANGE)
+        events = read(STREAMS[source]("", half.calls, reason), source, exchange)
 
         assert not any(isinstance(event, Fault) for event in events)
-        for run in what_is_run(events, EXCHANGE).values():
-            assert_whole(run, half)
+        for run in what_is_run(events, exchange).values():
+            assert_whole(run, half._replace(nearly=half.finished) if cut else half)
 
 
 @pytest.mark.parametrize("source", DIALECT_NAMES)
@@ -445,9 +458,10 @@ NAME_ALONE = {"mistral": tuple(f"[TOOL_CALLS]{call.name}" for call in CALLS)}
 
 
 @pytest.mark.parametrize("cut", [True, False])
+@pytest.mark.parametrize("source", DIALECT_NAMES)
 @pytest.mark.parametrize("family", NATIVE)
-def test_half_a_native_call_is_never_run(family: str, cut: bool) -> None:
-    source = DIALECT_NAMES[NATIVE.index(family) % len(DIALECT_NAMES)]
+def test_half_a_native_call_is_never_run(family: str, source: str, cut: bool) -> None:
+    exchange = FREE_PLAIN_EXCHANGE if cut else PLAIN_EXCHANGE
     reason = CUT[source] if cut else PLAIN[source][0]
     calls = [call._replace(arguments=one) for call, one in zip(CALLS, PLAIN_ARGUMENTS, strict=True)]
     text = FAMILIES[family].render(calls)
@@ -458,9 +472,8 @@ def test_half_a_native_call_is_never_run(family: str, cut: bool) -> None:
         finished = (at >= behind_first) + (at == len(text))
         if not cut and text[:at].endswith(NAME_ALONE.get(family, ("\0",))):
             continue
-        for run in what_is_run(
-            read(stream, source, PLAIN_EXCHANGE, family), PLAIN_EXCHANGE
-        ).values():
+        events = read(stream, source, exchange, family)
+        for run in what_is_run(events, exchange).values():
             assert_whole(run, Half([], finished, 2), arguments=PLAIN_ARGUMENTS)
 
 
@@ -482,3 +495,60 @@ def test_every_place_at_which_json_can_stop_is_tried() -> None:
         "AFTER",
     } <= places
     assert all(len(one.calls) <= len(two.calls) for one, two in pairwise(HALVES))
+
+
+# --- how such an answer ends ------------------------------------------------------------------------
+
+
+def endings_of(events: list[Event], exchange: Exchange) -> dict[str, str]:
+    """Return the ending that each client is given, in the words of its dialect."""
+    found = {}
+    answer = fold(events)
+    for name in DIALECT_NAMES:
+        to = dialect(name)
+        writer = to.writer(exchange)
+        stream = events_of(b"".join(map(writer.send, events)))
+        body = msgspec.json.decode(to.encode_body(answer, exchange))
+        match name:
+            case "chat":
+                reasons = [choice["finish_reason"] for one in stream for choice in one["choices"]]
+                ended = next(filter(None, reasons))
+                assert ended == body["choices"][0]["finish_reason"]
+            case "anthropic":
+                deltas = [one["delta"] for one in stream if one["type"] == "message_delta"]
+                ended = deltas[-1]["stop_reason"]
+                # A body cannot hold such a call: text takes its place, and its turn is over.
+                assert body["stop_reason"] in {ended, "end_turn"}
+            case _:
+                ended = f"{stream[-1]['type']} {stream[-1]['response']['incomplete_details']}"
+                assert f"response.{body['status']} {body['incomplete_details']}" == ended
+        found[name] = ended
+    return found
+
+
+AT_A_LIMIT = {
+    "chat": "length",
+    "anthropic": "max_tokens",
+    "responses": "response.incomplete {'reason': 'max_output_tokens'}",
+}
+CALLED = {
+    "chat": "tool_calls",
+    "anthropic": "tool_use",
+    "responses": "response.completed None",
+}
+MALFORMED = ('{"path": }', "{path: 'a'}", '["a"]', '"a"', "1", "null x", '{"path": "a"}}{')
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"), [(one, word) for one in DIALECT_NAMES for word in (CUT[one], *PLAIN[one])]
+)
+def test_ending_of_a_call_with_broken_arguments_is_the_one_that_the_upstream_gave(
+    source: str, reason: str
+) -> None:
+    cut = reason == CUT[source]
+    given = [half.calls for half in HALVES if half.nearly < len(half.calls)]
+    given += [[("write", one)] for one in MALFORMED]
+    for calls in given:
+        events = read(STREAMS[source]("", calls, reason), source, EXCHANGE)
+
+        assert (AT_A_LIMIT if cut else CALLED) == endings_of(events, EXCHANGE), calls

@@ -459,9 +459,6 @@ class _Broken:
 
     pending = False
 
-    def passes(self, event: Event) -> bool:
-        return False
-
     def feed(self, events: list[Event]) -> list[Event]:
         return [*events, TextDelta(99, "lost")] if events else events
 

@@ -12,11 +12,19 @@ from typing import Final, Literal, Unpack
 
 from dragoman.dialects import dialect
 from dragoman.dialects.framing import StreamReader
-from dragoman.dialects.text_runs import TextRun
 from dragoman.errors import MisuseError, TooLargeError
 from dragoman.translate import ExchangeOptions, answer_stages, fault_of, make_exchange, read_whole
 from dragoman.turn.answer import Answer, Folder
-from dragoman.turn.events import Event, Fault, Finish, ReasoningDelta, TextDelta, Usage
+from dragoman.turn.events import (
+    Event,
+    Fault,
+    Finish,
+    ReasoningDelta,
+    TextDelta,
+    TextRun,
+    Usage,
+    expand_runs,
+)
 from dragoman.turn.stages import CallLimits, Stage
 
 _TEXT: Final = frozenset({TextDelta, ReasoningDelta})
@@ -64,26 +72,7 @@ class AnswerReader:
             raise MisuseError("feed after close")
         if self.outcome is not None:
             return []
-        echo = self._reader.echo
-        again = None if echo is None else echo.take(data)
-        if again is not None:  # what nearly every read is, while a model writes
-            delta = TextDelta(self._reader.block, again[1])
-            for stage in self._stages:
-                if not stage.passes(delta):
-                    return self._through([delta])
-            return [delta]
-        events: list[Event] = []
-        try:
-            for piece in self._reader.feed_pieces(data):
-                if isinstance(piece, list):
-                    events += self._through(piece)
-                else:
-                    events += self._texts(piece)
-        except TooLargeError:
-            if self._before is not None:
-                self._before = events + self._before
-            raise
-        return events
+        return self._through(self._reader.feed(data))
 
     def close(self) -> list[Event]:
         """End of input: return what was held back, and how the answer ended."""
@@ -102,19 +91,18 @@ class AnswerReader:
         self.outcome = fault
         return [*self._before, fault]
 
-    def _texts(self, run: TextRun) -> list[Event]:
-        if self.outcome is not None:
-            return []  # it came with what ended the answer
-        deltas = run.deltas()
-        whole = TextDelta(run.index, run.text)
-        passes = all(stage.passes(whole) for stage in self._stages)
-        return deltas if passes else self._through(deltas)
-
     def _through(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:
             events = stage.feed(events)
+        if len(events) == 1 and type(events[0]) in _TEXT:
+            return events
+        runs = False
         for at, event in enumerate(events):
-            if type(event) in _TEXT:
+            cls = type(event)
+            if cls in _TEXT:
+                continue
+            if cls is TextRun:
+                runs = True
                 continue
             if isinstance(event, Usage):
                 self.usage = event
@@ -124,9 +112,9 @@ class AnswerReader:
                 try:
                     self._tally.count(event)
                 except TooLargeError:
-                    self._before = events[:at]
+                    self._before = expand_runs(events[:at])
                     raise
-        return events
+        return expand_runs(events) if runs else events
 
 
 def read_body(

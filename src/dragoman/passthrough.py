@@ -44,6 +44,10 @@ _OURS: Final = frozenset(
 )
 
 
+def _is_call(event: Event) -> bool:
+    return isinstance(event, BlockStart) and event.kind in CALL_KINDS
+
+
 def _compact(frame: bytes) -> bytes:
     return frame.replace(b" ", b"").strip()
 
@@ -104,7 +108,8 @@ class Relay:
         self._after += after
         self._written.append(written)
         self.passed = False
-        if pending:
+        # A call that the peer did not make itself changes the stream whatever comes next: it need not wait.
+        if pending and not any(_is_call(event) and event not in before for event in after):
             return b""
         self.passed = self._stands()
         parts = self._raw if self.passed else self._written

@@ -17,8 +17,7 @@ from dragoman.context import Exchange, Rendering
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_complete
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.framing import FrameReader, RunUnit, StreamReader, Unit, read_answer
-from dragoman.dialects.text_runs import TextRun
+from dragoman.dialects.framing import FrameReader, StreamReader, Unit, read_answer
 from dragoman.envelopes import Sealer
 from dragoman.errors import IllegalOrderError, MisuseError, PeerError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -41,6 +40,7 @@ from dragoman.turn.events import (
     ReasoningDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -49,7 +49,7 @@ from dragoman.turn.stages import Stage, StopSequences, WholeCalls
 from dragoman.turn.tools import ToolTable
 
 _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
-_TEXT: Final = frozenset({TextDelta, ReasoningDelta})
+_TEXT: Final = frozenset({TextDelta, TextRun, ReasoningDelta})
 # What may come before an answer has said anything, and of a failed one instead of it.
 PRELUDE: Final = frozenset({Start, Ping, Loss, Usage, Fault})
 _WORDLESS: Final = PRELUDE | {Finish}
@@ -195,15 +195,10 @@ class Translator:
         if self._relay is not None:
             return self._relay_units(self._relay, self._reader.feed_units(data))
         try:
-            pieces = self._reader.feed_pieces(data)
+            events = self._reader.feed(data)
         except PeerError as error:
             return self.fail(fault_of(error))
-        return b"".join(
-            [
-                self._write(piece) if isinstance(piece, list) else self._write_run(piece)
-                for piece in pieces
-            ]
-        )
+        return self._write(events)
 
     def close(self) -> bytes:
         """End of the upstream's stream: return what was held back and how it ended."""
@@ -233,49 +228,61 @@ class Translator:
         if self._relay is None:
             return self._write(events)
         self._relay.spoil()
-        return self._pass(self._relay, b"", events)
+        return self._pass(self._relay, b"", events, self._through_stages(events))
 
-    def _relay_units(self, relay: Relay, units: Iterable[Unit | RunUnit]) -> bytes:
-        """Pass on what needs no change."""
+    def _relay_units(self, relay: Relay, units: Iterable[Unit]) -> bytes:
+        """Forward the frames that need no change."""
         out: list[bytes] = []
         try:
             for unit in units:
-                if isinstance(unit, Unit):
-                    out.append(self._relay_unit(relay, unit.raw, unit.events))
-                else:
-                    out += self._relay_run(relay, unit)
+                before = unit.events
+                after = before if self.outcome is not None else self._through_stages(before)
+                if len(before) == len(after) == 1 and before[0] is after[0]:
+                    if self._is_untouched(after[0], relay):
+                        self._writer.skip(after[0])  # the writer must know, should it take over
+                        out += unit.raws
+                        continue
+                elif len(before) == 1 and type(before[0]) is TextRun:
+                    out += self._relay_run(relay, unit.raws, before[0].deltas(), after)
+                    continue
+                out.append(self._pass(relay, b"".join(unit.raws), before, after))
         except PeerError as error:
             out.append(self.fail(fault_of(error)))
         return b"".join(out)
 
-    def _relay_unit(self, relay: Relay, raw: bytes, events: list[Event]) -> bytes:
-        if len(events) == 1 and self._is_untouched(events[0], relay):
-            self._writer.skip(events[0])  # the writer must know, should it take over
-            return raw
-        return self._pass(relay, raw, events)
-
-    def _relay_run(self, relay: Relay, unit: RunUnit) -> list[bytes]:
-        run = unit.run
-        whole = TextDelta(run.index, run.text)
-        if self._is_untouched(whole, relay):
-            self._writer.skip(whole)
-            return unit.raws
+    def _relay_run(
+        self, relay: Relay, raws: list[bytes], before: Sequence[Event], after: list[Event]
+    ) -> list[bytes]:
+        """Forward the frames of a run that a stage has changed: those before and behind the change pass."""
+        least = min(len(before), len(after))
+        first = last = 0
+        if not relay.waits:  # otherwise what comes out first is what waited
+            while first < least and before[first] == after[first]:
+                first += 1
+        while last < least - first and before[-1 - last] == after[-1 - last]:
+            last += 1
+        end = len(before) - last
+        changed = slice(first, end)
+        rest = after[first : len(after) - last]
         return [
-            self._relay_unit(relay, raw, [delta])
-            for raw, delta in zip(unit.raws, run.deltas(), strict=True)
+            *[self._relay_same(relay, raws[at], before[at]) for at in range(first)],
+            self._pass(relay, b"".join(raws[changed]), [*before[changed]], rest),
+            *[self._relay_same(relay, raws[at], before[at]) for at in range(end, len(before))],
         ]
 
+    def _relay_same(self, relay: Relay, raw: bytes, delta: Event) -> bytes:
+        """Forward the frame of a delta that no stage has changed."""
+        if self._is_untouched(delta, relay):
+            self._writer.skip(delta)
+            return raw
+        return self._pass(relay, raw, [delta], [delta])
+
     def _is_untouched(self, event: Event, relay: Relay) -> bool:
-        """Say whether a delta passes as it came, without a second look."""
-        cls = type(event)
+        """Say whether the frame of a delta that no stage changed can be forwarded at once."""
         if self.outcome is not None:
             return False
-        if cls is ArgsDelta:
-            if not relay.steady:
-                return False
-        elif cls not in _TEXT or not relay.calm:
-            return False
-        return self._passes(event)
+        cls = type(event)
+        return relay.steady if cls is ArgsDelta else cls in _TEXT and relay.calm
 
     def _missing_end(self, relay: Relay, out: bytes) -> bytes:
         """Return the last word that a peer left out: it told the finish of its answer, and was gone."""
@@ -285,15 +292,11 @@ class Translator:
             return self._last_word
         return (b"\n" if out.endswith((b"\n", b"\r")) else b"\n\n") + self._last_word
 
-    def _pass(self, relay: Relay, raw: bytes, events: list[Event]) -> bytes:
-        """Relay one unit of a same-dialect stream."""
+    def _pass(self, relay: Relay, raw: bytes, events: list[Event], after: list[Event]) -> bytes:
+        """Let the relay choose between frames and what the writer makes of their events."""
         if self.outcome is not None:
-            # An answer ends with its last frame.  Only `[DONE]` may follow a failure.
-            if isinstance(self.outcome, Finish):
-                return b""
-            return relay.after_failure(raw, self._last_word)
+            return self._after_end(relay, raw)
         announces = relay.follows and self._writer.expect(raw, resume=not relay.waits)
-        after = self._through_stages(events)
         written = self._render(after)
         pending = any(stage.pending for stage in self._stages) or (announces and not events)
         pending = pending and self.outcome is None
@@ -302,22 +305,14 @@ class Translator:
             self._writer.passed(out)
         return out
 
+    def _after_end(self, relay: Relay, raw: bytes) -> bytes:
+        """Return what to forward of frames behind the end: only `[DONE]` behind a failure."""
+        if isinstance(self.outcome, Finish):
+            return b""
+        return relay.after_failure(raw, self._last_word)
+
     def _write(self, events: list[Event]) -> bytes:
         return self._render(self._through_stages(events))
-
-    def _write_run(self, run: TextRun) -> bytes:
-        if self.outcome is not None:
-            return b""  # it came with what ended the answer
-        if not self._passes(TextDelta(run.index, run.text)):
-            return self._write(run.deltas())
-        self.begun = True
-        return self._writer.send_run(run)
-
-    def _passes(self, event: Event) -> bool:
-        for stage in self._stages:  # noqa: SIM110 -- `all` costs a generator for every delta
-            if not stage.passes(event):
-                return False
-        return True
 
     def _through_stages(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:

@@ -109,7 +109,7 @@ FRAMES = {
 def one_by_one() -> Iterator[None]:
     """Read every frame by itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(framing, "_MAX_SHAPES", 0)
+        patch.setattr(framing, "_MAX_TEMPLATES", 0)
         yield
 
 

@@ -1,39 +1,55 @@
-"""The map of the tree in ARCHITECTURE.md names what is there."""
+"""The codemap in ARCHITECTURE.md names every module, and only modules that exist."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "dragoman"
-_ROW = re.compile(r"^\| (`[^|]+`[^|]*)\|", re.MULTILINE)
-_NAME = re.compile(r"`([\w/*{},]+(?:\.py|/))`")
+_SECTION = re.compile(r"^### (.+)$", re.MULTILINE)
+_NAME = re.compile(r"`([\w/]+(?:\.py|/))`")
+_DIALECTS = ("anthropic", "chat", "responses")
+_UNMAPPED = {"__init__.py", "__main__.py", "_version.py"}
 
 
-def named_paths() -> list[str]:
-    """Return the paths of the first column; a name without a folder is in the one named before it."""
+def mapped_paths() -> list[str]:
+    """Return the files and folders of the first column, or of all four, relative to the source.
+
+    A name is in the folder of the name before it, or in the package that the heading names.
+    """
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    codemap = text.partition("\n## Codemap\n")[2].partition("\n## ")[0]
+    _, *parts = _SECTION.split(codemap)
     found = []
-    for cell in _ROW.findall(text.partition("### The twelve files")[0]):
-        folder = ""
-        for name in _NAME.findall(cell):
-            if "/" in name:
-                folder = name.rpartition("/")[0]
-            found.append(name if "/" in name or not folder else f"{folder}/{name}")
+    for heading, body in zip(parts[::2], parts[1::2], strict=True):
+        packages = _NAME.findall(heading)
+        package = "" if len(packages) > 1 or packages == ["dragoman/"] else packages[0]
+        for row in re.findall(r"^\| (`.+) \|$", body, re.MULTILINE):
+            first, *others = row.split(" | ")
+            cells = [first, *others] if len(others) > 1 else [first]
+            folder = package
+            for name in (name for cell in cells for name in _NAME.findall(cell.partition(": ")[0])):
+                found.append(f"{package}{name}" if "/" in name else f"{folder}{name}")
+                if "/" in name and name.endswith(".py"):
+                    folder = f"{package}{name.rpartition('/')[0]}/"
     return found
 
 
-def test_every_path_of_the_map_exists() -> None:
-    paths = named_paths()
-    missing = [path for path in paths if not any(expanded(path))]
-
-    assert len(paths) > 60
-    assert not missing
-
-
 def expanded(path: str) -> list[Path]:
-    """Return the files or folders behind a path, which may name several in braces."""
-    braces = re.search(r"\{([^}]+)\}", path)
-    if braces is None:
-        return list(SOURCE.glob(path.rstrip("/")))
-    options = [path.replace(braces[0], one) for one in braces[1].split(",")]
-    return [file for one in options for file in SOURCE.glob(one.rstrip("/"))]
+    """Return the modules behind a path; one of the twelve files is in every dialect's folder."""
+    if (SOURCE / path).is_dir():
+        return sorted((SOURCE / path).rglob("*.py"))
+    paths = [SOURCE / path]
+    if path.startswith("dialects/") and not paths[0].exists():
+        paths = [SOURCE / "dialects" / one / Path(path).name for one in _DIALECTS]
+    return [one for one in paths if one.is_file()]
+
+
+def test_every_path_of_the_map_exists() -> None:
+    assert [] == [path for path in mapped_paths() if not expanded(path)]
+
+
+def test_every_module_is_on_the_map() -> None:
+    mapped = {file for path in mapped_paths() for file in expanded(path)}
+    modules = {path for path in SOURCE.rglob("*.py") if path.name not in _UNMAPPED}
+
+    assert [] == sorted(str(path.relative_to(SOURCE)) for path in modules - mapped)

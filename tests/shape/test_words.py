@@ -1,12 +1,17 @@
-"""The documentation is written in plain English: some words that need a second reading are banned."""
+"""Pages, docstrings, comments and messages are written in plain English: some words are banned."""
 
+import ast
+import io
 import re
+import tokenize
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "dragoman"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 # A banned word, and words that say the same.
@@ -35,7 +40,6 @@ _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 # Pages that have not been rewritten yet.
 LATER: Final = frozenset(
     {
-        "ARCHITECTURE.md",
         "docs/library-client.md",
         "docs/library.md",
         "docs/mcp.md",
@@ -47,21 +51,41 @@ LATER: Final = frozenset(
 )
 
 
-def banned_words(text: str) -> list[str]:
-    """Return the banned words of a page, each with its line and a suggestion; code is skipped."""
+def banned_words(text: str) -> list[tuple[int, str]]:
+    """Return the lines of the banned words in prose, each with a suggestion; code is skipped."""
     prose = _CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     suggestions = list(BANNED.values())
     return [
-        f"{prose.count(chr(10), 0, match.start()) + 1}: `{match[0]}`; write: "
-        + suggestions[int((match.lastgroup or "w0")[1:])]
+        (
+            prose.count("\n", 0, match.start()) + 1,
+            f"`{match[0]}`; write: {suggestions[int((match.lastgroup or 'w0')[1:])]}",
+        )
         for match in _PATTERN.finditer(prose)
     ]
+
+
+def banned_in_module(path: Path) -> list[tuple[int, str]]:
+    """Return the same for the comments and the strings of a module, docstrings among them."""
+    text = path.read_text("utf-8")
+    prose = [
+        (token.start[0], token.string)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT
+    ]
+    prose += [
+        (node.lineno, node.value)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return sorted(
+        (first + line - 1, found) for first, part in prose for line, found in banned_words(part)
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_has_no_banned_word(page: Path) -> None:
     name = str(page.relative_to(ROOT))
-    found = [f"{name}:{one}" for one in banned_words(page.read_text("utf-8"))]
+    found = [f"{name}:{line}: {what}" for line, what in banned_words(page.read_text("utf-8"))]
 
     if name not in LATER:
         assert not found, "\n".join(found)
@@ -70,4 +94,14 @@ def test_page_has_no_banned_word(page: Path) -> None:
 def test_words_are_found_with_their_line_and_not_in_code() -> None:
     text = "There is no such model.\n```\nis told\n```\nIt is `told` and\nis told. It stands."
 
-    assert ["6: `told`", "6: `stands`"] == [one.split(";")[0] for one in banned_words(text)]
+    assert [(6, "`told`"), (6, "`stands`")] == [
+        (line, what.split(";")[0]) for line, what in banned_words(text)
+    ]
+
+
+def by_package() -> Counter[str]:
+    """Return the number of banned words in each package and top-level module of the source."""
+    found: Counter[str] = Counter()
+    for path in SOURCE.rglob("*.py"):
+        found[path.relative_to(SOURCE).parts[0]] += len(banned_in_module(path))
+    return found

@@ -13,7 +13,6 @@ from msgspec import Raw
 
 from dragoman.context import EncodedRequest, Exchange, Target
 from dragoman.dialects.framing import FrameReader
-from dragoman.dialects.text_runs import TextRun
 from dragoman.envelopes import Sealer
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
@@ -31,10 +30,6 @@ class Writer(Protocol):
     response: bytes
 
     def send(self, event: Event, /) -> bytes: ...
-
-    def send_run(self, run: TextRun, /) -> bytes:
-        """Write deltas of text as `send` writes them one by one."""
-        ...
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
         """See bytes of the same dialect that lead to what is sent next, and may pass in its place.

@@ -1,6 +1,8 @@
-"""The part that the readers of all dialects share: bytes to frames, faults of framing, the end.
+"""Reads an upstream's bytes: the part that is the same in every dialect.
 
-A dialect brings a `FrameReader`, which knows what a frame means.
+`StreamReader` splits bytes into frames and hands each frame to the dialect's `FrameReader`, which knows what
+it means.  It also recognizes bodies that are not event streams, applies limits, reports malformed frames,
+and reads repeated text frames quickly (`text_runs.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,19 +13,17 @@ import msgspec
 from dragoman.context import Exchange
 from dragoman.dialects.decoding import check_complete, check_json
 from dragoman.dialects.failures import excerpt
-from dragoman.dialects.text_runs import Echo, Shape, TextRun, shape_of
+from dragoman.dialects.text_runs import RepeatedReads, TextTemplate, template_of
 from dragoman.errors import MalformedError, MisuseError, NotJsonError, PeerError, TooLargeError
 from dragoman.turn.assembler import Assembler
-from dragoman.turn.events import TRUNCATED, Event, Fault, FaultKind
+from dragoman.turn.events import TRUNCATED, Event, Fault, FaultKind, TextDelta, TextRun
 from dragoman.wire.sse import Frame, SSEReader
 
 _BLANKS = b" \t\r\n\xef\xbb\xbf"  # a byte-order mark among them
 _BEGINNING_BYTES = 2000  # of an answer that may turn out to be no stream
 _STREAM_WORDS = ("data", "event", ":", "id", "retry")  # what a line of an event stream begins with
-_MAX_SHAPE_BYTES = (
-    64 * 1024
-)  # of a frame; decoding a larger one again takes longer than it can save
-_MAX_SHAPES = 8  # that are learned one after the other without being seen again
+_MAX_TEMPLATE_BYTES = 64 * 1024  # decoding a larger frame twice takes longer than it can save
+_MAX_TEMPLATES = 8  # that are learned one after the other without being used
 
 
 class FrameReader(Protocol):
@@ -79,17 +79,10 @@ class FrameReader(Protocol):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """Some frames and the events they led to: what a relay passes on as it came, or writes anew."""
+    """Frames and the events they led to: a relay forwards the frames' bytes, or writes the events."""
 
-    raw: bytes
+    raws: list[bytes]  # of the frames; one for each delta where the event is a `TextRun`
     events: list[Event]
-
-
-class RunUnit(msgspec.Struct, frozen=True):
-    """Frames that led to one delta of text each."""
-
-    raws: list[bytes]
-    run: TextRun
 
 
 class StreamReader:
@@ -114,12 +107,11 @@ class StreamReader:
         self._body_size = 0
         self._raw: list[bytes] = []  # frames that led to no event yet
         self._dead = False
-        self._shape: Shape | None = None  # of frames that add text
-        self.block = -1  # to this block
-        # What the next read may repeat: of the last one, if it was one such frame and no more.
-        self.echo: Echo | None = None
-        self._shapes_left = _MAX_SHAPES
-        self._pieces: list[list[Event] | TextRun] = []  # not given out yet
+        self._template: TextTemplate | None = None  # of frames that add text to `_text_block`
+        self._text_block = -1
+        # Set if the last read was exactly one such frame: the next reads probably repeat it.
+        self._repeats: RepeatedReads | None = None
+        self._templates_left = _MAX_TEMPLATES
         # The layer below the dialect at which the input went wrong, if one did.
         self.broken: Literal["", "sse", "json"] = ""
 
@@ -135,13 +127,11 @@ class StreamReader:
 
     def feed(self, data: bytes, /) -> list[Event]:
         """Return the events that `data` leads to."""
-        return _flat(self.feed_pieces(data))
-
-    def feed_pieces(self, data: bytes, /) -> list[list[Event] | TextRun]:
-        """Return the same, but text that came together stays together."""
-        run = None if self.echo is None else self._repeated(self.echo, data)
-        if run is not None:
-            return [run]
+        if self._repeats is not None:
+            text = self._repeats.text_of(data)
+            if text:
+                return [TextDelta(self._text_block, text)]
+            self._end_repeats()
         if not self._begun:
             data = self._look_at(data)
         if self._dead:
@@ -152,24 +142,18 @@ class StreamReader:
         except PeerError:
             self._dead = True
             raise
-        if len(frames) == 1 and self._shapes_left:
+        if len(frames) == 1 and self._templates_left:
             self._learn_read(data, frames[0].data)
-        return self._take()
+        return self._assembler.take()
 
-    def _take(self) -> list[list[Event] | TextRun]:
-        """Return what was not given out yet."""
-        pieces = self._pieces
-        self._pieces = []
-        if self._assembler.out:
-            pieces.append(self._assembler.take())
-        return pieces
-
-    def feed_units(self, data: bytes, /) -> Iterator[Unit | RunUnit]:
-        """Give the same events, with the bytes that led to them.  Needs `keep_raw`."""
-        run = None if self.echo is None else self._repeated(self.echo, data)
-        if run is not None:
-            yield RunUnit([data], run)
-            return
+    def feed_units(self, data: bytes, /) -> Iterator[Unit]:
+        """Return the same events with the bytes that led to them.  Needs `keep_raw`."""
+        if self._repeats is not None:
+            text = self._repeats.text_of(data)
+            if text:
+                yield Unit([data], [TextDelta(self._text_block, text)])
+                return
+            self._end_repeats()
         if not self._begun:
             data = self._look_at(data)
         frames, assembler = self._frames, self._assembler
@@ -177,39 +161,31 @@ class StreamReader:
             received = self._sse.feed(data)
             at = 0
             while at < len(received):
-                run = self._run(received, at)
-                if run is not None:
-                    end = at + len(run.bodies)
-                    yield RunUnit([frame.raw for frame in received[at:end]], run)
-                    at = end
-                    continue
-                raw = received[at].raw
-                at += 1
-                if not received[at - 1].data:
+                frame = received[at]
+                end = at + self._read_some(received, at)
+                if not frame.data:
                     # Frames without data lead to nothing: however many there are, they pass as one.
-                    end = at
                     while end < len(received) and not received[end].data:
                         end += 1
-                    if end > at:
-                        raw = b"".join([raw, *(frame.raw for frame in received[at:end])])
-                        at = end
+                raws = [frame.raw] if end == at + 1 else [one.raw for one in received[at:end]]
+                at = end
                 if not assembler.ended and (frames.pending or assembler.holding):
-                    self._raw.append(raw)
+                    self._raw += raws
                 elif self._raw:
-                    self._raw.append(raw)
+                    self._raw += raws
                     yield self._unit()
                 else:
-                    yield Unit(raw, assembler.take())
+                    yield Unit(raws, assembler.take())
         except PeerError:
             self._dead = True
             raise
-        if len(received) == 1 and self._shapes_left:
+        if len(received) == 1 and self._templates_left:
             self._learn_read(data, received[0].data)
 
     def close(self) -> list[Event]:
         """End of input: return what was held back, and how the turn ended."""
         self._close()
-        return _flat(self._take())
+        return self._assembler.take()
 
     def close_units(self) -> list[Unit]:
         """End of input, with the bytes that are left."""
@@ -218,17 +194,17 @@ class StreamReader:
 
     def fail(self, fault: Fault) -> list[Event]:
         """End the turn with a failure found elsewhere; return what there was, and the failure."""
-        self._end_echo()
+        self._end_repeats()
         self._assembler.fault(fault)
-        return _flat(self._take())
+        return self._assembler.take()
 
     def _unit(self) -> Unit:
-        raw = self._raw
+        raws = self._raw
         self._raw = []
-        return Unit(raw[0] if len(raw) == 1 else b"".join(raw), self._assembler.take())
+        return Unit(raws, self._assembler.take())
 
     def _close(self) -> None:
-        self._end_echo()
+        self._end_repeats()
         if self._body is not None:
             body = b"".join(self._body)
             self._raw.append(body)
@@ -256,33 +232,30 @@ class StreamReader:
     def _read(self, frames: Sequence[Frame]) -> None:
         at = 0
         while at < len(frames):
-            run = self._run(frames, at)
-            if run is None:
-                at += 1
-                continue
-            at += len(run.bodies)
-            if self._assembler.out:
-                self._pieces.append(self._assembler.take())
-            self._pieces.append(run)
+            at += self._read_some(frames, at)
 
-    def _run(self, frames: Sequence[Frame], at: int) -> TextRun | None:
-        """Read the frames from `at` on that only add text, or one of any sort."""
-        alone = at + 1 == len(frames)  # and read as quickly by itself
+    def _read_some(self, frames: Sequence[Frame], at: int) -> int:
+        """Read all frames from `at` on that only add text, or one of any sort; return how many."""
+        alone = at + 1 == len(frames)  # a single frame is decoded as quickly as it is compared
         if (
-            self._shape is not None
+            self._template is not None
             and not alone
-            and self.block == self._assembler.index
+            and self._text_block == self._assembler.index
             and self._frames.takes_text
         ):
-            bodies, text = self._shape.texts(frames, at)
+            bodies, text = self._template.texts(frames, at)
             if bodies:
-                self._shapes_left = _MAX_SHAPES
+                self._templates_left = _MAX_TEMPLATES
                 self._frames.add_text(len(text))
-                return TextRun(self.block, bodies, text)
+                block = self._text_block
+                self._assembler.out.append(
+                    TextRun(block, bodies, text) if len(bodies) > 1 else TextDelta(block, text)
+                )
+                return len(bodies)
         self._read_frame(frames[at])
-        if self._shapes_left and not alone and self._frames.takes_text:
+        if self._templates_left and not alone and self._frames.takes_text:
             self._learn(frames[at].data)
-        return None
+        return 1
 
     def _read_frame(self, frame: Frame) -> None:
         if self._assembler.ended or not frame.data:
@@ -301,37 +274,29 @@ class StreamReader:
             if frame.whole:
                 self._assembler.loss("chunk_malformed", error.path, error.reason)
 
-    def _repeated(self, echo: Echo, data: bytes) -> TextRun | None:
-        """Read what repeats the read before it with other words."""
-        again = echo.take(data)
-        if again is None:
-            self._end_echo()
-            return None
-        return TextRun(self.block, [again[0]], again[1])
-
-    def _end_echo(self) -> None:
-        """Count what was only repeated."""
-        echo, self.echo = self.echo, None
-        if echo is not None and echo.count:
-            self._sse.skip(echo.count, echo.size)
-            self._frames.add_text(echo.chars)
-            self._shapes_left = _MAX_SHAPES
+    def _end_repeats(self) -> None:
+        """Count what was read as repetitions."""
+        repeats, self._repeats = self._repeats, None
+        if repeats is not None and repeats.count:
+            self._sse.skip(repeats.count, repeats.size)
+            self._frames.add_text(repeats.chars)
+            self._templates_left = _MAX_TEMPLATES
 
     def _learn_read(self, data: bytes, frame: bytes) -> None:
-        """See whether the next read may repeat this one, which was one frame."""
-        shape = self._learn(frame) if self._frames.takes_text else None
-        whole = None if shape is None else shape.framed(data, frame)
-        self.echo = None if whole is None else Echo(whole, *self._sse.room())
+        """Prepare for reads that repeat this one, which was one frame."""
+        template = self._learn(frame) if self._frames.takes_text else None
+        whole = None if template is None else template.framed(data, frame)
+        self._repeats = None if whole is None else RepeatedReads(whole, *self._sse.room())
 
-    def _learn(self, data: bytes) -> Shape | None:
-        """See what the next frames may have in common with this one."""
-        if len(data) > _MAX_SHAPE_BYTES or not self._frames.text_of(data):
+    def _learn(self, data: bytes) -> TextTemplate | None:
+        """Make a template of a frame that only adds text."""
+        if len(data) > _MAX_TEMPLATE_BYTES or not self._frames.text_of(data):
             return None
-        self._shapes_left -= 1
-        left = self._shapes_left > 0  # the last one would be tried for ever
-        self._shape = shape_of(data, self._frames.text_of) if left else None
-        self.block = self._assembler.index
-        return self._shape
+        self._templates_left -= 1
+        left = self._templates_left > 0  # the last template would be tried for ever
+        self._template = template_of(data, self._frames.text_of) if left else None
+        self._text_block = self._assembler.index
+        return self._template
 
     def _look_at(self, data: bytes) -> bytes:
         """Tell an event stream from a JSON body, whatever was asked for, and from neither."""
@@ -357,13 +322,6 @@ class StreamReader:
         if self._body_size > self._exchange.limits.max_response_bytes:
             raise TooLargeError("max_response_bytes", self._exchange.limits.max_response_bytes)
         body.append(data)
-
-
-def _flat(pieces: list[list[Event] | TextRun]) -> list[Event]:
-    events: list[Event] = []
-    for piece in pieces:
-        events += piece if isinstance(piece, list) else piece.deltas()
-    return events
 
 
 def assembler_for(exchange: Exchange, *, seal_plain: bool = False) -> Assembler:

@@ -43,6 +43,7 @@ from dragoman.turn.events import (
     OpaqueKind,
     ReasoningDelta,
     TextDelta,
+    TextRun,
 )
 from dragoman.turn.request import (
     ASSISTANT,
@@ -114,15 +115,11 @@ class AnswerObserver:
     def pending(self) -> bool:
         return False
 
-    def passes(self, event: Event, /) -> bool:
-        """Say whether an event is of no interest."""
-        return type(event) is TextDelta
-
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the same events."""
         for event in events:
             cls = type(event)
-            if cls is TextDelta:
+            if cls is TextDelta or cls is TextRun:
                 continue
             match event:
                 case ArgsDelta(json=text) | InputDelta(text=text):

@@ -522,10 +522,6 @@ class FaultRedaction:
     def pending(self) -> bool:
         return False
 
-    def passes(self, event: Event, /) -> bool:
-        self._begun = True  # it is asked of content alone
-        return True
-
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the same events, but for a failure."""
         if events and type(events[-1]) is Fault:

@@ -45,6 +45,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -105,21 +106,24 @@ class Splitter:
         machine = self._machine
         return self._sequencer.start is not None or (machine is not None and machine.holding)
 
-    def passes(self, event: Event, /) -> bool:
-        """Say whether this event, fed now, would leave as it is and change nothing."""
-        if type(event) is not self._passing:
-            return type(event) in _UNSCANNED and event.index == self._sequencer.index  # type: ignore[union-attr]
-        text = event.text  # type: ignore[union-attr]
-        return (
-            self._lead not in text
-            and self._other_lead not in text
-            and (self._find_lead is None or not self._find_lead(text))
-        )
-
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the events that are ready."""
         if self._failed:
             return []
+        if len(events) == 1:  # nearly always a delta that holds no marker
+            event = events[0]
+            cls = type(event)
+            if (
+                cls is self._passing or (cls is TextRun and self._passing is TextDelta)
+            ) and self._is_plain(event.text):  # type: ignore[union-attr]
+                return [event]
+        self._feed(events)
+        if self._sequencer.broken is not None:
+            return self._fail(self._sequencer.broken)
+        return self._sequencer.take()
+
+    def _feed(self, events: Sequence[Event]) -> None:
+        """Take events up to a call that passes a limit."""
         append = self._sequencer.out.append
         for event in events:
             cls = type(event)
@@ -130,6 +134,13 @@ class Splitter:
                 and (self._find_lead is None or not self._find_lead(text))
             ):
                 append(event)
+            elif cls is TextRun:
+                if self._passing is TextDelta and self._is_plain(event.text):  # type: ignore[union-attr]
+                    append(event)
+                    continue
+                self._feed(event.deltas())  # type: ignore[union-attr]
+                if self._sequencer.broken is not None:
+                    return
             elif cls in _UNSCANNED:
                 self._forward(event, event.index)  # type: ignore[union-attr]
             elif self._calling is not None and cls in _TEXTS:
@@ -140,13 +151,20 @@ class Splitter:
                     continue
                 self._look()
                 if self._sequencer.broken is not None:
-                    return self._fail(self._sequencer.broken)
+                    return
             else:
                 self._take(event)
                 self._look()
                 if self._sequencer.broken is not None:
-                    return self._fail(self._sequencer.broken)
-        return self._sequencer.take()
+                    return
+
+    def _is_plain(self, text: str) -> bool:
+        """Say whether a text holds none of the characters that can begin a marker."""
+        return (
+            self._lead not in text
+            and self._other_lead not in text
+            and (self._find_lead is None or not self._find_lead(text))
+        )
 
     def _fail(self, broken: Broken) -> list[Event]:
         """End the answer at a call that passes a limit; its end is not told, for it must not look whole."""

@@ -26,6 +26,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -183,14 +184,14 @@ class _OpenBlock:
             self.texts.clear()
 
     def add(
-        self, delta: TextDelta | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta
+        self, delta: TextDelta | TextRun | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta
     ) -> None:
         match delta:
             case TextDelta(text=text, logprobs=logprobs):
                 self.add_text(text)
                 if logprobs is not None:
                     self.logprobs.append(logprobs)
-            case InputDelta(text=text) | RefusalDelta(text=text):
+            case TextRun(text=text) | InputDelta(text=text) | RefusalDelta(text=text):
                 self.add_text(text)
             case ArgsDelta(json=text):
                 self.add_text(text)
@@ -248,7 +249,7 @@ class Folder:
             if self._end is not None:
                 return
             check(event)
-            if type(event) is TextDelta and event.logprobs is None:
+            if (type(event) is TextDelta and event.logprobs is None) or type(event) is TextRun:
                 self._block.add_text(event.text)  # type: ignore[union-attr]  # legality says so
             else:
                 self._take(event)
@@ -380,6 +381,8 @@ def merged(events: Iterable[Event]) -> list[Event]:
     out: list[Event] = []
     pieces: list[str] = []  # of the delta that stands last in `out`
     for event in events:
+        if type(event) is TextRun:
+            event = TextDelta(event.index, event.text)  # noqa: PLW2901 -- the same, as one delta
         if out and _continues(out[-1], event):
             pieces.append(_delta_text(event))
             continue

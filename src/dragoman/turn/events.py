@@ -6,9 +6,12 @@ A stream is `Start`, blocks one after another (never two open), a `Usage`, and o
 Ids are those of the upstream, verbatim; writers make them legal for their client.
 """
 
+import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.turn.losses import Loss
@@ -24,6 +27,10 @@ class BlockKind(StrEnum):
     SERVER_RESULT = "server_result"  # its result: whole in `raw`
     OPAQUE = "opaque"  # a vendor's own block, whole in `raw` (compaction and the like)
 
+
+_STRING: Final = msgspec.json.Decoder(str)
+# What is escaped in a JSON string, or is not ASCII.
+_NOT_PLAIN: Final = re.compile(rb'[\x00-\x1f"\\\x80-\xff]').search
 
 # Blocks that are calls for the client to run.
 CALL_KINDS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
@@ -120,6 +127,26 @@ class TextDelta(Struct, frozen=True, gc=False, tag="text", tag_field="event"):
     index: int
     text: str  # never empty
     logprobs: Raw | None = None  # a JSON list of token records, as OpenAI writes them
+
+
+class TextRun(Struct, frozen=True, gc=False, tag="text_run", tag_field="event"):
+    """Two or more text deltas of one block that arrived in one read, as one event.
+
+    Readers emit it for upstreams that repeat one frame with other text in it, so that a stage or a writer
+    does its work once per read instead of once per delta.  It means exactly what `deltas()` returns.
+    Programs that read answers (`AnswerReader`, the client) never see it: they get the deltas.
+    """
+
+    index: int
+    bodies: list[bytes]  # each delta's text as the inside of a JSON string, as `msgspec` writes it
+    text: str  # of all deltas, joined
+
+    def deltas(self) -> list["TextDelta"]:
+        """Return the deltas one by one."""
+        index, bodies = self.index, self.bodies
+        if _NOT_PLAIN(b"".join(bodies)) is None:
+            return [TextDelta(index, body.decode()) for body in bodies]
+        return [TextDelta(index, _STRING.decode(b'"%b"' % body)) for body in bodies]
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False, tag="reasoning", tag_field="event"):
@@ -231,6 +258,17 @@ class Ping(Struct, frozen=True, gc=False, tag="ping", tag_field="event"):
 
 
 Delta: TypeAlias = (
-    TextDelta | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta | Citation | Opaque
+    TextDelta | TextRun | ReasoningDelta | ArgsDelta | InputDelta | RefusalDelta | Citation | Opaque
 )
 Event: TypeAlias = Start | BlockStart | Delta | BlockEnd | Usage | Finish | Fault | Ping | Loss
+
+
+def expand_runs(events: Iterable[Event]) -> list[Event]:
+    """Return the events with every `TextRun` replaced by its deltas."""
+    expanded: list[Event] = []
+    for event in events:
+        if type(event) is TextRun:
+            expanded += event.deltas()
+        else:
+            expanded.append(event)
+    return expanded

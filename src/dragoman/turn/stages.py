@@ -26,6 +26,7 @@ from dragoman.turn.events import (
     InputDelta,
     Opaque,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -39,10 +40,6 @@ class Stage(Protocol):
     @property
     def pending(self) -> bool:
         """Something is held back."""
-        ...
-
-    def passes(self, event: Event, /) -> bool:
-        """Say whether this event, fed now, would leave as it is and change nothing."""
         ...
 
     def feed(self, events: Sequence[Event], /) -> list[Event]: ...
@@ -65,10 +62,6 @@ class StopSequences:
         """Text is held back."""
         return bool(self._held)
 
-    def passes(self, event: Event, /) -> bool:
-        """Say whether this event would leave as it is: every text must be looked at."""
-        return False
-
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the events up to the first stop sequence."""
         out: list[Event] = []
@@ -76,8 +69,12 @@ class StopSequences:
             if self.done:
                 break
             match event:
-                case TextDelta(index=index, text=text):
-                    self._text(index, text, event, out)
+                case TextDelta():
+                    self._text(event, out)
+                case TextRun():
+                    for delta in event.deltas():
+                        if not self.done:
+                            self._text(delta, out)
                 case BlockStart(index=index, kind=BlockKind.TEXT):
                     self._index = index
                     out.append(event)
@@ -88,7 +85,8 @@ class StopSequences:
                     out.append(event)
         return out
 
-    def _text(self, index: int, text: str, event: TextDelta, out: list[Event]) -> None:
+    def _text(self, event: TextDelta, out: list[Event]) -> None:
+        index, text = event.index, event.text
         joined = self._held + text
         found = min(
             ((at, one) for one in self._sequences if (at := joined.find(one)) >= 0),
@@ -142,10 +140,6 @@ class WholeCalls:
     def pending(self) -> bool:
         """A call waits for its end."""
         return bool(self._held)
-
-    def passes(self, event: Event, /) -> bool:
-        """Say whether this event, fed now, would leave as it is and change nothing."""
-        return not isinstance(event, BlockStart | Fault) and not self._held
 
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the events that are ready."""

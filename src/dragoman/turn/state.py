@@ -30,6 +30,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -60,6 +61,7 @@ TURN: Final[dict[TurnState, dict[type, TurnState]]] = {
     },
     TurnState.BLOCK: {
         TextDelta: TurnState.BLOCK,
+        TextRun: TurnState.BLOCK,
         ReasoningDelta: TurnState.BLOCK,
         ArgsDelta: TurnState.BLOCK,
         InputDelta: TurnState.BLOCK,
@@ -77,7 +79,7 @@ TURN: Final[dict[TurnState, dict[type, TurnState]]] = {
 
 # The block: which deltas fit which kind.
 DELTAS: Final[dict[BlockKind, frozenset[type]]] = {
-    BlockKind.TEXT: frozenset({TextDelta, Citation}),
+    BlockKind.TEXT: frozenset({TextDelta, TextRun, Citation}),
     BlockKind.REASONING: frozenset({ReasoningDelta, Opaque}),
     BlockKind.TOOL_CALL: frozenset({ArgsDelta, Opaque}),
     BlockKind.CUSTOM_CALL: frozenset({InputDelta, Opaque}),

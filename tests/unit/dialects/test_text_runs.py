@@ -8,11 +8,25 @@ import pytest
 from dragoman.answer_reader import AnswerReader
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
-from dragoman.dialects.text_runs import Echo, Shape, TextRun, shape_of
+from dragoman.dialects.text_runs import RepeatedReads, TextTemplate, template_of
 from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.translate import Translator, make_exchange
-from dragoman.turn.events import Fault, TextDelta
+from dragoman.turn.answer import fold, merged
+from dragoman.turn.events import (
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Event,
+    Fault,
+    Finish,
+    FinishReason,
+    Start,
+    TextDelta,
+    TextRun,
+    Usage,
+    expand_runs,
+)
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
 from dragoman.wire.sse import Frame
@@ -54,10 +68,9 @@ def reader_of(source: str) -> StreamReader:
         ("anthropic", BEGUN + messages_stream("a", " quick", ' "brown"\n', " f\u00f6x")),
     ],
 )
-def test_all_text_after_the_first_frame_is_one_piece(source: str, stream: bytes) -> None:
-    begun, run = reader_of(source).feed_pieces(stream)
+def test_all_text_after_the_first_frame_is_one_event(source: str, stream: bytes) -> None:
+    *begun, run = reader_of(source).feed(stream)
 
-    assert isinstance(begun, list)
     assert isinstance(run, TextRun)
     assert TextDelta(0, "a") == begun[-1]
     assert TextRun(0, [b" quick", b' \\"brown\\"\\n', " f\u00f6x".encode()], run.text) == run
@@ -75,19 +88,19 @@ def test_words_that_stand_elsewhere_too_are_not_taken_for_the_text() -> None:
     )
     read.feed(chat_stream("m"))
 
-    assert shape_of(chunk("m"), frames.text_of) is None
-    assert Shape(*chunk("?").split(b"?")) == shape_of(chunk("else"), frames.text_of)
+    assert template_of(chunk("m"), frames.text_of) is None
+    assert TextTemplate(*chunk("?").split(b"?")) == template_of(chunk("else"), frames.text_of)
 
 
 def test_a_shape_ends_where_the_text_is_no_string_by_itself() -> None:
-    shape = Shape(*chunk("?").split(b"?"))
+    template = TextTemplate(*chunk("?").split(b"?"))
     odd = chunk("?").replace(b'"?"', b'"a","role":"b"')
     frames = [Frame(chunk("one")), Frame(chunk("two")), Frame(odd), Frame(chunk("three"))]
 
-    assert ([b"one", b"two"], "onetwo") == shape.texts(frames, 0)
-    assert ([b"two"], "two") == shape.texts(frames, 1)
-    assert ([], "") == shape.texts(frames, 2)
-    assert ([b"three"], "three") == shape.texts(frames, 3)
+    assert ([b"one", b"two"], "onetwo") == template.texts(frames, 0)
+    assert ([b"two"], "two") == template.texts(frames, 1)
+    assert ([], "") == template.texts(frames, 2)
+    assert ([b"three"], "three") == template.texts(frames, 3)
 
 
 def test_a_peer_whose_frames_always_differ_is_read_frame_by_frame() -> None:
@@ -95,9 +108,8 @@ def test_a_peer_whose_frames_always_differ_is_read_frame_by_frame() -> None:
     for at in range(100):
         reader.feed(chat_stream("word", created=at))
 
-    assert [[TextDelta(0, "word"), TextDelta(0, "word")]] == reader.feed_pieces(
-        chat_stream("word", "word", created=100)
-    )
+    expected: list[Event] = [TextDelta(0, "word"), TextDelta(0, "word")]
+    assert expected == reader.feed(chat_stream("word", "word", created=100))
 
 
 def test_a_shape_that_changes_now_and_then_is_learned_again() -> None:
@@ -105,10 +117,8 @@ def test_a_shape_that_changes_now_and_then_is_learned_again() -> None:
     for at in range(100):
         reader.feed(chat_stream("some", "more", "words", created=at))
 
-    begun, run = reader.feed_pieces(chat_stream("more", "words", "here", created=100))
-
-    assert [TextDelta(0, "more")] == begun
-    assert TextRun(0, [b"words", b"here"], "wordshere") == run
+    expected: list[Event] = [TextDelta(0, "more"), TextRun(0, [b"words", b"here"], "wordshere")]
+    assert expected == reader.feed(chat_stream("more", "words", "here", created=100))
 
 
 def test_text_with_the_beginning_of_a_call_is_looked_at_piece_by_piece() -> None:
@@ -135,7 +145,7 @@ def test_text_for_another_block_than_the_open_one_is_told_as_a_fault_of_numberin
     reader = reader_of("anthropic")
     reader.feed(BEGUN + messages_stream("a", "b", "c") + other)
 
-    events = reader.feed(messages_stream("for", "the", "first"))
+    events = expand_runs(reader.feed(messages_stream("for", "the", "first")))
 
     assert [
         Loss("block_index_fixed", "$.index", "a text delta for block 0"),
@@ -148,35 +158,35 @@ def test_text_for_another_block_than_the_open_one_is_told_as_a_fault_of_numberin
 @pytest.mark.parametrize(
     ("said", "taken"),
     [
-        (b" fox", (b" fox", " fox")),
-        (b"\\u0041\\n", (b"A\\n", "A\n")),
-        ("f\u00f6x".encode(), ("f\u00f6x".encode(), "f\u00f6x")),
-        ("a\u2028b".encode(), ("a\u2028b".encode(), "a\u2028b")),
-        (b"", None),
-        (b"a\nb", None),
-        (b"\xff", None),
-        (b'a","b":"c', None),
-        (b"\\", None),
-        (b"8 bytes!", (b"8 bytes!", "8 bytes!")),
-        (b"9 bytes !", None),
+        (b" fox", " fox"),
+        (b"\\u0041\\n", "A\n"),
+        ("f\u00f6x".encode(), "f\u00f6x"),
+        ("a\u2028b".encode(), "a\u2028b"),
+        (b"", ""),
+        (b"a\nb", ""),
+        (b"\xff", ""),
+        (b'a","b":"c', ""),
+        (b"\\", ""),
+        (b"8 bytes!", "8 bytes!"),
+        (b"9 bytes !", ""),
     ],
 )
 def test_a_read_that_repeats_another_is_taken_if_its_text_is_a_string(
-    said: bytes, taken: tuple[bytes, str] | None
+    said: bytes, taken: str
 ) -> None:
-    echo = Echo(Shape(b'x"', b'"x'), left=2, most=12)
+    repeats = RepeatedReads(TextTemplate(b'x"', b'"x'), left=2, most=12)
 
-    assert taken == echo.take(b'x"%b"x' % said)
-    assert (0 if taken is None else 1) == echo.count
-    assert (0 if taken is None else 4 + len(said)) == echo.size
-    assert (0 if taken is None else len(taken[1])) == echo.chars
+    assert taken == repeats.text_of(b'x"%b"x' % said)
+    assert (1 if taken else 0) == repeats.count
+    assert (4 + len(said) if taken else 0) == repeats.size
+    assert len(taken) == repeats.chars
 
 
 def test_no_more_reads_are_taken_than_there_is_room_for() -> None:
-    echo = Echo(Shape(b"<", b">"), left=2, most=12)
+    repeats = RepeatedReads(TextTemplate(b"<", b">"), left=2, most=12)
 
-    assert [True, True, False] == [echo.take(b"<a>") is not None for _ in range(3)]
-    assert None is Echo(Shape(b"<", b"<"), left=2, most=12).take(b"<")
+    assert [True, True, False] == [bool(repeats.text_of(b"<a>")) for _ in range(3)]
+    assert "" == RepeatedReads(TextTemplate(b"<", b"<"), left=2, most=12).text_of(b"<")
 
 
 @pytest.mark.parametrize("limits", [Limits(max_events=40), Limits(max_response_bytes=25_000)])
@@ -267,9 +277,51 @@ def test_texts_that_are_no_strings_are_not_looked_at_over_and_over() -> None:
 
     odd = chunk("?").replace(b'"?"', b'"a","role":"b"')
     frames = Counted([Frame(odd)] * 2000)
-    shape = Shape(*chunk("?").split(b"?"))
+    template = TextTemplate(*chunk("?").split(b"?"))
 
     for at in range(len(frames)):
-        assert ([], "") == shape.texts(frames, at)
+        assert ([], "") == template.texts(frames, at)
 
     assert Counted.looked <= 64 * len(frames)
+
+
+RUN = TextRun(0, [b"one", b' \\"two\\"', " dr\u00ef".encode()], 'one "two" dr\u00ef')
+
+
+@pytest.mark.parametrize("name", DIALECT_NAMES)
+def test_a_writer_writes_a_run_as_it_writes_its_deltas(name: str) -> None:
+    exchange = make_exchange(seed="s")
+    quick, slow = dialect(name).writer(exchange), dialect(name).writer(exchange)
+    for event in (Start("m"), BlockStart(0, BlockKind.TEXT)):
+        assert quick.send(event) == slow.send(event)
+
+    assert b"".join(map(slow.send, RUN.deltas())) == quick.send(RUN)
+    rest = (BlockEnd(0), Usage(final=True), Finish(FinishReason.STOP))
+    assert [slow.send(event) for event in rest] == [quick.send(event) for event in rest]
+
+
+def test_a_run_is_folded_and_merged_as_its_deltas_are() -> None:
+    head, tail = [Start(), BlockStart(0, BlockKind.TEXT)], [BlockEnd(0), Finish(FinishReason.STOP)]
+
+    assert fold([*head, *RUN.deltas(), *tail]) == fold([*head, RUN, *tail])
+    assert merged([*head, *RUN.deltas(), *tail]) == merged([*head, RUN, *tail])
+    assert [*head, *RUN.deltas(), *tail] == expand_runs([*head, RUN, *tail])
+
+
+def test_a_relay_forwards_the_frames_around_a_call_in_a_run() -> None:
+    """The upstream's own bytes pass in all frames but those that hold the call, however they arrive."""
+    call = "".join((OPEN, CALL % (0, "{}"), CLOSE))
+    frames = [chat_stream(word) for word in ("I", " will", " call", " it", call, " and", " go")]
+
+    def relayed(*reads: bytes) -> bytes:
+        translator = Translator(
+            source="chat", target="chat", model="kimi-k2", seed="s", tools=[Tool(name="f")]
+        )
+        out = b"".join(map(translator.feed, reads))
+        assert ["f"] == translator.calls
+        return out + translator.close()
+
+    out = relayed(b"".join(frames))
+
+    assert b"".join(frames[1:4]) in out
+    assert relayed(*frames) == out

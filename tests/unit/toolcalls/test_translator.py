@@ -192,7 +192,7 @@ def test_k1_8_a_token_is_recognised_at_every_border(target: str, field: str) -> 
     text = f"a{ONE}b"
     expected = seen(target, run(translator(target), ROLE, *contents(text, field=field), *END))
 
-    assert [BASH] == expected.tool_calls
+    assert [BASH] == expected.calls
     for at in range(1, len(text)):
         pieces = contents(text[:at], text[at:], field=field)
         assert expected == seen(target, run(translator(target), ROLE, *pieces, *END))

@@ -78,12 +78,3 @@ def test_all_else_passes_at_once() -> None:
     assert events == stage.feed(events)
     stage.feed([CALL])
     assert [Ping()] == stage.feed([Ping()])
-
-
-def test_only_what_changes_nothing_is_said_to_pass() -> None:
-    stage = WholeCalls()
-
-    assert stage.passes(TextDelta(0, "a"))
-    assert not stage.passes(CALL)
-    stage.feed([CALL])
-    assert not stage.passes(Ping())

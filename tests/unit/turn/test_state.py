@@ -24,6 +24,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -34,6 +35,7 @@ SAMPLES: list[Event] = [
     Start(),
     BlockStart(0, BlockKind.TEXT),
     TextDelta(0, "x"),
+    TextRun(0, [b"x", b"y"], "xy"),
     ReasoningDelta(0, "x"),
     ArgsDelta(0, "{}"),
     InputDelta(0, "x"),

@@ -13,7 +13,6 @@ from dragoman.dialects.anthropic.errors import error_event
 from dragoman.dialects.encoding import encode, escaped
 from dragoman.dialects.identity import Identity, client_ids, identity_of
 from dragoman.dialects.sealing import seal
-from dragoman.dialects.text_runs import TextRun
 from dragoman.turn.answer import Block
 from dragoman.turn.events import (
     CALL_KINDS,
@@ -35,6 +34,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -47,6 +47,7 @@ from dragoman.turn.tools import wire_name
 
 PART_BREAK: Final = "\n\n"  # between the parts of a summary
 
+_TEXTS: Final = frozenset({TextDelta, TextRun})
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
 STOP_REASONS: Final[dict[FinishReason, str]] = {
@@ -266,7 +267,7 @@ class MessagesWriter:
 
     def skip(self, event: Event, /) -> None:
         """Know a delta of text or arguments that passes."""
-        if type(event) is TextDelta or (type(event) is ArgsDelta and self._opening is None):
+        if type(event) in _TEXTS or (type(event) is ArgsDelta and self._opening is None):
             self._check(event)
         else:
             self.send(event)
@@ -291,14 +292,15 @@ class MessagesWriter:
             return self._delta % encode(event.json)  # type: ignore[union-attr]  # see cls
         return self._write(event)
 
-    def send_run(self, run: TextRun, /) -> bytes:
-        """Write deltas of text as `send` writes them one by one."""
-        self._check(TextDelta(run.index, run.text))
+    def _text_run(self, run: TextRun) -> bytes:
+        """Write each delta as `send` writes it."""
         before, after = self._delta.split(b"%b")
         return b'%b"%b"%b' % (before, (b'"%b%b"' % (after, before)).join(run.bodies), after)
 
     def _write(self, event: Event) -> bytes:
         match event:
+            case TextRun():
+                return self._text_run(event)
             case ReasoningDelta():
                 return self._reasoning(event)
             case ArgsDelta(json=text):

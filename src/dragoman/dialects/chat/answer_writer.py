@@ -13,7 +13,6 @@ from dragoman.dialects.encoding import escaped
 from dragoman.dialects.identity import Identity, client_ids, identity_of
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.dialects.sealing import seal
-from dragoman.dialects.text_runs import TextRun
 from dragoman.turn.answer import Block
 from dragoman.turn.events import (
     TRUNCATED,
@@ -35,6 +34,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -280,7 +280,7 @@ class ChatWriter:
 
     def skip(self, event: Event, /) -> None:
         """Know a delta of text or arguments that passes."""
-        if type(event) is TextDelta and event.logprobs is None:
+        if (type(event) is TextDelta and event.logprobs is None) or type(event) is TextRun:
             self._check(event)
             self._chars += len(event.text)
         elif type(event) is ArgsDelta:
@@ -300,15 +300,16 @@ class ChatWriter:
             return b"%b%b}%b" % (self._text_head, _encode(event.text), _TAIL)
         return self._write(event)
 
-    def send_run(self, run: TextRun, /) -> bytes:
-        """Write deltas of text as `send` writes them one by one."""
-        self._check(TextDelta(run.index, run.text))
+    def _text_run(self, run: TextRun) -> bytes:
+        """Write each delta as `send` writes it."""
         self._chars += len(run.text)
         before, after = self._text_head + b'"', b'"}' + _TAIL
         return before + (after + before).join(run.bodies) + after
 
     def _write(self, event: Event) -> bytes:
         match event:
+            case TextRun():
+                return self._text_run(event)
             case ArgsDelta(json=json):
                 return b"%b%b}}]}%b" % (self._args_head, _encode(json), _TAIL)
             case ReasoningDelta():

@@ -14,7 +14,6 @@ from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
 from dragoman.dialects.sealing import seal
-from dragoman.dialects.text_runs import TextRun
 from dragoman.ids import derived_id
 from dragoman.turn.events import (
     ArgsDelta,
@@ -36,6 +35,7 @@ from dragoman.turn.events import (
     RefusalDelta,
     Start,
     TextDelta,
+    TextRun,
     Usage,
 )
 from dragoman.turn.losses import Loss
@@ -643,6 +643,8 @@ class ResponsesWriter:
         match event:
             case TextDelta():
                 return self._message.text(event.text, event.logprobs)
+            case TextRun():
+                return self._message.run(event)
             case ArgsDelta(json=text) | InputDelta(text=text):
                 return self._arguments(text)
             case ReasoningDelta(text=text, channel=channel, part=part):
@@ -671,11 +673,6 @@ class ResponsesWriter:
                 return KEEP_ALIVE
             case Loss():
                 return b""
-
-    def send_run(self, run: TextRun, /) -> bytes:
-        """Write deltas of text as `send` writes them one by one."""
-        self._legality.check(TextDelta(run.index, run.text))
-        return self._message.run(run)
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
         """Keep the upstream's ids, and its numbers, should these bytes of its own not pass."""
