@@ -516,6 +516,18 @@ async def reloaded(found: Stand, settings: Settings) -> None:
     found.running.reload(settings)
 
 
+@pytest.mark.parametrize("behind", [b"data: EVIL\n\n", b": EVIL\n\n", b"EVIL"])
+@pytest.mark.parametrize("end", ["completed", "incomplete", "failed"])
+def test_nothing_is_relayed_behind_the_end_of_a_kept_stream(end: str, behind: bytes) -> None:
+    kind = f"response.{end}"
+    last = f'event: {kind}\ndata: {{"type":"{kind}","sequence_number":1,"response":{{}}}}\n\n'
+    with silent_keeper([last.encode() + behind], SSE) as (found, gate):
+        gate.open()
+        got = get(found, "/v1/responses/resp_7?stream=true")
+
+    assert last == got.text
+
+
 def test_relayed_stream_that_falls_silent_ends_with_an_error_event() -> None:
     first = b'event: response.output_text.delta\ndata: {"type":"x","sequence_number":41}\n\n'
     with silent_keeper([first], SSE) as (found, _gate):
