@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.client.functions import description_of, schema_of
+from dragoman.dialects import DEFAULT_DIALECT, dialect_names
 from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import MalformedError, MisuseError
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -358,21 +359,6 @@ def _part_of(block: Block) -> Part:
 
 # --- messages in the shape of a dialect ---------------------------------------------------------------
 
-# Minimal requests of each dialect around a conversation.
-_BODIES: Final[dict[DialectName, bytes]] = {
-    "chat": b'{"model":"m","messages":%b}',
-    "anthropic": b'{"model":"m","max_tokens":1,"messages":%b}',
-    "responses": b'{"model":"m","input":%b}',
-}
-# Content types that only one dialect has.
-_OWN: Final[dict[str, DialectName]] = {
-    **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), "responses"),
-    **dict.fromkeys(
-        ("tool_use", "tool_result", "thinking", "redacted_thinking", "document", "image"),
-        "anthropic",
-    ),
-    **dict.fromkeys(("image_url", "input_audio", "file"), "chat"),
-}
 _MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Any]], float_hook=read_float)
 
 
@@ -384,7 +370,7 @@ def read_messages(messages: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Reques
         TooLargeError: it exceeds a limit.
     """
     name = shape_of(messages)
-    body = _BODIES[name] % messages
+    body = find_dialect(name).least_request % (messages, b"[]")
     try:
         return find_dialect(name).decode_request(body, sealer=None, limits=limits)
     except MalformedError as error:
@@ -402,12 +388,14 @@ def shape_of(messages: bytes) -> DialectName:
         found = _MESSAGES.decode(messages)
     except (ValueError, RecursionError) as error:
         raise MalformedError(f"messages are a JSON list of objects: {error}") from error
+    dialects = [find_dialect(name) for name in dialect_names()]
     for message in found:
-        if "type" in message:
-            return "responses"  # only its items have a `type`
+        if "type" in message:  # messages of most dialects have a role alone
+            return next((one.name for one in dialects if one.typed_messages), DEFAULT_DIALECT)
         content = message.get("content")
         for part in content if isinstance(content, list) else ():
             kind = part.get("type") if isinstance(part, dict) else None
-            if isinstance(kind, str) and kind in _OWN:
-                return _OWN[kind]
-    return "chat"
+            for one in dialects if isinstance(kind, str) else ():
+                if kind in one.own_types:
+                    return one.name
+    return DEFAULT_DIALECT

@@ -12,6 +12,7 @@ from msgspec import Struct
 from yarl import URL
 
 from dragoman.dialects import dialect as find_dialect
+from dragoman.dialects.dialect import Dialect
 from dragoman.errors import ConfigError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles import profile as find_profile
@@ -20,7 +21,6 @@ from dragoman.toolcalls.selection import choose_format
 from dragoman.transport import TLS
 from dragoman.turn.request import DialectName
 
-_ANTHROPIC_VERSION: Final = "2023-06-01"
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 # Headers that must match the bytes on the connection.
@@ -117,7 +117,7 @@ class Settings:
         self.tls: ssl.SSLContext | bool = tls.context() if self.url.scheme == "https" else True
         given = {name.lower(): value for name, value in (headers or {}).items()}
         self.header_names = tuple(given)
-        self.headers = _headers(dialect, api_key, given)
+        self.headers = _headers(self.dialect, api_key, given)
         self._secrets = [one for one in (api_key, *given.values()) if len(one) >= _LEAST_SECRET]
 
     def redact(self, text: str) -> str:
@@ -160,15 +160,11 @@ def _address(base_url: str) -> str:
     return base_url.rstrip("/")
 
 
-def _headers(dialect: DialectName, api_key: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of every request; those of the caller replace ours."""
-    headers = {"content-type": "application/json"}
-    if dialect == "anthropic":
-        headers["anthropic-version"] = _ANTHROPIC_VERSION
-        if api_key:
-            headers["x-api-key"] = api_key
-    elif api_key:
-        headers["authorization"] = f"Bearer {api_key}"
+def _headers(dialect: Dialect, api_key: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return what every request carries; those of the caller replace ours."""
+    headers = {"content-type": "application/json", **dict(dialect.request_headers)}
+    if api_key:
+        headers |= dialect.auth_header(api_key)
     headers |= given
     for name, value in headers.items():
         _check_kind(f"headers[{name!r}]", value, str)
