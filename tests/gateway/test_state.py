@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from dragoman.gateway import models, token_counting
-from dragoman.gateway.app import ENDPOINTS
+from dragoman.gateway.app import all_endpoints
 from dragoman.gateway.config.settings import (
     Key,
     Match,
@@ -466,7 +466,7 @@ JSON = {"content-type": "application/json"}
 
 ASKING = [
     (method, one.path)
-    for one in ENDPOINTS
+    for one in all_endpoints()
     if one.asks
     for method in one.methods
     if method != "HEAD"
