@@ -268,8 +268,19 @@ def _array(text: str) -> str | None:
 def _container(text: str, kind: type) -> str | None:
     if isinstance(_decoded(text), kind):
         return text
+    unescaped = _unescaped(text)
+    if unescaped is not None and isinstance(_decoded(unescaped), kind):
+        return unescaped  # case: glm47/n2_2_escaped_array
     value = _literal(text)
     return msgspec.json.encode(value).decode() if isinstance(value, kind) else None
+
+
+def _unescaped(text: str) -> str | None:
+    """Return text with one level of JSON escapes removed, or None if it has none."""
+    if '\\"' not in text:
+        return None
+    value = _decoded(f'"{text}"')
+    return value if isinstance(value, str) else None
 
 
 def _any(text: str) -> str | None:
