@@ -83,7 +83,9 @@ class LiteralsBody:
         self._is_key = False  # the string is a key
         self._typed: list[str] | None = None  # a quoted value that the schema types
         self._types: frozenset[str] = STRING_ONLY  # the types of the value after the key
+        self._keys: set[str] = set()  # of the arguments so far
         self._known = False  # the schema declares the key
+        self._declared_string = False  # the schema declares it as a string
         self._word: list[str] = []
         self._waiting = 0  # the size of a held word or value
         self._outer = spec.outer
@@ -168,18 +170,33 @@ class LiteralsBody:
             case _Expect.FIRST | _Expect.VALUE:
                 return self._begin_value(text, at)
             case _:
-                return self._read_comma(char, at)
+                return self._read_comma(text, at)
 
-    def _read_comma(self, char: str, at: int) -> int:
+    def _read_comma(self, text: str, at: int) -> int:
+        char = text[at]
         closer, json = self._stack[-1]
         if char == closer:
             return self._pop(at)
         if char != ",":
-            return self._fail(at)
+            return self._read_closer(text, at)
         self._at = _Expect.KEY if json == "}" else _Expect.FIRST
         if json == "]":
             self._out.append(", ")
         return at + 1
+
+    def _read_closer(self, text: str, at: int) -> int:
+        """Add the last brace if the call's closer follows a complete value; else the arguments are invalid.
+
+        Case: gemma4/n4_4_brace_missing.
+        """
+        closers = self._machine.grammar.closers
+        if self._python or len(self._stack) > 1 or not self._parameters.required <= self._keys:
+            return self._fail(at)
+        if closers.scan_at(text, at) is None:
+            return at if closers.begins(text, at) else self._fail(at)
+        self._sink.problem("args_repaired", self._name)
+        self._pop(at)
+        return at
 
     def _read_key(self, text: str, at: int) -> int:
         char = text[at]
@@ -199,9 +216,12 @@ class LiteralsBody:
             return at  # it may continue
         self._begin_key()
         key = match.group().strip()
+        if len(self._stack) == 1:
+            self._keys.add(key)
         self._out.append(quoted(key))
         self._known = len(self._stack) == 1 and key in self._parameters.properties
         self._types = self._parameters.types(key) if self._known else STRING_ONLY
+        self._declared_string = self._parameters.declared_types(key) == STRING_ONLY
         self._at = _Expect.COLON
         return match.end()
 
@@ -267,10 +287,18 @@ class LiteralsBody:
             word = "".join(self._word).strip()
             self._word = []
             self._waiting = 0
-            typed = self._spec.typed and self._known and len(self._stack) == 1
-            self._out.append(to_json(word, self._types) if typed else _value(word))
+            self._out.append(self._word_value(word))
             self._at = _Expect.COMMA
         return at
+
+    def _word_value(self, word: str) -> str:
+        """Return the JSON of a bare word, by the schema if the format or the schema asks for it."""
+        if self._known and len(self._stack) == 1 and not self._python:
+            if self._spec.typed:
+                return to_json(word, self._types)
+            if self._types == STRING_ONLY and self._declared_string:
+                return quoted(word)  # case: gemma4/n4_3_bare_scalar_for_a_string
+        return _value(word)
 
     # --- strings -----------------------------------------------------------------------------------
 
