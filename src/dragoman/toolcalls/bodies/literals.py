@@ -45,6 +45,15 @@ _ESCAPES: Final = {
 }
 _CODES: Final = {"x": 2, "u": 4, "U": 8}  # numeric escapes and their number of digits
 _AFTER_STRING: Final = ",)]}:"  # before any other character a quotation mark is part of the string
+# What may follow the comma after a string, by the closers of the container in the text and in JSON.
+_NEXT: Final = {
+    (")", "}"): re.compile(r"\s*(?:[\w\-]{1,128}\s*=|\))"),  # keyword arguments
+    ("}", "}"): re.compile(r"\s*['\"}]"),  # a dict
+    ("]", "]"): re.compile(r"\s*[\w\-+.'\"\[({\]]"),  # a list
+    (")", "]"): re.compile(r"\s*[\w\-+.'\"\[({)]"),  # a tuple
+}
+# What may follow a call: another call, the end of the list, a marker.
+_AFTER_CALL: Final = re.compile(r"[,;\]]|<[|/]|[\w.\-]{1,128}\s*\(")
 _QUOTES: Final = ("'", '"')
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 _MAX_DIGITS: Final = 4096  # Python refuses longer numbers
@@ -89,6 +98,7 @@ class LiteralsBody:
         self._word: list[str] = []
         self._waiting = 0  # the size of a held word or value
         self._outer = spec.outer
+        self._ended = False  # the input has ended, and the model was not stopped early
 
     @property
     def holding(self) -> bool:
@@ -126,6 +136,7 @@ class LiteralsBody:
         return at
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
+        self._ended = not cut
         at = self.feed(text, at)
         if self._machine.body is not self:
             return at
@@ -373,14 +384,53 @@ class LiteralsBody:
             return self._read_escape(text, to)
         if len(quote) == 3:
             return self._read_triple(text, to)
-        solid = _SOLID.search(text, to + 1, to + MAX_KEY_CHARS)
-        if solid is None and len(text) - to < MAX_KEY_CHARS:
+        ends = self._may_end(text[to + 1 : to + MAX_KEY_CHARS])
+        if ends is None and len(text) - to < MAX_KEY_CHARS:
             return to
-        if solid is None or solid.group() in _AFTER_STRING:
+        if ends:
             self._end_string()
         else:
             self._add(quote)
         return to + 1
+
+    def _may_end(self, rest: str) -> bool | None:
+        """Return whether a quotation mark before `rest` ends the string; None: more text is needed.
+
+        It does only if a legal continuation follows: strings contain unescaped quotation marks.
+        Case: pythonic/n5_1_quotes_in_a_command.
+        """
+        depth = len(self._stack)
+        solid = _SOLID.search(rest)
+        if solid is None:
+            return None
+        if self._is_key:
+            return solid.group() in _AFTER_STRING
+        at = solid.start()
+        while rest[at] == self._stack[depth - 1][0]:
+            depth -= 1
+            solid = _SOLID.search(rest, at + 1)
+            if not depth:
+                return self._may_follow_call(rest, solid)
+            if solid is None:
+                return None
+            at = solid.start()
+        if rest[at] != ",":
+            return False
+        following = _NEXT[self._stack[depth - 1]]
+        if following.match(rest, at + 1):
+            return True
+        return None if following.match(rest + "a=", at + 1) or not rest[at + 1 :].strip() else False
+
+    def _may_follow_call(self, rest: str, solid: re.Match[str] | None) -> bool | None:
+        """Return whether the text after a call's closing bracket can follow a call."""
+        if self._outer:
+            return True
+        at = len(rest) if solid is None else solid.start()
+        if _AFTER_CALL.match(rest, at):
+            return True
+        if solid is None or any(_AFTER_CALL.match(rest + char, at) for char in "|("):
+            return self._ended or None
+        return False
 
     def _read_triple(self, text: str, at: int) -> int:
         if text.startswith(self._quote, at):
