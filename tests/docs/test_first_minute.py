@@ -22,7 +22,7 @@ WRITTEN = "http://127.0.0.1:8484"
 
 class Example(NamedTuple):
     typed: str
-    shown: str  # `…` stands for any text
+    shown: str  # `…` matches any text
 
 
 def examples() -> list[Example]:

@@ -8,7 +8,7 @@ import pytest
 
 import dragoman
 from dragoman import TLS, Client, Limits, Timeouts
-from dragoman.client import faults, messages
+from dragoman.client import errors, messages
 from dragoman.client.errors import STAGES, ClientError
 from dragoman.turn.events import FaultKind
 
@@ -39,7 +39,7 @@ def test_the_table_of_settings_is_complete() -> None:
         assert re.search(rf"^\| `{name}` \|", PAGE, re.MULTILINE), name
 
 
-def test_every_word_of_a_request_is_told() -> None:
+def test_every_word_of_a_request_is_documented() -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith("| `request("))
 
     for name in inspect.signature(messages.request).parameters:
@@ -51,7 +51,7 @@ def test_the_table_of_stages_is_complete(stage: str) -> None:
     assert re.search(rf"^\| `{stage}` \|", PAGE, re.MULTILINE)
 
 
-def test_every_attribute_of_an_error_is_told() -> None:
+def test_every_attribute_of_an_error_is_documented() -> None:
     for name in vars(ClientError("http", "x")):
         assert f"`{name}`" in PAGE
 
@@ -61,8 +61,8 @@ def test_the_table_of_kinds_is_complete(kind: FaultKind) -> None:
     assert re.search(rf"^\| .*`{kind}`.* \|", PAGE, re.MULTILINE)
 
 
-def test_every_code_of_an_error_is_told() -> None:
-    codes = set(faults._OURS)
+def test_every_code_of_an_error_is_documented() -> None:
+    codes = set(errors._OURS)
     for path in (*(SOURCE / "transport").glob("*.py"), *(SOURCE / "client").glob("*.py")):
         text = path.read_text("utf-8")
         codes |= set(re.findall(r'code="(\w+)"', text))

@@ -30,7 +30,7 @@ BLOCKS = [
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_example_runs(block: str, capfd: pytest.CaptureFixture[str], monkeypatch) -> None:
-    # Whoever installed the package has its program.
+    # After an installation the program is next to the interpreter.
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     exec(compile(block, "example", "exec"), {})
 

@@ -1,4 +1,4 @@
-"""Every loss has a code that is explained, and every code explained is used."""
+"""Every loss in the source has a documented code, and every documented code is used."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from dragoman.turn.losses import CODES
 
 SOURCE = Path(dragoman.__file__).parent
 _LITERAL = re.compile(r'"([a-z][a-z0-9]*(?:_[a-z0-9]+)+)"')
-_TOLD = re.compile(r'(?:Loss|\bloss|_note|_lose|_drop)\(\s*"([a-z_0-9]+)"')
+_REPORTED = re.compile(r'(?:Loss|\bloss|_note|_lose|_drop)\(\s*"([a-z_0-9]+)"')
 
 
 def sources() -> dict[str, str]:
@@ -19,14 +19,16 @@ def sources() -> dict[str, str]:
     }
 
 
-def test_every_loss_that_is_told_is_explained() -> None:
-    told = {(name, code) for name, text in sources().items() for code in _TOLD.findall(text)}
+def test_every_reported_loss_has_a_documented_code() -> None:
+    reported = {
+        (name, code) for name, text in sources().items() for code in _REPORTED.findall(text)
+    }
 
-    assert told
-    assert [] == sorted((name, code) for name, code in told if code not in CODES)
+    assert reported
+    assert [] == sorted((name, code) for name, code in reported if code not in CODES)
 
 
-def test_every_code_that_is_explained_is_used() -> None:
+def test_every_documented_code_is_used() -> None:
     literals = {literal for text in sources().values() for literal in _LITERAL.findall(text)}
 
     assert [] == sorted(set(CODES) - literals)

@@ -30,7 +30,7 @@ ODDITIES = {
     "LiteLLM: an error alone in a stream of Responses": "responses/oddity_litellm_error",
     "LiteLLM: an error's body is an event": "errors/oddity_litellm_error_as_event",
     "LiteLLM: a body for a stream": "anthropic/oddity_litellm_plain_body_for_a_stream",
-    "LiteLLM: items told twice": "responses/oddity_litellm_whole_items_before_deltas",
+    "LiteLLM: items sent twice": "responses/oddity_litellm_whole_items_before_deltas",
     "LiteLLM: a text ends late": "responses/oddity_litellm_text_ends_after_the_call",
 }
 
