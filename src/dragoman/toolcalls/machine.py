@@ -89,6 +89,8 @@ class Machine:
         self._where = Where.THINK if thinking else Where.START
         self._state = grammar.states[self._where]
         self.closing = False  # the input has ended
+        self._searched: str | None = None  # the text that `find_break` searched last
+        self._break: FoundMarker | int = 0  # what it found there
         self.body: CallBody | None = None  # of the open call
         self._base = grammar  # restored if a tried family does not match
         self._candidates: tuple[Format, ...] = ()  # families still to try at this position
@@ -160,6 +162,7 @@ class Machine:
             else:
                 at = self._emit_until(text, at, found)
         self.held = text[at:]
+        self._searched = None
 
     @property
     def holds_empty_call(self) -> bool:
@@ -190,6 +193,23 @@ class Machine:
             self._drop_blanks()
 
     # --- for bodies --------------------------------------------------------------------------------
+
+    def find_break(self, text: str, at: int) -> FoundMarker | int:
+        """Find the marker that ends an open JSON string: see `FormatGrammar.breaks`.
+
+        A text with many calls is searched once, not once per call.
+        """
+        breaks = self.grammar.breaks
+        if breaks is None:
+            return len(text)
+        found = self._break
+        if (
+            self._searched is not text
+            or (found.start if isinstance(found, FoundMarker) else found) < at
+        ):
+            self._searched = text
+            self._break = breaks.scan(text, at)
+        return self._break
 
     def leave_call(self) -> None:
         """Continue after the open call's arguments."""
