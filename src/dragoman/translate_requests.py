@@ -39,6 +39,7 @@ from dragoman.turn.request import (
     ToolCallPart,
     ToolResultPart,
 )
+from dragoman.turn.tools import made_once
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ELEMENTS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
@@ -139,9 +140,9 @@ def check_request(request: Request, limits: Limits) -> None:
             raise NameTooLongError("max_name_chars", name_chars, path=path_of(request, field))
     if len(request.previous_id) > id_chars:
         raise NameTooLongError("max_id_chars", id_chars, path=path_of(request, "previous_id"))
-    for at, tool in enumerate(request.tools):
-        if len(tool.name) > name_chars:
-            raise NameTooLongError("max_name_chars", name_chars, path=f"$.tools[{at}]")
+    longest, at = _longest_name(request.tools, None) if request.tools else (0, 0)
+    if longest > name_chars:
+        raise NameTooLongError("max_name_chars", name_chars, path=f"$.tools[{at}]")
     parts = 0
     for turn in request.turns:
         parts += len(turn.parts)
@@ -159,6 +160,12 @@ def check_request(request: Request, limits: Limits) -> None:
                     raise NameTooLongError("max_id_chars", id_chars, path=turn.path)
     if parts > limits.max_parts:
         raise TooLargeError("max_parts", limits.max_parts)
+
+
+@made_once
+def _longest_name(tools: tuple[Tool, ...], _target: None) -> tuple[int, int]:
+    """Return the length of the longest name of a tool, and which tool has it."""
+    return max((len(tool.name), at) for at, tool in enumerate(tools))
 
 
 def write_request(
