@@ -21,6 +21,7 @@ from dragoman.toolcalls.formats.json_rules import (
     functools_array,
     further_objects,
     objects_after,
+    python_objects,
     tagged_objects,
 )
 
@@ -43,6 +44,8 @@ LLAMA3_JSON: Final = Format(
     models=("llama-3.1*", "llama-3.2*", "llama-3.3*", "llama3.*"),
     rules=(
         *objects_after(("<|python_tag|>",), body=_OBJECTS),
+        # A Python dict as the whole answer.  Case: llama3_json/n6_2_python_dict.
+        *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
         # Without the token: only at the start of the answer, and only declared tools.
         # Case: llama3_json/undeclared_is_text.
         *call((AHEAD, "{"), body=_BARE, at=AT_START - {Where.TAIL}),
