@@ -133,7 +133,7 @@ class ElementsBody:
     def _belongs(self, key: str, *, closes: bool) -> bool:
         """Return whether a tag is legal here; else it is text."""
         if closes:
-            return key == _SECTION or any(key == element.key for element in self._stack)
+            return key in (_SECTION, _CALL) or len(self._stack) > 1
         return self._stack[-1].value is None  # a string contains no elements
 
     def _open(self, key: str) -> None:
@@ -191,7 +191,12 @@ class ElementsBody:
         return element.value
 
     def _close(self, key: str) -> None:
-        """Close the innermost element of that name and all elements inside it."""
+        """Close the innermost element of that name and all elements inside it.
+
+        A closer of another name closes the open element: minimax_m3/n8_closer_of_another_name.
+        """
+        if key != _SECTION and all(key != element.key for element in self._stack):
+            key = self._stack[-1].key
         while len(self._stack) > 1:
             element = self._stack.pop()
             if not element.closer and element.opener and element.value is None:

@@ -186,6 +186,8 @@ MINICPM5: Final = Format(
                     (BLANKS, AHEAD, "</function>", BLANKS, AHEAD_OR_END, "<function"),
                 ),
                 verbatim_end=(("]]>", BLANKS, "</param>"),),
+                # A parameter without a name is dropped, not the call.  Case: minicpm5/n8_param_without_name.
+                skip=(("<param", Run(" ", 0, 2), ">", Run("[^<]", 0, 256), "</param>"),),
                 call_end=(("</function>",),),
                 trim="blank",
             ),
