@@ -166,11 +166,14 @@ class Machine:
 
     @property
     def holds_empty_call(self) -> bool:
-        """The held text is a call without arguments, unless the model was stopped early."""
+        """The held text is the header of a call: whether the call is complete depends on the ending."""
         if self.body is not None or self._candidates or not self.held:
             return False
         found = self._state.scanner.find_last(self.held, 0)
-        return found is not None and self._state.rules[found.which].empty
+        if found is None:
+            return False
+        rule = self._state.rules[found.which]
+        return rule.action is Action.CALL or bool(rule.section)
 
     def close(self, *, cut: bool = False) -> None:
         """End the input; `cut`: the model was stopped early."""
