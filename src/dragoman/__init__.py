@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from dragoman.client.messages import tool as tool
     from dragoman.client.messages import user as user
     from dragoman.client.settings import Timeouts as Timeouts
-    from dragoman.client.step import Step as Step
     from dragoman.client.sync_client import SyncAnswerStream as SyncAnswerStream
     from dragoman.client.sync_client import SyncClient as SyncClient
+    from dragoman.client.tool_calls import Step as Step
     from dragoman.client.tool_loop import LoopLimits as LoopLimits
     from dragoman.client.tool_loop import LoopStoppedError as LoopStoppedError
     from dragoman.client.tool_loop import ToolLoop as ToolLoop
@@ -80,7 +80,7 @@ _HOMES = {
         "user",
     ),
     "dragoman.client.settings": ("Timeouts",),
-    "dragoman.client.step": ("Step",),
+    "dragoman.client.tool_calls": ("Step",),
     "dragoman.client.answer_stream": ("AnswerStream",),
     "dragoman.client.sync_client": ("SyncAnswerStream", "SyncClient"),
     "dragoman.client.transcript": ("Transcript",),

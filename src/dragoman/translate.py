@@ -163,6 +163,11 @@ class Translator:
         return self._frames.reasoning_field
 
     @property
+    def response(self) -> bytes:
+        """The complete response object that the client received, in a dialect whose servers store responses."""
+        return self._writer.response
+
+    @property
     def done(self) -> bool:
         """The answer has ended: what still comes from the upstream is of no use."""
         return self.outcome is not None

@@ -24,7 +24,6 @@ OWN = (
     "client",
     "errors",
     "exchange",
-    "faults",
     "encode",
     "settings",
     "answer_stream",
@@ -138,9 +137,9 @@ def test_s_2_an_answer_is_not_believed_for_its_status_alone() -> None:
 @pytest.mark.parametrize("client", [Client(URL, api_key="k"), SyncClient(URL, api_key="k")])
 def test_s_3_a_client_is_not_changed_after_it_was_made(client: Client | SyncClient) -> None:
     for name in ("model", "_settings", "_client", "anything"):
-        with pytest.raises(AttributeError, match="not changed"):
+        with pytest.raises(AttributeError, match="cannot be changed"):
             setattr(client, name, 1)
-        with pytest.raises(AttributeError, match="not changed"):
+        with pytest.raises(AttributeError, match="cannot be changed"):
             delattr(client, name)
 
 

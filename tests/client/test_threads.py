@@ -11,7 +11,7 @@ from queue import SimpleQueue
 import pytest
 
 from dragoman import Client, ClientError, MisuseError, SyncClient, Timeouts
-from dragoman.client import incoming
+from dragoman.client import answer_stream
 from dragoman.client.sync_client import SyncAnswerStream
 from dragoman.turn.answer import Folder
 from dragoman.turn.events import Event, Finish, Start, TextDelta
@@ -245,8 +245,8 @@ class SlowFolder(Folder):
 def test_a_thread_may_ask_for_the_message_while_another_reads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(incoming, "Folder", SlowFolder)
-    monkeypatch.setattr(incoming, "_TOGETHER", 3)
+    monkeypatch.setattr(answer_stream, "Folder", SlowFolder)
+    monkeypatch.setattr(answer_stream, "_FOLD_BATCH", 3)
     words = [f"{number} " for number in range(2000)]
     said = [{"id": "c1", "choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
 

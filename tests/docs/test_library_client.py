@@ -8,7 +8,7 @@ import pytest
 
 import dragoman
 from dragoman import TLS, Client, Limits, Timeouts
-from dragoman.client import faults, messages
+from dragoman.client import errors, messages
 from dragoman.client.errors import STAGES, ClientError
 from dragoman.turn.events import FaultKind
 
@@ -62,7 +62,7 @@ def test_the_table_of_kinds_is_complete(kind: FaultKind) -> None:
 
 
 def test_every_code_of_an_error_is_documented() -> None:
-    codes = set(faults._OURS)
+    codes = set(errors._OURS)
     for path in (*(SOURCE / "transport").glob("*.py"), *(SOURCE / "client").glob("*.py")):
         text = path.read_text("utf-8")
         codes |= set(re.findall(r'code="(\w+)"', text))

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from msgspec import structs
 
-from dragoman.gateway.app import ENDPOINTS, PROBES, Endpoint
+from dragoman.gateway.app import PROBES, Endpoint, all_endpoints
 from dragoman.gateway.config.settings import (
     Key,
     Match,
@@ -24,6 +24,7 @@ from dragoman.gateway.keys import Bucket
 from tests.support.gateway import Stand, settings_for, stand
 from tests.support.odd_upstream import Asked, OddUpstream, Told, odd_upstream
 
+ENDPOINTS = all_endpoints()
 LIMITS = {
     "requests": {"requests_per_minute": 1},
     "tokens": {"tokens_per_minute": 1},

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec import structs
 
-from dragoman.gateway import catalogue
+from dragoman.gateway import models
 from dragoman.gateway.config.settings import Settings, Upstream
 from tests.support.asking import get
 from tests.support.gateway import Stand, settings_for, stand
@@ -39,7 +39,7 @@ def test_failure_to_list_models_is_remembered_briefly(
     before = [listed(found), listed(found)]
     asked = len(odd.asked)
     found.running.gateway.runtime.catalogue.forget()
-    monkeypatch.setattr(catalogue, "_FAILED_SECONDS", 0.0)
+    monkeypatch.setattr(models, "_FAILED_SECONDS", 0.0)
     before.append(listed(found))
     odd.tells(200, LISTED)
     after = [listed(found), listed(found)]
@@ -52,7 +52,7 @@ def test_known_models_stay_listed_while_their_upstream_fails(
     both: tuple[Stand, OddUpstream], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, odd = both
-    monkeypatch.setattr(catalogue, "_KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(models, "_KEPT_SECONDS", 0.0)
     odd.tells(200, LISTED)
     known = listed(found)
     odd.tells(500, FAILED)
@@ -62,5 +62,5 @@ def test_known_models_stay_listed_while_their_upstream_fails(
 
 
 def test_failure_is_remembered_for_seconds_and_a_list_for_minutes() -> None:
-    assert catalogue._FAILED_SECONDS <= 10
-    assert catalogue._KEPT_SECONDS >= 60
+    assert models._FAILED_SECONDS <= 10
+    assert models._KEPT_SECONDS >= 60

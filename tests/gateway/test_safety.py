@@ -6,7 +6,7 @@ import socket
 import pytest
 from msgspec import structs
 
-from dragoman.gateway.app import ENDPOINTS, PROBES
+from dragoman.gateway.app import PROBES, all_endpoints
 from dragoman.gateway.config.settings import Key, Secret, Server, Settings
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
@@ -164,7 +164,7 @@ def test_broken_http_is_refused_without_noise(gateway, capfd, sent: bytes) -> No
 
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "HEAD", "DELETE", "PUT"])
 def test_no_answer_names_the_programs_behind_it(gateway, method: str) -> None:
-    paths = {one.path.replace("{id}", "a").replace("{rest}", "") for one in ENDPOINTS}
+    paths = {one.path.replace("{id}", "a").replace("{rest}", "") for one in all_endpoints()}
     for path in (*paths, *PROBES, "/nowhere"):
         for origin in (b"", b"origin: https://app.example\r\n"):
             answer = raw(

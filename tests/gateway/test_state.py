@@ -12,7 +12,7 @@ import openai
 import pytest
 from msgspec import structs
 
-from dragoman.gateway import models, token_counts
+from dragoman.gateway import models, token_counting
 from dragoman.gateway.app import ENDPOINTS
 from dragoman.gateway.config.settings import (
     Key,
@@ -478,7 +478,7 @@ ASKING = [
 def test_vendor_that_is_silent_after_its_headers_is_given_up(
     method: str, path: str, body: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_counts, "_SECONDS", 0.5)
+    monkeypatch.setattr(token_counting, "_SECONDS", 0.5)
     monkeypatch.setattr(models, "_ASK_SECONDS", 0.5)
     dialect = "chat" if "chat" in path else "anthropic" if "messages" in path else "responses"
     asked = question(dialect, "gpt-x", stream=False)

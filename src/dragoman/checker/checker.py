@@ -22,8 +22,8 @@ from dragoman.checker.findings import (
     Violation,
     shown,
 )
-from dragoman.dialects import DIALECT_NAMES
-from dragoman.errors import ConfigError, MisuseError, TooLargeError
+from dragoman.dialects import dialect as find_dialect
+from dragoman.errors import MisuseError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_values import read_float
 from dragoman.wire.sse import Frame, SSEReader
@@ -228,8 +228,6 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _grammar(dialect: str) -> tuple[MakeGrammar, Mapping[str, str]]:
-    if dialect not in DIALECT_NAMES:
-        raise ConfigError(f"no dialect `{dialect}`; there are {', '.join(DIALECT_NAMES)}")
-    module = import_module(f"dragoman.checker.{dialect}")
+def _grammar(name: str) -> tuple[MakeGrammar, Mapping[str, str]]:
+    module = import_module(find_dialect(name).checker)
     return module.GRAMMAR, module.RULES

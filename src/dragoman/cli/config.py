@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 import click
 import msgspec
@@ -15,7 +15,6 @@ from dragoman.gateway.config.load import FILE_NAME, Loaded, find_file, load
 from dragoman.gateway.config.problems import ConfigMistakesError
 from dragoman.gateway.config.render import chosen_vendor, first_file, plain, toml_text
 from dragoman.gateway.config.vendors import VENDORS
-from dragoman.turn.request import DialectName
 
 _HELP: Final = """Write, judge and show the gateway's settings.
 
@@ -148,7 +147,7 @@ def init(  # noqa: PLR0913 -- one for each flag
     text = first_file(
         chosen.name,
         model=model or "",
-        dialect=cast("DialectName | None", dialect),
+        dialect=dialect,
         base_url=base_url or "",
     )
     if output == "-":

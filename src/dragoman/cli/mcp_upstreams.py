@@ -9,6 +9,7 @@ from typing import Final
 from dragoman.cli.models import list_models
 from dragoman.client.client import Client
 from dragoman.client.settings import Timeouts
+from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import Route, Settings
 from dragoman.gateway.plan import upstream_headers
@@ -16,9 +17,8 @@ from dragoman.gateway.routing import Choice, Hop, Question, Router
 from dragoman.mcp_server.upstreams import ListedModel, ModelList, Way
 from dragoman.transport import TLS
 
-# What a client puts into its requests by itself, and what shows a key: see `_headers`.
-_OWN: Final = frozenset({"content-type", "anthropic-version"})
-_AUTO: Final = {"anthropic": "x-api-key", "chat": "bearer", "responses": "bearer"}
+# What shows a key: see `_headers`.
+_AUTH: Final = frozenset({"authorization", "x-api-key"})
 
 
 class RoutedUpstreams:
@@ -82,7 +82,7 @@ class RoutedUpstreams:
 
     def _client(self, choice: Choice, hop: Hop) -> Client:
         upstream, times, tls = hop.upstream, hop.timeouts, hop.upstream.tls
-        as_usual = upstream.auth in ("auto", _AUTO[upstream.dialect])
+        as_usual = upstream.auth in ("auto", find_dialect(upstream.dialect).auth)
         key = upstream.key.value if upstream.key is not None and as_usual else ""
         return Client(
             upstream.base_url,
@@ -105,7 +105,8 @@ class RoutedUpstreams:
 
 def _headers(hop: Hop, route: Route, *, has_key: bool) -> Mapping[str, str]:
     """Return what the settings add to a request, without what the client puts there itself."""
-    own = _OWN | ({"authorization", "x-api-key"} if has_key else set())
+    sent = {"content-type", *dict(find_dialect(hop.upstream.dialect).request_headers)}
+    own = sent | (_AUTH if has_key else set())
     set_by_hand = {name.lower() for name in (*hop.upstream.headers, *route.headers)}
     headers = upstream_headers(hop, route, {}, same_dialect=False)
     return {

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dragoman.cli.probe_target import Chosen
     from dragoman.probe.finding import Check
     from dragoman.probe.run import Report
-    from dragoman.turn.request import DialectName
 
 _HELP: Final = """Ask an upstream a few small questions and say what it gets right and wrong.
 
@@ -105,8 +104,7 @@ def command(  # noqa: PLR0913 -- one for each flag
         raise click.UsageError("--json and `--write -` both want standard output")
     if name and "://" in name:
         raise click.UsageError("--write took the URL for a name; write it behind the URL")
-    spoken = cast("DialectName | None", dialect)
-    wanted = Wanted(where=where, model=model, dialect=spoken, key_env=key_env, headers=headers)
+    wanted = Wanted(where=where, model=model, dialect=dialect, key_env=key_env, headers=headers)
     found = chosen(wanted, path, timeout=timeout, environ=os.environ, cwd=Path.cwd())
     names = [one.strip() for one in (only or "").split(",") if one.strip()]
     checks = running.chosen(names, found.peer.dialect)

@@ -1,4 +1,4 @@
-"""The client: asks one server, strictly and within bounds.
+"""The client: sends requests to one server and reads its answers, within limits and timeouts.
 
-Knows no dialect: requests are written and answers read by the core.  Never retries, never runs a tool.
+The core writes requests and reads answers; the client only moves bytes.  It never retries and never runs a tool.
 """

@@ -1,4 +1,4 @@
-"""The asynchronous client."""
+"""The asynchronous client: sends requests to one server and returns answers, whole or streamed."""
 
 import asyncio
 import threading
@@ -9,11 +9,10 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from dragoman.client.answer_stream import AnswerStream
+from dragoman.client.answer_stream import AnswerStream, IncomingAnswer
 from dragoman.client.encode import prepare
+from dragoman.client.errors import fault_error, keep_received, peer_error
 from dragoman.client.exchange import Exchange, Session
-from dragoman.client.faults import fault_error, keep_received, peer_error
-from dragoman.client.incoming import Incoming
 from dragoman.client.settings import Settings, Timeouts
 from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -25,13 +24,36 @@ from dragoman.wire.json_values import decode_any
 
 
 class Client:
-    """Ask one server.  Immutable; to be shared between tasks and threads.
+    """Send requests to one server, in any dialect, with asyncio.
 
-    Connections belong to the event loop in which they were made: leave `async with`, or call `close`, in
-    each loop that used the client.  A client that was closed opens new ones when it is used again.
+    Immutable; may be shared between tasks and threads.  Nothing is retried, no redirect is followed, no proxy or
+    key is read from the environment, and no tool is run.
+
+    Connections belong to the event loop that opened them: leave `async with`, or call `close`, in each loop
+    that used the client.  A closed client opens new connections when it is used again.
+
+    Args:
+        base_url: Where the API begins, without the path of the call: `https://api.openai.com/v1`.
+        dialect: What the server speaks: `chat`, `anthropic` or `responses`.
+        model: The model of requests that name none.
+        api_key: Sent as the dialect demands it: as a bearer token, or as `x-api-key`.
+        profile: What the server can and cannot do: a name such as `deepseek`, or a `Profile`.
+        native_format: The format of tool calls that the model writes as text: a family's name, `auto` to
+            choose by the model's name, `none` to leave text alone.
+        limits: What a server may send before the answer is rejected; see `Limits`.
+        timeouts: How long a server may take; see `Timeouts`.
+        tls: How the server is verified, and a client certificate; see `TLS`.
+        headers: Additional headers of every request; they replace the client's own.
+        strict: Raise where the default is to repair and report a loss: unreadable events, parameters that
+            the server cannot be sent, tools without a description or a valid schema.
 
     Raises:
-        ConfigError: a setting cannot be.
+        ConfigError: a setting is invalid.
+
+    Example:
+        async with Client("http://127.0.0.1:8484/v1", model="sim/plain") as client:
+            answer = await client.create(request("Hello"))
+            print(answer.text)
     """
 
     __slots__ = ("_lock", "_sessions", "_settings")
@@ -73,16 +95,18 @@ class Client:
         set_once(self, "_sessions", WeakKeyDictionary())
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError("a client is not changed after it was made")
+        raise AttributeError("a client cannot be changed")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError("a client is not changed after it was made")
+        raise AttributeError("a client cannot be changed")
 
     def __repr__(self) -> str:
         settings = self._settings
-        said = f"{settings.base_url!r}, dialect={settings.dialect.name!r}, model={settings.model!r}"
+        shown = (
+            f"{settings.base_url!r}, dialect={settings.dialect.name!r}, model={settings.model!r}"
+        )
         names = f", headers of {list(settings.header_names)}" if settings.header_names else ""
-        return f"Client({said}, profile={settings.profile.name!r}{names})"
+        return f"Client({shown}, profile={settings.profile.name!r}{names})"
 
     async def create(
         self,
@@ -91,11 +115,15 @@ class Client:
         *,
         timeout: float = 0.0,  # noqa: ASYNC109 -- a timeout of the exchange, which ends it with our error
     ) -> Answer:
-        """Return the whole answer to a request; `timeout` is in seconds; 0 means no limit beyond `timeouts`.
+        """Send a request and return its complete answer.
+
+        Args:
+            request: What to send; made by `dragoman.request`.
+            timeout: Seconds for the whole exchange, besides the client's `timeouts`; 0: none.
 
         Raises:
-            ClientError: there is none.
-            MisuseError, MalformedError, UntranslatableError: the request cannot be sent as it is.
+            ClientError: there is no complete answer; the error says how far it came.
+            MisuseError, MalformedError, UntranslatableError: the request cannot be sent; nothing was.
         """
         call = prepare(request, self._settings, stream=False)
         exchange = Exchange(self._session(), timeout)
@@ -114,17 +142,21 @@ class Client:
         return answer
 
     def stream(self, request: Request, /, *, timeout: float = 0.0) -> AnswerStream:
-        """Return the answer as it comes: `async with client.stream(request) as turn`.
+        """Return the answer as a stream: `async with client.stream(request) as stream`.
 
-        All of it is to come `timeout` is in seconds; 0 means no limit beyond `timeouts`.
+        The request is sent when the stream is entered.
+
+        Args:
+            request: What to send; made by `dragoman.request`.
+            timeout: Seconds for the whole exchange, besides the client's `timeouts`; 0: none.
 
         Raises:
-            MisuseError, MalformedError, UntranslatableError: the request cannot be sent as it is.
+            MisuseError, MalformedError, UntranslatableError: the request cannot be sent.
         """
         return AnswerStream(self._incoming(request, timeout))
 
     async def close(self) -> None:
-        """Close the connections of this event loop; what is still read ends as `cancelled`."""
+        """Close the connections of the running event loop; streams that are still read raise `cancelled`."""
         with self._lock:
             session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
@@ -141,8 +173,8 @@ class Client:
     ) -> None:
         await self.close()
 
-    def _incoming(self, request: Request, timeout: float) -> Incoming:
-        return Incoming(prepare(request, self._settings, stream=True), self._session, timeout)
+    def _incoming(self, request: Request, timeout: float) -> IncomingAnswer:
+        return IncomingAnswer(prepare(request, self._settings, stream=True), self._session, timeout)
 
     def _session(self) -> Session:
         """Return the connections of the running event loop."""
@@ -170,5 +202,5 @@ def _is_json(body: bytes) -> bool:
     try:
         decode_any(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return body.lstrip()[:5] in (b"data:", b"event")  # a stream that nobody asked for
+        return body.lstrip()[:5] in (b"data:", b"event")  # a stream instead of a body
     return True

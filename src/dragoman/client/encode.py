@@ -1,12 +1,12 @@
-"""A request as a client sends it, and how its answer is to be read.  No I/O."""
+"""A request in the server's dialect, and the reader of its answer.  No I/O."""
 
 from typing import Final
 
 from msgspec import Struct, structs
 
 from dragoman.answer_reader import AnswerReader, read_body
-from dragoman.client.described import check_described
 from dragoman.client.errors import ClientError
+from dragoman.client.schema_check import check_described
 from dragoman.client.settings import Settings
 from dragoman.context import Target
 from dragoman.dialects.tool_policy import check_needed
@@ -27,12 +27,12 @@ class Prepared(Struct, frozen=True):
     request: Request
     body: bytes
     headers: dict[str, str]
-    losses: tuple[Loss, ...]  # what the dialect or the server cannot be told
-    stop: tuple[str, ...]  # what is matched on the answer, for a server that cannot
+    losses: tuple[Loss, ...]  # what the dialect or the server cannot express
+    stop: tuple[str, ...]  # stop sequences that the server cannot match: matched on the answer
     settings: Settings
 
     def reader(self) -> AnswerReader:
-        """Return a reader of the answer, if it is a stream."""
+        """Return the reader of a streamed answer."""
         settings = self.settings
         return AnswerReader(
             source=settings.dialect.name,
@@ -46,7 +46,7 @@ class Prepared(Struct, frozen=True):
         )
 
     def read(self, body: bytes) -> Answer:
-        """Return a complete answer."""
+        """Return a complete answer, from its body."""
         settings = self.settings
         answer = read_body(
             body,
@@ -68,10 +68,10 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
     """Write a request in the server's dialect.
 
     Raises:
-        MisuseError: it is no request, no model is named, or a strict client is given a tool that is not described.
-        MalformedError: the conversation does not hold together.
-        UntranslatableError: the server cannot be told what the request asks for.
-        ClientError: the request passes `max_request_bytes`.
+        MisuseError: it is not a `Request`, it names no model, or a strict client got a tool without a schema.
+        MalformedError: the conversation is inconsistent: a result without its call, for example.
+        UntranslatableError: the server's dialect cannot express the request.
+        ClientError: the request exceeds `max_request_bytes`.
     """
     if not isinstance(request, Request):
         raise MisuseError(f"a request is made by `request(…)`, not `{type(request).__name__}`")
@@ -81,7 +81,7 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
     if settings.strict:
         for tool in request.tools:
             check_described(tool)
-    # What `request` makes belongs to no dialect; fields of another dialect's own keep theirs.
+    # A request of `request(…)` takes the server's dialect; one with another dialect's fields keeps it.
     name = request.dialect if request.extensions else settings.dialect.name
     request = structs.replace(request, dialect=name, model=model, stream=stream)
     target = Target(
@@ -97,8 +97,8 @@ def prepare(request: Request, settings: Settings, *, stream: bool) -> Prepared:
     most = settings.limits.max_request_bytes
     if len(encoded.body) > most:
         passed = TooLargeError("max_request_bytes", most)
-        said = f"the request is not sent: {passed}"
-        raise ClientError("limit", said, code=passed.limit, kind=FaultKind.TOO_LARGE)
+        why = f"the request is not sent: {passed}"
+        raise ClientError("limit", why, code=passed.limit, kind=FaultKind.TOO_LARGE)
     return Prepared(
         request,
         encoded.body,

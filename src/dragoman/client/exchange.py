@@ -1,6 +1,6 @@
-"""One request on the wire: opened once, read under clocks, closed once.
+"""One HTTP exchange: opened once, read under timeouts, closed once.  Bytes and times only.
 
-Bytes and times only.  Whoever waits is woken by `abort`, be it for a clock or for somebody else.
+A timeout and `close` of another task both end an exchange with `abort`, which wakes the reader.
 """
 
 import asyncio
@@ -8,15 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dragoman.client.bell import Bell
-from dragoman.client.errors import ClientError
-from dragoman.client.faults import refusal, transport_error
+from dragoman.client.errors import ClientError, cancelled, refusal, transport_error
 from dragoman.client.settings import Settings
 from dragoman.errors import MisuseError
 from dragoman.transport import Connector, Reply, TransportError
 from dragoman.turn.events import FaultKind
 
-# Not the clock of the event loop: that of `uvloop` stands still while the loop waits, and threads read it too.
+# Not the event loop's clock: `uvloop` updates its own only between turns, and threads need it too.
 _now: Final = time.monotonic
 
 
@@ -35,7 +33,7 @@ class Session:
 
 
 class Exchange:
-    """One request and its answer's bytes; `timeout` is how many seconds it may take, 0: as the settings say."""
+    """One request and the bytes of its answer.  `timeout` is for the whole exchange, in seconds; 0: none."""
 
     def __init__(self, session: Session, timeout: float = 0.0) -> None:
         self._session = session
@@ -47,7 +45,7 @@ class Exchange:
         self._loop = asyncio.get_running_loop()
         self._began = _now()
         spans = ((self._times.total, "total"), (timeout, "request"))
-        # When it is over, however it goes.
+        # When the exchange must have ended, and which timeout says so.
         self._end = min(
             ((self._began + seconds, clock) for seconds, clock in spans if seconds),
             default=(float("inf"), ""),
@@ -55,15 +53,15 @@ class Exchange:
         self._reply: Reply | None = None
         self._opening: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._heard = 0.0  # when the last bytes came; 0: none did
+        self._heard = 0.0  # when the last bytes arrived; 0: none yet
         self._take: Callable[[], bytes | None] = _unopened
-        self.more = Bell(self._loop)  # rings when there may be something to take
+        self.waiting_since: float | None = None  # since when a reader waits for bytes
         self.why: ClientError | None = None  # why nothing more is read
         self.status = 0
         self.request_id = ""
 
     async def open(self, body: bytes, headers: Mapping[str, str]) -> None:
-        """Send the request and wait for a good status.
+        """Send the request and wait for a successful status.
 
         Raises:
             ClientError: there is none.
@@ -95,27 +93,41 @@ class Exchange:
         if not 200 <= reply.status < 300:
             raise await self._refusal(reply)
         self._take = reply.take
-        reply.listen(self.more.ring)
 
     async def _refusal(self, reply: Reply) -> ClientError:
-        """Read what the server says of its refusal, as far as it comes in time."""
+        """Read the body of an error response, as far as it arrives in time."""
         body = await reply.read_error()
         if self.why is not None and self.why.stage == "cancelled":
             return self.why
         return self.identified(refusal(reply, body, self._settings))
 
     async def read(self) -> bytes:
-        """Return what has arrived, at least a byte; nothing at the end.
+        """Return what has arrived, at least a byte; empty at the end.
 
         Raises:
-            ClientError: the connection broke, a clock ran out, or somebody closed the exchange.
+            ClientError: the connection broke, a timeout ran out, or the exchange was closed.
         """
         while (data := self.take()) is None:
-            await self.more
+            await self.wait()
         return data
 
+    async def wait(self) -> None:
+        """Wait until there may be something to take.
+
+        Raises:
+            MisuseError: another task waits.
+        """
+        if self.waiting_since is not None:
+            raise MisuseError("an answer is read by one task at a time")
+        assert self._reply is not None  # noqa: S101 -- `take` refuses before
+        self.waiting_since = _now()
+        try:
+            await self._reply.wait()
+        finally:
+            self.waiting_since = None
+
     def take(self) -> bytes | None:
-        """Return what has arrived, nothing at the end, None before more has come.
+        """Return what has arrived, empty at the end, None if one has to `wait` for more.
 
         Raises:
             ClientError: as `read`.
@@ -135,16 +147,16 @@ class Exchange:
             raise late
         first, self._heard = not self._heard, now
         if first:
-            self._watch()  # another clock counts from here on
+            self._watch()  # from here on the idle timeout counts
         return data
 
     def listen(self, listener: Callable[[], object]) -> None:
-        """Call `listener` whenever there may be something to take; nobody else reads from here on."""
+        """Call `listener` whenever there may be something to take, instead of waking `wait`."""
         if self._reply is not None:
             self._reply.listen(listener)
 
     def identified(self, error: ClientError) -> ClientError:
-        """Put into an error what is known of the HTTP answer."""
+        """Add status, request id and retry delay of the HTTP response to an error."""
         error.status = error.status or self.status
         error.request_id = self.request_id
         if error.retry_after is None and self._reply is not None:
@@ -152,7 +164,7 @@ class Exchange:
         return error
 
     def abort(self, why: ClientError) -> None:
-        """Stop the exchange; whoever waits for it, now or later, gets `why`."""
+        """Stop the exchange; its reader, now or later, gets `why`."""
         if self.why is not None:
             return
         self.why = self.identified(why)
@@ -162,12 +174,12 @@ class Exchange:
             self._reply.abort(TransportError("http", why.code, why.message))
 
     async def settle(self) -> None:
-        """Let the connection serve another request, if the answer's end is at hand."""
+        """Release the connection for another request, if the answer's end has arrived."""
         if self._reply is not None and self.why is None:
             await self._reply.settle()
 
     async def close(self) -> None:
-        """Give up what is left of the answer.  A generation that nobody reads must stop."""
+        """Abandon the rest of the answer; closing the connection stops the generation."""
         self._session.open.discard(self)
         if self._timer is not None:
             self._timer.cancel()
@@ -175,23 +187,23 @@ class Exchange:
         if self._reply is not None:
             self._reply.close()
 
-    # --- clocks ------------------------------------------------------------------------------------
+    # --- timeouts ----------------------------------------------------------------------------------
 
     def _due(self, now: float) -> tuple[float | None, str]:
-        """Return when which clock runs out, as things are."""
-        times, waiting = self._times, self.more.since
+        """Return when the next timeout runs out, and which one it is."""
+        times, waiting = self._times, self.waiting_since
         clocks = [self._end] if self._end[1] else []
         if not self._heard:
             if times.first_byte:
                 clocks.append((self._began + times.first_byte, "first_byte"))
         elif times.idle:
-            # A program that does not read makes us stop listening: that is not the server's silence.
+            # A program that does not read makes us stop receiving: that is not the server's silence.
             since = now if waiting is None else max(waiting, self._heard)
             clocks.append((since + times.idle, "idle"))
         return min(clocks, default=(None, ""))
 
     def _watch(self) -> None:
-        """Look at the clocks, and again when the next one may have run out."""
+        """Check the timeouts, and schedule the next check."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -223,8 +235,3 @@ class Exchange:
 
 def _unopened() -> bytes | None:
     raise MisuseError("an answer is read while it is open")
-
-
-def cancelled(said: str) -> ClientError:
-    """Return the error for an exchange that was given up on this side."""
-    return ClientError("cancelled", said, code="cancelled")

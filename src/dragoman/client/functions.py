@@ -1,17 +1,22 @@
-"""A Python function as a tool: its JSON schema from its annotations, its words from its docstring.
+"""Python functions as tools: the JSON schema of one from its annotations and docstring, and how it is run.
 
-Only the declaration is read.  Nothing is guessed: an argument without an annotation may be anything.
+Nothing is guessed: an argument without an annotation may have any type.
 """
 
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any, Final, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias, get_type_hints
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from dragoman.errors import MisuseError
+from dragoman.turn.answer import ToolCall
+from dragoman.turn.events import Flavor
+
+# What `ToolLoop.run` takes: functions, called by their names, or a mapping from tool names to functions.
+Functions: TypeAlias = Mapping[str, Callable[..., object]] | Iterable[Callable[..., object]]
 
 # `name: what it is`, below a line that says `Args:`.
 _SECTION: Final = re.compile(r"^(?:args|arguments|parameters):\s*$", re.IGNORECASE)
@@ -112,3 +117,49 @@ def _read(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
         elif last and line.strip():
             arguments[last] = f"{arguments[last]} {line.strip()}".strip()
     return says, arguments
+
+
+# --- running a function for a call ------------------------------------------------------------------
+
+
+class Outcome(Struct, frozen=True):
+    """What a function returned, or the error that it raised."""
+
+    value: object
+    is_error: bool = False
+
+
+def by_name(functions: Functions) -> Mapping[str, Callable[..., object]]:
+    """Return functions by the names that a model calls them by.
+
+    Raises:
+        MisuseError: one of them has no name, or two have the same.
+    """
+    if isinstance(functions, Mapping):
+        return functions
+    found: dict[str, Callable[..., object]] = {}
+    for function in functions:
+        name = getattr(function, "__name__", "")
+        if not callable(function) or not name.isidentifier():
+            raise MisuseError(f"`{function!r}` is not a function with a name")
+        if name in found:
+            raise MisuseError(f"two functions are called `{name}`: pass a mapping instead")
+        found[name] = function
+    return found
+
+
+def run_call(call: ToolCall, functions: Mapping[str, Callable[..., object]]) -> Outcome:
+    """Run the function of a call; a call with an `error` is not run."""
+    function = functions.get(call.name)
+    if call.error or function is None:
+        return Outcome(call.error or f"there is no tool `{call.name}`", is_error=True)
+    try:
+        free = call.flavor is Flavor.CUSTOM
+        return Outcome(function(call.arguments) if free else function(**call.args))
+    except Exception as error:  # noqa: BLE001 -- of the caller's function, sent to the model
+        return failed(error)
+
+
+def failed(error: Exception) -> Outcome:
+    """Return an exception of a function as what the model gets."""
+    return Outcome(f"{type(error).__name__}: {error}", is_error=True)

@@ -1,8 +1,8 @@
-"""Requests in few words.  What these return are the core's own types, good for every dialect.
+"""Functions that make requests.  They return the core's own types, which every dialect can be written from.
 
-    question = request(system("Be brief."), user("What is the weather in Rome?"), tools=[tool(get_weather)])
+    question = request(system("Be brief."), user("What is the weather in Rome?"), tools=[get_weather])
 
-Nothing here is changed afterwards: a conversation grows by making a longer one.
+All of these values are immutable: a conversation grows by making a longer one.
 """
 
 import base64
@@ -13,7 +13,10 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.client.functions import description_of, schema_of
-from dragoman.errors import MisuseError
+from dragoman.dialects import DEFAULT_DIALECT, dialect_names
+from dragoman.dialects import dialect as find_dialect
+from dragoman.errors import MalformedError, MisuseError
+from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.translate_requests import decode_tools
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, Flavor
@@ -22,6 +25,7 @@ from dragoman.turn.request import (
     SYSTEM,
     USER,
     Base64Source,
+    DialectName,
     ImagePart,
     OpaquePart,
     OpaqueState,
@@ -41,12 +45,12 @@ from dragoman.turn.request import (
     Turn,
     UrlSource,
 )
-from dragoman.wire.json_values import decode_any
+from dragoman.wire.json_values import decode_any, read_float
 
 Schema: TypeAlias = Mapping[str, Any] | str | bytes  # a JSON schema: its fields, or its text
 Effort: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
 
-# The beginnings of the image files that all vendors take.
+# First bytes of the image formats that all vendors accept.
 _IMAGES: Final = (
     (b"\x89PNG", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -56,39 +60,60 @@ _IMAGES: Final = (
 
 
 def system(text: str) -> Turn:
-    """Return an instruction; at the beginning of a conversation it becomes the system prompt."""
+    """Return an instruction.  At the beginning of a conversation it is the system prompt.
+
+    Args:
+        text: The instruction.
+    """
     return Turn(SYSTEM, (_part(text),))
 
 
 def user(*parts: str | Part, images: Sequence[str | bytes] = ()) -> Turn:
-    """Return what a user says; an image is an address, or the bytes of a file.
+    """Return a user's message.
+
+    Args:
+        *parts: Texts, and parts such as `ImagePart` and `DocumentPart` of `dragoman.turn.request`.
+        images: Images, each by its URL or as the bytes of a PNG, JPEG, GIF or WebP file.
 
     Raises:
-        MisuseError: an image is of no known kind.
+        MisuseError: an image is none of these.
     """
     return Turn(USER, (*map(_part, parts), *map(_image, images)))
 
 
 def assistant(*parts: str | Part) -> Turn:
-    """Return what the model is to have said; for a real answer see `answer_turn`."""
+    """Return an invented message of the model; for a real answer use `answer_turn`.
+
+    Args:
+        *parts: Texts and parts.
+    """
     return Turn(ASSISTANT, tuple(map(_part, parts)))
 
 
 def result(call_id: str, *parts: str | Part, is_error: bool = False) -> Turn:
-    """Return what a tool gave for a call; results of one answer's calls may follow one another."""
+    """Return the result of a tool call.  Results of one answer's calls may follow one another.
+
+    Args:
+        call_id: The `id` of the `ToolCall`.
+        *parts: What the tool returned: texts and parts such as images.
+        is_error: The tool failed; the text describes how.
+    """
     content = tuple(map(_part, parts))
     return Turn(USER, (ToolResultPart(call_id, content, is_error),))  # type: ignore[arg-type]
 
 
 def answer_turn(answer: Answer) -> Turn:
-    """Return an answer as a turn of the conversation, calls and reasoning state included.
+    """Return an answer as a turn of the conversation, with its tool calls and reasoning state.
+
+    Args:
+        answer: A complete answer.
 
     Raises:
-        MisuseError: the answer failed, or a call of it was cut: it must not be built upon.
+        MisuseError: the answer failed, or one of its calls is incomplete: servers would reject the history.
     """
     if answer.fault is not None:
         raise MisuseError(f"this answer failed: {answer.fault.message}")
-    return Turn(ASSISTANT, tuple(_said(block) for block in answer.blocks))
+    return Turn(ASSISTANT, tuple(_part_of(block) for block in answer.blocks))
 
 
 def tool(
@@ -100,23 +125,32 @@ def tool(
 ) -> Tool:
     """Return a tool that the model may call.
 
-    It is made of a function, of a name and a JSON schema, or of a whole definition in any dialect's shape.
-    A function is described by its docstring, and its arguments by their annotations.  It is never run.
+    Args:
+        what: A function, which is described by its docstring and its annotations and is never run; or a name;
+            or a whole definition in any dialect's shape.
+        description: Replaces a function's docstring.
+        schema: The JSON schema of the arguments; replaces a function's annotations.
+        strict: Whether the server must enforce the schema, where it can.
 
     Raises:
-        MisuseError: a function has no name, an annotation has no JSON schema, the schema is no JSON object, or
-            something is said beside a whole definition.
+        MisuseError: a function has no name, an annotation has no JSON schema, the schema is not a JSON object,
+            or another argument is given with a whole definition.
         MalformedError: a definition fits no dialect.
+
+    Example:
+        tool("get_time", description="The time in a city.", schema={"type": "object", "properties": {}})
     """
     if isinstance(what, str):
         return Tool(name=what, description=description, schema=_schema(schema), strict=strict)
     if isinstance(what, Mapping):
         if description or schema is not None or strict is not None:
-            raise MisuseError("a definition says all of a tool: put it there")
+            raise MisuseError(
+                "a whole definition takes no other argument: put it into the definition"
+            )
         return _defined(what)
     name = getattr(what, "__name__", "")
     if not callable(what) or not name.isidentifier():
-        raise MisuseError(f"{_kind(what)} has no name that a model could call it by")
+        raise MisuseError(f"{_kind(what)} has no name that a model can call")
     return Tool(
         name=name,
         description=description or description_of(what),
@@ -129,16 +163,16 @@ def _defined(definition: Mapping[str, Any]) -> Tool:
     try:
         body = msgspec.json.encode([definition])
     except (TypeError, ValueError) as error:
-        raise MisuseError(f"a definition that is no JSON: {error}") from None
+        raise MisuseError(f"a definition that is not JSON: {error}") from None
     tools = decode_tools(body)
     if len(tools) != 1:
         raise MisuseError(f"a definition of {len(tools)} tools: read it with `decode_tools`")
     return tools[0]
 
 
-def request(  # noqa: PLR0913 -- what a request may say
+def request(  # noqa: PLR0913 -- the parameters of a request
     *turns: Turn | str,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[Tool | Callable[..., object]] = (),
     tool_choice: Literal["auto", "required", "none"] | str = "",  # noqa: PYI051 -- or a tool's name
     parallel: bool | None = None,
     model: str = "",
@@ -150,31 +184,52 @@ def request(  # noqa: PLR0913 -- what a request may say
     reasoning: Effort | ReasoningWish | None = None,
     schema: Schema | None = None,
 ) -> Request:
-    """Return a request.  `model` overrules the client's; `schema` is what the answer shall fit.
+    """Return a request, for `Client.create`, `Client.stream` and `ToolLoop`.
 
-    A text among the turns is what a user says.
+    It belongs to no dialect: the client writes it in its server's.  What is not set is not sent.
+
+    Args:
+        *turns: The conversation: `system`, `user`, `assistant`, `result`, `answer_turn`; a plain text is a
+            user's message.
+        tools: What the model may call: functions, or what `tool` returns.
+        tool_choice: `auto`, `required`, `none`, or the name of the one tool to call; empty: not sent.
+        parallel: Whether the model may make several calls in one answer.
+        model: Replaces the client's model.
+        max_tokens: Limit of the answer, reasoning included.
+        temperature: Sampling temperature.
+        top_p: Nucleus sampling.
+        stop: Texts before which the answer ends.  Matched on the answer if the server cannot.
+        seed: For reproducible sampling, where the server supports it.
+        reasoning: How much the model reasons: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`, or a
+            `ReasoningWish`.
+        schema: A JSON schema that the answer's text must fit.
 
     Raises:
-        MisuseError: something is of the wrong kind, `tool_choice` names no tool of the request, or `schema`
-            is no JSON object.
+        MisuseError: an argument has the wrong type, `tool_choice` names no tool of the request, or `schema` is
+            not a JSON object.
+
+    Example:
+        request(system("Be brief."), "What is the weather in Rome?", tools=[get_weather], max_tokens=500)
     """
     numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
     for name, value in numbers.items():
         if value is not None and not isinstance(value, int | float):
             raise MisuseError(f"`{name}` is a number, not {_kind(value)}")
-    for one in tools:
-        if not isinstance(one, Tool):
-            raise MisuseError(f"`tools` holds {_kind(one)}: make a tool of it with `tool(…)`")
-    said = tuple(map(_turn, turns))
-    first = next((at for at, turn in enumerate(said) if turn.role is not SYSTEM), len(said))
-    head = [part for turn in said[:first] for part in turn.parts if isinstance(part, TextPart)]
+    declared = tuple(map(_tool, tools))
+    conversation = tuple(map(_turn, turns))
+    first = next(
+        (at for at, turn in enumerate(conversation) if turn.role is not SYSTEM), len(conversation)
+    )
+    head = [
+        part for turn in conversation[:first] for part in turn.parts if isinstance(part, TextPart)
+    ]
     return Request(
-        dialect="chat",  # a client sends it in its own
+        dialect="chat",  # replaced by the client's
         model=model,
         system=tuple(head),
-        turns=said[first:],
-        tools=tuple(tools),
-        tool_choice=_choice(tool_choice, tools),
+        turns=conversation[first:],
+        tools=declared,
+        tool_choice=_choice(tool_choice, declared),
         parallel=parallel,
         max_output=max_tokens,
         sampling=Sampling(temperature=temperature, top_p=top_p, seed=seed),
@@ -182,6 +237,14 @@ def request(  # noqa: PLR0913 -- what a request may say
         reasoning=_wish(reasoning),
         format=_format(schema),
     )
+
+
+def _tool(given: Tool | Callable[..., object]) -> Tool:
+    if isinstance(given, Tool):
+        return given
+    if not callable(given):
+        raise MisuseError(f"`tools` holds {_kind(given)}: make a tool of it with `tool(…)`")
+    return tool(given)
 
 
 def _turn(turn: Turn | str) -> Turn:
@@ -201,7 +264,9 @@ def _choice(choice: str, tools: Sequence[Tool]) -> ToolChoice | None:
         case name if name in {one.name for one in tools}:
             return ToolChoice("tool", name)
         case _:
-            raise MisuseError(f"`tool_choice` names `{choice}`, which is no tool of this request")
+            raise MisuseError(
+                f"`tool_choice` names `{choice}`, which is not a tool of this request"
+            )
 
 
 def _wish(reasoning: Effort | ReasoningWish | None) -> ReasoningWish:
@@ -226,7 +291,7 @@ def _format(schema: Schema | None) -> OutputFormat:
 
 
 def _schema(schema: Schema | None) -> Raw | None:
-    """Return a schema as JSON text; text that is given stays as it is."""
+    """Return a schema as JSON text; a given text stays as it is."""
     if schema is None:
         return None
     try:
@@ -236,7 +301,7 @@ def _schema(schema: Schema | None) -> Raw | None:
         else:
             given, text = schema, msgspec.json.encode(dict(schema))
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
-        raise MisuseError(f"a schema that is no JSON: {error}") from None
+        raise MisuseError(f"a schema that is not JSON: {error}") from None
     if not isinstance(given, Mapping):
         raise MisuseError("a schema is a JSON object")
     return Raw(text)
@@ -252,7 +317,7 @@ def _part(part: str | Part) -> Part:
 
 
 def _kind(value: object) -> str:
-    """Say what somebody gave instead."""
+    """Return the type of a wrong argument, for a message."""
     name = getattr(value, "__name__", "") if callable(value) else ""
     return f"the function `{name}`" if name else f"`{type(value).__name__}`"
 
@@ -266,7 +331,7 @@ def _image(image: str | bytes) -> ImagePart:
     return ImagePart(Base64Source(kind, base64.b64encode(image).decode()))
 
 
-def _said(block: Block) -> Part:
+def _part_of(block: Block) -> Part:
     """Return a block of an answer as a part of the history."""
     state = tuple(OpaqueState(one.kind, one.data, one.origin, one.item_id) for one in block.opaque)
     match block.kind:
@@ -278,7 +343,7 @@ def _said(block: Block) -> Part:
             return ReasoningPart(block.segments, state)
         case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
             if not block.complete:
-                raise MisuseError(f"the call `{block.call_id}` of `{block.name}` was cut")
+                raise MisuseError(f"the call `{block.call_id}` of `{block.name}` is incomplete")
             free = block.kind is BlockKind.CUSTOM_CALL and block.flavor is Flavor.FUNCTION
             flavor = Flavor.CUSTOM if free else block.flavor
             return ToolCallPart(
@@ -290,3 +355,47 @@ def _said(block: Block) -> Part:
             return ServerToolPart(block.vendor, str(block.kind), block.raw)
         case BlockKind.OPAQUE:
             return OpaquePart(block.vendor, block.raw)
+
+
+# --- messages in the shape of a dialect ---------------------------------------------------------------
+
+_MESSAGES: Final = msgspec.json.Decoder(list[dict[str, Any]], float_hook=read_float)
+
+
+def read_messages(messages: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Request:
+    """Read a JSON list of messages in any dialect's shape; only the conversation of the result is meaningful.
+
+    Raises:
+        MalformedError: it is not a list, or breaks the dialect of its shape; carries the path.
+        TooLargeError: it exceeds a limit.
+    """
+    name = shape_of(messages)
+    body = find_dialect(name).least_request % (messages, b"[]")
+    try:
+        return find_dialect(name).decode_request(body, sealer=None, limits=limits)
+    except MalformedError as error:
+        path = error.path.replace("$.input", "$.messages", 1)
+        raise type(error)(error.reason, path=path, code=error.code) from error
+
+
+def shape_of(messages: bytes) -> DialectName:
+    """Return the dialect whose shape the messages have; `chat` if they fit all.
+
+    Raises:
+        MalformedError: it is not a list of objects.
+    """
+    try:
+        found = _MESSAGES.decode(messages)
+    except (ValueError, RecursionError) as error:
+        raise MalformedError(f"messages are a JSON list of objects: {error}") from error
+    dialects = [find_dialect(name) for name in dialect_names()]
+    for message in found:
+        if "type" in message:  # messages of most dialects have a role alone
+            return next((one.name for one in dialects if one.typed_messages), DEFAULT_DIALECT)
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type") if isinstance(part, dict) else None
+            for one in dialects if isinstance(kind, str) else ():
+                if kind in one.own_types:
+                    return one.name
+    return DEFAULT_DIALECT

@@ -1,137 +1,136 @@
-"""Whether a value fits a JSON schema, as far as a model has to be told about it.
+"""What a strict client demands of a tool: a description, and a valid JSON schema.
 
-Types, required and unknown properties, enumerations, elements, unions and local references are judged;
-what else a schema may say (patterns, bounds, formats) is left to the tool itself.
+The schema is sent as it is.  Keywords that are not listed below are not checked.
 """
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
-import msgspec
-
+from dragoman.errors import MisuseError
 from dragoman.toolcalls.schema_types import resolved
+from dragoman.turn.request import Tool
+from dragoman.wire.json_values import decode_any
 
-_DEPTH: Final = 64  # deeper values are taken as they are
-_SHOWN: Final = 8  # values of an enumeration that are told
-_SHOWN_CHARS: Final = 100  # of a name that a model made up
+_DEPTH: Final = 64  # deeper schemas are not checked
+_TYPES: Final = frozenset({"string", "integer", "number", "boolean", "object", "array", "null"})
 
-# What the types of a JSON schema are in Python; `bool` is an `int` there, and no number here.
-_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "object": (dict,),
-    "array": (list,),
-    "null": (type(None),),
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_type(value: Any) -> bool:
+    names = value if isinstance(value, list) else [value]
+    return bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _are_values(value: Any) -> bool:
+    return isinstance(value, list) and bool(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+Rule: TypeAlias = tuple[
+    Callable[[Any], bool], str
+]  # whether a keyword's value is valid, and the message if it is not
+
+_WORDS: Final[dict[str, Rule]] = {
+    "type": (_is_type, f"must be one or several of {', '.join(sorted(_TYPES))}"),
+    "required": (_are_names, "must be a list of names"),
+    "enum": (_are_values, "must be a list of values"),
+    **dict.fromkeys(
+        ("title", "description", "pattern", "format", "$ref"), (_is_text, "must be a text")
+    ),
+    **dict.fromkeys(
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        (_is_number, "must be a number"),
+    ),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        (_is_count, "must be a number from 0"),
+    ),
 }
+_SCHEMA: Final = frozenset({"items", "additionalProperties", "not", "contains", "propertyNames"})
+_LIST: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 
 
-def misfit(value: Any, schema: Any) -> str:
-    """Return why a value does not fit its schema, the first reason only; empty: it does."""
-    root = schema if isinstance(schema, dict) else {}
-    return _misfit(value, schema, root, "", _DEPTH)
+def check_described(tool: Tool) -> None:
+    """Check a tool's description and schema; a vendor's own tools need none.
+
+    Raises:
+        MisuseError: the tool has no description, or no valid JSON schema of its arguments.
+    """
+    if tool.server or tool.raw is not None:
+        return
+    if not tool.description:
+        raise MisuseError(f"the tool `{tool.name}` has no description")
+    if tool.schema is None:
+        if tool.grammar is None:
+            raise MisuseError(f"the tool `{tool.name}` has no schema of its arguments")
+        return
+    if why := schema_fault(bytes(tool.schema)):
+        raise MisuseError(f"the tool `{tool.name}` has no valid schema of its arguments: {why}")
 
 
-def _misfit(value: Any, declared: Any, root: dict[str, Any], path: str, depth: int) -> str:
-    schema = resolved(declared, root)
-    if schema is False:
-        return f"{_named(path)} is not allowed"
-    if not isinstance(schema, dict) or not depth:
+def schema_fault(schema: bytes) -> str:
+    """Return why this is not a JSON schema of a tool's arguments; empty: it is one."""
+    try:
+        root = decode_any(schema)
+    except (ValueError, RecursionError) as error:
+        return f"it is not JSON: {error}"
+    if not isinstance(root, dict):
+        return "it is not an object"
+    fault = _fault(root, root, "$", _DEPTH)
+    stated = root.get("type", "object")
+    if (
+        not fault
+        and stated != "object"
+        and (not isinstance(stated, list) or "object" not in stated)
+    ):
+        return "`$.type` must be object: arguments have names"
+    return fault
+
+
+def _fault(schema: Any, root: dict[str, Any], path: str, depth: int) -> str:
+    if isinstance(schema, bool) or not depth:
         return ""
-    return (
-        _wrong_type(value, schema, path)
-        or _not_listed(value, schema, path)
-        or _no_branch(value, schema, root, path, depth)
-        or _inside(value, schema, root, path, depth)
-    )
-
-
-def _wrong_type(value: Any, schema: dict[str, Any], path: str) -> str:
-    wanted = schema.get("type")
-    stated = wanted if isinstance(wanted, list) else [wanted]
-    names = [name for name in stated if isinstance(name, str) and name in _TYPES]
-    if not names or len(names) < len(stated):
-        return ""  # nothing is said, or in words of another language
-    if any(_is_of(value, name) for name in names):
-        return ""
-    return f"{_named(path)} must be {' or '.join(names)}"
-
-
-def _is_of(value: Any, name: str) -> bool:
-    if isinstance(value, bool):
-        return name == "boolean"
-    if name == "integer" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, _TYPES[name])
-
-
-def _not_listed(value: Any, schema: dict[str, Any], path: str) -> str:
-    values = schema.get("enum")
-    listed = values if isinstance(values, list) else None
-    if "const" in schema:
-        listed = [schema["const"]]
-    if listed is None or any(_same(value, one) for one in listed):
-        return ""
-    told = ", ".join(msgspec.json.encode(one).decode() for one in listed[:_SHOWN])
-    more = ", …" if len(listed) > _SHOWN else ""
-    return f"{_named(path)} must be one of {told}{more}"
-
-
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
-
-
-def _no_branch(
-    value: Any, schema: dict[str, Any], root: dict[str, Any], path: str, depth: int
-) -> str:
-    """Judge unions: one branch must fit, of `allOf` each."""
-    every = schema.get("allOf")
-    for branch in every if isinstance(every, list) else ():
-        if reason := _misfit(value, branch, root, path, depth - 1):
-            return reason
-    for union in ("anyOf", "oneOf"):
-        branches = schema.get(union)
-        if not isinstance(branches, list) or not branches:
-            continue
-        reasons = [_misfit(value, branch, root, path, depth - 1) for branch in branches]
-        if all(reasons):
-            return reasons[0] if len(set(reasons)) == 1 else "; or ".join(dict.fromkeys(reasons))
+    if not isinstance(schema, dict):
+        return f"`{path}` is not a schema"
+    for word, (fits, says) in _WORDS.items():
+        if word in schema and not fits(schema[word]):
+            return f"`{path}.{word}` {says}"
+    reference = schema.get("$ref", "")
+    if reference.startswith("#") and resolved(schema, root) is None:
+        return f"`{path}.$ref` has no target"
+    for word, value in schema.items():
+        if fault := _below(word, value, root, f"{path}.{word}", depth - 1):
+            return fault
     return ""
 
 
-def _inside(value: Any, schema: dict[str, Any], root: dict[str, Any], path: str, depth: int) -> str:
-    if isinstance(value, list):
-        items = schema.get("items")
-        if isinstance(items, dict):
-            for at, one in enumerate(value):
-                if reason := _misfit(one, items, root, f"{path}[{at}]", depth - 1):
-                    return reason
-    if not isinstance(value, dict):
+def _below(word: str, value: Any, root: dict[str, Any], path: str, depth: int) -> str:
+    """Return what is wrong with the schemas inside a keyword's value."""
+    if word in _SCHEMA and not (word == "items" and isinstance(value, list)):
+        return _fault(value, root, path, depth)
+    if word in _LIST or (word == "items" and isinstance(value, list)):
+        if not isinstance(value, list) or not value:
+            return f"`{path}` must be a list of schemas"
+        inside = [(f"{path}[{at}]", one) for at, one in enumerate(value)]
+    elif word in _NAMED:
+        if not isinstance(value, dict):
+            return f"`{path}` must be an object of schemas"
+        inside = [(f"{path}.{name}", one) for name, one in value.items()]
+    else:
         return ""
-    required = schema.get("required")
-    missing = [
-        _named(_below(path, name))
-        for name in (required if isinstance(required, list) else ())
-        if isinstance(name, str) and name not in value
-    ]
-    if missing:
-        return f"required and missing: {', '.join(missing)}"
-    declared = schema.get("properties")
-    properties = declared if isinstance(declared, dict) else {}
-    others = schema.get("additionalProperties", {})
-    if schema.get("patternProperties"):
-        others = {}
-    for name, one in value.items():
-        if reason := _misfit(
-            one, properties.get(name, others), root, _below(path, name), depth - 1
-        ):
-            return reason
-    return ""
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name[:_SHOWN_CHARS]}" if path else name[:_SHOWN_CHARS]
-
-
-def _named(path: str) -> str:
-    return f"`{path}`" if path else "the value"
+    return next((why for at, one in inside if (why := _fault(one, root, at, depth))), "")

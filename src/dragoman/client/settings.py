@@ -1,6 +1,6 @@
-"""What a client is made of: where it asks, how it shows itself, what it bears.
+"""A client's settings: address, credentials, limits, timeouts.
 
-All of it is given by the caller; nothing is read from the environment.
+All of them are arguments; nothing is read from the environment.
 """
 
 import re
@@ -12,6 +12,7 @@ from msgspec import Struct
 from yarl import URL
 
 from dragoman.dialects import dialect as find_dialect
+from dragoman.dialects.dialect import Dialect
 from dragoman.errors import ConfigError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles import profile as find_profile
@@ -20,29 +21,38 @@ from dragoman.toolcalls.selection import choose_format
 from dragoman.transport import TLS
 from dragoman.turn.request import DialectName
 
-_ANTHROPIC_VERSION: Final = "2023-06-01"
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
-# Headers that must fit the bytes on the connection.
+# Headers that must match the bytes on the connection.
 _FRAMING: Final = frozenset(
     {"connection", "content-length", "expect", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _ENDLESS: Final = float("inf")
 _HIDDEN: Final = "[hidden]"
-_LEAST_SECRET: Final = 6  # characters of a secret that is looked for in what a server says
+_LEAST_SECRET: Final = 6  # characters; shorter secrets are not searched for
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, gc=False):
-    """How long a server may take, in seconds.  Zero: for ever."""
+    """How long a server may take, in seconds.  0 means no limit.
 
-    connect: float = 10.0  # to find it, reach it, and agree on TLS
-    first_byte: float = 300.0  # from the request to the first byte of the answer: models think
-    idle: float = 120.0  # between two reads of an answer
-    total: float = 0.0  # the whole exchange; a limit here kills good streams
+    A server that trickles bytes never exceeds `idle`: set `total`, or `timeout=` of one request, if you need a
+    hard limit.
+
+    Attributes:
+        connect: Name lookup, connection and TLS handshake.
+        first_byte: From the request to the first byte of the answer.  Reasoning models take minutes.
+        idle: Between two reads of an answer, while the program waits for bytes.
+        total: The whole exchange.  A limit here also ends long streams that are fine.
+    """
+
+    connect: float = 10.0
+    first_byte: float = 300.0
+    idle: float = 120.0
+    total: float = 0.0
 
 
 class ClientOptions(TypedDict, total=False):
-    """What may be said of a client beside its address."""
+    """The keyword arguments of `Client`."""
 
     dialect: DialectName
     model: str
@@ -57,10 +67,10 @@ class ClientOptions(TypedDict, total=False):
 
 
 class Settings:
-    """A client's settings, checked, and what follows from them.  Never changed.
+    """A client's settings, checked, and what follows from them.  Immutable by convention.
 
     Raises:
-        ConfigError: one of them cannot be.
+        ConfigError: one of them is invalid.
     """
 
     def __init__(  # noqa: PLR0913 -- each setting has its name
@@ -99,19 +109,19 @@ class Settings:
             profile if isinstance(profile, Profile) else find_profile(profile or "generic")
         )
         self.native_format = native_format
-        choose_format(model, native_format)  # refuses a family that nobody knows
+        choose_format(model, native_format)  # raises for an unknown format
         self.limits = limits
         self.timeouts = timeouts
         self.strict = strict
-        # Made now, so that a file that cannot be read is told before anything is sent.
+        # Made now, so that an unreadable file is an error before anything is sent.
         self.tls: ssl.SSLContext | bool = tls.context() if self.url.scheme == "https" else True
         given = {name.lower(): value for name, value in (headers or {}).items()}
         self.header_names = tuple(given)
-        self.headers = _headers(dialect, api_key, given)
+        self.headers = _headers(self.dialect, api_key, given)
         self._secrets = [one for one in (api_key, *given.values()) if len(one) >= _LEAST_SECRET]
 
     def redact(self, text: str) -> str:
-        """Return what a server says without what we told it in confidence."""
+        """Return a server's text with the client's secrets replaced."""
         for secret in self._secrets:
             text = text.replace(secret, _HIDDEN)
         return text
@@ -134,39 +144,35 @@ def _check_numbers(name: str, given: Struct, kinds: type | tuple[type, ...]) -> 
 
 
 def _address(base_url: str) -> str:
-    """Return an address that a path can follow."""
+    """Return `base_url` without a slash at its end."""
     try:
         url = URL(base_url)
         host, port = url.host, url.port
         (url.raw_host or "").encode("idna")  # as it is looked up: labels may be too long, or empty
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"`base_url` is no address: {error}") from None
+        raise ConfigError(f"`base_url` is not a URL: {error}") from None
     if url.scheme not in ("http", "https") or not host or not port:
         raise ConfigError("`base_url` must begin with http:// or https:// and name a host")
     if url.user is not None or url.password is not None:
         raise ConfigError("`base_url` must not hold credentials: use `api_key` or `headers`")
     if url.query_string or url.fragment:
-        raise ConfigError("`base_url` must end before any `?` or `#`: a path is put behind it")
+        raise ConfigError("`base_url` must end before any `?` or `#`: a path is appended to it")
     return base_url.rstrip("/")
 
 
-def _headers(dialect: DialectName, api_key: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Return what every request carries; the caller's own headers win."""
-    headers = {"content-type": "application/json"}
-    if dialect == "anthropic":
-        headers["anthropic-version"] = _ANTHROPIC_VERSION
-        if api_key:
-            headers["x-api-key"] = api_key
-    elif api_key:
-        headers["authorization"] = f"Bearer {api_key}"
+def _headers(dialect: Dialect, api_key: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Return what every request carries; those of the caller replace ours."""
+    headers = {"content-type": "application/json", **dict(dialect.request_headers)}
+    if api_key:
+        headers |= dialect.auth_header(api_key)
     headers |= given
     for name, value in headers.items():
         _check_kind(f"headers[{name!r}]", value, str)
         if not _NAME.fullmatch(name):
-            raise ConfigError(f"`{name}` is no name of a header")
+            raise ConfigError(f"`{name}` is not a valid header name")
         if name in _FRAMING:
             raise ConfigError(
-                f"the header `{name}` is the client's own: it says how a request is sent"
+                f"the header `{name}` cannot be set: the client frames its requests itself"
             )
         if not _VALUE.fullmatch(value):
             raise ConfigError(f"the value of header `{name}` holds a control character")

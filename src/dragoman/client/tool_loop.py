@@ -1,13 +1,13 @@
-"""A conversation with tools that never runs away, and never runs anything.
+"""A conversation with tools, within limits.
 
-    loop = ToolLoop(client, request(user("What is the weather in Rome?"), tools=[tool(weather)]))
+    loop = ToolLoop(client, request("What is the weather in Rome?", tools=[weather]))
     async for step in loop:            # with a `SyncClient`: `for step in loop`
         for call in step.pending:
             step.resolve(call, weather(**call.args))
     print(loop.answer.text)
 
-The caller runs the tools and gives what they returned; the loop asks, counts and appends.  Turns are only
-ever appended, so that prefix caches stay warm.
+The caller runs the tools and passes their results; the loop sends requests, counts and appends.  Turns are only
+ever appended, so that a server's prefix cache keeps working.
 """
 
 import inspect
@@ -17,14 +17,12 @@ from typing import ClassVar, Final, Literal, NoReturn, Self, TypeAlias, TypedDic
 
 from msgspec import Struct, structs
 
-from dragoman.client.broken import for_history, with_broken_call
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError
-from dragoman.client.handlers import Handlers, Outcome, failed, outcome_of
+from dragoman.client.functions import Functions, Outcome, by_name, failed, run_call
 from dragoman.client.messages import answer_turn
-from dragoman.client.step import Step
 from dragoman.client.sync_client import SyncClient
-from dragoman.client.tool_calls import judged
+from dragoman.client.tool_calls import Step, checked_call, for_history, with_broken_call
 from dragoman.client.transcript import Transcript
 from dragoman.errors import DragomanError, MisuseError
 from dragoman.ids import ClientIds
@@ -40,18 +38,36 @@ Reason: TypeAlias = Literal["turns", "calls", "tokens", "time", "repeats"]
 
 
 class LoopLimits(Struct, frozen=True, kw_only=True, gc=False):
-    """Where a loop ends that does not end by itself.  0 switches a bound off."""
+    """When a `ToolLoop` stops by itself.  0 disables a limit.
 
-    turns: int = 50  # answers of the model
-    calls: int = 500  # calls that are handed out
-    tokens: int = 5_000_000  # of all requests and answers; estimated where the server does not tell
-    seconds: float = 3600.0  # from the first request on
-    repeats: int = 5  # the same calls with the same results, so many times in a row
-    cycle: int = 4  # how many calls such a round may have
+    A limit that is reached raises `LoopStoppedError`; the transcript stays valid, and can be resumed with other
+    limits.
+
+    Attributes:
+        turns: Answers of the model.
+        calls: Tool calls that are handed out.
+        tokens: Tokens of all requests and answers; estimated where the server does not report them.
+        seconds: Time since the first request, including the caller's tools.
+        repeats: How often the same calls may get the same results in a row.
+        cycle: How many calls such a repeated round may have.
+    """
+
+    turns: int = 50
+    calls: int = 500
+    tokens: int = 5_000_000
+    seconds: float = 3600.0
+    repeats: int = 5
+    cycle: int = 4
 
 
 class LoopStoppedError(DragomanError):
-    """A bound was reached.  The transcript is whole, and may be resumed with other bounds."""
+    """A limit of a `ToolLoop` was reached.
+
+    The transcript is complete, and can be resumed with other limits.
+
+    Attributes:
+        reason: The limit: `turns`, `calls`, `tokens`, `time` or `repeats`.
+    """
 
     exit_code: ClassVar[int] = 1
 
@@ -61,23 +77,41 @@ class LoopStoppedError(DragomanError):
 
 
 class LoopOptions(TypedDict, total=False):
+    """The keyword arguments of `ToolLoop`."""
+
     limits: LoopLimits
-    on_event: Callable[[Event], object] | None  # is told each event of an answer as it comes
-    clock: Callable[[], float]  # seconds that only grow
+    on_event: Callable[[Event], object] | None
+    clock: Callable[[], float]
 
 
 class ToolLoop:
-    """Ask, hand out calls, take results, ask again."""
+    """Send a request, hand out tool calls, take results, send again, until the model calls no tool.
+
+    Iterate over it for steps (`async for` with a `Client`, `for` with a `SyncClient`), or let `run_async` or
+    `run` call your functions.  The loop itself runs no tool.  It holds the whole conversation in memory; keep
+    `transcript` to continue it later.
+
+    Args:
+        client: A `Client` or a `SyncClient`; the loop does not close it.
+        request: The conversation so far.  If it ends with calls without results, they are handed out first.
+        limits: When the loop stops by itself; see `LoopLimits`.
+        on_event: Called with each event of an answer as it arrives, for example to show text.
+        clock: Returns increasing seconds; `time.monotonic` by default.
+
+    Example:
+        loop = ToolLoop(client, request("What is the weather in Rome?", tools=[get_weather]))
+        answer = await loop.run_async([get_weather])
+        print(answer.text)
+    """
 
     def __init__(
         self, client: Client | SyncClient, request: Request, **options: Unpack[LoopOptions]
     ) -> None:
-        """Begin with a request; if it ends in calls without results, these are handed out first."""
         self._client = client
         self._limits = options.get("limits", LoopLimits())
         self._on_event = options.get("on_event")
         self._clock = options.get("clock", time.monotonic)
-        self._began: float | None = None  # as if it had never been interrupted
+        self._began: float | None = None  # as if the loop had never been interrupted
         self._state = Transcript(request=request)
         self._step: Step | None = _waiting(self._state)
         self._answer: Answer | None = None  # the latest
@@ -89,10 +123,15 @@ class ToolLoop:
         transcript: Transcript | bytes,
         **options: Unpack[LoopOptions],
     ) -> Self:
-        """Go on from a transcript; calls without a result are handed out again first.
+        """Continue from a transcript.  Calls without a result are handed out again first.
+
+        Args:
+            client: A `Client` or a `SyncClient`, not necessarily of the same server.
+            transcript: `loop.transcript`, or its encoded bytes.
+            **options: The keyword arguments of `ToolLoop`.
 
         Raises:
-            MalformedError: the bytes are no transcript.
+            MalformedError: the bytes are not a transcript.
         """
         known = Transcript.decode(transcript) if isinstance(transcript, bytes) else transcript
         loop = cls(client, known.request, **options)
@@ -105,16 +144,16 @@ class ToolLoop:
         """The model's latest answer.
 
         Raises:
-            MisuseError: there is none: nothing was asked yet, or the conversation had ended before.
+            MisuseError: there is none: no request was sent yet, or the conversation had ended before.
         """
         if self._answer is None:
-            raise MisuseError("there is no answer: this loop has not asked for one")
+            raise MisuseError("there is no answer: this loop has not sent a request")
         return self._answer
 
     @property
     def transcript(self) -> Transcript:
-        """All that was said until now; results that were given are in it, and calls that wait for one."""
-        self._settle()
+        """The conversation so far, with the results that were set and the calls that are pending."""
+        self._append_results()
         given = () if self._step is None else self._step.results
         return structs.replace(self._state, given=given)
 
@@ -122,108 +161,123 @@ class ToolLoop:
         if not isinstance(self._client, SyncClient):
             raise MisuseError("an asynchronous client needs `async for`, or `run_async`")
         while True:
-            self._settle()
+            self._append_results()
             if self._step is None:
-                self._step = self._take(self._ask_now(self._client, self._next()))
+                self._step = self._take(self._send_now(self._client, self._next()))
             step = self._hand_out(self._step)
             yield step
             if step.is_last:
                 return
-            self._go_on(step)
+            self._continue_from(step)
 
     async def __aiter__(self) -> AsyncIterator[Step]:
         if not isinstance(self._client, Client):
             raise MisuseError("a synchronous client needs `for`, or `run`")
         while True:
-            self._settle()
+            self._append_results()
             if self._step is None:
-                self._step = self._take(await self._ask(self._client, self._next()))
+                self._step = self._take(await self._send(self._client, self._next()))
             step = self._hand_out(self._step)
             yield step
             if step.is_last:
                 return
-            self._go_on(step)
+            self._continue_from(step)
 
-    # --- for those who want it ---------------------------------------------------------------------
+    # --- running functions -------------------------------------------------------------------------
 
-    def run(self, handlers: Handlers) -> Answer:
-        """Run the caller's own functions until the model calls none; return its last answer.
+    def run(self, functions: Functions) -> Answer:
+        """Run your functions for the model's calls until it calls none; return its last answer.
 
-        Calls that should not be run, and functions that raise, are told to the model as errors.
+        The model gets an error as the result of a call with an `error`, of a call whose function raises, and of
+        a call without a function.
+
+        Args:
+            functions: The functions that were given as tools, or a mapping from tool names to functions.
 
         Raises:
-            LoopStoppedError: a bound was reached.
+            LoopStoppedError: a limit was reached.
             ClientError: a request failed.
-            MisuseError: a function is a coroutine, or returned what has no JSON.
+            MisuseError: a function is a coroutine function, or its result cannot be written as JSON.
         """
+        handlers = by_name(functions)
         for step in self:
             for call in step.pending:
-                outcome = outcome_of(call, handlers)
+                outcome = run_call(call, handlers)
                 if inspect.iscoroutine(outcome.value):
                     outcome.value.close()
-                    raise MisuseError(f"`{call.name}` is a coroutine: use `run_async`")
+                    raise MisuseError(f"`{call.name}` is a coroutine function: use `run_async`")
                 step.resolve(call, outcome.value, is_error=outcome.is_error)
         return self.answer
 
-    async def run_async(self, handlers: Handlers) -> Answer:
-        """Do the same with an asynchronous client; functions may be coroutines, and run one by one."""
+    async def run_async(self, functions: Functions) -> Answer:
+        """Do the same as `run` with a `Client`.  Coroutine functions are awaited, one at a time.
+
+        Args:
+            functions: The functions that were given as tools, or a mapping from tool names to functions.
+
+        Raises:
+            LoopStoppedError: a limit was reached.
+            ClientError: a request failed.
+            MisuseError: the result of a function cannot be written as JSON.
+        """
+        handlers = by_name(functions)
         async for step in self:
             for call in step.pending:
-                outcome = outcome_of(call, handlers)
+                outcome = run_call(call, handlers)
                 if inspect.isawaitable(outcome.value):
                     try:
                         outcome = Outcome(await outcome.value)
-                    except Exception as error:  # noqa: BLE001 -- the caller's function, told to the model
+                    except Exception as error:  # noqa: BLE001 -- of the caller's function, sent to the model
                         outcome = failed(error)
                 step.resolve(call, outcome.value, is_error=outcome.is_error)
         return self.answer
 
-    # --- asking ------------------------------------------------------------------------------------
+    # --- requests ----------------------------------------------------------------------------------
 
-    # Always as a stream: only there a call that broke can be told from the rest of its answer.
+    # Always streamed: a complete body with one invalid call would fail as a whole.
 
-    async def _ask(self, client: Client, request: Request) -> Answer:
+    async def _send(self, client: Client, request: Request) -> Answer:
         try:
-            async with client.stream(request, timeout=self._seconds_left()) as turn:
-                async for event in turn:
-                    self._tell(event)
-                return turn.answer()
+            async with client.stream(request, timeout=self._seconds_left()) as stream:
+                async for event in stream:
+                    self._observe(event)
+                return stream.answer()
         except ClientError as error:
             return self._despite(error)
 
-    def _ask_now(self, client: SyncClient, request: Request) -> Answer:
+    def _send_now(self, client: SyncClient, request: Request) -> Answer:
         try:
-            with client.stream(request, timeout=self._seconds_left()) as turn:
-                for event in turn:
-                    self._tell(event)
-                return turn.answer()
+            with client.stream(request, timeout=self._seconds_left()) as stream:
+                for event in stream:
+                    self._observe(event)
+                return stream.answer()
         except ClientError as error:
             return self._despite(error)
 
     def _seconds_left(self) -> float:
-        """Return how long the next answer may take, if that is bounded: a silent server ends in time too."""
+        """Return the timeout of the next request, so that a silent server cannot exceed the limit."""
         if not self._limits.seconds:
             return 0.0
         return max(self._limits.seconds - self._state.seconds, _LEAST_SECONDS)
 
     def _despite(self, error: ClientError) -> Answer:
-        """Return an answer of which only a call broke.
+        """Return the answer of a failed request if only a call in it is invalid.
 
         Raises:
-            LoopStoppedError: the time was over.
+            LoopStoppedError: the loop's time ran out.
             ClientError: it failed for another reason.
         """
         if error.code == "request_timeout":
             self._look_at_the_clock()
-            said = f"the loop used up its {self._limits.seconds:g} seconds"
-            raise LoopStoppedError("time", said) from error
+            why = f"the loop used up its {self._limits.seconds:g} seconds"
+            raise LoopStoppedError("time", why) from error
         return with_broken_call(error)
 
-    def _tell(self, event: Event) -> None:
-        """Tell of an event.
+    def _observe(self, event: Event) -> None:
+        """Call `on_event`, and check the time.
 
         Raises:
-            LoopStoppedError: the time is over; what has come of the answer is given up.
+            LoopStoppedError: the loop's time ran out; the unfinished answer is dropped.
         """
         if self._on_event is not None:
             self._on_event(event)
@@ -238,21 +292,21 @@ class ToolLoop:
         """Return the request to send.
 
         Raises:
-            LoopStoppedError: a bound does not allow it.
+            LoopStoppedError: a limit does not allow it.
         """
         self._look_at_the_clock()
-        state, bounds = self._state, self._limits
+        state, limits = self._state, self._limits
         spent: tuple[tuple[Reason, float, float], ...] = (
-            ("turns", state.turns, bounds.turns),
-            ("tokens", state.tokens, bounds.tokens),
-            ("time", state.seconds, bounds.seconds),
+            ("turns", state.turns, limits.turns),
+            ("tokens", state.tokens, limits.tokens),
+            ("time", state.seconds, limits.seconds),
         )
         for reason, used, most in spent:
             if most and used >= most:
                 self._stop(reason, used, most)
-        if bounds.repeats:
+        if limits.repeats:
             turns = state.request.turns
-            loop = find_loop(turns, repeats=bounds.repeats, longest=bounds.cycle)
+            loop = find_loop(turns, repeats=limits.repeats, longest=limits.cycle)
             if loop is not None:
                 raise LoopStoppedError("repeats", f"{loop.says}, with the same results")
         return state.request
@@ -265,7 +319,7 @@ class ToolLoop:
         """Return a step whose calls may be run.
 
         Raises:
-            LoopStoppedError: there are more of them than the bound allows; none is handed out.
+            LoopStoppedError: the limit of calls does not allow all of them; none is handed out.
         """
         used, most = self._state.calls, self._limits.calls
         if most and used > most and step.pending:
@@ -273,7 +327,7 @@ class ToolLoop:
         return step
 
     def _take(self, answer: Answer) -> Step:
-        """Append an answer, and return its calls."""
+        """Append an answer to the conversation, and return its calls."""
         self._answer = answer
         state = self._state
         ids = ClientIds(state.request.call_ids)
@@ -295,12 +349,14 @@ class ToolLoop:
             tokens=state.tokens + _tokens(state.request, turn, answer),
             broken=broken,
         )
-        if parts:  # an answer of nothing is no turn that a server would take back
+        if parts:  # servers reject an assistant turn without content
             self._append(turn)
-        calls = tuple(judged(one, state.request.tools, broken.get(one.id, "")) for one in made)
+        calls = tuple(
+            checked_call(one, state.request.tools, broken.get(one.id, "")) for one in made
+        )
         return Step(answer, calls)
 
-    def _go_on(self, step: Step) -> None:
+    def _continue_from(self, step: Step) -> None:
         """Append the results of a step.
 
         Raises:
@@ -309,10 +365,10 @@ class ToolLoop:
         if step.pending:
             missing = ", ".join(f"`{call.id}` of `{call.name}`" for call in step.pending)
             raise MisuseError(f"no result for {missing}: `resolve` it, or `refuse` it")
-        self._settle()
+        self._append_results()
 
-    def _settle(self) -> None:
-        """Append the results of the present step, if all are there."""
+    def _append_results(self) -> None:
+        """Append the results of the current step if none is missing."""
         given = None if self._step is None else self._step.turn()
         if given is not None:
             self._append(given)
@@ -332,22 +388,22 @@ class ToolLoop:
 
 
 def _waiting(state: Transcript) -> Step | None:
-    """Return the calls at the end of a conversation that have no results; None: it is our turn to ask."""
+    """Return the step of calls without results at the end of a conversation; None if there is none."""
     request = state.request
     if not request.turns or request.turns[-1].role is not ASSISTANT:
         return None
     made = [part for part in request.turns[-1].parts if isinstance(part, ToolCallPart)]
     if not made and not state.turns:
-        return None  # a beginning of an answer, for the model to go on with
-    calls = tuple(judged(one, request.tools, state.broken.get(one.id, "")) for one in made)
+        return None  # a prefill: the beginning of an answer, for the model to continue
+    calls = tuple(checked_call(one, request.tools, state.broken.get(one.id, "")) for one in made)
     return Step(None, calls, state.given)
 
 
 def _tokens(request: Request, turn: Turn, answer: Answer) -> int:
-    """Return what an answer cost: as the server says, else about."""
+    """Return the tokens of a request and its answer, estimated if the server does not report them."""
     usage = answer.usage
-    told = 0 if usage is None else usage.prompt_tokens + usage.output_tokens
-    if told:
-        return told
-    said = structs.replace(request, system=(), tools=(), turns=(turn,))
-    return estimate_tokens(request) + estimate_tokens(said)
+    reported = 0 if usage is None else usage.prompt_tokens + usage.output_tokens
+    if reported:
+        return reported
+    answered = structs.replace(request, system=(), tools=(), turns=(turn,))
+    return estimate_tokens(request) + estimate_tokens(answered)

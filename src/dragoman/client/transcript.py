@@ -1,4 +1,4 @@
-"""A tool loop as a value: everything said so far, and what it has cost, to be kept and gone on from."""
+"""A tool loop as a value: the conversation so far and its cost, to be stored and resumed."""
 
 from typing import Final
 
@@ -14,19 +14,28 @@ _NULL: Final = Raw(b"null")
 
 
 class Transcript(Struct, frozen=True, kw_only=True):
-    """What a loop can be resumed from."""
+    """The state of a `ToolLoop`, which `ToolLoop.resume` continues.
 
-    request: Request  # with all turns
-    turns: int = 0  # answers of the model
+    Attributes:
+        request: The conversation so far, with all turns.
+        turns: Answers of the model.
+        calls: Tool calls so far.
+        tokens: Tokens of all requests and answers.
+        seconds: Seconds since the first request.
+        given: Results of the calls at the end of the conversation, while some are missing.
+        broken: By id, why one of these calls must not be run: it was truncated, or is not valid JSON.
+    """
+
+    request: Request
+    turns: int = 0
     calls: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    # Of the calls at the end of the conversation:
-    given: tuple[ToolResultPart, ...] = ()  # results that are there before all of them are
-    broken: dict[str, str] = {}  # by id, why one must never be run: it was cut, or is no JSON
+    given: tuple[ToolResultPart, ...] = ()
+    broken: dict[str, str] = {}
 
     def encode(self) -> bytes:
-        """Return this as JSON."""
+        """Return the transcript as JSON, for `decode`.  It contains the whole conversation, in the clear."""
         request = self.request
         bare = structs.replace(
             request,
@@ -52,20 +61,23 @@ class Transcript(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, data: bytes) -> "Transcript":
-        """Read what `encode` wrote.
+        """Read the bytes of `encode`.
+
+        Args:
+            data: What `encode` returned, of this version of the format.
 
         Raises:
-            MalformedError: it is something else.
+            MalformedError: the bytes are not a transcript.
         """
         try:
             if (version := msgspec.json.decode(data, type=_Version).version) != _VERSION:
                 raise MalformedError(f"a transcript of version {version}, not {_VERSION}")
             found = _WRITTEN.decode(data)
         except (ValueError, RecursionError) as error:
-            raise MalformedError(f"no transcript: {error}") from error
+            raise MalformedError(f"not a transcript: {error}") from error
         bare, spent = found.request, found.spent
         if not len(bare.tools) == len(found.schemas) == len(found.definitions):
-            raise MalformedError("no transcript: tools without their schemas")
+            raise MalformedError("not a transcript: tools without their schemas")
         request = structs.replace(
             bare,
             tools=tuple(map(_tool, bare.tools, found.schemas, found.definitions)),
@@ -84,8 +96,8 @@ class Transcript(Struct, frozen=True, kw_only=True):
         )
 
 
-# --- how it is written ---
-# JSON that is passed on as it is stands beside the request: a decoder cannot tell it from its absence.
+# --- the format ---
+# Raw JSON is stored beside the request: inside it, a decoder cannot tell `null` from absence.
 
 
 class _Version(Struct):

@@ -1,12 +1,13 @@
-"""What a dialect is: eight functions and a few facts over the language between.
+"""What a dialect is: functions over the common events and requests, and facts about its HTTP API.
 
-A dialect is one folder with the twelve files that ARCHITECTURE.md lists, and one row in
-`dialects/__init__.py`.  Dialects do not know each other.
+A dialect is one folder with the twelve files that ARCHITECTURE.md lists.  Dialects do not know each other, and
+shells know none of them: a shell asks the registry in `dialects/__init__.py` and uses the fields below.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Raw
 
@@ -25,6 +26,8 @@ class Writer(Protocol):
     """Write one answer: events to bytes.  Refuses an illegal order with `IllegalOrderError`."""
 
     losses: list[Loss]  # what this writer could not say
+    # The complete response object, once the answer has ended; empty in dialects whose servers store none.
+    response: bytes
 
     def send(self, event: Event, /) -> bytes: ...
 
@@ -45,6 +48,37 @@ class Writer(Protocol):
         ...
 
 
+AuthStyle: TypeAlias = Literal["bearer", "x-api-key", "none"]
+
+
+def auth_header(style: AuthStyle, key: str) -> dict[str, str]:
+    """Return the header that carries a key."""
+    match style:
+        case "bearer":
+            return {"authorization": f"Bearer {key}"}
+        case "x-api-key":
+            return {"x-api-key": key}
+    return {}
+
+
+@dataclass(frozen=True)
+class TokenCounting:
+    """The endpoint of a dialect that counts the tokens of a request."""
+
+    path: str  # after a server's base URL
+    fields: frozenset[str]  # of a request: those on which the count depends
+    encode: Callable[[int], bytes]  # a count as clients read it
+
+
+@dataclass(frozen=True)
+class ReasoningSigns:
+    """How an upstream of unknown kind shows what it does with reasoning in the history."""
+
+    named: re.Pattern[str]  # finds the field in an error message
+    sent: re.Pattern[bytes]  # finds it in a request's body
+    names_field: bool = False  # what `named` finds is the field's name; servers differ in it
+
+
 class DecodeRequest(Protocol):
     def __call__(self, body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> Request:
         """Read a client's request.  Raises `MalformedError` with the path, `TooLargeError`."""
@@ -56,11 +90,7 @@ class Dialect:
     """One API dialect."""
 
     name: DialectName
-    path: str  # of its requests, behind a server's base URL
-    keep_alive: bytes  # what may stand between events to show that a stream lives
-    last_word: bytes  # what follows the finish of an answer; empty if that is itself the last
-    # Fields that hold the conversation: a same-dialect relay rewrites these and nothing else.
-    history_fields: tuple[str, ...]
+    path: str  # of its requests, after a server's base URL
     decode_request: DecodeRequest
     encode_request: Callable[[Request, Target], EncodedRequest]
     # Frames of a stream, and complete bodies, to events.
@@ -70,17 +100,55 @@ class Dialect:
     # HTTP status and error body to a fault, and back.
     decode_fault: Callable[[int, bytes], Fault]
     encode_fault: Callable[[Fault, str], tuple[int, bytes]]  # with the request's id
-    any_tool: bytes  # how it says that some tool must be called, whichever
-    # A request that passes in its own dialect: whether it holds tools (or settings) that the upstream does
-    # not take, and the fields as it takes them; `null` means that a field is removed.
-    misfits: Callable[[Request, Profile], bool]
+    # The module with the rules of its streams, `GRAMMAR` and `RULES`.  A name, because only the checker loads it.
+    checker: str
+    # The least request, with `%b` for a JSON list of messages and one of tools.
+    least_request: bytes
+    # Content types that only this dialect has: they show whose messages those of an unknown program are.
+    own_types: frozenset[str] = frozenset()
+    typed_messages: bool = False  # entries of a conversation have a `type`, not a role alone
+
+    # --- its streams
+    keep_alive: bytes = (
+        b": keep-alive\n\n"  # sent to show that a stream is alive; clients ignore it
+    )
+    last_word: bytes = b""  # what follows the finish of an answer; empty if that is itself the last
+    # A frame means the same whatever was written before it, calls aside: a relay that rewrote one may forward
+    # the next one unchanged.
+    frames_stand_alone: bool = False
+
+    # --- requests that pass within the dialect
+    # Fields that hold the conversation: a same-dialect relay rewrites these and nothing else.
+    history_fields: tuple[str, ...] = ("messages",)
+    any_tool: bytes = b'"required"'  # the `tool_choice` that forces some tool, whichever
+    # Whether a request holds tools (or settings) that the upstream does not take, and the fields as it takes
+    # them; `null` means that a field is removed.
+    misfits: Callable[[Request, Profile], bool] = lambda _request, _profile: False
     fit_tools: Callable[
         [Mapping[str, Raw], Request, Target], tuple[dict[str, Raw], tuple[Loss, ...]]
-    ]
-    # Makes instructions between messages text of the user's, where not every server knows a role for them.
+    ] = lambda _fields, _request, _target: ({}, ())
+    # Turns instructions between messages into text of the user, where not every server knows a role for them.
     without_instructions: Callable[[Raw], tuple[Raw, tuple[Loss, ...]]] | None = None
+    # Removes from a body the line that only the dialect's own vendor can use and that spoils prefix caches.
+    strip_billing: Callable[[bytes], bytes] | None = None
     # Fields that hold the conversation on the vendor's own servers: others would lose it unseen.
     kept_by_vendor: tuple[str, ...] = ()
-    # A frame means the same whatever was written before it, calls aside: a relay that wrote one anew
-    # may pass the next one as it came.
-    frames_stand_alone: bool = False
+
+    # --- its HTTP API
+    auth: AuthStyle = "bearer"  # how the vendor's clients send a key
+    request_headers: tuple[tuple[str, str], ...] = ()  # sent with every request
+    # Headers of a client that an upstream of the same dialect gets too; of the second kind only if its profile
+    # takes betas.  The first header tells the dialect of a request to a path that several dialects have.
+    client_headers: tuple[str, ...] = ()
+    beta_headers: tuple[str, ...] = ()
+    # Names of rate-limit headers, with `{which}` for `limit`, `remaining` or `reset`, and `{what}` for what counts.
+    rate_limits: str = "x-ratelimit-{which}-{what}"
+    count_tokens: TokenCounting | None = None
+    vendor: str = ""  # whose ids of files and other state its requests may name
+    # Its servers store responses: requests may continue one by its id, and each has paths of its own.
+    stores_responses: bool = False
+    reasoning_signs: ReasoningSigns | None = None
+
+    def auth_header(self, key: str, style: Literal["auto"] | AuthStyle = "auto") -> dict[str, str]:
+        """Return the header that carries a key, in the vendor's own style unless another is given."""
+        return auth_header(self.auth if style == "auto" else style, key)

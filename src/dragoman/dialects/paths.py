@@ -55,4 +55,6 @@ def entry_paths(field: Literal["messages", "input", "tools"], count: int) -> Seq
 
 def path_of(request: Request, meaning: str) -> str:
     """Return the JSON path of a field in the dialect of the request's client."""
-    return f"$.{_FIELDS[meaning][_COLUMN[request.dialect]] or meaning}"
+    column = _COLUMN.get(request.dialect)
+    name = None if column is None else _FIELDS[meaning][column]
+    return f"$.{name or meaning}"

@@ -12,6 +12,7 @@ from typing import Final
 
 from aiohttp import web
 
+from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_size
 from dragoman.errors import MalformedError, TooLargeError
 from dragoman.gateway.guards import guarded
@@ -60,7 +61,7 @@ async def read_client_request(context: RequestContext) -> tuple[ClientRequest, s
     heavy = context.runtime.heavy
     body = await read_body(context)
     previous_id = ""
-    if context.dialect == "responses":
+    if dialect(context.dialect).stores_responses:
         received = body
         await heavy.run(len(received), lambda: check_size(received, limits))
         body, previous_id = await _expanded(context, body)
@@ -126,8 +127,9 @@ async def _refuse_ids(
         return None
     dialects = {hop.upstream.dialect for hop in choice.hops}
     same = context.dialect in dialects
-    if not same and (context.dialect == "anthropic" or dialects <= {"anthropic"}):
-        return None  # no id of one vendor's means anything to the other
+    vendors = {dialect(name).vendor for name in dialects}
+    if not same and dialect(context.dialect).vendor not in vendors:
+        return None  # an id of one vendor means nothing to another
     search = partial(references, client.body, files_only=not same)
     for one in await context.runtime.heavy.run(len(client.body), search):
         if not await may_name(context, one.id):

@@ -1,12 +1,14 @@
 """The gateway as an HTTP application: paths, who may ask, and failures as responses."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from aiohttp import web
 
 from dragoman._version import __version__
+from dragoman.dialects import DEFAULT_DIALECT, dialect, dialect_names
+from dragoman.dialects.dialect import Dialect
 from dragoman.gateway import endpoints
 from dragoman.gateway.capacity import HeldBytes, overloaded
 from dragoman.gateway.client_stream import ClientLeftError
@@ -28,20 +30,20 @@ CLIENT_LEFT: Final = 499  # logged for a client that did not wait; never sent
 
 
 class Endpoint(NamedTuple):
-    """One path and what answers it.
+    """One path and its handler.
 
-    An endpoint that asks an upstream calls `admission` before it does, so that a key's models and limits
-    hold everywhere; one that declares `asks=False` must not.
+    A handler that asks an upstream admits the request first (`accept.admit`), so that a key's models and limits
+    hold everywhere; one that is declared with `asks=False` must not ask.
     """
 
     methods: tuple[str, ...]
-    path: str  # also known behind `/v1`; `{id}` is one segment, `{rest}` at the end any text
+    path: str  # with and without `/v1`; `{id}` is one segment, `{rest}` at the end any text
     handle: Handler
     dialect: DialectName | None = None  # None: as the client's headers show
     asks: bool = True
 
     def matches(self, path: str) -> bool:
-        """Return whether a path, without `/v1`, is this endpoint's."""
+        """Return whether a path, without `/v1`, belongs to this endpoint."""
         if self.path.endswith("{rest}"):
             return f"{path}/".startswith(self.path.removesuffix("{rest}"))
         own, given = self.path.split("/"), path.split("/")
@@ -52,7 +54,7 @@ class Endpoint(NamedTuple):
 
 
 class Gateway:
-    """Answers requests as its plan says.  The plan may be exchanged at any time."""
+    """The gateway.  Its plan may be replaced at any time."""
 
     def __init__(self, plan: Plan, runtime: Runtime) -> None:
         self.plan = plan
@@ -63,6 +65,14 @@ class Gateway:
         self._idle = asyncio.Event()
         self._idle.set()
         self._hurried = asyncio.Event()
+        table = all_endpoints()
+        self._exact = {
+            (method, one.path): one
+            for one in table
+            if "{" not in one.path
+            for method in one.methods
+        }
+        self._patterns = tuple(one for one in table if "{" in one.path)
 
     # --- the life of the server ------------------------------------------------------------------
 
@@ -80,12 +90,23 @@ class Gateway:
         return len(late)
 
     def hurry(self) -> None:
-        """Do not wait for requests that are under way any longer."""
+        """Stop waiting for requests in progress."""
         self._hurried.set()
 
     async def gone(self) -> None:
-        """Wait until every request has been answered."""
+        """Wait until no request is in progress."""
         await self._idle.wait()
+
+    def _endpoint(self, http: web.BaseRequest) -> Endpoint | None:
+        """Return the endpoint of a path, which may begin with `/v1`."""
+        path = http.path.rstrip("/").removeprefix("/v1")
+        exact = self._exact.get((http.method, path))
+        if exact is not None:
+            return exact
+        return next(
+            (one for one in self._patterns if http.method in one.methods and one.matches(path)),
+            None,
+        )
 
     # --- one request -----------------------------------------------------------------------------
 
@@ -93,17 +114,15 @@ class Gateway:
         """Answer any request; every failure becomes a response."""
         if http.path in PROBES:
             return self._state(http)
-        endpoint = _endpoint(http)
-        shown: DialectName = "anthropic" if "anthropic-version" in http.headers else "chat"
-        if endpoint is not None and endpoint.dialect is not None:
-            shown = endpoint.dialect
+        endpoint = self._endpoint(http)
+        shown = None if endpoint is None else endpoint.dialect
         plan = self.plan
         identity = plan.keyring.identify(http.headers)
         context = RequestContext(
             http,
             plan,
             self.runtime,
-            dialect=shown,
+            dialect=shown or _dialect_shown(http),
             holder=identity if isinstance(identity, Holder) else None,
             held=HeldBytes(self.runtime.inflight, plan.settings.server.max_inflight_bytes),
         )
@@ -167,7 +186,7 @@ class Gateway:
         return self._too_many(context)
 
     def _too_many(self, context: RequestContext) -> Fault | None:
-        """Return why a request is more than the process takes on at once."""
+        """Return the refusal of a request beyond the limits of the process."""
         server = context.plan.settings.server
         if allowed := connections_allowed(context.http):
             return overloaded("max_connections", allowed)
@@ -176,16 +195,16 @@ class Gateway:
         return None
 
     def _state(self, http: web.BaseRequest) -> web.Response:
-        """Say that the gateway lives (`/health`), and that it takes requests (`/ready`)."""
+        """Answer liveness (`/health`) and readiness (`/ready`: 503 while draining)."""
         fault = refuse_page(
             host=http.headers.get("host", ""),
             origin="",
             fetch_site="",
-            method="GET",  # nothing is changed, whatever page asks: the host alone counts
+            method="GET",  # nothing is changed, so only the host is checked
             server=self.plan.settings.server,
         )
         if fault is not None:
-            return fault_response(fault, dialect="chat", headers=OWN_NAME)
+            return fault_response(fault, dialect=DEFAULT_DIALECT, headers=OWN_NAME)
         if http.method not in ("GET", "HEAD"):
             return web.Response(status=405, headers={**OWN_NAME, "allow": "GET, HEAD"})
         good = http.path != "/ready" or not self.draining
@@ -197,59 +216,58 @@ class Gateway:
         )
 
 
-PROBES: Final = ("/", "/health", "/ready")  # answered without a key, and without an upstream
-ENDPOINTS: Final = (
-    Endpoint(("POST",), "/messages", endpoints.answer, "anthropic"),
-    Endpoint(("POST",), "/messages/count_tokens", endpoints.count_tokens, "anthropic"),
-    Endpoint(("POST",), "/chat/completions", endpoints.answer, "chat"),
-    Endpoint(("POST",), "/responses", endpoints.answer, "responses"),
-    Endpoint(("POST",), "/responses/input_tokens", endpoints.count_tokens, "responses"),
-    Endpoint(("POST",), "/responses/compact", compact, "responses"),
-    Endpoint(("GET",), "/responses/{id}", endpoints.get_response, "responses"),
-    Endpoint(("DELETE",), "/responses/{id}", endpoints.delete_response, "responses"),
-    Endpoint(("GET",), "/responses/{id}/input_items", endpoints.input_items, "responses"),
-    Endpoint(("POST",), "/responses/{id}/cancel", endpoints.cancel_response, "responses"),
-    Endpoint(("GET", "HEAD"), "/models", endpoints.models),
-    Endpoint(("GET", "HEAD"), "/models/{rest}", endpoints.models),
-    # What agents ask for on the side, and can do without: answered cheaply, never forwarded.
-    *(
-        Endpoint(
-            ("POST", "GET", "HEAD", "PUT", "PATCH", "DELETE"), path, endpoints.nothing, asks=False
-        )
-        for path in (
-            "/api/event_logging/{rest}",
-            "/api/claude_code/{rest}",
-            "/api/hello{rest}",
-            "/api/oauth/{rest}",
-            "/traces{rest}",
-            "/otlp/{rest}",
-        )
-    ),
+PROBES: Final = ("/", "/health", "/ready")  # answered without a key or an upstream
+_ANY_METHOD: Final = ("POST", "GET", "HEAD", "PUT", "PATCH", "DELETE")
+# Telemetry and other requests that agents can do without: answered at once, never forwarded.
+_SIDE_PATHS: Final = (
+    "/api/event_logging/{rest}",
+    "/api/claude_code/{rest}",
+    "/api/hello{rest}",
+    "/api/oauth/{rest}",
+    "/traces{rest}",
+    "/otlp/{rest}",
 )
-_EXACT: Final = {
-    (method, one.path): one for one in ENDPOINTS if "{" not in one.path for method in one.methods
-}
-_PATTERNS: Final = tuple(one for one in ENDPOINTS if "{" in one.path)
 
 
-def _endpoint(http: web.BaseRequest) -> Endpoint | None:
-    """Return what a path means; each is known with and without `/v1`."""
-    path = http.path.rstrip("/").removeprefix("/v1")
-    exact = _EXACT.get((http.method, path))
-    if exact is not None:
-        return exact
-    return next(
-        (one for one in _PATTERNS if http.method in one.methods and one.matches(path)), None
+def all_endpoints() -> tuple[Endpoint, ...]:
+    """Return the table of paths: those of every dialect in the registry, and those that all share."""
+    return (
+        *(one for name in dialect_names() for one in _dialect_endpoints(dialect(name))),
+        Endpoint(("GET", "HEAD"), "/models", endpoints.models),
+        Endpoint(("GET", "HEAD"), "/models/{rest}", endpoints.models),
+        *(Endpoint(_ANY_METHOD, path, endpoints.nothing, asks=False) for path in _SIDE_PATHS),
     )
+
+
+def _dialect_endpoints(spoken: Dialect) -> Iterator[Endpoint]:
+    path, name = spoken.path, spoken.name
+    yield Endpoint(("POST",), path, endpoints.answer, name)
+    if spoken.count_tokens is not None:
+        yield Endpoint(("POST",), spoken.count_tokens.path, endpoints.count_tokens, name)
+    if spoken.stores_responses:
+        yield Endpoint(("POST",), f"{path}/compact", compact, name)
+        yield Endpoint(("GET",), f"{path}/{{id}}", endpoints.get_response, name)
+        yield Endpoint(("DELETE",), f"{path}/{{id}}", endpoints.delete_response, name)
+        yield Endpoint(("GET",), f"{path}/{{id}}/input_items", endpoints.input_items, name)
+        yield Endpoint(("POST",), f"{path}/{{id}}/cancel", endpoints.cancel_response, name)
+
+
+def _dialect_shown(http: web.BaseRequest) -> DialectName:
+    """Return the dialect of a client that asks for a path which all dialects share: some send a header."""
+    for name in dialect_names():
+        if any(header in http.headers for header in dialect(name).client_headers[:1]):
+            return name
+    return DEFAULT_DIALECT
 
 
 def _unknown(context: RequestContext) -> web.Response:
     http = context.http
     if http.headers.get("upgrade", "").lower() == "websocket":
-        said = "WebSocket connections are not served; use HTTP with `stream: true`"
-        return refused(context, Fault(FaultKind.BAD_REQUEST, said), 426)
-    said = (
-        f"there is no {http.method} {http.path[:200]} here; there are POST /v1/messages, "
-        "/v1/chat/completions and /v1/responses, and GET /v1/models"
+        message = "WebSocket connections are not served; use HTTP with `stream: true`"
+        return refused(context, Fault(FaultKind.BAD_REQUEST, message), 426)
+    paths = ", ".join(f"/v1{dialect(name).path}" for name in dialect_names())
+    message = (
+        f"there is no {http.method} {http.path[:200]} here; there are POST {paths},"
+        " and GET /v1/models"
     )
-    return refused(context, Fault(FaultKind.NOT_FOUND, said, code="unknown_url"))
+    return refused(context, Fault(FaultKind.NOT_FOUND, message, code="unknown_url"))

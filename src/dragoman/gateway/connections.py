@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from dragoman.dialects import dialect
+from dragoman.dialects import DEFAULT_DIALECT, dialect
 from dragoman.gateway.capacity import Descriptors, overloaded
 from dragoman.gateway.config.settings import Server
 from dragoman.gateway.logging import Logger
@@ -106,7 +106,7 @@ class ClientConnection(web.RequestHandler):
         super().handle_error(request, status, exc, message)  # logs it, or closes a broken response
         kind = FaultKind.BAD_REQUEST if status < 500 else FaultKind.GATEWAY
         reason = "the request is not valid HTTP" if status < 500 else "the gateway failed"
-        _, body = dialect("chat").encode_fault(Fault(kind, reason, status=status), "")
+        _, body = dialect(DEFAULT_DIALECT).encode_fault(Fault(kind, reason, status=status), "")
         response = web.Response(
             status=status, body=body, content_type="application/json", headers=OWN_NAME
         )

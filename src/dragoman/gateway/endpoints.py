@@ -5,6 +5,7 @@ from typing import Final
 
 from aiohttp import web
 
+from dragoman.dialects import dialect
 from dragoman.errors import NameTooLongError
 from dragoman.gateway.accept import (
     accept,
@@ -20,7 +21,7 @@ from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.responses.state import not_found, page_of
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.responses.vendor import ask_keepers
-from dragoman.gateway.token_counting import ESTIMATED, TokenCounter, count_body, way_of
+from dragoman.gateway.token_counting import ESTIMATED, TokenCounter, way_of
 from dragoman.gateway.upstream_call import ask_upstreams
 from dragoman.turn.events import Fault, FaultKind
 
@@ -63,6 +64,8 @@ def _count_usage(context: RequestContext, model: str) -> None:
 
 async def count_tokens(context: RequestContext) -> web.Response:
     """Return how many tokens a request has."""
+    counting = dialect(context.dialect).count_tokens
+    assert counting is not None  # noqa: S101 -- its path brought the request here
     client, _ = await read_client_request(context)
     choice = await admit(context, client)
     if isinstance(choice, Fault):
@@ -87,7 +90,7 @@ async def count_tokens(context: RequestContext) -> web.Response:
     headers = context.response_headers()
     if counted is None:
         headers |= ESTIMATED
-    body = count_body(context.dialect, counted or context.outcome.estimate)
+    body = counting.encode(counted or context.outcome.estimate)
     return JsonResponse(body, headers=headers)
 
 
@@ -162,7 +165,8 @@ def _id_in(context: RequestContext) -> str:
     Raises:
         NameTooLongError: no response has such an id.
     """
-    found = context.http.path.removeprefix("/v1").split("/")[2]
+    path = context.http.path.removeprefix("/v1").removeprefix(dialect(context.dialect).path)
+    found = path.split("/")[1]
     most = context.plan.settings.server.limits.max_name_chars
     if len(found) > most:
         raise NameTooLongError("max_name_chars", most, path="response_id")

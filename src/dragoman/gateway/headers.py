@@ -1,4 +1,4 @@
-"""The id of a request, and the headers that every answer carries."""
+"""Headers of responses: the request's id, what answered it, warnings, and the upstream's rate limits."""
 
 import os
 import re
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
+from dragoman.dialects.dialect import Dialect
 from dragoman.ids import base62
 
 _LENGTH: Final = 24
@@ -23,7 +24,7 @@ def new_request_id() -> str:
 
 
 def is_request_id(text: str) -> bool:
-    """Say whether a text may be an id that was made here."""
+    """Return whether a text may be an id that was made here."""
     return _OWN.fullmatch(text) is not None
 
 
@@ -36,9 +37,9 @@ def answer_headers(  # noqa: PLR0913 -- one for each header
     warnings: Iterable[str] = (),
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the headers that say whose answer this is; what is not known is left out.
+    """Return the gateway's headers of a response; unknown values are left out.
 
-    `warnings` are codes of losses, `extra` what the answer carries beside.
+    `warnings` are codes of losses, `extra` other headers of the response.
     """
     headers = {"server": "dragoman", "request-id": request_id, "x-request-id": request_id}
     known = {
@@ -47,25 +48,54 @@ def answer_headers(  # noqa: PLR0913 -- one for each header
         "x-upstream-request-id": upstream_id,
     }
     headers |= {name: header_value(value) for name, value in known.items() if value}
-    told = warnings_value(warnings)
-    if told:
-        headers["x-dragoman-warnings"] = told
+    codes = warnings_value(warnings)
+    if codes:
+        headers["x-dragoman-warnings"] = codes
     return {**headers, **extra} if extra else headers
 
 
 def warnings_value(codes: Iterable[str]) -> str:
-    """Return each code once, in order, as many as fit; three dots stand for the rest."""
-    told = ""
+    """Return each code once, in order, as many as fit; three dots replace the rest."""
+    value = ""
     for code in dict.fromkeys(codes):
-        longer = f"{told},{code}" if told else code
+        longer = f"{value},{code}" if value else code
         if len(longer) > _MAX_WARNINGS_CHARS - len(",..."):
-            return f"{told},..." if told else "..."
-        told = longer
-    return told
+            return f"{value},..." if value else "..."
+        value = longer
+    return value
 
 
 def header_value(text: str) -> str:
-    """Return a text as a header may carry it: other characters become `%XX`, and it is bounded."""
+    """Return a text as a header can carry it: other characters become `%XX`, and its length is bounded."""
     if text.isascii() and text.isprintable() and "%" not in text:
         return text[:_MAX_VALUE_CHARS].strip()
     return quote(text, safe=_PLAIN, errors="replace")[:_MAX_VALUE_CHARS].strip()
+
+
+# --- rate limits ------------------------------------------------------------------------------------
+
+# All vendors send how many requests and tokens are allowed and left, under different names.  The time of the reset
+# is a date in one dialect and a duration in others, so it is forwarded within one dialect only.
+_SHARED_LIMITS: Final = tuple(
+    (which, what) for which in ("limit", "remaining") for what in ("requests", "tokens")
+)
+_MAX_LIMIT_CHARS: Final = 64  # of a value: a number, a date or a duration
+_MAX_LIMITS: Final = 32
+
+
+def rate_limits(
+    headers: Mapping[str, str], *, upstream: Dialect, client: Dialect
+) -> dict[str, str]:
+    """Return an upstream's rate-limit headers as its client reads them; `headers` have lower-case names."""
+    ours, theirs = client.rate_limits, upstream.rate_limits
+    if ours == theirs:
+        prefix = theirs.partition("{")[0]
+        found = {name: value for name, value in headers.items() if name.startswith(prefix)}
+    else:
+        found = {
+            ours.format(which=which, what=what): headers[name]
+            for which, what in _SHARED_LIMITS
+            if (name := theirs.format(which=which, what=what)) in headers
+        }
+    short = [(name, value) for name, value in found.items() if len(value) <= _MAX_LIMIT_CHARS]
+    return dict(short[:_MAX_LIMITS])

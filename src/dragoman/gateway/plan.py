@@ -5,13 +5,13 @@ A request keeps the plan it began with.
 
 import ssl
 from collections.abc import Mapping
-from typing import Final, get_args
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 from yarl import URL
 
-from dragoman.dialects import dialect
+from dragoman.dialects import dialect, dialect_names
 from dragoman.envelopes import Sealer
 from dragoman.errors import ConfigError, MalformedError
 from dragoman.gateway.config.settings import Route, Secret, Settings, Tls, Upstream
@@ -21,10 +21,8 @@ from dragoman.gateway.routing import Hop, Router
 from dragoman.toolcalls.grammar import warm
 from dragoman.toolcalls.selection import choose_format
 from dragoman.transport import TLS
-from dragoman.turn.request import DialectName
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
-_ANTHROPIC_VERSION: Final = "2023-06-01"
 
 
 class Plan:
@@ -61,7 +59,7 @@ class Plan:
         """Compile what the first request would otherwise wait for."""
         families = (choose_format(hop.model, hop.native_format) for hop in self.router.hops())
         warm({family for family in families if family is not None})
-        for name in get_args(DialectName):
+        for name in dialect_names():
             dialect(name)
 
     def sealer(self, owner: str) -> Sealer:
@@ -109,33 +107,21 @@ def upstream_headers(
     """
     upstream = hop.upstream
     headers = {"content-type": "application/json"}
-    if upstream.dialect == "anthropic":
-        headers["anthropic-version"] = _ANTHROPIC_VERSION
-        if same_dialect:
-            for name in ("anthropic-version", "anthropic-beta"):
-                if name in client and (name == "anthropic-version" or hop.profile.betas):
-                    headers[name] = _text(client, name)
+    spoken = dialect(upstream.dialect)
+    headers |= dict(spoken.request_headers)
+    if same_dialect:
+        betas = spoken.beta_headers if hop.profile.betas else ()
+        for name in (*spoken.client_headers, *betas):
+            if name in client:
+                headers[name] = _text(client, name)
     if route.auth == "passthrough":
         headers |= _passed_on(upstream, client, same_dialect=same_dialect)
     elif upstream.key is not None:
-        headers |= _credential(upstream, upstream.key.value)
+        headers |= spoken.auth_header(upstream.key.value, upstream.auth)
     for extra in (upstream.headers, route.headers):
         for name, value in extra.items():
             headers[name.lower()] = value.value if isinstance(value, Secret) else value
     return headers
-
-
-def _credential(upstream: Upstream, key: str) -> dict[str, str]:
-    """Return the header that shows `key`, as the upstream wants it."""
-    style = upstream.auth
-    if style == "auto":
-        style = "x-api-key" if upstream.dialect == "anthropic" else "bearer"
-    match style:
-        case "bearer":
-            return {"authorization": f"Bearer {key}"}
-        case "x-api-key":
-            return {"x-api-key": key}
-    return {}
 
 
 def _passed_on(
@@ -147,7 +133,7 @@ def _passed_on(
     if upstream.auth == "auto" and same_dialect:
         return shown
     key = shown.get("x-api-key") or shown.get("authorization", "").removeprefix("Bearer ").strip()
-    return _credential(upstream, key) if key else {}
+    return dialect(upstream.dialect).auth_header(key, upstream.auth) if key else {}
 
 
 def _text(client: Mapping[str, str], name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from dragoman.dialects import dialect
 from dragoman.gateway.routing import Hop
 from dragoman.profiles import for_model
 from dragoman.profiles.catalogue import FAMILIES_WANTING_REASONING
@@ -23,21 +24,6 @@ _MAX_HOSTS: Final = 1_000  # pairs of upstream and model; the one unused for lon
 _MAX_MODEL_CHARS: Final = 256  # of a name that is worth remembering
 _MAX_MESSAGE_CHARS: Final = 4_000  # of an error message that are looked at
 
-# How an error message names the place of reasoning, by dialect.  A bare word `reasoning` or `thinking`
-# counts only in quotes or at the end of a path: messages about the request's own settings use it too.
-_NAMED: Final = {
-    "chat": re.compile(
-        r"reasoning_content|reasoning_details|(?<=[`'\".\]])reasoning(?=[`'\":,;\s]|\Z)"
-    ),
-    "anthropic": re.compile(r"(?<=[`'\".\]])(?:redacted_)?thinking(?=[`'\":,;\s]|\Z)"),
-    "responses": re.compile(r"(?<=[`'\".\]])reasoning(?=[`'\":,;\s]|\Z)"),
-}
-# How a request's body holds reasoning.  A quote inside a JSON string is escaped, so text never matches.
-_SENT: Final = {
-    "chat": re.compile(rb'"(?:reasoning_content|reasoning_details|reasoning)"\s*:'),
-    "anthropic": re.compile(rb'"thinking"\s*:\s*"'),
-    "responses": re.compile(rb'"type"\s*:\s*"reasoning"'),
-}
 _REFUSES: Final = re.compile(
     r"not (?:be )?(?:permitted|allowed|supported|accepted|present|included)|unsupported|unknown|"
     r"unrecogni[sz]ed|unexpected|extra|forbidden|refuse|remove",
@@ -106,15 +92,17 @@ class ReasoningHosts:
         """Learn from a refusal of the request `sent`; return whether another attempt may succeed."""
         if hop.profile.replay_reasoning != "auto" or fault.kind is not FaultKind.BAD_REQUEST:
             return False
-        dialect = hop.upstream.dialect
+        signs = dialect(hop.upstream.dialect).reasoning_signs
+        if signs is None:
+            return False
         message = f"{fault.message[:_MAX_MESSAGE_CHARS]} .{fault.param[:_MAX_MESSAGE_CHARS]}"
-        named = _NAMED[dialect].search(message)
+        named = signs.named.search(message)
         shown = None if named is None else self._open(hop)
         if named is None or shown is None:
             return False
-        was_sent = _SENT[dialect].search(sent) is not None
+        was_sent = signs.sent.search(sent) is not None
         if _DEMANDS.search(message) and not _REFUSES.search(message):
-            field = named[0] if dialect == "chat" else ""
+            field = named[0] if signs.names_field else ""
             known = shown.demands and shown.field == field
             shown.demands, shown.refuses, shown.field = True, False, field
             return not known

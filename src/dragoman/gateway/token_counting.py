@@ -2,8 +2,7 @@
 
 | Upstream | Where it is asked | With |
 |---|---|---|
-| Messages | `/messages/count_tokens` | the request, without fields that do not count |
-| Responses | `/responses/input_tokens` | the same |
+| a dialect that can count | `Dialect.count_tokens` | the request, without fields that do not count |
 | vLLM | `/tokenize` of the server | messages and tools |
 | llama-server | `/apply-template`, then `/tokenize` of the server | messages and tools, then the prompt made of them |
 
@@ -22,6 +21,8 @@ import msgspec
 from msgspec import Raw, Struct
 from yarl import URL
 
+from dragoman.dialects import dialect
+from dragoman.dialects.dialect import TokenCounting
 from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.gateway.config.settings import Route, Upstream
 from dragoman.gateway.heavy import HeavyWork
@@ -29,7 +30,6 @@ from dragoman.gateway.plan import Plan, extra_fields, upstream_headers
 from dragoman.gateway.routing import Hop
 from dragoman.translate_requests import ClientRequest, write_request
 from dragoman.transport import Connector, TransportError
-from dragoman.turn.request import DialectName
 
 ESTIMATED: Final = {"x-dragoman-token-count": "estimated"}  # goes with every estimate
 _SECONDS: Final = 10.0  # an estimate now is worth more than a count later
@@ -70,58 +70,12 @@ class Calibration:
             self._ratios.popitem(last=False)
 
 
-# --- what the client is told ---
-
-
-class _MessagesCount(Struct, frozen=True):
-    input_tokens: int
-
-
-class _ResponsesCount(Struct, frozen=True):
-    object: str
-    input_tokens: int
-
-
-def count_body(dialect: DialectName, tokens: int) -> bytes:
-    """Return a count as a client of a dialect reads it; Chat, which has none, gets that of Messages."""
-    if dialect == "responses":
-        return msgspec.json.encode(_ResponsesCount("response.input_tokens", tokens))
-    return msgspec.json.encode(_MessagesCount(tokens))
-
-
 # --- what the upstream is asked ---
 
 Way: TypeAlias = Literal["upstream", "tokenize", "estimate", "off"]
 
 # Servers with a tokenizer that knows the model's template.
 _TOKENIZING: Final = frozenset({"vllm", "llama-server"})
-# What of a request a count depends on.
-_COUNTED: Final[dict[DialectName, tuple[str, frozenset[str]]]] = {
-    "anthropic": (
-        "/messages/count_tokens",
-        frozenset(
-            {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"}
-        ),
-    ),
-    "responses": (
-        "/responses/input_tokens",
-        frozenset(
-            {
-                "model",
-                "input",
-                "instructions",
-                "tools",
-                "tool_choice",
-                "parallel_tool_calls",
-                "previous_response_id",
-                "conversation",
-                "reasoning",
-                "text",
-                "truncation",
-            }
-        ),
-    ),
-}
 _TEMPLATED: Final = frozenset({"model", "messages", "tools", "chat_template_kwargs"})
 
 TOKENIZE_PATH: Final = "/tokenize"
@@ -142,19 +96,19 @@ class Question(Struct, frozen=True):
 def way_of(upstream: Upstream, profile: str) -> Way:
     """Return how tokens are counted at an upstream, as its settings say or as is known of its kind."""
     if upstream.count_tokens != "auto":
-        can_ask = upstream.count_tokens != "upstream" or upstream.dialect in _COUNTED
+        can_ask = (
+            upstream.count_tokens != "upstream"
+            or dialect(upstream.dialect).count_tokens is not None
+        )
         return upstream.count_tokens if can_ask else "estimate"
-    if upstream.dialect in _COUNTED:
+    if dialect(upstream.dialect).count_tokens is not None:
         return "upstream"
     return "tokenize" if profile in _TOKENIZING else "estimate"
 
 
-def count_question(dialect: DialectName, body: bytes) -> Question | None:
-    """Return how to ask for the count of a request; None if the dialect has no way to ask."""
-    if dialect not in _COUNTED:
-        return None
-    path, fields = _COUNTED[dialect]
-    return Question(path, _only(body, fields))
+def count_question(counting: TokenCounting, body: bytes) -> Question:
+    """Return the question to an upstream whose dialect can count."""
+    return Question(counting.path, _only(body, counting.fields))
 
 
 def tokenize_question(body: bytes) -> Question:
@@ -261,8 +215,10 @@ class TokenCounter:
         try:
             async with asyncio.timeout(_SECONDS):
                 if way == "upstream":
-                    question = count_question(hop.upstream.dialect, body)
-                    return None if question is None else await self._ask(question, headers)
+                    counting = dialect(hop.upstream.dialect).count_tokens
+                    if counting is None:
+                        return None
+                    return await self._ask(count_question(counting, body), headers)
                 return await self._tokenized(body, headers)
         except (TimeoutError, TransportError):
             return None

@@ -13,15 +13,13 @@ from msgspec import Struct, structs
 
 from dragoman.context import Rendering
 from dragoman.dialects import dialect
-from dragoman.dialects.anthropic.request_reader import strip_billing_body
 from dragoman.errors import DragomanError, MalformedError, TooLargeError, UntranslatableError
 from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
+from dragoman.gateway.headers import rate_limits
 from dragoman.gateway.heavy import Feeder
 from dragoman.gateway.plan import extra_fields, upstream_headers
-from dragoman.gateway.rate_limits import rate_limits
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
-from dragoman.gateway.responses.state import complete_response_of
 from dragoman.gateway.retry import (
     EMPTY_RESPONSE,
     Retries,
@@ -226,14 +224,12 @@ class UpstreamCall:
         return self._hop.profile.replay_reasoning == "auto" and not self._profile.refuses_reasoning
 
     def _client_request(self) -> ClientRequest:
-        """Return the client's request, without a line that only one vendor has a use for."""
-        client = self._accepted.client
-        guards = self._context.plan.settings.guards
-        if not guards.strip_billing or self._hop.profile.origin == "anthropic":
+        """Return the client's request, without a line that only its dialect's own vendor can use."""
+        client, spoken = self._accepted.client, dialect(self._context.dialect)
+        strips = self._context.plan.settings.guards.strip_billing
+        if spoken.strip_billing is None or not strips or self._hop.profile.origin == spoken.vendor:
             return client
-        body = (
-            strip_billing_body(client.body) if self._context.dialect == "anthropic" else client.body
-        )
+        body = spoken.strip_billing(client.body)
         return client if body is client.body else structs.replace(client, body=body)
 
     # --- one attempt -------------------------------------------------------------------------------
@@ -293,7 +289,9 @@ class UpstreamCall:
         outcome.upstream_id = hide(reply.request_id)
         outcome.should_retry = reply.should_retry
         limits = rate_limits(
-            reply.headers, upstream=self._hop.upstream.dialect, client=self._context.dialect
+            reply.headers,
+            upstream=dialect(self._hop.upstream.dialect),
+            client=dialect(self._context.dialect),
         )
         outcome.rate_limits = {name: hide(value) for name, value in limits.items()}
 
@@ -463,8 +461,7 @@ class UpstreamCall:
         outcome.ended = translator.outcome
         outcome.calls = translator.calls
         if self._stores and isinstance(outcome.ended, Finish):
-            kept = await self._runtime.heavy.run(len(out), lambda: complete_response_of(out))
-            await self._store(kept)
+            await self._store(translator.response)
         if self._notes_ids:
             self._given |= given_by_frames(out)
             await self._runtime.note_given(self._context.owner, self._given)
@@ -477,7 +474,7 @@ class UpstreamCall:
         """The client may name ids of this response later, and other clients of this upstream may not."""
         context = self._context
         shared = context.plan.shares_credential(self._accepted.choice.route)
-        return shared and context.dialect in (self._hop.upstream.dialect, "responses")
+        return shared and (not self._translates or dialect(context.dialect).stores_responses)
 
     async def _write_noting_ids(self, data: bytes) -> None:
         """Send a piece of the stream; the client may name at once what it is given."""
@@ -490,17 +487,17 @@ class UpstreamCall:
     @property
     def _stores(self) -> bool:
         """The gateway stores the response for requests that continue it."""
-        if self._runtime.store is None or self._context.dialect != "responses":
+        if self._runtime.store is None or not dialect(self._context.dialect).stores_responses:
             return False
         if self._accepted.request.store is False:
             return False
-        # A vendor of this dialect stores it itself, and knows more about it.
-        return self._hop.upstream.dialect != "responses" or not self._hop.profile.supports_store
+        # An upstream of this dialect may store it itself, and then knows more about it.
+        return self._translates or not self._hop.profile.supports_store
 
-    async def _store(self, response: bytes | None) -> None:
+    async def _store(self, response: bytes) -> None:
         """Store a response before the client receives its end and can ask for it."""
         store = self._runtime.store
-        if store is None or response is None or not self._stores:
+        if store is None or not response or not self._stores:
             return
         try:
             await store.keep(self._context.owner, self._accepted.client.body, response)

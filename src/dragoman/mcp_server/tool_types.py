@@ -6,7 +6,7 @@ from msgspec import Meta, Struct, field
 
 from dragoman.checker.findings import Ending
 from dragoman.turn.events import FinishReason
-from dragoman.turn.request import DialectName
+from dragoman.turn.request import BuiltInDialect
 
 Message: TypeAlias = Annotated[
     dict[str, Any],
@@ -51,7 +51,7 @@ FormatName: TypeAlias = Annotated[
     ),
 ]
 Dialect: TypeAlias = Annotated[
-    DialectName,
+    BuiltInDialect,
     Meta(
         description="`chat` is OpenAI Chat Completions, `anthropic` is Anthropic Messages, "
         "`responses` is OpenAI Responses."

@@ -6,9 +6,9 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct, convert, structs
 
 from dragoman.checker.checker import check
+from dragoman.client.messages import read_messages
 from dragoman.client.messages import request as new_request
 from dragoman.client.messages import system as instruction
-from dragoman.client.shapes import read_messages
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.surrogates import mended
 from dragoman.errors import MalformedError

@@ -27,7 +27,7 @@ def write_question(question: Question, dialect: DialectName, model: str, habits:
             return _chat(question, name, habits)
         case "anthropic":
             return _anthropic(question, name, habits)
-        case "responses":
+        case _:
             return _responses(question, name, habits)
 
 

@@ -286,7 +286,7 @@ def test_an_answer_that_failed_is_not_built_upon() -> None:
 def test_a_call_that_was_cut_is_not_built_upon() -> None:
     block = Block(BlockKind.TOOL_CALL, '{"a', call_id="c1", name="f", complete=False)
 
-    with pytest.raises(MisuseError, match="`c1` of `f` was cut"):
+    with pytest.raises(MisuseError, match="`c1` of `f` is incomplete"):
         answer_turn(Answer(Start(), (block,)))
 
 
@@ -366,7 +366,7 @@ def unnamed(*, place: complex) -> None:
         (lambda: request({"role": "user"}), "a turn is made by `user(…)` and the like, not `dict`"),
         (
             lambda: request("Hi", tools=[unnamed]),
-            "`tools` holds the function `unnamed`: make a tool of",
+            "`unnamed`: the type of `place`, `complex`",
         ),
         (
             lambda: request("Hi", tools=[{"name": "f"}]),
@@ -380,16 +380,19 @@ def unnamed(*, place: complex) -> None:
         ),
         (
             lambda: request("Hi", tool_choice="f"),
-            "`tool_choice` names `f`, which is no tool of this",
+            "`tool_choice` names `f`, which is not a tool of this",
         ),
         (lambda: user(5), "a part is a text or one of `dragoman.turn.request`, not `int`"),
         (lambda: system(None), "a part is a text or one of `dragoman.turn.request`, not `NoneTy"),
         (lambda: result("c1", {"a": 1}), "a part is a text or one of `dragoman.turn.request`, no"),
-        (lambda: tool(lambda a: a), "the function `<lambda>` has no name that a model could call"),
-        (lambda: tool({"name": "f"}, description="does"), "a definition says all of a tool"),
-        (lambda: tool({"name": unnamed}), "a definition that is no JSON: "),
+        (lambda: tool(lambda a: a), "the function `<lambda>` has no name that a model can call"),
+        (
+            lambda: tool({"name": "f"}, description="does"),
+            "a whole definition takes no other argument",
+        ),
+        (lambda: tool({"name": unnamed}), "a definition that is not JSON: "),
         (lambda: tool(NAMESPACE), "a definition of 2 tools: read it with `decode_tools`"),
-        (lambda: tool(5), "`int` has no name that a model could call it by"),
+        (lambda: tool(5), "`int` has no name that a model can call"),
         (lambda: tool(unnamed), "`unnamed`: the type of `place`, `complex`, has no JSON schema"),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.client.messages import tool
-from dragoman.client.tool_calls import judged
+from dragoman.client.tool_calls import checked_call
 from dragoman.turn.answer import CUT_CALL
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool, ToolCallPart
@@ -18,7 +18,7 @@ TOOLS = (tool(get_weather), Tool(name="patch", flavor=Flavor.CUSTOM), Tool(name=
 
 
 def test_a_good_call_has_values_and_no_problem() -> None:
-    call = judged(ToolCallPart("c1", "get_weather", '{"city": "Rome", "days": 2}'), TOOLS)
+    call = checked_call(ToolCallPart("c1", "get_weather", '{"city": "Rome", "days": 2}'), TOOLS)
 
     assert not call.error
     assert {"city": "Rome", "days": 2} == call.args
@@ -36,7 +36,7 @@ def test_a_good_call_has_values_and_no_problem() -> None:
     ],
 )
 def test_a_bad_call_says_why_and_has_no_values(arguments: str, says: str) -> None:
-    call = judged(ToolCallPart("c1", "get_weather", arguments), TOOLS)
+    call = checked_call(ToolCallPart("c1", "get_weather", arguments), TOOLS)
 
     assert call.error.startswith(says)
     assert {} == call.args
@@ -44,30 +44,30 @@ def test_a_bad_call_says_why_and_has_no_values(arguments: str, says: str) -> Non
 
 
 def test_a_call_of_an_unknown_tool_is_one() -> None:
-    assert "there is no tool `rm`" == judged(ToolCallPart("c1", "rm", "{}"), TOOLS).error
+    assert "there is no tool `rm`" == checked_call(ToolCallPart("c1", "rm", "{}"), TOOLS).error
 
 
 def test_a_name_in_another_namespace_is_another_tool() -> None:
     part = ToolCallPart("c1", "get_weather", '{"city": "Rome"}', namespace="other")
 
-    assert "there is no tool `get_weather`" == judged(part, TOOLS).error
+    assert "there is no tool `get_weather`" == checked_call(part, TOOLS).error
 
 
 def test_a_tool_that_the_vendor_runs_is_not_ours() -> None:
     tools = (Tool(name="web_search", server=True),)
 
-    assert judged(ToolCallPart("c1", "web_search", "{}"), tools).error
+    assert checked_call(ToolCallPart("c1", "web_search", "{}"), tools).error
 
 
 def test_a_cut_call_is_never_good() -> None:
-    call = judged(ToolCallPart("c1", "get_weather", '{"city": "Rome"}'), TOOLS, CUT_CALL)
+    call = checked_call(ToolCallPart("c1", "get_weather", '{"city": "Rome"}'), TOOLS, CUT_CALL)
 
     assert CUT_CALL == call.error
     assert {} == call.args
 
 
 def test_free_text_is_not_judged() -> None:
-    call = judged(ToolCallPart("c1", "patch", "*** Begin", flavor=Flavor.CUSTOM), TOOLS)
+    call = checked_call(ToolCallPart("c1", "patch", "*** Begin", flavor=Flavor.CUSTOM), TOOLS)
 
     assert not call.error
     assert "*** Begin" == call.arguments
@@ -75,4 +75,4 @@ def test_free_text_is_not_judged() -> None:
 
 
 def test_a_tool_without_a_schema_takes_any_object() -> None:
-    assert {"a": 1} == judged(ToolCallPart("c1", "bare", '{"a": 1}'), TOOLS).args
+    assert {"a": 1} == checked_call(ToolCallPart("c1", "bare", '{"a": 1}'), TOOLS).args

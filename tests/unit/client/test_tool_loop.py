@@ -103,7 +103,7 @@ def test_calls_that_wait_are_handed_out_before_anything_is_asked() -> None:
 
     assert ["c1"] == [call.id for call in step.tool_calls]
     assert None is step.answer
-    assert request == loop.transcript.request
+    assert asked == loop.transcript.request
 
 
 def test_s_8_a_missing_result_is_named_and_may_still_be_given() -> None:
@@ -198,4 +198,4 @@ def test_s_9_the_request_that_was_given_is_never_changed() -> None:
         next(iter(loop)).resolve("c1", "one")
 
     assert copy == asked
-    assert request.turns == loop.transcript.request.turns[:-1]
+    assert asked.turns == loop.transcript.request.turns[:-1]

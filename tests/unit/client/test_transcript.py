@@ -111,7 +111,7 @@ def test_half_a_character_does_not_keep_a_transcript_from_being_written() -> Non
     ],
 )
 def test_anything_else_is_no_transcript(data: bytes) -> None:
-    with pytest.raises(MalformedError, match="no transcript"):
+    with pytest.raises(MalformedError, match="not a transcript"):
         Transcript.decode(data)
 
 

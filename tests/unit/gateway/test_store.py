@@ -22,7 +22,6 @@ from dragoman.gateway.responses.database import StoreError
 from dragoman.gateway.responses.state import (
     Expanded,
     Page,
-    complete_response_of,
     page_of,
 )
 from dragoman.gateway.responses.store import ResponsesStore, open_store
@@ -778,10 +777,10 @@ def test_stream_ends_with_the_answer_that_is_kept() -> None:
         source="chat", target="responses", request=asked, seed="s", previous_id="resp_0"
     )
     tail = translator.feed(CHAT_STREAM)
-    complete = complete_response_of(tail)
-    answer = Response.model_validate_json(complete or b"")
+    answer = Response.model_validate_json(translator.response)
 
     assert translator.done
+    assert translator.response in tail
     assert "response.completed" == answer.output_text
     assert "resp_0" == answer.previous_response_id
 
@@ -799,23 +798,17 @@ def test_complete_body_says_which_answer_it_goes_on_from() -> None:
     assert "resp_0" == json.loads(out.body)["previous_response_id"]
 
 
-@pytest.mark.parametrize(
-    ("tail", "expected"),
-    [
-        (b'event: response.failed\ndata: {"type":"response.failed","response":{}}\n\n', b"{}"),
-        (b'data:{"response":{"id":1},"type":"response.incomplete"}\r\n\r\n', b'{"id":1}'),
-        (
-            b'data: {"type":"response.completed","response":{"id":1}}\n\ndata: [DONE]\n\n',
-            b'{"id":1}',
-        ),
-        (b'data: {"type":"x","delta":"response.completed"}\n\n', None),
-        (b"data: response.completed\n\n", None),
-        (b'event: error\ndata: {"type":"error"}\n\n', None),
-        (b"", None),
-    ],
-)
-def test_end_of_a_stream_is_found(tail: bytes, expected: bytes | None) -> None:
-    assert expected == complete_response_of(tail)
+def test_relayed_stream_hands_over_the_response_of_the_upstream() -> None:
+    asked = read_request(request(), source="responses").request
+    translated = Translator(source="chat", target="responses", request=asked, seed="s")
+    upstream = translated.feed(CHAT_STREAM)
+    translator = Translator(source="responses", target="responses", request=asked)
+    relayed = b"".join(
+        translator.feed(upstream[at : at + 50]) for at in range(0, len(upstream), 50)
+    )
+
+    assert upstream == relayed
+    assert translated.response == translator.response
 
 
 # --- a file that another process has locked ---------------------------------------------------------

@@ -98,10 +98,10 @@ def test_h3_the_least_recent_model_is_forgotten() -> None:
 
 
 def test_h3_clients_read_the_count_of_their_dialect() -> None:
-    assert b'{"input_tokens":7}' == counting.count_body("anthropic", 7)
-    assert b'{"object":"response.input_tokens","input_tokens":7}' == counting.count_body(
-        "responses", 7
-    )
+    assert b'{"input_tokens":7}' == dialect("anthropic").count_tokens.encode(7)
+    assert b'{"object":"response.input_tokens","input_tokens":7}' == dialect(
+        "responses"
+    ).count_tokens.encode(7)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ MESSAGES = (
 
 
 def test_h3_messages_are_counted_without_what_the_endpoint_refuses() -> None:
-    question = counting.count_question("anthropic", MESSAGES)
+    question = counting.count_question(dialect("anthropic").count_tokens, MESSAGES)
 
     assert question is not None
     assert "/messages/count_tokens" == question.path
@@ -160,7 +160,7 @@ def test_h3_responses_are_counted_without_what_the_endpoint_refuses() -> None:
         }
     )
 
-    question = counting.count_question("responses", body)
+    question = counting.count_question(dialect("responses").count_tokens, body)
 
     assert question is not None
     assert "/responses/input_tokens" == question.path
@@ -168,7 +168,7 @@ def test_h3_responses_are_counted_without_what_the_endpoint_refuses() -> None:
 
 
 def test_h3_chat_has_no_question_of_its_own() -> None:
-    assert counting.count_question("chat", b"{}") is None
+    assert dialect("chat").count_tokens is None
 
 
 def test_h3_vllm_is_asked_with_its_template() -> None:

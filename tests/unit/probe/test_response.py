@@ -5,7 +5,6 @@ import pytest
 from dragoman.probe.calls import leaked, made
 from dragoman.probe.questions import AUTO
 from dragoman.probe.response import Failure, Heard, UnansweredError, read_listing, shown
-from dragoman.probe.schemas import misfits
 from dragoman.probe.trace import has_whole_arguments, trace
 from dragoman.simulator.native import FAMILIES
 from tests.support.probing import probe
@@ -128,33 +127,3 @@ def test_a_list_of_models_is_one_or_not(body, names, trouble):
     found = read_listing(Heard("chat", status=200, body=body))
 
     assert (names, trouble) == (found.names, bool(found.trouble))
-
-
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "n": {"type": "integer"},
-        "who": {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]},
-        "all": {"type": "array", "items": {"type": "string"}},
-        "how": {"type": "string", "enum": ["a", "b"]},
-    },
-    "required": ["n"],
-}
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ({"n": 1, "who": {"age": 2}, "all": ["x"], "how": "a"}, []),
-        ({}, ["`n` is missing"]),
-        ({"n": "1"}, ["`n` is a string, not integer"]),
-        ({"n": True}, ["`n` is true or false, not integer"]),
-        ({"n": 1, "who": {}}, ["`who.age` is missing"]),
-        ({"n": 1, "all": [3]}, ["`all[0]` is a number, not string"]),
-        ({"n": 1, "how": "c"}, ["`how` is none of the values that it may have"]),
-        ({"n": 1, "more": 2}, ["`more` is not in the schema"]),
-        (None, ["the whole is null, not object"]),
-    ],
-)
-def test_a_value_fits_its_schema_or_not(value, expected):
-    assert expected == misfits(SCHEMA, value)

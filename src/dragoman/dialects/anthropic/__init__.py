@@ -1,15 +1,18 @@
 """Anthropic's Messages API."""
 
+import re
 from typing import Final
+
+import msgspec
 
 from dragoman.dialects.anthropic.answer_reader import MessagesReader
 from dragoman.dialects.anthropic.answer_writer import KEEP_ALIVE, MESSAGE_STOP, MessagesWriter
 from dragoman.dialects.anthropic.body_writer import encode_body
 from dragoman.dialects.anthropic.errors import decode_fault, encode_fault
 from dragoman.dialects.anthropic.history_writer import without_instructions
-from dragoman.dialects.anthropic.request_reader import decode_request
+from dragoman.dialects.anthropic.request_reader import decode_request, strip_billing_body
 from dragoman.dialects.anthropic.request_writer import encode_request, fit_tools, misfits
-from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.dialect import Dialect, ReasoningSigns, TokenCounting
 
 DIALECT: Final = Dialect(
     name="anthropic",
@@ -29,4 +32,29 @@ DIALECT: Final = Dialect(
     fit_tools=fit_tools,
     without_instructions=without_instructions,
     kept_by_vendor=("thread",),
+    checker="dragoman.checker.anthropic",
+    least_request=b'{"model":"m","max_tokens":1,"messages":%b,"tools":%b}',
+    own_types=frozenset(
+        {"tool_use", "tool_result", "thinking", "redacted_thinking", "document", "image"}
+    ),
+    strip_billing=strip_billing_body,
+    auth="x-api-key",
+    request_headers=(("anthropic-version", "2023-06-01"),),
+    client_headers=("anthropic-version",),
+    beta_headers=("anthropic-beta",),
+    rate_limits="anthropic-ratelimit-{what}-{which}",
+    count_tokens=TokenCounting(
+        path="/messages/count_tokens",
+        fields=frozenset(
+            {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"}
+        ),
+        encode=lambda tokens: msgspec.json.encode({"input_tokens": tokens}),
+    ),
+    vendor="anthropic",
+    # A bare word `thinking` counts only in quotes or at the end of a path: messages about the request's own
+    # settings use it too.
+    reasoning_signs=ReasoningSigns(
+        named=re.compile(r"(?<=[`'\".\]])(?:redacted_)?thinking(?=[`'\":,;\s]|\Z)"),
+        sent=re.compile(rb'"thinking"\s*:\s*"'),
+    ),
 )

@@ -235,6 +235,7 @@ class MessagesWriter:
 
     def __init__(self, exchange: Exchange) -> None:
         self.losses: list[Loss] = []
+        self.response = b""  # no server of this dialect stores responses
         self._exchange = exchange
         self._legality = Legality()
         self._check = self._legality.check

@@ -1,5 +1,6 @@
 """OpenAI Chat Completions, and the many servers that call themselves compatible with it."""
 
+import re
 from typing import Final
 
 from dragoman.dialects.chat.answer_reader import ChatReader
@@ -7,7 +8,7 @@ from dragoman.dialects.chat.answer_writer import DONE, KEEP_ALIVE, ChatWriter
 from dragoman.dialects.chat.body_writer import encode_body
 from dragoman.dialects.chat.request_reader import decode_request
 from dragoman.dialects.chat.request_writer import encode_request, fit_tools, misfits
-from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.dialect import Dialect, ReasoningSigns
 from dragoman.dialects.openai_errors import decode_fault, encode_fault
 
 DIALECT: Final = Dialect(
@@ -27,4 +28,18 @@ DIALECT: Final = Dialect(
     misfits=misfits,
     fit_tools=fit_tools,
     frames_stand_alone=True,
+    checker="dragoman.checker.chat",
+    least_request=b'{"model":"m","messages":%b,"tools":%b}',
+    own_types=frozenset({"image_url", "input_audio", "file"}),
+    vendor="openai",
+    # A bare word `reasoning` counts only in quotes or at the end of a path: messages about the request's own
+    # settings use it too.
+    reasoning_signs=ReasoningSigns(
+        named=re.compile(
+            r"reasoning_content|reasoning_details|(?<=[`'\".\]])reasoning(?=[`'\":,;\s]|\Z)"
+        ),
+        # A quote inside a JSON string is escaped, so text never matches.
+        sent=re.compile(rb'"(?:reasoning_content|reasoning_details|reasoning)"\s*:'),
+        names_field=True,
+    ),
 )

@@ -240,6 +240,7 @@ class ChatWriter:
 
     def __init__(self, exchange: Exchange) -> None:
         self.losses: list[Loss] = []
+        self.response = b""  # no server of this dialect stores responses
         self._exchange = exchange
         self._check = Legality().check
         self._names = CallNames(exchange)

@@ -1,8 +1,11 @@
 """OpenAI's Responses API."""
 
+import re
 from typing import Final
 
-from dragoman.dialects.dialect import Dialect
+import msgspec
+
+from dragoman.dialects.dialect import Dialect, ReasoningSigns, TokenCounting
 from dragoman.dialects.openai_errors import decode_fault
 from dragoman.dialects.responses.answer_reader import ResponsesReader
 from dragoman.dialects.responses.answer_writer import KEEP_ALIVE, ResponsesWriter
@@ -27,4 +30,35 @@ DIALECT: Final = Dialect(
     any_tool=b'"required"',
     misfits=misfits,
     fit_tools=fit_tools,
+    checker="dragoman.checker.responses",
+    least_request=b'{"model":"m","input":%b,"tools":%b}',
+    own_types=frozenset({"input_text", "output_text", "input_image", "input_file"}),
+    typed_messages=True,
+    count_tokens=TokenCounting(
+        path="/responses/input_tokens",
+        fields=frozenset(
+            {
+                "model",
+                "input",
+                "instructions",
+                "tools",
+                "tool_choice",
+                "parallel_tool_calls",
+                "previous_response_id",
+                "conversation",
+                "reasoning",
+                "text",
+                "truncation",
+            }
+        ),
+        encode=lambda tokens: msgspec.json.encode(
+            {"object": "response.input_tokens", "input_tokens": tokens}
+        ),
+    ),
+    vendor="openai",
+    stores_responses=True,
+    reasoning_signs=ReasoningSigns(
+        named=re.compile(r"(?<=[`'\".\]])reasoning(?=[`'\":,;\s]|\Z)"),
+        sent=re.compile(rb'"type"\s*:\s*"reasoning"'),
+    ),
 )

@@ -191,9 +191,11 @@ class RelayedEvent(Struct, frozen=True):
     sequence_number: int | None = None
     output_index: int = 0
     item: RelayedItem = RelayedItem()
+    response: Raw = Raw()  # the whole answer, in the last frame
 
 
 _EVENT: Final = msgspec.json.Decoder(RelayedEvent)
+_ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
 def relayed_events(raw: bytes) -> Iterator[RelayedEvent]:
@@ -702,6 +704,8 @@ class ResponsesWriter:
                 self._finish_cut("incomplete")  # the upstream has finished it
             if event.sequence_number is not None:
                 self._output.sequence = event.sequence_number + 1
+            if event.type in _ENDS and event.response != NULL:
+                self.response = bytes(event.response)
 
     # --- the response ---------------------------------------------------------------------------
 

@@ -12,8 +12,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import structs
 
+from dragoman.dialects import dialect_names
 from dragoman.gateway.config.environment import ConfigEnvironment
-from dragoman.gateway.config.problems import Mistake, Problem, did_you_mean
+from dragoman.gateway.config.problems import Mistake, Problem, did_you_mean, shortened
 from dragoman.gateway.config.settings import Match, Route, Settings, TextKind, Upstream
 from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.globs import Glob, is_glob
@@ -134,6 +135,16 @@ def _built_in(text: str) -> str | Problem:
     return _unknown("profile", text, [*PROFILES, *PROFILE_ALIASES], sorted(PROFILES))
 
 
+def _dialect(text: str) -> str | Problem:
+    names = dialect_names()
+    if text in names:
+        return text
+    listed = ", ".join(f"`{one}`" for one in sorted(names))
+    return Problem(
+        f'expected one of {listed}, got the text "{shortened(text)}"', did_you_mean(text, names)
+    )
+
+
 def _format(text: str) -> str | Problem:
     known = ["auto", "none", STANDARD, *FORMATS, *FORMAT_ALIASES]
     if not text or text in known:
@@ -222,6 +233,7 @@ def _origin(text: str) -> str | Problem:
 _CHECKS_OF_TEXT: Final[dict[TextKind, Callable[[str], str | Problem]]] = {
     "address": _address,
     "built_in": _built_in,
+    "dialect": _dialect,
     "format": _format,
     "glob": _glob,
     "header": _header,

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Final
 
 from msgspec import Struct
 
 from dragoman.errors import ConfigError
+
+_SHOWN: Final = 40  # characters of a wrong value that are shown
 
 
 class Problem(Struct, frozen=True):
@@ -54,3 +57,9 @@ def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str
 def one_line(text: str) -> str:
     """Return a text that cannot break its line or upset a terminal."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def shortened(text: str) -> str:
+    """Return a wrong value as a message shows it."""
+    clean = one_line(text)
+    return clean if len(clean) <= _SHOWN else f"{clean[: _SHOWN - 1]}…"

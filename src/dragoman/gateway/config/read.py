@@ -14,7 +14,7 @@ from msgspec import Struct, inspect
 
 from dragoman.gateway.config.checks import check_text
 from dragoman.gateway.config.environment import ConfigEnvironment, find_secret, is_reference
-from dragoman.gateway.config.problems import Mistake, Problem, did_you_mean, one_line
+from dragoman.gateway.config.problems import Mistake, Problem, did_you_mean, shortened
 from dragoman.gateway.config.settings import Key, Secret, Settings, TextKind
 
 # What a document may hold; values of free tables (`body`, `params`) become JSON.
@@ -252,7 +252,6 @@ def _is_header_value(kind: inspect.Type) -> bool:
 
 MAX_NUMBER: Final = 2**53  # larger whole numbers do not survive every JSON reader
 _LEADING_NUMBER: Final = re.compile(r"\s*(\d+(?:\.\d+)?)")
-_SHOWN: Final = 40  # characters of a wrong value that are shown
 
 # Names that people know from elsewhere; each counts only where the table has what it means.
 _MEANT: Final[dict[str, str]] = {
@@ -320,11 +319,6 @@ def described(value: object) -> str:
             return "a date or time"
         case _:
             return "something else"
-
-
-def shortened(text: str) -> str:
-    clean = one_line(text)
-    return clean if len(clean) <= _SHOWN else f"{clean[: _SHOWN - 1]}…"
 
 
 def _rewritten(kind: inspect.Type, value: object) -> str:

@@ -12,7 +12,6 @@ from msgspec import Meta, Struct, defstruct, inspect, structs
 from dragoman.context import ErrorTail
 from dragoman.limits import MIB, Limits
 from dragoman.profiles.profile import Profile
-from dragoman.turn.request import DialectName
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8484
@@ -20,13 +19,14 @@ DEFAULT_PORT: Final = 8484
 
 # What a text stands for; `config.checks` knows how each is judged.
 TextKind: TypeAlias = Literal[
-    "address", "built_in", "file", "format", "glob", "header", "host", "meaning", "name", "origin",
+    "address", "built_in", "dialect", "file", "format", "glob", "header", "host", "meaning", "name", "origin",
     "own_profile", "place", "profile", "target",
 ]  # fmt: skip
 
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Address: TypeAlias = Annotated[str, Meta(extra={"kind": "address"})]  # of an API
+DialectText: TypeAlias = Annotated[str, Meta(extra={"kind": "dialect"})]  # a name in the registry
 File: TypeAlias = Annotated[str, Meta(extra={"kind": "file"})]  # that must exist
 FormatName: TypeAlias = Annotated[str, Meta(extra={"kind": "format"})]
 GlobText: TypeAlias = Annotated[str, Meta(extra={"kind": "glob"})]
@@ -129,7 +129,7 @@ class Server(Section, frozen=True):
 
 class Upstream(Section, frozen=True):
     base_url: Address  # what stands before `/chat/completions`, `/messages` or `/responses`
-    dialect: DialectName = "chat"
+    dialect: DialectText = "chat"
     key: Secret | None = None
     auth: Literal["auto", "bearer", "x-api-key", "none"] = (
         "auto"  # auto: as the dialect's vendor does
@@ -159,7 +159,7 @@ class Match(Section, frozen=True):
     tokens_above: Count | None = None  # by the estimate
     images: bool | None = None
     header: dict[HeaderName, GlobText] = {}  # name to glob
-    dialect: DialectName | None = None  # of the client
+    dialect: DialectText | None = None  # of the client
 
 
 class Route(Section, frozen=True):

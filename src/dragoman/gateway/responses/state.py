@@ -12,16 +12,14 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.decoding import decode, decode_at
 from dragoman.dialects.encoding import encode
-from dragoman.errors import MalformedError, PeerError, TooLargeError
+from dragoman.errors import MalformedError, TooLargeError
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import Fault, FaultKind
-from dragoman.wire.sse import SSEReader
 
 _REFERENCE: Final = "item_reference"
 _ASKS: Final = (b"previous_response_id", _REFERENCE.encode())
 _REASONING_PREFIX: Final = "rs_"
-_ENDS: Final = (b"response.completed", b"response.incomplete", b"response.failed")
 # Echoes of the request that are large and the same in every answer of a conversation.
 _SHARED: Final = ("instructions", "tools")
 _NULL: Final = Raw(b"null")
@@ -42,11 +40,6 @@ class _RequestOutline(Struct, gc=False):
     store: bool | None = None
 
 
-class _EventOutline(Struct, gc=False):
-    type: str = ""
-    response: Raw = _NULL
-
-
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _TEXT: Final[msgspec.json.Decoder[str | None]] = msgspec.json.Decoder(str | None)
 _INPUT: Final[msgspec.json.Decoder[str | list[Raw] | None]] = msgspec.json.Decoder(
@@ -55,7 +48,6 @@ _INPUT: Final[msgspec.json.Decoder[str | list[Raw] | None]] = msgspec.json.Decod
 _ITEMS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
 _HEAD: Final = msgspec.json.Decoder(_Head)
 _REQUEST: Final = msgspec.json.Decoder(_RequestOutline)
-_EVENT: Final = msgspec.json.Decoder(_EventOutline)
 
 
 # --- requests -------------------------------------------------------------------------------------
@@ -222,31 +214,6 @@ def response_of(head: bytes, shared: bytes, output: Sequence[bytes]) -> bytes:
     """Return an answer that was taken apart by `exchanged`."""
     tail = b"," + shared[1:] if len(shared) > len(b"{}") else b"}"
     return b'%b,"output":[%b]%b' % (head[:-1], b",".join(output), tail)
-
-
-def complete_response_of(tail: bytes) -> bytes | None:
-    """Return the response object that the last event of a stream carries.
-
-    `tail` is what was written when the answer ended: whole events, the terminal one among them.  None
-    if there is no such event, as at the end of a stream that told its failure otherwise.
-    """
-    if not any(name in tail for name in _ENDS):
-        return None
-    reader = SSEReader()
-    try:
-        frames = reader.feed(tail) + reader.close()
-    except PeerError:
-        return None
-    for frame in reversed(frames):
-        if not any(name in frame.data for name in _ENDS):
-            continue
-        try:
-            event = decode(_EVENT, frame.data)
-        except MalformedError:
-            continue
-        if event.type.encode() in _ENDS and event.response != _NULL:
-            return bytes(event.response)
-    return None
 
 
 def deleted(response_id: str) -> bytes:

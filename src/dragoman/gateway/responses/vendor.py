@@ -35,16 +35,17 @@ from dragoman.wire.sse import SSEReader
 
 _NUMBER: Final = re.compile(rb'"sequence_number": ?(\d{1,9})')
 _OWN: Final = Route(to=())
-# Nothing but the id of a response leads to another path of the upstream.
-_ABOUT_ONE: Final = re.compile(r"/responses/[A-Za-z0-9_-]+(/(input_items|cancel))?/?(\?|\Z)")
+# After the dialect's path: only the id of a response may choose another path of the upstream.
+_ABOUT_ONE: Final = re.compile(r"/([A-Za-z0-9_-]+)(/(input_items|cancel))?/?(\?|\Z)")
 
 
 async def ask_keepers(context: RequestContext) -> web.StreamResponse | None:
     """Pass a question about a response to whoever may keep it; None if nobody knows it."""
     path = context.http.path_qs.removeprefix("/v1")
-    if not _ABOUT_ONE.match(path):
+    asked = _ABOUT_ONE.match(path.removeprefix(dialect(context.dialect).path))
+    if asked is None:
         return None
-    known = await may_name(context, path.split("/")[2].partition("?")[0])
+    known = await may_name(context, asked[1])
     for hop, route in _keepers(context, known=known):
         answer = await _passed_on(context, hop, route, path, None)
         if answer is not None:
@@ -60,13 +61,17 @@ async def compact(context: RequestContext) -> web.StreamResponse:
         return refused(context, choice)
     heavy, size = context.runtime.heavy, len(client.body)
     hop = choice.hops[0]
-    if hop.upstream.dialect == "responses":
+    if hop.upstream.dialect == context.dialect:
         written = await heavy.run(
             size,
-            lambda: write_request(client, target="responses", profile=hop.profile, model=hop.model),
+            lambda: write_request(
+                client, target=context.dialect, profile=hop.profile, model=hop.model
+            ),
         )
         body = extra_fields(hop, choice.route, written.body)
-        answer = await _passed_on(context, hop, choice.route, "/responses/compact", body)
+        answer = await _passed_on(
+            context, hop, choice.route, f"{dialect(context.dialect).path}/compact", body
+        )
         if answer is not None:
             return answer
     said = f"`{hop.upstream_name}` cannot compact conversations; let the client do it"
@@ -80,7 +85,7 @@ def _keepers(context: RequestContext, *, known: bool) -> Iterator[tuple[Hop, Rou
     """
     settings = context.plan.settings
     for hop in context.plan.router.upstreams():
-        if hop.upstream.dialect != "responses" or not hop.profile.supports_store:
+        if hop.upstream.dialect != context.dialect or not hop.profile.supports_store:
             continue
         targets = f"{hop.upstream_name}/"
         ways = (one for one in settings.routes if any(to.startswith(targets) for to in one.to))
@@ -111,7 +116,7 @@ async def _passed_on(
                 return await _relayed(context, hop, reply, clock)
             async with clock.next():
                 said = await reply.read_error()
-            fault = dialect("responses").decode_fault(reply.status, said)
+            fault = dialect(context.dialect).decode_fault(reply.status, said)
             fault = structs.replace(fault, retry_after=reply.retry_after or fault.retry_after)
     except TimeoutError:
         fault = Fault(FaultKind.TIMEOUT, clock.reason)

@@ -20,8 +20,8 @@ from dragoman.probe.questions import (
     Question,
 )
 from dragoman.probe.response import Heard, UnansweredError, shown
-from dragoman.probe.schemas import misfits
 from dragoman.probe.trace import decoded, has_whole_arguments
+from dragoman.toolcalls.schema_check import misfit
 
 _FINISH_TEXT: Final = {"chat": "stop", "anthropic": "end_turn", "responses": "completed"}
 _FINISH_CALLS: Final = {"chat": "tool_calls", "anthropic": "tool_use", "responses": "completed"}
@@ -191,11 +191,21 @@ async def schema(probe: Probe) -> Finding:
         return unknown("no call")
     if not calls[0].complete:
         return unknown("the call was cut off")
-    wrong = misfits(decoded(BOOKING.schema.encode()), decoded(calls[0].arguments.encode()))
+    schema = _closed(decoded(BOOKING.schema.encode()))
+    wrong = misfit(decoded(calls[0].arguments.encode()), schema)
     if wrong:
-        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        return quirk(f"{shown(wrong[0])}{more}")
+        return quirk(shown(wrong))
     return ok("nested, enumerated and required values are right")
+
+
+def _closed(schema: object) -> object:
+    """Return a schema whose objects allow no undeclared properties."""
+    if isinstance(schema, list):
+        return [_closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: _closed(one) for name, one in schema.items()}
+    return inner | {"additionalProperties": False} if schema.get("type") == "object" else inner
 
 
 async def call_ids(probe: Probe) -> Finding:

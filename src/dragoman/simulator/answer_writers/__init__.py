@@ -47,7 +47,7 @@ def failure(play: Play, status: int) -> list[Frame]:
             return chat.failure(told.code, told.chat, told.says)
         case "anthropic":
             return anthropic.failure(play, status, told.says)
-        case "responses":
+        case _:
             return responses.failure(play, status, told.says)
 
 

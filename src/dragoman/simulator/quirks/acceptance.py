@@ -208,7 +208,7 @@ def _reasoning_place(play: Play) -> str:
             return play.style.reasoning_fields[0]
         case "anthropic":
             return "thinking"
-        case "responses":
+        case _:
             return "reasoning"
 
 

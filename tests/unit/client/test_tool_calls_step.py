@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.client.step import Step
+from dragoman.client.tool_calls import Step
 from dragoman.errors import MisuseError
 from dragoman.turn.answer import ToolCall
 from dragoman.turn.events import Flavor
@@ -75,7 +75,7 @@ def test_a_call_is_refused_with_its_own_problem_or_another() -> None:
 def test_a_result_without_json_is_the_callers_mistake(value: object) -> None:
     step = Step(None, (FIRST,))
 
-    with pytest.raises(MisuseError, match="no JSON"):
+    with pytest.raises(MisuseError, match="cannot be written as JSON"):
         step.resolve(FIRST, value)
 
     assert (FIRST,) == step.pending
@@ -85,7 +85,7 @@ def test_a_result_is_given_once_and_to_a_call_of_the_step() -> None:
     step = Step(None, (FIRST,))
     step.resolve(FIRST, "")
 
-    with pytest.raises(MisuseError, match="has its result"):
+    with pytest.raises(MisuseError, match="has a result already"):
         step.resolve(FIRST, "again")
     with pytest.raises(MisuseError, match="no call `c9`"):
         step.resolve("c9", "")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.client.shapes import read_messages, shape_of
+from dragoman.client.messages import read_messages, shape_of
 from dragoman.errors import MalformedError
 from dragoman.turn.request import ASSISTANT, USER, ToolCallPart, ToolResultPart
 

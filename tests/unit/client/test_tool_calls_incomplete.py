@@ -2,8 +2,8 @@
 
 import pytest
 
-from dragoman.client.broken import for_history, with_broken_call
 from dragoman.client.errors import ClientError
+from dragoman.client.tool_calls import for_history, with_broken_call
 from dragoman.turn.answer import CUT_CALL, INVALID_CALL, Answer, Block, call_error
 from dragoman.turn.events import BlockKind, Fault, FaultKind, Finish, FinishReason, Start
 

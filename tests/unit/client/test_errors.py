@@ -2,8 +2,14 @@
 
 import pytest
 
-from dragoman.client.errors import STAGES, ClientError
-from dragoman.client.faults import as_fault, fault_error, peer_error, transport_error
+from dragoman.client.errors import (
+    STAGES,
+    ClientError,
+    as_fault,
+    fault_error,
+    peer_error,
+    transport_error,
+)
 from dragoman.client.settings import Settings
 from dragoman.errors import (
     IllegalOrderError,

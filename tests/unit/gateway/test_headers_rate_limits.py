@@ -1,8 +1,9 @@
-"""Limits of an upstream, in the client's words."""
+"""Rate-limit headers of an upstream, under the names that the client knows."""
 
 import pytest
 
-from dragoman.gateway.rate_limits import rate_limits
+from dragoman.dialects import dialect
+from dragoman.gateway import headers as response_headers
 
 OPENAI = {
     "x-ratelimit-limit-requests": "60",
@@ -15,6 +16,12 @@ ANTHROPIC = {
     "anthropic-ratelimit-requests-reset": "2026-01-01T00:00:00Z",
     "anthropic-ratelimit-input-tokens-limit": "9",
 }
+
+
+def rate_limits(headers, *, upstream, client):
+    return response_headers.rate_limits(headers, upstream=dialect(upstream), client=dialect(client))
+
+
 SAME = ["anthropic-ratelimit-requests-limit", "anthropic-ratelimit-tokens-remaining"]
 
 
@@ -27,7 +34,7 @@ SAME = ["anthropic-ratelimit-requests-limit", "anthropic-ratelimit-tokens-remain
         ("anthropic", "anthropic", ANTHROPIC),
     ],
 )
-def test_a_client_that_knows_the_names_is_told_all(upstream, client, headers) -> None:
+def test_a_client_that_knows_the_names_gets_all(upstream, client, headers) -> None:
     told = rate_limits({**headers, "server": "x"}, upstream=upstream, client=client)
 
     assert headers == told
@@ -44,7 +51,7 @@ def test_numbers_change_their_names_and_times_stay_behind() -> None:
     } == to_chat
 
 
-def test_names_of_another_vendor_and_long_values_are_not_told() -> None:
+def test_names_of_another_vendor_and_long_values_are_dropped() -> None:
     assert {} == rate_limits(ANTHROPIC, upstream="chat", client="anthropic")
     long = {"x-ratelimit-limit-requests": "9" * 65}
     assert {} == rate_limits(long, upstream="chat", client="chat")
