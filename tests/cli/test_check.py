@@ -162,7 +162,7 @@ def test_list_of_commands_comes_from_the_table_and_loads_none():
 
     for name, entry in COMMANDS.items():
         assert f"{name} ".encode() in done.stdout
-        assert entry.says.encode() in done.stdout
+        assert entry.summary.encode() in done.stdout
     assert done.stderr.strip() == b"['dragoman.cli.main']"
 
 

@@ -33,7 +33,7 @@ def test_a_good_file_is_told_in_one_line(tmp_path):
 
     result = run("check", UP_KEY="v")
 
-    said = f"good: {tmp_path / 'dragoman.toml'}: 1 upstream, 1 route, 0 warnings\n"
+    said = f"valid: {tmp_path / 'dragoman.toml'}: 1 upstream, 1 route, 0 warnings\n"
     assert (0, said) == (result.exit_code, result.output)
 
 
@@ -88,8 +88,8 @@ def test_a_file_that_is_missing_is_wrong_usage(command):
     assert (2, 2) == (named.exit_code, found.exit_code)
     assert "none.toml: no such file or directory" in named.stderr
     assert found.stderr == (
-        "dragoman: there is no dragoman.toml here or in the folder for settings; "
-        "`dragoman config init` writes one\n"
+        "dragoman: there is no dragoman.toml in this folder or in your configuration folder; "
+        "write one with `dragoman config init`\n"
     )
 
 
@@ -161,7 +161,7 @@ def test_a_file_that_exists_is_kept_unless_forced(tmp_path):
 
     assert (2, "mine") == (kept.exit_code, text)
     assert kept.stderr == (
-        "dragoman: mine.toml exists; --force overwrites it, --output names another\n"
+        "dragoman: mine.toml exists; overwrite it with --force, or choose another file with --output\n"
     )
     assert (0, "wrote mine.toml\n") == (forced.exit_code, forced.stderr)
     assert "ollama" in path.read_text()
@@ -171,7 +171,9 @@ def test_without_a_terminal_nothing_is_asked():
     result = run("init")
 
     assert result.exit_code == 2
-    assert result.stderr.startswith("dragoman: who answers? --vendor is one of openrouter, openai")
+    assert result.stderr.startswith(
+        "dragoman: --vendor is missing; choose one of openrouter, openai"
+    )
     assert result.stderr.count("\n") == 1
 
 

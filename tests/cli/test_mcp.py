@@ -128,7 +128,7 @@ def test_a_model_that_is_set_answers_for_all_names(asked: str, tmp_path: Path) -
 
 
 def test_a_model_must_be_named_where_none_is_set() -> None:
-    with pytest.raises(ConfigError, match="name a model"):
+    with pytest.raises(ConfigError, match="no default model is set"):
         RoutedUpstreams(Settings(upstreams={"one": ONE})).way("")
 
 

@@ -36,7 +36,7 @@ def test_it_prints_a_table_without_colours_where_there_is_no_terminal(simulator)
     assert "\x1b" not in result.output
     assert "stop     ok" in result.stdout
     assert "3 ok" in result.stdout
-    assert "nothing differs from the profile `generic`" in result.stdout
+    assert "no differences from the profile `generic`" in result.stdout
     assert result.stderr.startswith("dragoman: about ")
 
 
@@ -45,8 +45,8 @@ def test_what_differs_is_summed_up(simulator):
     result = run(f"{simulator.url}/v1", "--model", model, "--only", "images,native", "--yes")
 
     assert (
-        "differs from the profile `generic` (--write saves it): images = none, "
-        "tool_images = placeholder; calls come as text: format = kimi_k2\n"
+        "differs from the profile `generic` (save with --write): images = none, "
+        "tool_images = placeholder; the model writes calls as text: format = kimi_k2\n"
     ) in result.stdout
 
 
@@ -66,7 +66,10 @@ def test_nothing_is_asked_before_somebody_says_yes(simulator):
     result = run(f"{simulator.url}/v1", "--model", "sim/plain")
 
     assert 2 == result.exit_code
-    assert "dragoman: nobody can say yes here; --yes says it at once\n" in result.stderr
+    assert (
+        "dragoman: there is no terminal to ask for confirmation; pass --yes to start\n"
+        in result.stderr
+    )
     assert before == len(simulator.exchanges)
 
 
@@ -113,10 +116,10 @@ def test_nobody_there_is_exit_3():
         (("nobody",), "there is no upstream `nobody`"),
         (("http://h/v1/chat/completions",), "URL: `/chat/completions` is put behind it"),
         (("http://h/v1", "--key-env", "NOT_SET_AT_ALL"), "the key `env:NOT_SET_AT_ALL` is not set"),
-        (("http://h/v1", "--header", "no colon"), "--header is written 'NAME: VALUE'"),
+        (("http://h/v1", "--header", "no colon"), "--header needs the form 'NAME: VALUE'"),
         (("http://h/v1", "--only", "tool"), "no check `tool`"),
-        (("--write", "http://h/v1"), "--write took the URL for a name"),
-        (("http://h/v1", "--json", "--write", "-"), "both want standard output"),
+        (("--write", "http://h/v1"), "--write took the URL as the profile's name"),
+        (("http://h/v1", "--json", "--write", "-"), "both print to standard output"),
     ],
 )
 def test_wrong_usage_is_told_and_exit_2(arguments, says):

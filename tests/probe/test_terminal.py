@@ -30,7 +30,7 @@ def on_a_terminal(*arguments: str, answer: bytes, folder: str) -> tuple[int, str
     try:
         while piece := _read(ours):
             shown += piece
-            if answer and b"Go on?" in shown:
+            if answer and b"Continue?" in shown:
                 os.write(ours, answer)
                 answer = b""
         return process.wait(60), shown.decode()
@@ -57,10 +57,10 @@ def test_it_says_what_it_may_cost_before_it_starts(tmp_path, answer, code):
         asked = len(found.simulator.exchanges) - before
 
     assert code == got, shown
-    assert "output tokens in all" in shown.partition("Go on?")[0]
+    assert "output tokens in total" in shown.partition("Continue?")[0]
     assert bool(asked) == (code == 0)
     if code == 0:
         assert re.search(r"[0-3]/3\b", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown))  # the bar
         assert "images" in shown
     else:
-        assert "nothing was asked" in shown
+        assert "no request was sent" in shown

@@ -1,4 +1,4 @@
-"""`dragoman check`: judge a stream."""
+"""`dragoman check`: report whether a stream is legal in its dialect."""
 
 import sys
 from io import BufferedReader
@@ -8,23 +8,24 @@ import click
 import msgspec
 
 from dragoman.checker.checker import Checker, Verdict, Violation, rules
+from dragoman.cli.options import warn_if_terminal
 from dragoman.dialects import DIALECT_NAMES
 
 _PIECE: Final = 65536  # bytes of one read
 
-_HELP: Final = """Judge whether a stream of server-sent events is legal in its dialect.
+_HELP: Final = """Check whether a stream of server-sent events is legal in its dialect.
 
-Reads FILE, or standard input, and demands what clients of the dialect demand: the order of events, the
-fields their readers use, arguments that are JSON at every cut, an end.  A stream that tells a failure
-in its dialect is legal; one that just stops is not.
+Reads FILE, or standard input, and applies the rules that clients of the dialect depend on: the order of
+events, required fields, tool-call arguments that are valid JSON, a proper end.  A stream that reports an
+error in its dialect is legal; a stream that just stops is not.
 
-Prints `legal:` with the counts and how the stream ended; or `illegal:` with the first illegal place, as
-frame (from 1), byte offset, rule and reason, and the counts below it.
+Prints `legal:` with counts and how the stream ended, or `illegal:` with the frame (from 1), the byte
+offset, the rule and the reason of the first violation, followed by the counts.
 
 \b
 Exit codes:
   0  the stream is legal
-  1  it is not, or it passes a limit
+  1  the stream is not legal, or exceeds a limit
   2  wrong usage
 
 \b
@@ -36,17 +37,19 @@ Examples:
 """
 
 
-@click.command("check", help=_HELP, short_help="Judge whether a stream is legal in its dialect.")
+@click.command("check", help=_HELP, short_help="Check whether a stream is legal in its dialect.")
 @click.option(
     "--dialect",
     "-d",
     type=click.Choice(DIALECT_NAMES),
     required=True,
-    help="The dialect the stream claims to be in.",
+    help="The dialect of the stream.",
 )
-@click.option("--all", "every", is_flag=True, help="Show every violation (at most 100), not one.")
 @click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object with all that was found."
+    "--all", "every", is_flag=True, help="Show every violation (at most 100) instead of the first."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object with all violations and counts."
 )
 @click.option("--rules", "list_rules", is_flag=True, help="List the dialect's rules and exit.")
 @click.argument("file", type=click.File("rb"), default="-")
@@ -56,7 +59,9 @@ def command(
     if list_rules:
         _print_rules(dialect, as_json=as_json)
         return
-    verdict = _judge(dialect, file)
+    if file.isatty():
+        warn_if_terminal()
+    verdict = _check(dialect, file)
     if as_json:
         click.echo(msgspec.json.encode(verdict))
     elif verdict.legal:
@@ -72,7 +77,7 @@ def command(
         sys.exit(1)
 
 
-def _judge(dialect: str, file: BufferedReader) -> Verdict:
+def _check(dialect: str, file: BufferedReader) -> Verdict:
     checker = Checker(dialect)
     while piece := file.read1(_PIECE):
         checker.feed(piece)

@@ -1,4 +1,4 @@
-"""`dragoman config`: write, judge and show the gateway's settings."""
+"""`dragoman config`: write, check and show the gateway's settings."""
 
 import os
 import sys
@@ -16,20 +16,26 @@ from dragoman.gateway.config.problems import ConfigMistakesError
 from dragoman.gateway.config.render import chosen_vendor, first_file, plain, toml_text
 from dragoman.gateway.config.vendors import VENDORS
 
-_HELP: Final = """Write, judge and show the gateway's settings.
+_HELP: Final = """Write, check and show the gateway's settings.
 
-They are one TOML file, `dragoman.toml`: FILE if it is named, else the one in this folder, else
-`dragoman/dragoman.toml` in $XDG_CONFIG_HOME or ~/.config.  Variables of the environment may stand in a
-file `.env` beside it.
+The settings are one TOML file: FILE if you name one, else ./dragoman.toml, else
+`dragoman/dragoman.toml` in $XDG_CONFIG_HOME or ~/.config.  Environment variables that it refers to may
+also be set in a file `.env` next to it.
+
+\b
+Examples:
+  dragoman config init --vendor openrouter
+  dragoman config check
+  dragoman config show
 """
 
-_CHECK_HELP: Final = """Look for mistakes in the settings: all at once, each with what to write instead.
+_CHECK_HELP: Final = """Check the settings and list all mistakes, each with what to write instead.
 
 \b
 Exit codes:
-  0  the settings can be used; one line says what was found, then warnings, one a line
-  1  they cannot; every mistake is a line
-  2  there is no file, or wrong usage
+  0  the settings are valid; prints a summary and one line for each warning
+  1  the settings are not valid; prints one line for each mistake
+  2  there is no settings file, or wrong usage
 
 \b
 Examples:
@@ -37,10 +43,15 @@ Examples:
   dragoman config check deploy/dragoman.toml --json | jq .mistakes
 """
 
-_SHOW_HELP: Final = """Show the settings in force: the file, with variables of the environment over it.
+_SHOW_HELP: Final = """Show the effective settings: the file, overridden by environment variables.
 
-What is as by default is left out, unless --defaults asks for it.  A secret shows as where it comes from
-and whether it is there, never as itself.
+Settings that have their default value are left out unless you pass --defaults.  Of a secret only its
+source is shown and whether it is set, never its value.
+
+\b
+Exit codes:
+  0  printed
+  2  there is no settings file, it is not valid, or wrong usage
 
 \b
 Examples:
@@ -49,9 +60,15 @@ Examples:
   dragoman config show --json | jq .upstreams
 """
 
-_INIT_HELP: Final = """Write a first file for a vendor, with comments on what to change next.
+_INIT_HELP: Final = """Write a first settings file for a vendor, with comments on what to change next.
 
-On a terminal it asks for what the flags do not say.  A file that exists is kept unless --force is given.
+At a terminal it prompts for a missing --vendor and --model.  An existing file is only overwritten with
+--force.
+
+\b
+Exit codes:
+  0  the file was written
+  2  the file exists or cannot be written, the vendor is unknown, or wrong usage
 
 \b
 Vendors:
@@ -68,7 +85,7 @@ _VENDOR_LINES: Final = "\n".join(f"  {one.name:14}{one.says}" for one in VENDORS
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 
-@click.group("config", help=_HELP, short_help="Write, judge and show the gateway's settings.")
+@click.group("config", help=_HELP, short_help="Write, check and show the gateway's settings.")
 def command() -> None:
     pass
 
@@ -77,7 +94,7 @@ def _file_argument(function: _Command) -> _Command:
     return click.argument("file", type=click.Path(path_type=Path), required=False)(function)
 
 
-@command.command("check", help=_CHECK_HELP, short_help="Look for mistakes in the settings.")
+@command.command("check", help=_CHECK_HELP, short_help="Check the settings and list all mistakes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_file_argument
 def check(file: Path | None, *, as_json: bool) -> None:
@@ -99,8 +116,8 @@ def check(file: Path | None, *, as_json: bool) -> None:
         click.echo(f"  warning: {warning}")
 
 
-@command.command("show", help=_SHOW_HELP, short_help="Show the settings in force.")
-@click.option("--defaults", is_flag=True, help="Show every key, also what is as by default.")
+@command.command("show", help=_SHOW_HELP, short_help="Show the effective settings.")
+@click.option("--defaults", is_flag=True, help="Also show keys that have their default value.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every key.")
 @_file_argument
 def show(file: Path | None, *, defaults: bool, as_json: bool) -> None:
@@ -113,14 +130,16 @@ def show(file: Path | None, *, defaults: bool, as_json: bool) -> None:
 
 
 @command.command(
-    "init", help=_INIT_HELP.format(vendors=_VENDOR_LINES), short_help="Write a first file."
+    "init", help=_INIT_HELP.format(vendors=_VENDOR_LINES), short_help="Write a first settings file."
 )
-@click.option("--vendor", help="Who answers; see the list above.")
-@click.option("--model", help="The model as the vendor calls it.")
-@click.option("--dialect", type=click.Choice(DIALECT_NAMES), help="What is spoken to the vendor.")
-@click.option("--base-url", help="The server's address, if it is not the usual one.")
+@click.option("--vendor", help="The vendor or server; see the list above.")
+@click.option("--model", help="The vendor's name for the model.")
 @click.option(
-    "--output", "-o", default=FILE_NAME, show_default=True, help="The file; `-`: print it."
+    "--dialect", type=click.Choice(DIALECT_NAMES), help="The dialect to use with the vendor."
+)
+@click.option("--base-url", help="The server's base URL.  [default: the vendor's]")
+@click.option(
+    "--output", "-o", default=FILE_NAME, show_default=True, help="The file to write; `-` prints it."
 )
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def init(  # noqa: PLR0913 -- one for each flag
@@ -134,11 +153,13 @@ def init(  # noqa: PLR0913 -- one for each flag
 ) -> None:
     path = Path(output)
     if output != "-" and path.exists() and not force:
-        raise ConfigError(f"{path} exists; --force overwrites it, --output names another")
+        raise ConfigError(
+            f"{path} exists; overwrite it with --force, or choose another file with --output"
+        )
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     if vendor is None:
         if not asks:
-            raise ConfigError(f"who answers? --vendor is one of {', '.join(VENDORS)}")
+            raise ConfigError(f"--vendor is missing; choose one of {', '.join(VENDORS)}")
         click.echo(_VENDOR_LINES, err=True)
         vendor = click.prompt("Vendor", default="openrouter", err=True)
     chosen = chosen_vendor(vendor)
@@ -167,8 +188,8 @@ def _load(file: Path | None, *, need_secrets: bool = True) -> Loaded:
     cwd = Path.cwd()
     if file is None and find_file(os.environ, cwd) is None:
         raise ConfigError(
-            f"there is no {FILE_NAME} here or in the folder for settings; "
-            "`dragoman config init` writes one"
+            f"there is no {FILE_NAME} in this folder or in your configuration folder; "
+            "write one with `dragoman config init`"
         )
     return load(file, environ=os.environ, cwd=cwd, need_secrets=need_secrets)
 
@@ -183,7 +204,7 @@ def _summary(loaded: Loaded) -> str:
             (len(loaded.warnings), "warning"),
         )
     )
-    return f"good: {loaded.path}: {counts}"
+    return f"valid: {loaded.path}: {counts}"
 
 
 def _write(path: Path, text: str) -> None:

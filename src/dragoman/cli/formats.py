@@ -1,20 +1,34 @@
-"""`dragoman formats`: the families of tool calls that models write as text."""
+"""`dragoman formats`: the formats of tool calls that models write as text."""
 
 import sys
+from typing import Final
 
 import click
 import msgspec
 
 from dragoman.toolcalls.formats import ALIASES, FORMATS
 
+_HELP: Final = """List the formats in which models write tool calls as text.
 
-@click.command(name="formats")
-@click.option("--json", "as_json", is_flag=True, help="print one JSON object a line")
+Each row has the format's key with its other names, the models it belongs to, the text that opens a call,
+and patterns of model ids.  Commands with a --format option accept a key, or `auto` to choose by the
+model's id.
+
+\b
+Exit codes:
+  0  printed
+  2  wrong usage
+
+\b
+Examples:
+  dragoman formats
+  dragoman formats --json | jq 'select(.key == "kimi_k2")'
+"""
+
+
+@click.command("formats", help=_HELP, short_help="List the formats of tool calls written as text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(*, as_json: bool) -> None:
-    """List the families: key and other names, markers, and the ids of models that write them.
-
-    A family is chosen by `--format KEY`, or by the model's id with `--format auto`.
-    """
     if as_json:
         for one in FORMATS.values():
             row = {

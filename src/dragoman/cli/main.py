@@ -1,11 +1,12 @@
-"""`dragoman`: the table of commands, and the edge where errors become one line and an exit code.
+"""`dragoman`: the table of commands, and the place where errors become one line and an exit code.
 
-A command's module is imported when the command is asked for, so that `--help` and `--version` are fast.
+A command's module is imported when the command runs, so that `--help` and `--version` are fast.
 """
 
 import importlib
 import os
 import sys
+from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 import click
@@ -16,24 +17,46 @@ from dragoman.errors import DragomanError
 
 class Entry(NamedTuple):
     where: str  # module:attribute
-    says: str  # one line for the list of commands
+    summary: str  # one line for the list of commands
 
 
 COMMANDS: Final[dict[str, Entry]] = {
-    "check": Entry("dragoman.cli.check:command", "Judge whether a stream is legal in its dialect."),
-    "config": Entry("dragoman.cli.config:command", "Write, judge and show the gateway's settings."),
-    "formats": Entry("dragoman.cli.formats:command", "List the families of native tool calls."),
-    "mcp": Entry("dragoman.cli.mcp:command", "Serve the library as tools for agents."),
-    "models": Entry("dragoman.cli.models:command", "List the models that clients may ask for."),
-    "parse": Entry("dragoman.cli.parse:command", "Find the tool calls that a model wrote as text."),
-    "probe": Entry("dragoman.cli.probe:command", "Find out what an upstream gets wrong."),
+    "check": Entry("dragoman.cli.check:command", "Check whether a stream is legal in its dialect."),
+    "config": Entry("dragoman.cli.config:command", "Write, check and show the gateway's settings."),
+    "formats": Entry(
+        "dragoman.cli.formats:command", "List the formats of tool calls written as text."
+    ),
+    "mcp": Entry("dragoman.cli.mcp:command", "Serve the library as MCP tools."),
+    "models": Entry("dragoman.cli.models:command", "List the models that clients can request."),
+    "parse": Entry("dragoman.cli.parse:command", "Extract tool calls that a model wrote as text."),
+    "probe": Entry("dragoman.cli.probe:command", "Test what an upstream gets right and wrong."),
     "run": Entry("dragoman.cli.run:command", "Run a coding agent on any model."),
     "serve": Entry("dragoman.cli.serve:command", "Run the gateway."),
-    "simulate": Entry("dragoman.cli.simulate:command", "Play a model, offline."),
+    "simulate": Entry("dragoman.cli.simulate:command", "Run a simulated model, offline."),
     "translate": Entry(
-        "dragoman.cli.translate:command", "Turn a stream, body or request into another dialect."
+        "dragoman.cli.translate:command", "Translate a stream, body or request to another dialect."
     ),
 }
+
+_HELP: Final = """Any LLM client, any model, and tool calls that do not break.
+
+Translates between the API dialects `chat` (OpenAI Chat Completions), `anthropic` (Anthropic Messages) and
+`responses` (OpenAI Responses), and turns tool calls that models write as text into structured ones.
+
+\b
+Exit codes:
+  0  success
+  1  the input is bad
+  2  wrong usage or settings
+  3  an upstream failed
+
+\b
+Examples:
+  dragoman serve             try the gateway, without a key
+  dragoman config init       write settings for your vendor
+  dragoman run claude        run Claude Code on the configured models
+  dragoman COMMAND --help    options and examples of a command
+"""
 
 INTERRUPTED: Final = 130  # what a shell reports for a program that Ctrl-C ended
 PIPE_CLOSED: Final = 141  # the same for one whose reader left
@@ -54,13 +77,22 @@ class Commands(click.Group):
         assert isinstance(command, click.Command)  # noqa: S101 -- our own modules
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a misspelt one gets the nearest name as a hint."""
+        near = get_close_matches(args[0], COMMANDS, n=1)
+        if args[0] not in COMMANDS and near:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{near[0]}'?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.says) for name, entry in COMMANDS.items()])
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command.  A user's mistake is one line, never a traceback."""
+        """Run a command.  A user's mistake prints one line, never a traceback."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -76,23 +108,19 @@ class Commands(click.Group):
 
 
 def _discard_output() -> None:
-    """Let the interpreter flush what is left at its end without a complaint."""
+    """Redirect standard output to nowhere, so that the interpreter's last flush does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.command(
     cls=Commands,
+    help=_HELP,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 good, 1 the input was judged bad, 2 wrong usage, 3 upstream failure.",
 )
 @click.version_option(__version__, message="dragoman %(version)s")
 def main() -> None:
-    """Any LLM client, any model, and tool calls that do not break.
-
-    Translates between the API dialects `chat` (OpenAI Chat Completions), `anthropic` (Messages) and
-    `responses` (OpenAI Responses), and turns tool calls that models write as text into real ones.
-    """
+    pass
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="dragoman")

@@ -1,4 +1,4 @@
-"""`dragoman mcp`: the library as tools for agents."""
+"""`dragoman mcp`: the library as MCP tools."""
 
 import asyncio
 import os
@@ -14,23 +14,24 @@ if TYPE_CHECKING:
     from dragoman.cli.mcp_upstreams import RoutedUpstreams
     from dragoman.gateway.config.settings import Settings
 
-_HELP: Final = """Serve the library's own calls as tools, over the Model Context Protocol.
+_HELP: Final = """Serve the library as tools over the Model Context Protocol (MCP).
 
 \b
 Tools:
-  chat              ask a model; its tool calls are told, never run
-  parse_tool_calls  find the calls that a model wrote as text
-  translate         a request, answer or stream into another dialect
-  check_stream      whether a stream is legal in its dialect
-  list_models, list_formats
+  chat              send a conversation to a model; tool calls are returned, never run
+  parse_tool_calls  extract tool calls that a model wrote as text
+  translate         translate a request, response or stream to another dialect
+  check_stream      check whether a stream is legal in its dialect
+  list_models       list the models that `chat` can use
+  list_formats      list the formats of tool calls written as text
 
-It speaks over standard input and output, for agents that start it, or with `--http` over HTTP on
-127.0.0.1.  Which models can be asked is said by a file or by flags, as for `dragoman serve`; of a route
-its first target is asked.  Without either the built-in simulator answers.
+The server uses standard input and output, for agents that start it as a process, or HTTP on 127.0.0.1
+with --http.  Upstreams come from a settings file or from flags, as for `dragoman serve`; only the first
+target of a route is used, without retries.  Without settings and flags the built-in simulator answers.
 
 \b
 Exit codes:
-  0  it was stopped
+  0  the server was stopped
   2  wrong usage or settings, the port is in use, or the MCP SDK is not installed
 
 \b
@@ -38,17 +39,17 @@ Examples:
   dragoman mcp --upstream http://127.0.0.1:8000/v1 --model qwen3-coder-30b
   dragoman mcp --config dragoman.toml --http 8486
 """
-_INSTALL: Final = "this command needs the MCP SDK: pip install 'dragoman[mcp]'"
+_INSTALL: Final = "this command needs the MCP SDK; install it with: pip install 'dragoman[mcp]'"
 
 
-@click.command("mcp", help=_HELP, short_help="Serve the library as tools for agents.")
+@click.command("mcp", help=_HELP, short_help="Serve the library as MCP tools.")
 @upstream_options
-@click.option("--model", help="The model to ask, whatever callers ask for.")
+@click.option("--model", help="The model to use, whatever callers request.")
 @click.option(
     "--http",
     "port",
     type=click.IntRange(0, 65535),
-    help="Serve over HTTP on this port of 127.0.0.1; 0 takes any free one.",
+    help="Serve over HTTP on this port of 127.0.0.1; 0 picks a free port.",
 )
 def command(  # noqa: PLR0913 -- one for each flag
     path: Path | None,
@@ -74,7 +75,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     for warning in loaded.warnings:
         click.echo(f"dragoman: warning: {warning}", err=True)
     try:
-        from dragoman.mcp_server import server  # noqa: F401 -- to know that it can be had
+        from dragoman.mcp_server import server  # noqa: F401 -- checks that it is installed
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "uvicorn"):
             raise
@@ -99,11 +100,11 @@ async def _serve_over(upstreams: "RoutedUpstreams", port: int | None) -> None:
     for warning in upstreams.warnings:
         click.echo(f"dragoman: warning: {warning}", err=True)
     if port is None:
-        # A thread waits for standard input, and would hold up an orderly end.
+        # A thread blocks on standard input, and would delay an orderly shutdown.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         await serve_stdio(upstreams)
     else:
-        # The server takes signals while it serves, and raises them again when it has stopped.
+        # The server handles signals while it serves, and raises them again once it has stopped.
         for one in (signal.SIGINT, signal.SIGTERM):
             signal.signal(one, _stop)
         await serve_http(upstreams, port, _announce)

@@ -1,6 +1,6 @@
-"""The upstreams of a file or of flags, as clients: routes choose, the first target is asked.
+"""The upstreams of `dragoman mcp`: a client for the first target of each route in the settings.
 
-What only the gateway does (retries, the next target, changed requests) is not done here.
+Retries, fallbacks to further targets and changes to requests are features of the gateway, not of this module.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from dragoman.gateway.routing import Choice, Hop, Question, Router
 from dragoman.mcp_server.upstreams import ListedModel, ModelList, Way
 from dragoman.transport import TLS
 
-# What shows a key: see `_headers`.
+# Headers that carry a key: see `_headers`.
 _AUTH: Final = frozenset({"authorization", "x-api-key"})
 
 
 class RoutedUpstreams:
-    """Who answers for a model, by the settings.
+    """The upstream of each model, by the settings.
 
     Raises:
-        ConfigError: a route names nothing.
+        ConfigError: a route names an unknown upstream.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -35,7 +35,7 @@ class RoutedUpstreams:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the settings say and is not done here."""
+        """Settings that have no effect here."""
         said = [
             f"upstreams.{name}.body" for name, up in self._settings.upstreams.items() if up.body
         ]
@@ -46,17 +46,19 @@ class RoutedUpstreams:
         return tuple(f"`{path}` has no effect here" for path in said)
 
     def way(self, model: str, /) -> Way:
-        """Return who answers for a model.
+        """Return the client and the upstream's name for a model.
 
         Raises:
-            ConfigError: nobody does.
+            ConfigError: no route matches.
         """
         choice = self._router.choose(Question(model=model))
         if choice is None:
-            raise ConfigError(f"no route for the model `{model[:200]}`; see `list_models`")
+            raise ConfigError(
+                f"no route for the model `{model[:200]}`; `list_models` lists the models"
+            )
         hop = choice.hops[0]
         if not hop.model:
-            raise ConfigError("name a model: none is set")
+            raise ConfigError("no default model is set; pass `model`")
         key = (choice.route_name, hop.upstream_name)
         client = self._clients.get(key)
         if client is None:
@@ -104,7 +106,7 @@ class RoutedUpstreams:
 
 
 def _headers(hop: Hop, route: Route, *, has_key: bool) -> Mapping[str, str]:
-    """Return what the settings add to a request, without what the client puts there itself."""
+    """Return the headers that the settings add, without those that the client sends itself."""
     sent = {"content-type", *dict(find_dialect(hop.upstream.dialect).request_headers)}
     own = sent | (_AUTH if has_key else set())
     set_by_hand = {name.lower() for name in (*hop.upstream.headers, *route.headers)}

@@ -1,4 +1,4 @@
-"""`dragoman models`: what clients of the gateway may ask for."""
+"""`dragoman models`: the models that clients of the gateway can request."""
 
 import asyncio
 import os
@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from dragoman.gateway.routing import Listed
     from dragoman.turn.events import Fault
 
-_HELP: Final = """List the models that clients of the gateway may ask for, and who answers.
+_HELP: Final = """List the models that clients of the gateway can request, each with its upstream.
 
-Upstreams whose settings list no models are asked for theirs, with the keys of the settings.
+An upstream whose settings list no models is asked for its list, with its configured key.  Without
+settings and --upstream the models of the built-in simulator are listed.
 
 \b
 Exit codes:
-  0  every upstream told, or its settings did
+  0  all models were listed
   2  wrong usage or settings
-  3  an upstream could not be asked; the others are listed all the same
+  3  an upstream could not be reached; the models of the others are listed
 
 \b
 Examples:
@@ -30,16 +31,20 @@ Examples:
 UPSTREAM_FAILED: Final = 3
 
 
-@click.command("models", help=_HELP, short_help="List the models that clients may ask for.")
-@click.option("--config", "path", type=click.Path(path_type=Path), help="The file of settings.")
-@click.option("--upstream", metavar="URL", help="Ask this upstream instead of those of the file.")
+@click.command("models", help=_HELP, short_help="List the models that clients can request.")
+@click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file.")
+@click.option(
+    "--upstream", metavar="URL", help="List this upstream instead of those in the settings."
+)
 @click.option(
     "--upstream-dialect",
     type=click.Choice(["chat", "anthropic", "responses"]),
-    help="What it speaks.  [default: chat]",
+    help="The upstream's dialect.  [default: chat]",
 )
-@click.option("--upstream-key-env", metavar="VAR", help="The variable that holds its key.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option(
+    "--upstream-key-env", metavar="VAR", help="The environment variable that holds its key."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def command(
     path: Path | None,
     *,
@@ -66,7 +71,7 @@ def command(
 
 
 async def list_models(settings: "Settings") -> "tuple[tuple[Listed, ...], list[Fault]]":
-    """Return the models of all upstreams, and why some could not be asked."""
+    """Return the models of all upstreams, and a fault for each upstream that could not be reached."""
     from dragoman.cli.serve import simulated
     from dragoman.gateway.keys import Keyring
     from dragoman.gateway.models import ask_models
@@ -111,7 +116,10 @@ def _print_json(listed: "tuple[Listed, ...]") -> None:
 
 def _print_table(listed: "tuple[Listed, ...]") -> None:
     if not listed:
-        click.echo("no models: the routes take names by globs, and no upstream lists any")
+        click.echo(
+            "no models: the routes match names by pattern, and no upstream lists its models; "
+            "add `models` to an upstream in the settings"
+        )
         return
     width = max(len(one.name) for one in listed)
     for one in listed:

@@ -1,31 +1,39 @@
-"""Options that several commands share: where the settings are, and which upstream takes their place."""
+"""Options and input that several commands share: settings or one upstream, tools, standard input."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
+from dragoman.errors import MalformedError
+from dragoman.turn.request import Tool
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS: Final = (
-    click.option("--config", "path", type=click.Path(path_type=Path), help="The file of settings."),
+    click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file."),
     click.option(
-        "--upstream", metavar="URL", help="What stands before `/chat/completions` and the like."
+        "--upstream",
+        metavar="URL",
+        help="The upstream's base URL, without `/chat/completions` and the like.",
     ),
     click.option(
         "--upstream-dialect",
         type=click.Choice(["chat", "anthropic", "responses"]),
-        help="What the upstream speaks.  [default: chat]",
+        help="The upstream's dialect.  [default: chat]",
     ),
     click.option(
-        "--upstream-key-env", metavar="VAR", help="The variable that holds the upstream's key."
+        "--upstream-key-env",
+        metavar="VAR",
+        help="The environment variable that holds the upstream's key.",
     ),
     click.option(
         "--format",
         "native_format",
         metavar="FAMILY|auto|none",
-        help="How the model writes tool calls as text.  [default: auto]",
+        help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
     ),
 )
 
@@ -35,3 +43,24 @@ def upstream_options(command: F) -> F:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def read_tools(path: Path) -> tuple[Tool, ...]:
+    """Read the file of `--tools`: a JSON list of tools in the shape of any dialect.
+
+    Raises:
+        MalformedError: it is not such a list; names the file.
+    """
+    from dragoman.translate_requests import decode_tools
+
+    try:
+        return decode_tools(path.read_bytes())
+    except MalformedError as error:
+        reason = f"--tools {path} is not a JSON list of tools: {error.reason}"
+        raise MalformedError(reason, path=error.path, code=error.code) from error
+
+
+def warn_if_terminal() -> None:
+    """Print a hint if standard input is a terminal, where a missing `< FILE` looks like a hang."""
+    if sys.stdin.isatty():
+        click.echo("dragoman: reading standard input; end it with Ctrl-D", err=True)

@@ -1,15 +1,16 @@
-"""`dragoman parse`: the tool calls that a model wrote as text."""
+"""`dragoman parse`: extract the tool calls that a model wrote as text."""
 
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import click
 import msgspec
 from msgspec import Raw, Struct
 
+from dragoman.cli.options import read_tools, warn_if_terminal
 from dragoman.dialects.decoding import decode
 from dragoman.errors import DragomanError
 from dragoman.toolcalls.format import Format
@@ -28,7 +29,7 @@ class Line(Struct):
     model: str | None = None
     text: str | None = None
     chunks: list[str] | None = None
-    tools: Raw = Raw(b"null")  # null: whatever looks like a call; an empty list: none
+    tools: Raw = Raw(b"null")  # null: everything that looks like a call is one; []: nothing is
     channel: Literal["content", "reasoning"] | None = None
     start_in_reasoning: bool | None = None
 
@@ -36,40 +37,62 @@ class Line(Struct):
 _LINE = msgspec.json.Decoder(Line)
 
 
-@click.command(
-    name="parse",
-    epilog="Exit codes: 0 parsed (any text is); 1 a line of --jsonl could not be read (it is named, the others are parsed); 2 wrong usage.",
-)
+_HELP: Final = """Extract the tool calls and the reasoning from text that a model wrote.
+
+Reads the text from standard input and prints one JSON object:
+
+\b
+  {"content": "...", "reasoning": "...",
+   "tool_calls": [{"id": "...", "name": "...", "arguments": "{...}"}],
+   "problems": [...]}
+
+`arguments` is a string: the JSON text of the arguments.  Any text can be parsed; what had to be repaired,
+or could not be, is listed in `problems`.
+
+With --jsonl each input line is a JSON object, and its `id` is copied to the output line:
+
+\b
+  {"id": 1, "format" or "model": "...", "text": "..." or "chunks": [...],
+   "tools"?: [...], "channel"?: "content" or "reasoning", "start_in_reasoning"?: true}
+
+\b
+Exit codes:
+  0  the text was parsed
+  1  --tools cannot be read as tools, or a line of --jsonl is not valid (it is named on standard error,
+     and the other lines are parsed)
+  2  wrong usage
+
+\b
+Examples:
+  dragoman parse --model kimi-k2 < answer.txt
+  dragoman parse --format qwen3_coder --tools tools.json --split 1 < answer.txt
+  dragoman parse --jsonl < cases.jsonl
+"""
+
+
+@click.command("parse", help=_HELP, short_help="Extract tool calls that a model wrote as text.")
 @click.option(
-    "--format", "family", default="auto", show_default=True, help="a family's key, or `auto`"
+    "--format",
+    "family",
+    default="auto",
+    show_default=True,
+    help="The format's key (see `dragoman formats`), or `auto`.",
 )
-@click.option("--model", default="", help="the model's id, for `auto`")
+@click.option("--model", default="", help="The model's id, for --format auto.")
 @click.option(
     "--tools",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="JSON list of the declared tools, in any dialect's shape; without it, whatever looks like a "
-    "call is one",
+    help="A JSON file with the list of declared tools, in any dialect.  Without it, everything that looks "
+    "like a call is one.",
 )
-@click.option("--split", type=click.IntRange(min=1), help="feed the text in pieces of N characters")
-@click.option("--jsonl", is_flag=True, help="read one JSON object a line, and print one a line")
+@click.option(
+    "--split", type=click.IntRange(min=1), help="Feed the text in pieces of N characters."
+)
+@click.option("--jsonl", is_flag=True, help="Read and print one JSON object per line.")
 def command(*, family: str, model: str, tools: Path | None, split: int | None, jsonl: bool) -> None:
-    r"""Parse the text on standard input, and print what it holds as one JSON object.
-
-    \b
-    {"content": …, "reasoning": …, "tool_calls": [{"id", "name", "arguments"}], "problems": […]}
-
-    `arguments` is the string as it was streamed.  With --jsonl each line is
-    {"id", "format" or "model", "text" or "chunks", "tools"?, "channel"?, "start_in_reasoning"?}
-    and its `id` comes back with the result.  No text makes it fail.
-
-    \b
-    Examples:
-      dragoman parse --model kimi-k2 < answer.txt
-      dragoman parse --format qwen3_coder --tools tools.json --split 1 < answer.txt
-      dragoman parse --jsonl < cases.jsonl
-    """
     default_format = choose_format(model, family)
-    declared = decode_tools(tools.read_bytes()) if tools else None
+    declared = read_tools(tools) if tools else None
+    warn_if_terminal()
     if not jsonl:
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
         _print(_render(_parse(default_format, _cut([text], split), declared)))
@@ -110,7 +133,7 @@ def _parse_line(
 
 
 def _cut(chunks: list[str], split: int | None) -> Iterator[str]:
-    """Give the pieces to feed: the chunks, or their text in pieces of one size."""
+    """Yield the pieces to feed: the chunks, or their joined text cut into pieces of one size."""
     if split is None:
         yield from chunks
         return
@@ -128,8 +151,8 @@ def _parse(
     start_in_reasoning: bool = False,
 ) -> Parsed:
     if family is None and start_in_reasoning:
-        family, tools = PLAIN, ()  # no calls to look for, but the end of the reasoning
-    if family is None:  # a model whose server gives structured calls: nothing to look for
+        family, tools = PLAIN, ()  # only the end of the reasoning is searched for
+    if family is None:  # the model's server returns structured calls: the text is unchanged
         text = "".join(pieces)
         return Parsed(text) if channel == "content" else Parsed(reasoning=text)
     parser = ToolCallParser(
@@ -164,12 +187,12 @@ def _render(found: Parsed, line_id: Raw | None = None) -> bytes:
     }
     try:
         rendered = msgspec.json.encode(result)
-    except UnicodeEncodeError:  # half of a surrogate pair: only an escape can say it
+    except UnicodeEncodeError:  # half of a surrogate pair can only be written as an escape
         rendered = json.dumps(result).encode()
     return rendered if line_id is None else b'{"id":%b,%b' % (line_id, rendered[1:])
 
 
 def _print(line: bytes) -> None:
-    """Print a line at once, whatever the terminal's encoding is."""
+    """Print a line and flush it, as UTF-8 whatever the terminal's encoding is."""
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()

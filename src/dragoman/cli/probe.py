@@ -1,4 +1,4 @@
-"""`dragoman probe`: what an upstream gets right and wrong."""
+"""`dragoman probe`: test what an upstream gets right and wrong."""
 
 import asyncio
 import os
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from dragoman.probe.finding import Check
     from dragoman.probe.run import Report
 
-_HELP: Final = """Ask an upstream a few small questions and say what it gets right and wrong.
+_HELP: Final = """Send an upstream a series of small requests and report what it gets right and wrong.
 
-URL is what stands before `/chat/completions` and the like, or the name of an upstream in the file of
-settings; without it the file's only upstream is asked, and without a file the built-in simulator.  Without
---model it is the first model of its routes or of the upstream's own list.
+URL is the upstream's base URL, without `/chat/completions` and the like; NAME is an upstream in the
+settings file.  Without either, the only upstream of the settings is probed, and without settings the
+built-in simulator.  Without --model the first model of its routes is used, or of the upstream's own list.
 
-The answers cost tokens: before it starts it says how many at most, and asks whether to go on; --yes says so
-at once, as it must where there is no terminal.
+The responses cost tokens.  The command prints the maximum and asks for confirmation before it starts;
+--yes skips the question, and is required without a terminal.
 
---write puts a profile with all that differs into the file of settings, and lets the upstream use it.
+--write adds a profile with all differences to the settings file, and makes the upstream use it.
 
 \b
 Exit codes:
-  0  the upstream was probed; quirks are no failures
+  0  the upstream was probed; deviations (quirks) are not failures
   1  something essential fails: no tool calls at all, or not the dialect
-  2  wrong usage or settings, or nobody said yes
-  3  it cannot be reached, or does not take the key
+  2  wrong usage or settings, or the probe was not confirmed
+  3  the upstream cannot be reached, or rejects the key
 
 \b
 Examples:
@@ -48,27 +48,33 @@ _PRINT: Final = "-"  # of --write: print it
 _USUAL_NAME: Final = "\0"  # of --write: none was given
 
 
-@click.command("probe", help=_HELP, short_help="Find out what an upstream gets wrong.")
+@click.command("probe", help=_HELP, short_help="Test what an upstream gets right and wrong.")
 @click.argument("where", metavar="[URL|NAME]", required=False)
-@click.option("--model", help="The model as the upstream calls it.")
+@click.option("--model", help="The upstream's name for the model.")
 @click.option(
     "--dialect",
     type=click.Choice(["chat", "anthropic", "responses"]),
-    help="What it speaks.  [default: as the settings say, else chat]",
+    help="The upstream's dialect.  [default: from the settings, else chat]",
 )
-@click.option("--key-env", metavar="VAR", help="The variable that holds its key.")
-@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Sent along.")
-@click.option("--config", "path", type=click.Path(path_type=Path), help="The file of settings.")
-@click.option("--only", metavar="NAME,…", help="These checks alone.")
+@click.option("--key-env", metavar="VAR", help="The environment variable that holds its key.")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="A header to send; may be repeated.",
+)
+@click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file.")
+@click.option("--only", metavar="NAME,…", help="Run only these checks.")
 @click.option("--list", "listed", is_flag=True, help="List the checks and exit.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0.1),
     default=60.0,
     show_default=True,
-    help="Seconds for one answer.",
+    help="Seconds to wait for one response.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask whether to go on.")
+@click.option("--yes", "-y", is_flag=True, help="Start without asking for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--write",
@@ -76,7 +82,7 @@ _USUAL_NAME: Final = "\0"  # of --write: none was given
     is_flag=False,
     flag_value=_USUAL_NAME,
     metavar="[NAME]",
-    help="Save a profile; `-` prints it.  Put it behind the URL.",
+    help="Save the result as a profile; `-` prints it.  Put this option after the URL.",
 )
 def command(  # noqa: PLR0913 -- one for each flag
     where: str | None,
@@ -101,9 +107,13 @@ def command(  # noqa: PLR0913 -- one for each flag
     from dragoman.probe import run as running
 
     if name == _PRINT and as_json:
-        raise click.UsageError("--json and `--write -` both want standard output")
+        raise click.UsageError(
+            "--json and `--write -` both print to standard output; use one of them"
+        )
     if name and "://" in name:
-        raise click.UsageError("--write took the URL for a name; write it behind the URL")
+        raise click.UsageError(
+            "--write took the URL as the profile's name; put --write after the URL"
+        )
     wanted = Wanted(where=where, model=model, dialect=dialect, key_env=key_env, headers=headers)
     found = chosen(wanted, path, timeout=timeout, environ=os.environ, cwd=Path.cwd())
     names = [one.strip() for one in (only or "").split(",") if one.strip()]
@@ -122,21 +132,21 @@ def command(  # noqa: PLR0913 -- one for each flag
 
 
 def _confirm(found: "Chosen", checks: "tuple[Check, ...]", *, yes: bool) -> None:
-    """Say what it may cost, and go on only if that is wanted."""
+    """Print what the probe may cost, and ask for confirmation."""
     from dragoman.probe.run import cost
 
     most = cost(checks, found.peer.dialect)
     click.echo(
         f"dragoman: about {most.requests} requests to {found.shown}, "
-        f"with up to {most.output_tokens} output tokens in all",
+        f"with at most {most.output_tokens} output tokens in total",
         err=True,
     )
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise ConfigError("nobody can say yes here; --yes says it at once")
-    if not click.confirm("Go on?", default=True, err=True):
-        raise ConfigError("nothing was asked")
+        raise ConfigError("there is no terminal to ask for confirmation; pass --yes to start")
+    if not click.confirm("Continue?", default=True, err=True):
+        raise ConfigError("cancelled; no request was sent")
 
 
 async def _run(found: "Chosen", checks: "tuple[Check, ...]") -> "Report":
@@ -158,7 +168,7 @@ async def _run(found: "Chosen", checks: "tuple[Check, ...]") -> "Report":
 
 @asynccontextmanager
 async def _simulated(found: "Chosen") -> "AsyncIterator[str]":
-    """Run the simulator for as long as it is asked, if nobody else is to be."""
+    """Run the simulator during the probe if it is the target; yield the upstream's URL."""
     if not found.simulated:
         yield found.peer.url
         return
@@ -169,7 +179,7 @@ async def _simulated(found: "Chosen") -> "AsyncIterator[str]":
 
 
 def _write(found: "Chosen", report: "Report", name: str) -> None:
-    """Save what was found, or print it."""
+    """Save the profile, or print it."""
     from dragoman.cli.probe_report import new_profile, new_upstream
     from dragoman.gateway.config.render import add_profile, profile_table, write_file
 
@@ -183,9 +193,9 @@ def _write(found: "Chosen", report: "Report", name: str) -> None:
     write_file(found.file, whole)
     click.echo(f"dragoman: wrote profile `{profile.name}` into {found.file}", err=True)
     if not used:
-        click.echo(f'dragoman: to use it: profile = "{profile.name}" in its upstream', err=True)
+        click.echo(f'dragoman: to use it, set profile = "{profile.name}" in the upstream', err=True)
     if report.format and new is None and found.family != report.format:
-        click.echo(f'dragoman: calls come as text: format = "{report.format}" in its upstream',
+        click.echo(f'dragoman: the model writes calls as text; set format = "{report.format}" in the upstream',
                    err=True)  # fmt: skip
 
 

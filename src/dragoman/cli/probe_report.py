@@ -22,7 +22,7 @@ _UNFIT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
 
 @contextmanager
 def progress(total: int) -> "Iterator[Callable[[Check], object]]":
-    """Show how far it is, on a terminal."""
+    """Show a progress bar, on a terminal."""
     if not sys.stderr.isatty():
         yield lambda _check: None
         return
@@ -43,7 +43,7 @@ def progress(total: int) -> "Iterator[Callable[[Check], object]]":
 
 
 def print_report(report: Report, *, base: str, to_stderr: bool) -> None:
-    """Print a table; colours are for terminals."""
+    """Print the report as a table, with colours on a terminal."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -63,11 +63,11 @@ def print_report(report: Report, *, base: str, to_stderr: bool) -> None:
                       Text(implied))  # fmt: skip
     console.print(table)
     counts = {one: sum(row.verdict == one for row in asked) for one in _COLOURS}
-    told = ", ".join(f"{count} {one}" for one, count in counts.items() if count)
+    verdicts = ", ".join(f"{count} {one}" for one, count in counts.items() if count)
     console.print(
         Text(
-            f"{report.model or 'no model'} at {report.url} ({report.dialect}): {told}; "
-            f"{_many(report.requests, 'request')}, {_many(report.output_tokens, 'output token')} told"
+            f"{report.model or 'no model'} at {report.url} ({report.dialect}): {verdicts}; "
+            f"{_many(report.requests, 'request')}, {_many(report.output_tokens, 'output token')} reported"
         ),
         soft_wrap=True,
     )
@@ -80,13 +80,13 @@ def _many(count: int, what: str) -> str:
 
 
 def _conclusion(report: Report, base: str) -> str:
-    """Return what should be in the settings and is not."""
+    """Return how the settings should differ."""
     if not report.profile:
-        said = f"nothing differs from the profile `{base}`"
+        said = f"no differences from the profile `{base}`"
     else:
-        said = f"differs from the profile `{base}` (--write saves it): {_facts(report.profile)}"
+        said = f"differs from the profile `{base}` (save with --write): {_facts(report.profile)}"
     if report.format:
-        said += f"; calls come as text: format = {report.format}"
+        said += f"; the model writes calls as text: format = {report.format}"
     return said
 
 
@@ -98,17 +98,17 @@ def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# --- what is saved ---
+# --- saving ---
 
 
 def new_profile(found: Chosen, report: Report, name: str) -> NewProfile:
-    """Return the profile that a report leads to."""
+    """Return the profile for the differences in a report."""
     wanted = (name or found.upstream or _host_name(report.url)).lower()
     if wanted in PROFILES:
         wanted = f"{wanted}-probed"
     remark = f"What `dragoman probe` found at {report.url}, model {report.model}."
     if report.format:
-        remark += f'\nIt writes calls as text: its upstream wants format = "{report.format}".'
+        remark += f'\nIt writes calls as text: set format = "{report.format}".'
     return NewProfile(name=wanted, base=found.base, facts=report.profile, remark=remark)
 
 

@@ -1,4 +1,4 @@
-"""What `dragoman probe` stands on: who is asked, how it is shown, what is saved."""
+"""The upstream that `dragoman probe` tests: from arguments and settings to a `Peer`."""
 
 import re
 from collections.abc import Mapping
@@ -19,18 +19,18 @@ from dragoman.toolcalls.selection import choose_format
 from dragoman.turn.request import DialectName
 
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*+:\s*+([\x20-\x7e]*)")
-# Flags of `serve` whose mistakes are told under the names that they have here.
+# Flags of `serve`, and what they are called in the messages of this command.
 _LABELS: Final = {
     "--upstream": "URL",
     "--upstream-dialect": "--dialect",
     "--upstream-key-env": "--key-env",
 }
-_LEAST_SECRET: Final = 8  # characters
+_LEAST_SECRET: Final = 8  # characters; a shorter header value is not redacted
 _ROUTE: Final = Route(to=())
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """The arguments that select an upstream."""
 
     where: str | None = None
     model: str | None = None
@@ -40,13 +40,13 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
-    """Who is asked, and where what is found would go."""
+    """The upstream to probe, and the file that a profile would be saved in."""
 
     peer: Peer
-    upstream: str  # its name in the file; empty: it is in none
+    upstream: str  # its name in the settings; empty if it is not there
     file: Path
-    base: str  # the built-in profile that it is thought to have
-    key: str = ""  # as the file would write it
+    base: str  # the built-in profile that it has so far
+    key: str = ""  # as written in a settings file
     simulated: bool = False
 
     @property
@@ -55,7 +55,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
     @property
     def family(self) -> str:
-        """The family of tool calls that is looked for by the model's name alone."""
+        """The format of tool calls that the model's name implies."""
         found = choose_format(self.peer.model)
         return "" if found is None else found.key
 
@@ -63,10 +63,10 @@ class Chosen(Struct, frozen=True, kw_only=True):
 def chosen(
     wanted: Wanted, path: Path | None, *, timeout: float, environ: Mapping[str, str], cwd: Path
 ) -> Chosen:
-    """Find out who is to be asked.
+    """Find the upstream to probe.
 
     Raises:
-        ConfigError: nobody of that name, or something of it is wrong.
+        ConfigError: there is no such upstream, or its settings are not valid.
     """
     loaded = load(path, environ=environ, cwd=cwd, need_secrets=False)
     file = loaded.path or find_file(environ, cwd) or cwd / FILE_NAME
@@ -89,16 +89,18 @@ def chosen(
 def _settings(
     wanted: Wanted, loaded: Loaded, environ: Mapping[str, str], cwd: Path
 ) -> tuple[Settings, str]:
-    """Return settings that hold the upstream, and its name in them."""
+    """Return settings that contain the upstream, and its name in them."""
     where, known = wanted.where, loaded.settings.upstreams
     if where is None or "://" not in where:
         if where is None and not known:
             return Settings(), ""
         if where is None and len(known) > 1:
-            raise ConfigError(f"which upstream? the file has {', '.join(known)}")
+            raise ConfigError(
+                f"the settings have several upstreams; name one of {', '.join(known)}"
+            )
         name = where or next(iter(known))
         if name not in known:
-            near = did_you_mean(name, known) or "an address begins with `http://` or `https://`"
+            near = did_you_mean(name, known) or "a URL starts with `http://` or `https://`"
             raise ConfigError(f"there is no upstream `{name}`; {near}")
         return _overlaid(loaded.settings, name, wanted, environ), name
     address = where.rstrip("/")
@@ -114,17 +116,17 @@ def _settings(
     try:
         found = load(loaded.path, environ=environ, cwd=cwd, flags=flags, need_secrets=False)
     except ConfigMistakesError as error:
-        told = [
+        labelled = [
             structs.replace(one, path=_LABELS.get(one.path, one.path)) for one in error.mistakes
         ]
-        raise ConfigMistakesError(told, source=error.source) from error
+        raise ConfigMistakesError(labelled, source=error.source) from error
     return found.settings, DEFAULT_UPSTREAM
 
 
 def _overlaid(
     settings: Settings, name: str, wanted: Wanted, environ: Mapping[str, str]
 ) -> Settings:
-    """Put what the flags say over an upstream of the file."""
+    """Override an upstream of the settings with the flags."""
     upstream = settings.upstreams[name]
     if wanted.dialect is not None:
         upstream = structs.replace(upstream, dialect=wanted.dialect)
@@ -135,7 +137,7 @@ def _overlaid(
 
 
 def _usual_dialect(address: str) -> DialectName | None:
-    """Return what a known vendor speaks at this very address."""
+    """Return the dialect of a known vendor at exactly this address."""
     vendor = vendor_at(address)
     if vendor is None or vendor.base_url != address.rstrip("/"):
         return None
@@ -145,16 +147,18 @@ def _usual_dialect(address: str) -> DialectName | None:
 def _peer(hop: Hop, settings: Settings, wanted: Wanted, timeout: float) -> Peer:
     upstream = hop.upstream
     if upstream.key is not None and not upstream.key.value:
-        raise ConfigError(f"the key `{upstream.key.source}` is not set")
+        raise ConfigError(
+            f"the key `{upstream.key.source}` is not set; set it, or name another variable with --key-env"
+        )
     headers = upstream_headers(hop, _ROUTE, {}, same_dialect=False)
     given: list[str] = []
     for text in wanted.headers:
         parts = _HEADER.fullmatch(text.strip())
         if parts is None:
-            raise ConfigError("--header is written 'NAME: VALUE'")
+            raise ConfigError("--header needs the form 'NAME: VALUE'")
         headers[parts[1].lower()] = value = parts[2].strip()
         if len(value) >= _LEAST_SECRET:
-            given.append(value)  # it may well be a credential
+            given.append(value)  # it may be a credential
     return Peer(
         url=upstream.base_url,
         dialect=upstream.dialect,
@@ -169,7 +173,7 @@ def _peer(hop: Hop, settings: Settings, wanted: Wanted, timeout: float) -> Peer:
 
 
 def _model(hop: Hop, settings: Settings) -> str:
-    """Return the first model of an upstream that the settings name."""
+    """Return the first model that the settings name for an upstream."""
     targets = [target for route in settings.routes for target in route.to]
     targets += [target for tier in settings.tiers.values() for target in tier]
     named = [
@@ -181,7 +185,7 @@ def _model(hop: Hop, settings: Settings) -> str:
 
 
 def _base(hop: Hop, settings: Settings) -> str:
-    """Return the built-in profile behind the one that an upstream has."""
+    """Return the built-in profile that an upstream's profile is based on."""
     own = settings.profiles.get(hop.profile.name)
     if own is not None:
         return own.base or "generic"

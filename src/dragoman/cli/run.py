@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 
 _HELP: Final = """Run a coding agent on any model: claude, codex or opencode.
 
-Starts a gateway on a free port of this machine, tells the agent where it is and how large its model is, runs
-the agent at this terminal, hands back its exit code and stops the gateway.  No file of the agent is changed.
+Starts a gateway on a free port of this machine, runs the agent in this terminal with the gateway's address
+and the size of its model, and stops the gateway when the agent ends.  The agent's own files are not
+changed.
 
-What the gateway asks is said by flags or by a file, as for `dragoman serve`; without either the built-in
-simulator answers.  With --gateway none is started.
+Upstreams come from a settings file or from flags, as for `dragoman serve`; without either the built-in
+simulator answers.  With --gateway a running gateway is used and none is started.
 
-What stands behind `--` goes to the agent.
+Arguments after `--` are passed to the agent.
 
 \b
-Exit codes: those of the agent (128 and its number for a signal that ended it), or
+Exit codes: the agent's own (128 plus the number of the signal that ended it), or
   2  wrong usage or settings, or the agent is not installed
   3  no gateway answers at --gateway
 
@@ -48,30 +49,39 @@ Examples:
 @click.command("run", help=_HELP, short_help="Run a coding agent on any model.")
 @click.argument("name", metavar="AGENT", type=click.Choice(list(AGENTS)))
 @click.argument("arguments", metavar="[-- ARGS]...", nargs=-1, type=click.UNPROCESSED)
-@click.option("--gateway", metavar="URL", help="A gateway that runs already; none is started.")
-@click.option("--key-env", metavar="VAR", help="The variable that holds the gateway's key.")
+@click.option("--gateway", metavar="URL", help="Use this running gateway instead of starting one.")
+@click.option(
+    "--key-env", metavar="VAR", help="The environment variable that holds the gateway's key."
+)
 @upstream_options
-@click.option("--model", default="", help="The model that the agent asks for.")
-@click.option("--small-model", default="", help="The same for small matters.  [default: --model]")
+@click.option("--model", default="", help="The model that the agent requests.")
+@click.option(
+    "--small-model",
+    default="",
+    help="The model for small tasks, such as titles.  [default: --model]",
+)
 @click.option(
     "--context",
     type=click.IntRange(0),
     default=0,
-    help="Tokens that the model takes.  [default: as the settings or the gateway say]",
+    help="The model's context window, in tokens.  [default: from the settings or the gateway]",
 )
 @click.option(
     "--output",
     type=click.IntRange(0),
     default=0,
-    help="Tokens of its longest answer.  [default: as the settings or the gateway say]",
+    help="The longest response, in tokens.  [default: from the settings or the gateway]",
 )
 @click.option(
     "--log",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where the gateway writes its lines.  [default: run.log in the folder for state]",
+    help="The gateway's log file.  [default: dragoman/run.log in $XDG_STATE_HOME or ~/.local/state]",
 )
 @click.option(
-    "--print", "shown", is_flag=True, help="Show what the agent would be started with, and exit."
+    "--print",
+    "shown",
+    is_flag=True,
+    help="Print the shell commands that start the agent the same way, and exit.",
 )
 def command(  # noqa: PLR0913 -- one for each flag
     name: str,
@@ -103,12 +113,14 @@ def command(  # noqa: PLR0913 -- one for each flag
         upstream=upstream,
         upstream_dialect=upstream_dialect,
         upstream_key_env=upstream_key_env,
-        # With an upstream the one model stands for every name, those asked for unasked included.
+        # With --upstream every name that the agent requests is served by this model.
         model=(model or None) if upstream else None,
         format=native_format,
     )
     if gateway is not None and (path or log or flags != Flags()):
-        raise ConfigError("--gateway: that gateway has its own settings; leave out the others")
+        raise ConfigError(
+            "--gateway uses the settings of the running gateway; remove --config, --log, --upstream… and --format"
+        )
     wishes = Wishes(model=model, small=small_model, window=Window(context=context, output=output))
     with _place(gateway, path=path, flags=flags, key=key, log=log) as place:
         session = place.session(agent, wishes)
@@ -116,7 +128,7 @@ def command(  # noqa: PLR0913 -- one for each flag
             session = structs.replace(session, url=place.serve_url)
             click.echo(described(agent, arguments, agent.dress(session, {}), place.key))
             return
-        asks = f", which asks for {session.model}" if session.model else ""
+        asks = f", model {session.model}" if session.model else ""
         click.echo(f"dragoman: {agent.says} on {place.url}{asks}", err=True)
         environ = os.environ | without_proxy(session, os.environ)
         code = launch(program, arguments, agent.dress(session, environ), environ)
@@ -139,7 +151,7 @@ def _place(
     key: "Secret | None",
     log: Path | None,
 ) -> "Iterator[Place]":
-    """Return the gateway that is named, or run one for as long as it is needed."""
+    """Yield the running gateway that was named, or run one inside this block."""
     from dragoman.agents.gateways import log_path, open_log, own_place, running_place
     from dragoman.cli.serve import simulated
     from dragoman.gateway.config.load import load
@@ -152,12 +164,15 @@ def _place(
         click.echo(f"dragoman: warning: {warning}", err=True)
     companion = None if loaded.settings.upstreams else simulated
     if companion is not None:
-        said = "no upstream is set: the built-in simulator answers, which is no real model"
-        click.echo(f"dragoman: {said}", err=True)
+        click.echo(
+            "dragoman: no upstream is set: the built-in simulator answers, not a real model; "
+            "set one with --upstream or `dragoman config init`",
+            err=True,
+        )
     log = log or log_path(os.environ)
     with (
         open_log(log) as lines,
         own_place(loaded.settings, key=key, log=lines, companion=companion) as place,
     ):
-        click.echo(f"dragoman: the gateway's log is {log}", err=True)
+        click.echo(f"dragoman: gateway log: {log}", err=True)
         yield place

@@ -15,20 +15,21 @@ from dragoman.cli.options import upstream_options
 if TYPE_CHECKING:
     from dragoman.gateway.config.settings import Settings
 
-_HELP: Final = """Serve clients of any dialect from upstreams of any dialect.
+_HELP: Final = """Run the gateway: clients of any dialect, upstreams of any dialect.
 
-Clients speak Anthropic Messages (`/v1/messages`), Chat Completions (`/v1/chat/completions`) or Responses
-(`/v1/responses`); where a request goes and how is said by a file or by flags.  The file is `--config`, else
-./dragoman.toml, else the one in the folder for settings; `dragoman config init` writes one.
+Clients use Anthropic Messages (`/v1/messages`), Chat Completions (`/v1/chat/completions`) or Responses
+(`/v1/responses`).  Upstreams and routes come from a settings file or from flags.  The file is --config,
+else ./dragoman.toml, else `dragoman/dragoman.toml` in $XDG_CONFIG_HOME or ~/.config;
+`dragoman config init` writes one.
 
-Without a file and without `--upstream` the built-in simulator answers, so that everything can be tried
+Without a file and without --upstream the built-in simulator answers, so that you can try everything
 without a key.
 
-SIGTERM lets streams end before it exits; SIGHUP reads the file again.
+On SIGTERM the gateway finishes open streams before it exits; on SIGHUP it reloads the settings.
 
 \b
 Exit codes:
-  0  it was stopped
+  0  the gateway was stopped
   2  wrong usage or settings, or the port is in use
 
 \b
@@ -39,21 +40,25 @@ Examples:
                  --model moonshotai/kimi-k2-thinking
   dragoman serve --config dragoman.toml --port 9000 --workers 4
 """
-SIMULATED: Final = "sim"  # the upstream that is there when no other is
+SIMULATED: Final = "sim"  # the upstream's name when the simulator answers
 _PLAYED: Final = ("kimi-k2", "qwen3-coder", "deepseek-v3.1", "glm-4.6", "minimax-m2", "plain")
 
 
 @click.command("serve", help=_HELP, short_help="Run the gateway.")
 @upstream_options
-@click.option("--host", help="The address to serve on.  [default: 127.0.0.1]")
+@click.option("--host", help="The address to listen on.  [default: 127.0.0.1]")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help="The port to serve on; 0 takes any free one.  [default: 8484]",
+    help="The port to listen on; 0 picks a free port.  [default: 8484]",
 )
-@click.option("--model", help="The model to ask for, whatever clients ask for.")
-@click.option("--workers", type=click.IntRange(1, 64), help="Processes that share the port.")
-@click.option("--insecure", is_flag=True, help="Serve on a public address without keys.")
+@click.option("--model", help="The upstream's model to use, whatever clients request.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    help="Number of processes that share the port.  [default: 1]",
+)
+@click.option("--insecure", is_flag=True, help="Allow a public address without client keys.")
 def command(  # noqa: PLR0913 -- one for each flag
     path: Path | None,
     *,
@@ -102,7 +107,7 @@ def command(  # noqa: PLR0913 -- one for each flag
 
 @asynccontextmanager
 async def simulated(settings: "Settings") -> "AsyncIterator[Settings]":
-    """Run a simulator beside the gateway, and send it every request."""
+    """Run a simulator next to the gateway, and route every request to it."""
     from msgspec import structs
 
     from dragoman.gateway.config.settings import Match, Route, Upstream

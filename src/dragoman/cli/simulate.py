@@ -1,4 +1,4 @@
-"""`dragoman simulate`: an offline model on a socket."""
+"""`dragoman simulate`: a simulated model over HTTP."""
 
 import asyncio
 import signal
@@ -10,21 +10,21 @@ import click
 
 from dragoman.simulator.server import DEFAULT_HOST, DEFAULT_PORT, Simulator
 
-_HELP: Final = """Play a model: a server that answers without a key, a network or chance.
+_HELP: Final = """Run a simulated model: a server that needs no key and no network, and is deterministic.
 
-It speaks Chat Completions, Messages and Responses, streaming and not, and answers the same bytes to the
-same request.  Without tools it answers with text; with tools it calls one, by its schema; once they
-have answered it ends with text.
+It serves Chat Completions, Messages and Responses, streaming and not, and returns the same bytes for the
+same request.  Without tools the model replies with text.  With tools it calls one, with arguments that fit
+its schema, and replies with text once it has the result.
 
-The model's name says how: `sim/plain` makes structural calls, `sim/kimi-k2` and every other family
-writes them as text in its own grammar, and quirks are added with a plus: `sim/kimi-k2+chunk:byte`,
-`sim/plain+cut:300`.  Lines such as `sim: call NAME {"json": "arguments"}` in the user's text say exactly
-what it answers.
+The model's name selects the behaviour: `sim/plain` makes structured calls, `sim/kimi-k2` and the other
+families write calls as text in their own format, and quirks are added with a plus sign:
+`sim/kimi-k2+chunk:byte`, `sim/plain+cut:300`.  A line such as `sim: call NAME {"json": "arguments"}` in the
+user's message sets the exact reply.
 
 \b
 Exit codes:
-  0  it was stopped, by Ctrl-C or SIGTERM
-  2  wrong usage, a wrong script, or the port is in use
+  0  stopped by Ctrl-C or SIGTERM
+  2  wrong usage, a script that is not valid, or the port is in use
 
 \b
 Examples:
@@ -36,23 +36,21 @@ Examples:
 """
 
 
-@click.command("simulate", help=_HELP, short_help="Play a model, offline.")
-@click.option("--host", default=DEFAULT_HOST, show_default=True, help="The address to serve on.")
+@click.command("simulate", help=_HELP, short_help="Run a simulated model, offline.")
+@click.option("--host", default=DEFAULT_HOST, show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=DEFAULT_PORT,
     show_default=True,
-    help="The port to serve on; 0 takes any free one.",
+    help="The port to listen on; 0 picks a free port.",
 )
 @click.option(
     "--script",
     type=click.Path(path_type=Path),
-    help="A TOML or JSON file of exact replies, tried in order before the model's own.",
+    help="A TOML or JSON file of fixed replies; the first that matches a request is used.",
 )
-@click.option(
-    "--list", "listed", is_flag=True, help="List bases and quirks of model names and exit."
-)
+@click.option("--list", "listed", is_flag=True, help="List the model names and quirks, and exit.")
 def command(host: str, port: int, script: Path | None, *, listed: bool) -> None:
     if listed:
         _print_names()
@@ -73,7 +71,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(simulator: Simulator) -> None:
-    """Serve until a signal comes."""
+    """Serve until SIGINT or SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -90,10 +88,10 @@ def _print_names() -> None:
     from dragoman.toolcalls.formats import FORMATS
 
     click.echo(f"A model's name is {PREFIX}BASE[+QUIRK[:VALUE]]…\n\nBases")
-    rows = {PLAIN: "structural calls"}
+    rows = {PLAIN: "structured calls"}
     rows |= {key.replace("_", "-"): FORMATS[key].description for key in FAMILIES}
     _print_rows(rows)
-    click.echo("  and the id of any model of these families, such as glm-4.6\n\nQuirks")
+    click.echo("  or the id of any model of these families, such as glm-4.6\n\nQuirks")
     _print_rows({quirk.usage: quirk.says for quirk in QUIRKS.values()})
 
 

@@ -1,51 +1,76 @@
-"""`dragoman translate`: a stream, an answer or a request from one dialect into another."""
+"""`dragoman translate`: translate a stream, a response body or a request body to another dialect."""
 
 import os
 import sys
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Final, Literal
 
 import click
 import msgspec
 
+from dragoman.cli.options import read_tools, warn_if_terminal
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.profiles.catalogue import PROFILES
 from dragoman.turn.losses import CODES, Loss
 
-_READ_BYTES = 65536
-_DIALECT = click.Choice(DIALECT_NAMES)
+_READ_BYTES: Final = 65536
+_DIALECT: Final = click.Choice(DIALECT_NAMES)
+
+
+_HELP: Final = """Translate a response stream, a response body or a request body to another dialect.
+
+Reads standard input and writes standard output.  Without --body and --request the input is a response
+stream (SSE), translated event by event as it arrives.
+
+Everything that could not be translated, or had to be repaired, is reported on standard error, as one JSON
+object per line.
+
+\b
+Exit codes:
+  0  translated
+  1  the input is bad, or the response reports an error (which is written in the target dialect)
+  2  wrong usage
+
+\b
+Examples:
+  curl -N "$URL/chat/completions" -d @request.json | dragoman translate --from chat --to anthropic
+  dragoman translate --from anthropic --to responses --body < answer.json
+  dragoman translate --from anthropic --to chat --request --model kimi-k2 --profile moonshot \\
+                     < request.json
+"""
 
 
 @click.command(
-    name="translate",
-    epilog="Exit codes: 0 translated; 1 the input was judged bad, or the answer it tells is a failure "
-    "(which is written in the target's dialect all the same); 2 wrong usage.",
+    "translate",
+    help=_HELP,
+    short_help="Translate a stream, body or request to another dialect.",
 )
-@click.option("--from", "source", type=_DIALECT, required=True, help="dialect of the input")
-@click.option("--to", "target", type=_DIALECT, required=True, help="dialect of the output")
-@click.option("--body", "what", flag_value="body", help="the input is a complete response")
-@click.option("--request", "what", flag_value="request", help="the input is a request body")
+@click.option("--from", "source", type=_DIALECT, required=True, help="The dialect of the input.")
+@click.option("--to", "target", type=_DIALECT, required=True, help="The dialect of the output.")
+@click.option("--body", "what", flag_value="body", help="The input is a complete response body.")
+@click.option("--request", "what", flag_value="request", help="The input is a request body.")
 @click.option(
     "--profile",
     default="generic",
     show_default=True,
     type=click.Choice(sorted(PROFILES)),
-    help="what the upstream can and cannot do",
+    metavar="NAME",
+    help=f"What the upstream can and cannot do: {', '.join(sorted(PROFILES))}.",
 )
-@click.option("--model", default="", help="the upstream's name for the model")
+@click.option("--model", default="", help="The upstream's name for the model.")
 @click.option(
     "--format",
     "native_format",
     default="auto",
     show_default=True,
-    help="family of tool calls written as text, `auto` by the model's name, or `none`",
+    help="The format of tool calls written as text (see `dragoman formats`), `auto` or `none`.",
 )
 @click.option(
     "--tools",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="JSON list of the tools the request declared, in any dialect's shape",
+    help="A JSON file with the list of tools that the request declared, in any dialect.",
 )
-@click.option("--strict", is_flag=True, help="refuse what would lose something")
+@click.option("--strict", is_flag=True, help="Fail instead of dropping anything.")
 def command(  # noqa: PLR0913 -- one parameter for each option
     *,
     source: str,
@@ -57,27 +82,18 @@ def command(  # noqa: PLR0913 -- one parameter for each option
     tools: Path | None,
     strict: bool,
 ) -> None:
-    r"""Translate a response stream (SSE) on standard input, event by event as it arrives.
-
-    What could not be carried, or had to be mended, is told on standard error, one JSON object a line.
-
-    \b
-    Examples:
-      curl -N … | dragoman translate --from chat --to anthropic
-      dragoman translate --from anthropic --to responses --body < answer.json
-      dragoman translate --from anthropic --to chat --request --model kimi-k2 --profile moonshot < request.json
-    """
     from dragoman.translate import Translator, translate_body
-    from dragoman.translate_requests import decode_tools, translate_request
+    from dragoman.translate_requests import translate_request
 
-    declared = decode_tools(tools.read_bytes()) if tools else ()
+    declared = read_tools(tools) if tools else ()
+    warn_if_terminal()
     out = sys.stdout.buffer
     if what == "request":
         body = sys.stdin.buffer.read()
         translated = translate_request(
             body, source=source, target=target, profile=profile, model=model, strict=strict
         )
-        _tell(translated.losses)
+        _print_losses(translated.losses)
         out.write(translated.body + b"\n")
         return
     if what == "body":
@@ -91,7 +107,7 @@ def command(  # noqa: PLR0913 -- one parameter for each option
             tools=declared,
             strict=strict,
         )
-        _tell(answer.losses)
+        _print_losses(answer.losses)
         out.write(answer.body + b"\n")
         sys.exit(answer.answer.fault is not None)
     translator = Translator(
@@ -107,20 +123,20 @@ def command(  # noqa: PLR0913 -- one parameter for each option
 
 
 def _pump(translator: "Translator", out: IO[bytes]) -> None:  # type: ignore[name-defined]  # noqa: F821 -- loaded late
-    told = 0
+    printed = 0
     while data := os.read(sys.stdin.fileno(), _READ_BYTES):
         out.write(translator.feed(data))
         out.flush()
-        _tell(translator.losses[told:])
-        told = len(translator.losses)
+        _print_losses(translator.losses[printed:])
+        printed = len(translator.losses)
     out.write(translator.close())
     out.flush()
-    _tell(translator.losses[told:])
+    _print_losses(translator.losses[printed:])
     sys.exit(bool(getattr(translator.outcome, "kind", None)))
 
 
-def _tell(losses: "list[Loss] | tuple[Loss, ...]") -> None:
-    """Write losses as JSON lines."""
+def _print_losses(losses: "list[Loss] | tuple[Loss, ...]") -> None:
+    """Print losses to standard error, one JSON object per line."""
     for loss in losses:
         line = {
             "loss": loss.code,
