@@ -126,6 +126,8 @@ def scanners(form: Format) -> Iterator[Scanner]:
         table = format_grammar(family)
         yield from (state.scanner for state in table.states.values())
         yield from (table.ends, table.closers)
+        if table.breaks is not None:
+            yield table.breaks
         for rule in family.rules:
             if isinstance(rule.body, TagsSpec):
                 yield from tags.scanners(rule.body)

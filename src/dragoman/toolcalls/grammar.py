@@ -7,9 +7,11 @@ from typing import Final
 from dragoman.toolcalls.bodies import elements, tags
 from dragoman.toolcalls.format import (
     AHEAD,
+    AHEAD_OR_END,
     BLANKS,
     CALLED,
     Action,
+    Ahead,
     ElementsSpec,
     Format,
     OneOf,
@@ -25,6 +27,7 @@ from dragoman.toolcalls.scanner import Scanner, scanner
 _WIDE_BAR: Final = "\uff5c"
 # Prefixes of special tokens, which people do not type or quote.
 _SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
+_FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
 _OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
 
@@ -104,6 +107,56 @@ class FormatGrammar:
             )
         )
 
+    @cached_property
+    def breaks(self) -> Scanner | None:
+        """Markers that end a JSON string that was never closed; None: the format has no special tokens.
+
+        These are the closer of a call before the header of another call, or before the closer of the section and
+        the end of the text.  A closer before anything else is part of the string.
+        Case: kimi_k2/n0_5_string_not_closed.
+        """
+        rules = [rule for rule in self.states[Where.AFTER].rules if _begins_special(rule.pattern)]
+        skipped = [rule for rule in rules if rule.action is Action.SKIP]
+        ends = [_tight(rule.pattern) for rule in skipped if rule.section is None]
+        outer = [_tight(rule.pattern) for rule in skipped if rule.section is False]
+        headers = [_tight(rule.pattern) for rule in rules if rule.action is Action.CALL]
+        headers += [_tight(rule.pattern) for rule in skipped if rule.section]
+        if not ends or not headers:
+            return None
+        calls = OneOf(tuple(headers))
+        patterns: list[Pattern] = [(AHEAD, *end, _FEW_BLANKS, calls) for end in ends]
+        patterns += [
+            (AHEAD, *end, _FEW_BLANKS, *close, _FEW_BLANKS, AHEAD_OR_END, calls)
+            for end in ends
+            for close in outer
+        ]
+        return scanner(tuple(patterns))
+
+
+def _begins_special(pattern: Pattern) -> bool:
+    """Return whether every text that matches begins with a special token."""
+    match [part for part in pattern if not isinstance(part, Ahead)]:
+        case ["<", Run(chars=chars), *_]:
+            return _WIDE_BAR in chars
+        case ["", *rest]:
+            return _begins_special(tuple(rest))
+        case [str(first), *_]:
+            return first.startswith(_SPECIAL)
+        case [OneOf(choices=choices), *rest]:
+            return all(_begins_special((*choice, *rest)) for choice in choices)
+        case _:
+            return False
+
+
+def _without_groups(pattern: Pattern) -> Pattern:
+    return tuple(_anonymous(part) for part in pattern if not isinstance(part, Ahead))
+
+
+def _tight(pattern: Pattern) -> Pattern:
+    """Return a pattern without groups and with few blanks, so that little text is held for it."""
+    parts = _without_groups(pattern)
+    return tuple(_FEW_BLANKS if part == BLANKS else part for part in parts)
+
 
 def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
     """Return rules for a format's reasoning tags; `calls`: calls are parsed too."""
@@ -152,7 +205,13 @@ def leak_rules(format_: Format) -> tuple[Rule, ...]:
 
 
 def _anonymous(part: Part) -> Part:
-    return Run(part.chars, part.least, part.most) if isinstance(part, Run) else part
+    match part:
+        case Run():
+            return Run(part.chars, part.least, part.most)
+        case OneOf():
+            return OneOf(tuple(_without_groups(choice) for choice in part.choices))
+        case _:
+            return part
 
 
 @cache
@@ -193,6 +252,8 @@ def scanners(format_: Format) -> Iterator[Scanner]:
     for table in (format_grammar(format_, think=True), format_grammar(format_, think=False)):
         yield from (state.scanner for state in table.states.values())
         yield from (table.ends, table.closers)
+        if table.breaks is not None:
+            yield table.breaks
     for rule in format_.rules:
         if isinstance(rule.body, TagsSpec):
             yield from tags.scanners(rule.body)

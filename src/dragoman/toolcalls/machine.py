@@ -7,14 +7,13 @@ may still become a marker is held back.  No text is an error: text that is not a
 """
 
 import re
-from typing import Final
+from typing import Final, Protocol
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.bodies import CallBody, make_body
 from dragoman.toolcalls.format import AHEAD_OR_END, Action, Format, Rule, Where
 from dragoman.toolcalls.grammar import FormatGrammar, format_grammar
 from dragoman.toolcalls.scanner import FoundMarker
-from dragoman.toolcalls.sink import Sink
 from dragoman.toolcalls.tool_names import DeclaredTools
 
 # Positions where blanks are held: before a call they are dropped, before text they are text.
@@ -27,6 +26,36 @@ _MAX_PIECE_CHARS: Final = 4096
 _FENCE_TICKS: Final = 3
 _FENCE: Final = re.compile("`{3,}")
 _EXCERPT_CHARS: Final = 200  # of dropped text, quoted in the problem
+
+
+class Sink(Protocol):
+    """Where the machine puts text, reasoning, calls and problems, in the order of the answer."""
+
+    calls: int  # calls begun so far, over all channels
+    overfull: bool  # the arguments of the call that is open have passed their limit
+
+    def text(self, text: str, /) -> None: ...
+    def reasoning(self, text: str, /) -> None: ...
+
+    def begin(self, call_id: str, name: str, /) -> None:
+        """Begin a call; an empty id means that the format has none."""
+        ...
+
+    def args(self, json: str, /) -> None:
+        """Add to the arguments of the call that is open."""
+        ...
+
+    def hold(self, size: int, /) -> None:
+        """Apply the limits to arguments of the open call that have arrived and must wait."""
+        ...
+
+    def end(self, *, complete: bool) -> None:
+        """End the call that is open; a truncated or invalid one is not complete."""
+        ...
+
+    def problem(self, code: str, detail: str = "", *, limit: str = "") -> None:
+        """Report what was dropped, repaired or not understood; `turn/losses.py` lists the codes."""
+        ...
 
 
 class Machine:
@@ -60,6 +89,8 @@ class Machine:
         self._where = Where.THINK if thinking else Where.START
         self._state = grammar.states[self._where]
         self.closing = False  # the input has ended
+        self._searched: str | None = None  # the text that `find_break` searched last
+        self._break: FoundMarker | int = 0  # what it found there
         self.body: CallBody | None = None  # of the open call
         self._base = grammar  # restored if a tried family does not match
         self._candidates: tuple[Format, ...] = ()  # families still to try at this position
@@ -131,6 +162,7 @@ class Machine:
             else:
                 at = self._emit_until(text, at, found)
         self.held = text[at:]
+        self._searched = None
 
     @property
     def holds_empty_call(self) -> bool:
@@ -161,6 +193,23 @@ class Machine:
             self._drop_blanks()
 
     # --- for bodies --------------------------------------------------------------------------------
+
+    def find_break(self, text: str, at: int) -> FoundMarker | int:
+        """Find the marker that ends an open JSON string: see `FormatGrammar.breaks`.
+
+        A text with many calls is searched once, not once per call.
+        """
+        breaks = self.grammar.breaks
+        if breaks is None:
+            return len(text)
+        found = self._break
+        if (
+            self._searched is not text
+            or (found.start if isinstance(found, FoundMarker) else found) < at
+        ):
+            self._searched = text
+            self._break = breaks.scan(text, at)
+        return self._break
 
     def leave_call(self) -> None:
         """Continue after the open call's arguments."""

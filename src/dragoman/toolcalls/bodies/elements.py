@@ -34,6 +34,7 @@ class _Element:
     def __init__(self, key: str, schema: Any) -> None:
         self.key = key
         self.schema = schema
+        self.opener = ""  # `{` or `[` if the schema declares a container
         self.closer = ""  # `}` or `]`; empty: not known to be a container
         self.empty = True  # the container has no child yet
         self.blanks: list[str] = []  # before the first child or value
@@ -149,16 +150,16 @@ class ElementsBody:
         child = _Element(key, schema)
         types = types_of(schema, self._root)
         if types == {"object"}:
-            self._begin_container(child, "{")
+            child.opener = "{"
         elif types == {"array"}:
-            self._begin_container(child, "[")
+            child.opener = "["
         self._stack.append(child)
 
     def _contain(self, element: _Element, key: str) -> None:
         """Make an element an object or an array, depending on its first child."""
         if element.closer:
             return
-        self._begin_container(element, "[" if key == _ITEM else "{")
+        self._begin_container(element, element.opener or ("[" if key == _ITEM else "{"))
 
     def _begin_container(self, element: _Element, opener: str) -> None:
         element.closer = "}" if opener == "{" else "]"
@@ -166,6 +167,11 @@ class ElementsBody:
 
     def _text(self, text: str) -> None:
         element = self._stack[-1]
+        start = text.lstrip()[:1]
+        waits = element.opener and not element.closer and element.value is None
+        if waits and start and start not in "{[":
+            # A brace or bracket means that the container is JSON: minimax_m3/n2_2_json_in_an_element.
+            self._begin_container(element, element.opener)
         if element.closer:
             if len(self._noise) < _EXCERPT_CHARS:
                 self._noise += text if self._noise else text.lstrip()
@@ -188,6 +194,8 @@ class ElementsBody:
         """Close the innermost element of that name and all elements inside it."""
         while len(self._stack) > 1:
             element = self._stack.pop()
+            if not element.closer and element.opener and element.value is None:
+                self._begin_container(element, element.opener)
             if element.closer:
                 self._out.append(element.closer)
             else:

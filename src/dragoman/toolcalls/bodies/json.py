@@ -55,13 +55,28 @@ class JsonBody:
     def feed(self, text: str, at: int, /) -> int:
         if self._free:
             return self._read_free(text, at)
+        found = self._machine.find_break(text, at)
+        to = found.start if isinstance(found, FoundMarker) else found
+        if to == len(text):
+            return self._read_json(text, at)
+        if to > at:
+            reached = self._read_json(text[:to], at)
+            if reached < to or self._free or self._machine.body is not self:
+                return reached
+        if not self._arguments.in_string:
+            return self._read_json(text, to)
+        if isinstance(found, FoundMarker):
+            self._end(cut=True)  # the string was never closed
+        return to
+
+    def _read_json(self, text: str, at: int) -> int:
         if self._in_string and not at and PLAIN(text):
             # Fast path for most pieces: the text continues a string.
             try:
                 self._arguments.pass_string(text)
             except TooLargeError:
                 self._in_string = False
-                return self.feed(text, at)
+                return self._read_json(text, at)
             self._sink.args(text)
             return len(text)
         arguments = self._arguments
@@ -93,6 +108,14 @@ class JsonBody:
         at = self.feed(text, at)
         if self._machine.body is not self:
             return at
+        if self._arguments.in_string and at < len(text):
+            breaks = self._machine.grammar.breaks
+            broken = None if breaks is None else breaks.find_last(text, at)
+            at = self._read_json(text if broken is None else text[: broken.start], at)
+            if broken is not None and self._machine.body is self:
+                self._end(cut=True)
+            if self._machine.body is not self:
+                return at
         found = self._machine.grammar.ends.find_last(text, at) if at < len(text) else None
         to = len(text) if found is None else found.start
         # If no marker follows, the rest is a truncated one.

@@ -93,7 +93,13 @@ class ObjectsBody:
     # --- text in -----------------------------------------------------------------------------------
 
     def feed(self, text: str, at: int, /) -> int:
-        if self._in_string and not at and PLAIN(text) and self._arguments is not None:
+        if (
+            self._in_string
+            and not at
+            and PLAIN(text)
+            and self._arguments is not None
+            and self._machine.find_break(text, 0) == len(text)
+        ):
             # Fast path for most pieces: the text continues a string of the arguments.
             try:
                 self._arguments.pass_string(text)
@@ -149,6 +155,13 @@ class ObjectsBody:
         at = self.feed(text, at)
         if self._machine.body is not self:
             return at
+        breaks = self._machine.grammar.breaks
+        if self._at is _Expect.ARGUMENTS and breaks is not None:
+            found = breaks.find_last(text, at)
+            if found is not None and self._arguments is not None and self._arguments.in_string:
+                self._sink.args(self._arguments.feed(text[at : found.start]))
+                self.stop()
+                return found.start
         try:
             self._end_with(text[at:], cut=cut)
         except TooLargeError as error:
@@ -170,6 +183,8 @@ class ObjectsBody:
         elif self._at is _Expect.FREE:
             self._end_free(cut=cut)
         elif self._arguments is not None and self._at is _Expect.ARGUMENTS:
+            if rest and self._arguments.in_string:
+                self._sink.args(self._arguments.feed(rest))
             self._end_arguments(cut=cut or not self._arguments.begun)
             self._machine.leave_call()
         elif self._raw is not None:
@@ -371,6 +386,21 @@ class ObjectsBody:
         self._sink.end(complete=False)
 
     def _read_arguments(self, text: str, at: int) -> int:
+        found = self._machine.find_break(text, at)
+        to = found.start if isinstance(found, FoundMarker) else found
+        if to == len(text):
+            return self._read_json(text, at)
+        if to > at:
+            reached = self._read_json(text[:to], at)
+            if reached < to or self._at is not _Expect.ARGUMENTS:
+                return reached
+        if self._arguments is None or not self._arguments.in_string:
+            return self._read_json(text, to)
+        if isinstance(found, FoundMarker):
+            self.stop()
+        return to
+
+    def _read_json(self, text: str, at: int) -> int:
         arguments = self._arguments
         assert arguments is not None  # noqa: S101 -- the state says so
         out = arguments.feed(text[at:] if at else text)

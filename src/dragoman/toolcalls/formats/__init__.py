@@ -162,6 +162,14 @@ _FIRST_SIGNS: Final[tuple[tuple[Pattern, tuple[Format, ...]], ...]] = (
         ),
         (messages.MUSE_GLIMMER,),
     ),
+    (
+        (
+            "to=functions.",
+            Run(r"[^<\s]", 1, 128),
+            one_of("<|channel|>", "<|constrain|>", "<|message|>"),
+        ),
+        (gpt_oss.GPT_OSS,),
+    ),
 )
 
 AUTO: Final = Format(

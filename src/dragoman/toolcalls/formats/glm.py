@@ -7,6 +7,7 @@ from dragoman.toolcalls.format import (
     AHEAD_OR_END,
     BLANKS,
     Format,
+    OneOf,
     Part,
     Pattern,
     Rule,
@@ -23,6 +24,7 @@ from dragoman.toolcalls.formats.json_rules import tagged_objects
 # Hunyuan 3 uses them too (`hunyuan.py`).
 
 _NAME: Final = Run(r"[^<>{}\[\]()\"'=\\\s]", 1, 128, name="name")
+_ANY_NAME: Final = Run(_NAME.chars, 1, 128)
 # A line feed that was escaped twice.  Case: glm45/literal_backslash_n.
 _ESCAPED: Final = one_of("\\n", "")
 
@@ -33,10 +35,12 @@ def keyed_values(
     *,
     suffix: Part = "",
     separator: Pattern = (),
+    section_end: Pattern = (),
 ) -> tuple[Rule, ...]:
     """Return rules for keys and values in tags: `<arg_key>k</arg_key><arg_value>v</arg_value>`.
 
     `suffix`: an optional end of each tag's name.  `separator`: the marker between name and first key, if any.
+    `section_end`: the closer of the section around the calls, if any.
     """
     key: Pattern = ("<arg_key", suffix, ">")
     key_end: Pattern = ("</arg_key", suffix, ">")
@@ -49,7 +53,19 @@ def keyed_values(
         value_end=(
             (*value_end, BLANKS, _ESCAPED, AHEAD_OR_END, one_of(key, value, closer, opener)),
         ),
-        value_cut=((AHEAD, *param),),
+        value_cut=(
+            (AHEAD, *param),
+            # The value's closer is missing: the call's closer ends it, at the end or before another call.
+            # Case: glm47/n2_1_value_not_closed.
+            (
+                Run(r"\n", 0, 1),
+                AHEAD,
+                *closer,
+                BLANKS,
+                AHEAD_OR_END,
+                OneOf(((*opener, BLANKS, _ANY_NAME), *((section_end,) if section_end else ()))),
+            ),
+        ),
         call_end=(closer,),
         # A key without a value, or a value without a key.
         # Cases: glm45/key_without_value, glm45/value_without_key.

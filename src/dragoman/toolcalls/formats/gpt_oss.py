@@ -27,7 +27,8 @@ from dragoman.toolcalls.format import (
 _WORD: Final = Run("[a-z]", 1, 32)
 _REST: Final = Run("[^<]", 0, 64)
 _AFTER_NAME: Final = one_of((Run(r"\s", 1, 1), _REST), "")
-_TO: Final[Pattern] = (Run(" ", 1, 4), "to=", Run(r"[^<\s]", 1, 128, name="name"))
+_RECIPIENT: Final[Pattern] = ("to=", Run(r"[^<\s]", 1, 128, name="name"))
+_TO: Final[Pattern] = (Run(" ", 1, 4), *_RECIPIENT)
 _START: Final[Pattern] = (one_of("<|start|>assistant", ""),)
 _TYPE: Final[Pattern] = (one_of(("<|constrain|>", Run("[^<]", 0, 32)), ""),)
 _CHANNEL: Final[Pattern] = (one_of(("<|channel|>", Run("[^<]", 0, 64)), ""),)
@@ -35,12 +36,58 @@ _CHANNEL: Final[Pattern] = (one_of(("<|channel|>", Run("[^<]", 0, 64)), ""),)
 _TURNED: Final[Pattern] = (one_of(("<|channel|>", Run("[a-z]", 1, 32)), ""),)
 _END: Final[Pattern] = (one_of("<|end|>", "<|call|>", "<|return|>"),)
 
+# Headers with a recipient that is not a tool, up to the last channel.
+_TO_WHOM: Final[Pattern] = ("to=", one_of("assistant", "user", "system"), Run(" ", 0, 4))
+_PERSON: Final[Pattern] = (Run(" ", 1, 4), *_TO_WHOM)
+_TO_PERSON: Final[tuple[Pattern, ...]] = (
+    (*_START, "<|channel|>", _WORD, *_PERSON),
+    ("<|start|>assistant", *_PERSON),
+)
+
+
+def _to_person(channel: str) -> tuple[Pattern, ...]:
+    """Return the headers of a message to a person whose last channel is `channel`."""
+    named: Pattern = ("<|channel|>", channel, _REST, *_TYPE, "<|message|>")
+    return (
+        *((*header, *named) for header in _TO_PERSON),
+        (*_START, "<|channel|>", channel, *_PERSON, *_TYPE, "<|message|>"),
+    )
+
+
 GPT_OSS: Final = Format(
     key="gpt_oss",
     opens=("<|channel|>commentary to=functions.",),
     description="gpt-oss-20b, gpt-oss-120b",
     models=("gpt-oss*",),
     rules=(
+        # Recipients that are not tools: the last channel of the header counts.  Case: gpt_oss/n1_2_to_assistant.
+        *markers(*_to_person("analysis"), action=Action.START_REASONING, then=Where.THINK),
+        *markers(
+            *_to_person("final"),
+            *_to_person("commentary"),
+            *((*header, *_TYPE, "<|message|>") for header in _TO_PERSON),
+            action=Action.START_TEXT,
+            then=Where.MESSAGE,
+        ),
+        *markers(
+            (Run(" ", 0, 4), *_TO_WHOM, "<|channel|>analysis", _REST, *_TYPE, "<|message|>"),
+            action=Action.START_REASONING,
+            at={Where.START},
+            then=Where.THINK,
+        ),
+        *markers(
+            (Run(" ", 0, 4), *_TO_WHOM, *_CHANNEL, *_TYPE, "<|message|>"),
+            action=Action.START_TEXT,
+            at={Where.START},
+            then=Where.MESSAGE,
+        ),
+        # The prompt ends with `<|start|>assistant`: the answer begins with the recipient.
+        # Case: gpt_oss/n1_1_recipient_first.
+        *call(
+            (Run(" ", 0, 4), *_RECIPIENT, *_CHANNEL, *_TYPE, "<|message|>"),
+            body=JsonSpec(),
+            at={Where.START},
+        ),
         *call(
             (*_START, *_TURNED, "<|channel|>", _WORD, *_TO, _AFTER_NAME, *_TYPE, "<|message|>"),
             ("<|start|>assistant", *_TO, *_CHANNEL, *_TYPE, "<|message|>"),

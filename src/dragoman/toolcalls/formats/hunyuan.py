@@ -58,7 +58,13 @@ HY_V3: Final = Format(
     description="Hunyuan 3 (Hy3)",
     models=("hy3*", "hunyuan-3*", "tencent/hy*"),
     rules=(
-        *keyed_values(_HY_OPENER, _HY_CLOSER, suffix=_SUFFIX, separator=_HY_SEPARATOR),
+        *keyed_values(
+            _HY_OPENER,
+            _HY_CLOSER,
+            suffix=_SUFFIX,
+            separator=_HY_SEPARATOR,
+            section_end=("</tool_calls", _SUFFIX, ">"),
+        ),
         *opens_section(
             (
                 "<tool_calls",
