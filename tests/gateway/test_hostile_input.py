@@ -46,10 +46,10 @@ def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
         lines: list[str] = ["[server]", "hold_headers = 0"]  # failures keep their status
         for name in DIALECTS:
             lines += [f"[upstreams.{name}]", f'base_url = "{odd.url}/v1"', f'dialect = "{name}"']
-            lines += ["retries = 0"]
+            lines += ["retries = 0", 'key = "env:UPSTREAM_KEY"']  # which is looked for in responses
         lines += ["[store]", 'responses = "off"']  # what is kept on purpose is not looked for here
         (folder / "dragoman.toml").write_text("\n".join(lines) + "\n")
-        with serving(folder) as served:
+        with serving(folder, UPSTREAM_KEY="upstream-key-0123456789") as served:
             yield Stand(served, odd, idle_gap(served.url))
 
 
@@ -351,6 +351,13 @@ def from_upstreams() -> dict[str, Case]:
             status=502,
             says="max_complete_bytes",
         )
+    found["responses: compact to 60 MB"] = Case(
+        "responses",
+        "responses",
+        partial(request, "responses", "responses"),
+        told=lambda: Told(200, complete("responses", ("a" * 7 + '"') * (7 * MIB))),
+        path="/v1/responses/compact",
+    )
     for client in DIALECTS:
         stream = Case(client, "chat", partial(request, client, "chat", stream=True))
         found |= {

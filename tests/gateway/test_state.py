@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from dragoman.gateway import models, token_counting
-from dragoman.gateway.app import ENDPOINTS
+from dragoman.gateway.app import all_endpoints
 from dragoman.gateway.config.settings import (
     Key,
     Match,
@@ -466,7 +466,7 @@ JSON = {"content-type": "application/json"}
 
 ASKING = [
     (method, one.path)
-    for one in ENDPOINTS
+    for one in all_endpoints()
     if one.asks
     for method in one.methods
     if method != "HEAD"
@@ -514,6 +514,18 @@ def test_vendor_error_that_never_ends_is_given_up() -> None:
 
 async def reloaded(found: Stand, settings: Settings) -> None:
     found.running.reload(settings)
+
+
+@pytest.mark.parametrize("behind", [b"data: EVIL\n\n", b": EVIL\n\n", b"EVIL"])
+@pytest.mark.parametrize("end", ["completed", "incomplete", "failed"])
+def test_nothing_is_relayed_behind_the_end_of_a_kept_stream(end: str, behind: bytes) -> None:
+    kind = f"response.{end}"
+    last = f'event: {kind}\ndata: {{"type":"{kind}","sequence_number":1,"response":{{}}}}\n\n'
+    with silent_keeper([last.encode() + behind], SSE) as (found, gate):
+        gate.open()
+        got = get(found, "/v1/responses/resp_7?stream=true")
+
+    assert last == got.text
 
 
 def test_relayed_stream_that_falls_silent_ends_with_an_error_event() -> None:

@@ -80,6 +80,10 @@ class ToolParameters:
             else frozenset()
         )
 
+    def declared_types(self, key: str) -> frozenset[str]:
+        """Return the types that the schema declares for a parameter; empty if it declares none."""
+        return frozenset(_collect(self.properties.get(key), self.schema, _MAX_REFS))
+
     def types(self, key: str) -> frozenset[str]:
         """Return the types that a parameter may have; string if the schema declares none."""
         known = self._types.get(key)
@@ -202,10 +206,15 @@ def to_json(text: str, types: frozenset[str]) -> str:
     return quoted(text)
 
 
-def json_or_string(text: str) -> str:
-    """Return text as JSON if it is valid JSON, else as a JSON string."""
+def json_of_types(text: str, allowed: frozenset[str]) -> str:
+    """Return text as JSON, or as a string if the schema allows a string and not the JSON value's type."""
     bare = text.strip()
-    return quoted(text) if _decoded(bare) is None and bare != "null" else bare
+    value = _decoded(bare)
+    if value is None and bare != "null":
+        return quoted(text)
+    kind = _type_of(value)
+    fits = kind in allowed or (kind == "integer" and "number" in allowed)
+    return quoted(text) if "string" in allowed and not fits else bare
 
 
 def loose_number(text: str) -> str | None:

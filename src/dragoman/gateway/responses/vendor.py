@@ -8,11 +8,12 @@ credential goes upstream.
 import asyncio
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
 from aiohttp import web
-from msgspec import structs
+from msgspec import Struct, structs
 
 from dragoman.dialects import dialect
 from dragoman.errors import PeerError, TooLargeError
@@ -31,10 +32,13 @@ from dragoman.translate import fault_of
 from dragoman.translate_requests import write_request
 from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import Fault, FaultKind
-from dragoman.wire.sse import SSEReader
+from dragoman.wire.sse import Frame, SSEReader
 
 _NUMBER: Final = re.compile(rb'"sequence_number": ?(\d{1,9})')
 _OWN: Final = Route(to=())
+_LAST_EVENTS: Final = frozenset(
+    {"response.completed", "response.incomplete", "response.failed", "error"}
+)
 # After the dialect's path: only the id of a response may choose another path of the upstream.
 _ABOUT_ONE: Final = re.compile(r"/([A-Za-z0-9_-]+)(/(input_items|cancel))?/?(\?|\Z)")
 
@@ -171,10 +175,7 @@ async def _relayed(
             body = await reply.read_all(limit, lambda: scope.reschedule(clock.due))
         if body is None:
             return refused(context, fault_of(TooLargeError("max_response_bytes", limit)))
-        body = hide_in_json(body, context.plan.secrets)
-        if len(context.plan.settings.server.keys) > 1:
-            await context.runtime.note_given(context.owner, given_by_body(body))
-        return JsonResponse(body, headers=headers)
+        return JsonResponse(await _told_body(context, body), headers=headers)
     response = web.StreamResponse(headers=STREAM_HEADERS | headers)
     try:
         await response.prepare(context.http)
@@ -185,6 +186,16 @@ async def _relayed(
     return response
 
 
+async def _told_body(context: RequestContext, body: bytes) -> bytes:
+    """Return a body without known secrets; ids in it are remembered for the client."""
+    run, secrets = context.runtime.heavy.run, context.plan.secrets
+    hidden = await run(len(body), lambda: hide_in_json(body, secrets))
+    if len(context.plan.settings.server.keys) > 1:
+        given = await run(len(hidden), lambda: given_by_body(hidden))
+        await context.runtime.note_given(context.owner, given)
+    return hidden
+
+
 async def _pass_on_stream(
     context: RequestContext, reply: Reply, response: web.StreamResponse, clock: _Clock
 ) -> None:
@@ -193,6 +204,7 @@ async def _pass_on_stream(
     If it breaks off, its last event says so: the status has left.
     """
     several = len(context.plan.settings.server.keys) > 1
+    run = context.runtime.heavy.run
     reader = SSEReader(limits=context.plan.settings.server.limits, keep_raw=True)
     given: set[str] = set()
     last = b""
@@ -202,9 +214,11 @@ async def _pass_on_stream(
         while not ended:
             async with clock.next():
                 data = await reply.read()
-            ended = not data
             frames = reader.feed(data) if data else reader.close()
-            out = hide_in_json(b"".join(frame.raw for frame in frames), context.plan.secrets)
+            last_frame = next((at for at, one in enumerate(frames, 1) if _is_last(one)), 0)
+            ended = not data or last_frame > 0  # nothing behind the last event is sent
+            raw = b"".join(one.raw for one in frames[: last_frame or None])
+            out = await run(len(raw), partial(hide_in_json, raw, context.plan.secrets))
             if several:
                 fresh = given_by_frames(out)
                 given |= fresh
@@ -223,6 +237,25 @@ async def _pass_on_stream(
     if fault is not None:
         context.outcome.ended = fault
         await response.write(_error_event(fault, last))
+
+
+class _Event(Struct):
+    type: str = ""
+
+
+_EVENT: Final = msgspec.json.Decoder(_Event)
+
+
+def _is_last(frame: Frame) -> bool:
+    """Say whether nothing may follow this event of a response."""
+    if frame.event in _LAST_EVENTS or frame.data == b"[DONE]":
+        return True
+    if frame.event:
+        return False
+    try:
+        return _EVENT.decode(frame.data).type in _LAST_EVENTS
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def _error_event(fault: Fault, last: bytes) -> bytes:

@@ -21,7 +21,7 @@ from dragoman.toolcalls.schema_types import (
     STRING_ONLY,
     STRING_OR_NULL,
     escaped,
-    json_or_string,
+    json_of_types,
     quoted,
     to_json,
 )
@@ -270,11 +270,20 @@ class TagsBody:
         self._keys.add(key)
         flag = groups.get("string", groups.get("type"))
         types = self._parameters.types(key)
+        allowed: frozenset[str] = frozenset()
         if flag is not None:
             types = STRING_ONLY if flag in ("true", "string") else frozenset()
+        if "string" in groups:
+            # The schema wins over the flag if it allows only the other reading.
+            # Case: deepseek_v32/n3_2_flagged_string_is_an_integer.
+            allowed = self._parameters.declared_types(key)
+            if types == STRING_ONLY and allowed and "string" not in allowed:
+                types = allowed
+            elif not types and allowed == STRING_ONLY:
+                types = STRING_ONLY
         verbatim = "verbatim" in groups
         self._value_ends = self._markers.verbatim if verbatim else self._markers.value
-        self._value = ParameterValue(out, types, "none" if verbatim else self._spec.trim)
+        self._value = ParameterValue(out, types, "none" if verbatim else self._spec.trim, allowed)
 
     def _may_wrap(self, key: str) -> bool:
         """Return whether a parameter may contain all arguments: the tool declares others, but not this one."""
@@ -362,9 +371,16 @@ class TagsBody:
 class ParameterValue:
     """One value: emitted as it arrives if it is a string, else held until it ends."""
 
-    def __init__(self, out: list[str], types: frozenset[str], trim: str) -> None:
+    def __init__(
+        self,
+        out: list[str],
+        types: frozenset[str],
+        trim: str,
+        allowed: frozenset[str] = frozenset(),
+    ) -> None:
         self._out = out
-        self._types = types
+        self._types = types  # empty: the value is JSON
+        self._allowed = allowed  # types that the schema allows for a JSON value
         self._trim = trim
         self._fresh = True  # nothing has arrived yet
         self.size = 0  # characters so far
@@ -402,7 +418,9 @@ class ParameterValue:
             self._out.append('"')
         else:
             text = "".join(self._held)
-            self._out.append(to_json(text, self._types) if self._types else json_or_string(text))
+            self._out.append(
+                to_json(text, self._types) if self._types else json_of_types(text, self._allowed)
+            )
 
     def _trimmed(self, text: str) -> str:
         """Remove the blanks that the template puts before a value."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from dragoman.toolcalls.format import (
     AHEAD,
+    AHEAD_OR_END,
     BLANKS,
     Action,
     Format,
@@ -55,10 +56,12 @@ def _headers(name: Run) -> tuple[Pattern, ...]:
         (*typed, BLANKS, "```json"),
         (*typed, BLANKS, "```", AHEAD, BLANKS, "{"),
         (*typed, BLANKS, AHEAD, "{"),
+        (*typed, BLANKS, AHEAD, *_END),
         (*_BEGIN, BLANKS, name, BLANKS, *_SEP),
     )
 
 
+_HEADERS: Final = _headers(Run(_NAME_CHARS, 1, 128, name="name"))
 _AHEAD_CALL: Final = OneOf(
     tuple(
         tuple(part for part in header if part != AHEAD)
@@ -67,7 +70,15 @@ _AHEAD_CALL: Final = OneOf(
 )
 
 _JSON_RULES: Final[tuple[Rule, ...]] = (
-    *call(*_headers(Run(_NAME_CHARS, 1, 128, name="name")), body=JsonSpec()),
+    *call(*_HEADERS[:3], body=JsonSpec()),
+    # `function` before the separator is the call's type, not the tool: without a declared tool after it, this is not
+    # a call.  Cases: deepseek_v3/n3_1_no_arguments, deepseek_v3/n3_1_no_name.
+    *call(_HEADERS[3], body=JsonSpec(), declared=True, empty=True),
+    *markers(
+        (*_BEGIN, BLANKS, "function", BLANKS, *_SEP, AHEAD_OR_END, BLANKS, Run(r"[^{\s]", 1, 1)),
+        action=Action.NOT_A_CALL,
+    ),
+    *call(_HEADERS[4], body=JsonSpec()),
     *opens_section((*_SECTION_BEGIN, BLANKS, AHEAD, _AHEAD_CALL)),
     *opens_section(
         (*_SECTION_BEGIN, Run("[^<]", 1, 128, name="noise"), AHEAD, _AHEAD_CALL),

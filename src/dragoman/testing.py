@@ -1,0 +1,156 @@
+"""Test doubles for programs that use this library, or that speak to any LLM API.
+
+    with Simulator() as simulator, SyncClient(simulator.base_url, model="sim/plain") as client:
+        answer = client.create(request("sim: say Good morning"))
+        assert simulator.requests[-1].path == "/v1/chat/completions"
+
+The simulator is a real server on loopback, so any SDK can be tested against it.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.simulator.server import Simulator as _Server
+
+__all__ = ["ReceivedRequest", "Simulator"]
+
+T = TypeVar("T")
+
+
+class ReceivedRequest(Struct, frozen=True, kw_only=True):
+    """One HTTP request that the simulator received.
+
+    Attributes:
+        method: `GET`, `POST`, …
+        path: The path with its query.
+        headers: The headers; names are in lower case, credentials are shortened.
+        body: The body as it arrived.
+        status: The status of the response; 0 if it has not begun.
+        finished: True if the whole response was sent.
+        closed_early: True if the client closed the connection before that.
+    """
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    status: int = 0
+    finished: bool = False
+    closed_early: bool = False
+
+    @property
+    def json(self) -> Any:
+        """The decoded body.
+
+        Raises:
+            ValueError: the body is not JSON.
+        """
+        return msgspec.json.decode(self.body)
+
+
+class Simulator:
+    """A deterministic model on a free port of 127.0.0.1, in a background thread.
+
+    Speaks Chat Completions, Messages and Responses.  The user's message scripts the answer (`sim: say …`,
+    `sim: call get_weather {"city": "Rome"}`, `sim: then`), and the model's name the manner (`sim/plain`,
+    `sim/kimi-k2`, `sim/plain+cut:9`); docs/simulator.md lists all of it.  No key is needed, and nothing leaves
+    the machine.  It remembers the last 1,000 requests, up to 64 MiB of bodies.
+
+    Serves while its context is open; it can be entered once.  Usable from synchronous and from asynchronous
+    programs: entering takes a few milliseconds.
+
+    Args:
+        script: A file of replies to give instead (docs/simulator.md); None: the user's messages decide.
+
+    Raises:
+        ConfigError: the script cannot be read.
+
+    Example:
+        with Simulator() as simulator:
+            with SyncClient(simulator.base_url, model="sim/plain") as client:
+                print(client.create(request("sim: say Good morning")).text)
+    """
+
+    def __init__(self, *, script: Path | str | None = None) -> None:
+        self._server = _Server(script=None if script is None else Path(script))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        """Start serving."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="dragoman simulator", daemon=True
+        )
+        self._thread.start()
+        self._run(self._server.start())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop serving; open responses are cut off."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        try:
+            self._run(self._server.close())
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+            self._loop = self._thread = None
+
+    @property
+    def url(self) -> str:
+        """The address without a path, as Anthropic's SDK takes it: `http://127.0.0.1:40123`."""
+        return self._server.url
+
+    @property
+    def base_url(self) -> str:
+        """The address with `/v1`, as `Client` and OpenAI's SDK take it."""
+        return f"{self._server.url}/v1"
+
+    @property
+    def requests(self) -> tuple[ReceivedRequest, ...]:
+        """The requests received so far, oldest first; also available after the context is closed."""
+        return tuple(
+            ReceivedRequest(
+                method=one.method,
+                path=one.path,
+                headers=dict(one.headers),
+                body=one.body,
+                status=one.status,
+                finished=one.finished,
+                closed_early=one.closed_early,
+            )
+            for one in tuple(self._server.exchanges)
+        )
+
+    def clear(self) -> None:
+        """Forget the requests received so far.
+
+        Raises:
+            RuntimeError: the simulator does not serve.
+        """
+
+        async def forget() -> None:
+            self._server.exchanges.clear()
+
+        self._run(forget())
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            work.close()
+            raise RuntimeError("the simulator does not serve: enter its context first")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
