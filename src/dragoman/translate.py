@@ -24,7 +24,7 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.passthrough import Relay
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
-from dragoman.toolcalls.selection import stages as native_stages
+from dragoman.toolcalls.stage import native_stages
 from dragoman.turn.answer import Answer, fold
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import (

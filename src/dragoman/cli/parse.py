@@ -15,8 +15,7 @@ from dragoman.dialects.decoding import decode
 from dragoman.errors import DragomanError
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
-from dragoman.toolcalls.selection import choose_format
-from dragoman.toolcalls.thinking import PLAIN
+from dragoman.toolcalls.stage import PLAIN, choose_format
 from dragoman.translate_requests import decode_tools
 from dragoman.turn.request import Tool
 

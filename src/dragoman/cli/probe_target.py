@@ -15,7 +15,7 @@ from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.plan import secrets_of, tls_context, upstream_headers
 from dragoman.gateway.routing import Hop, Router
 from dragoman.probe.probe import Peer
-from dragoman.toolcalls.selection import choose_format
+from dragoman.toolcalls.stage import choose_format
 from dragoman.turn.request import DialectName
 
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*+:\s*+([\x20-\x7e]*)")

@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
-from dragoman.toolcalls.selection import choose_format
+from dragoman.toolcalls.stage import choose_format
 from dragoman.transport import TLS
 from dragoman.turn.request import DialectName
 

@@ -30,8 +30,7 @@ from dragoman.mcp_server.tool_types import (
 from dragoman.mcp_server.upstreams import ModelList, Upstreams
 from dragoman.toolcalls.formats import ALIASES, FORMATS
 from dragoman.toolcalls.parser import Parsed, parse
-from dragoman.toolcalls.selection import choose_format
-from dragoman.toolcalls.thinking import PLAIN
+from dragoman.toolcalls.stage import PLAIN, choose_format
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import decode_tools, translate_request
 from dragoman.turn.request import Request, Tool

@@ -7,14 +7,13 @@ may still become a marker is held back.  No text is an error: text that is not a
 """
 
 import re
-from typing import Final
+from typing import Final, Protocol
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.bodies import CallBody, make_body
 from dragoman.toolcalls.format import AHEAD_OR_END, Action, Format, Rule, Where
 from dragoman.toolcalls.grammar import FormatGrammar, format_grammar
 from dragoman.toolcalls.scanner import FoundMarker
-from dragoman.toolcalls.sink import Sink
 from dragoman.toolcalls.tool_names import DeclaredTools
 
 # Positions where blanks are held: before a call they are dropped, before text they are text.
@@ -27,6 +26,36 @@ _MAX_PIECE_CHARS: Final = 4096
 _FENCE_TICKS: Final = 3
 _FENCE: Final = re.compile("`{3,}")
 _EXCERPT_CHARS: Final = 200  # of dropped text, quoted in the problem
+
+
+class Sink(Protocol):
+    """Where the machine puts text, reasoning, calls and problems, in the order of the answer."""
+
+    calls: int  # calls begun so far, over all channels
+    overfull: bool  # the arguments of the call that is open have passed their limit
+
+    def text(self, text: str, /) -> None: ...
+    def reasoning(self, text: str, /) -> None: ...
+
+    def begin(self, call_id: str, name: str, /) -> None:
+        """Begin a call; an empty id means that the format has none."""
+        ...
+
+    def args(self, json: str, /) -> None:
+        """Add to the arguments of the call that is open."""
+        ...
+
+    def hold(self, size: int, /) -> None:
+        """Apply the limits to arguments of the open call that have arrived and must wait."""
+        ...
+
+    def end(self, *, complete: bool) -> None:
+        """End the call that is open; a truncated or invalid one is not complete."""
+        ...
+
+    def problem(self, code: str, detail: str = "", *, limit: str = "") -> None:
+        """Report what was dropped, repaired or not understood; `turn/losses.py` lists the codes."""
+        ...
 
 
 class Machine:

@@ -16,7 +16,7 @@ from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.formats import find_format
 from dragoman.toolcalls.grammar import format_grammar
 from dragoman.toolcalls.machine import Machine
-from dragoman.toolcalls.sequencer import Sequencer
+from dragoman.toolcalls.native_blocks import NativeBlocks
 from dragoman.toolcalls.tool_names import DeclaredTools
 from dragoman.turn.answer import INVALID_CALL, ToolCall
 from dragoman.turn.events import (
@@ -67,10 +67,10 @@ class ToolCallParser:
         calls = tools is None or bool(tools)
         self._events: list[Event] = []
         self._whole = WholeCalls() if whole else None
-        self._sequencer = Sequencer(table=ToolTable(tools or ()), seed=seed, limits=limits)
+        self._blocks = NativeBlocks(table=ToolTable(tools or ()), seed=seed, limits=limits)
         self._machine = Machine(
             format_grammar(format, calls=calls, think=content),
-            self._sequencer,
+            self._blocks,
             DeclaredTools(tools),
             reasoning=not content,
             thinking=content and start_in_reasoning,
@@ -90,7 +90,7 @@ class ToolCallParser:
     def close(self, *, cut: bool = False) -> list[Event]:
         """End the text; `cut`: the model was stopped early."""
         self._machine.close(cut=cut)
-        self._sequencer.end_block()
+        self._blocks.end_block()
         return self._take()
 
     @property
@@ -99,7 +99,7 @@ class ToolCallParser:
         return parsed(self._events)
 
     def _take(self) -> list[Event]:
-        events = self._sequencer.take()
+        events = self._blocks.take()
         if self._whole is not None:
             events = self._whole.feed(events)
         self._events += events

@@ -1,15 +1,12 @@
-"""Native tool calls within an answer: a stage from events to events, between reader and writer.
+"""Finds native tool calls and reasoning tags in an answer: a stage from events to events.
 
-    NativeCalls(format=FORMAT, tools=request.tools, table=exchange.tools, think_tags="auto",
-                seed="", origin="", seal_plain=False, limits=DEFAULT_LIMITS)
-    stage.feed(events) -> events         the terminal event flushes; there is no `close`
-    stage.pending                        something is held back
+    native_stages(exchange, model=…, native_format=…)   the stages that an exchange needs
+    NativeCalls(format=…, tools=…, …)                   finds calls and reasoning tags
+    ThinkTags(think_tags=…, …)                          finds reasoning tags alone, for requests without tools
 
-`selection.stages(exchange, model=…, native_format=…)` gives the stages that an exchange needs: one that finds calls
-and reasoning tags, one for reasoning tags alone (`thinking.ThinkTags`), or none.
-
-Text and reasoning blocks are scanned, each by a machine of its own; a call becomes a block of its own.
-What is not touched leaves as the same object, so that a same-dialect relay can pass bytes unchanged.
+Text and reasoning blocks are scanned, each by its own machine; a call becomes a block.  There is no `close`:
+the terminal event releases what is held.  An event that is not changed leaves as the same object, so that a
+same-dialect relay can forward the upstream's bytes.
 """
 
 import re
@@ -19,11 +16,14 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 
+from dragoman.context import Exchange
 from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.toolcalls.detection import STANDARD, known_family
 from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.formats import AUTO, FORMATS, find_format
 from dragoman.toolcalls.grammar import FormatGrammar, format_grammar
 from dragoman.toolcalls.machine import Machine
-from dragoman.toolcalls.sequencer import Broken, Sequencer
+from dragoman.toolcalls.native_blocks import FailedCall, NativeBlocks
 from dragoman.toolcalls.tool_names import DeclaredTools
 from dragoman.turn.assembler import half_input
 from dragoman.turn.events import (
@@ -36,7 +36,6 @@ from dragoman.turn.events import (
     Event,
     Fault,
     Finish,
-    FinishReason,
     InputDelta,
     Opaque,
     OpaqueKind,
@@ -50,6 +49,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Tool
+from dragoman.turn.stages import Stage
 from dragoman.turn.tools import NO_TOOLS, ToolTable
 
 ThinkTagsMode: TypeAlias = Literal["off", "auto", "implicit_open"]
@@ -59,9 +59,8 @@ _LOOSE: Final = frozenset({Start, Usage, Loss, Ping})  # events of no block
 _UNSCANNED: Final = frozenset({ArgsDelta, InputDelta, RefusalDelta})
 _SCANNED: Final = frozenset({BlockKind.TEXT, BlockKind.REASONING})
 _NEVER: Final = "\0\uffff\0"  # stands in no text: nothing can begin a marker
-_PLAIN_ENDS: Final = frozenset(
-    {FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.TOOL_CALLS}
-)
+# A format for models of no known family.
+PLAIN: Final = Format(key="", description="reasoning tags alone", models=(), rules=())
 
 
 @cache
@@ -75,7 +74,7 @@ class Splitter:
 
     def __init__(  # noqa: PLR0913 -- what is known of the answer
         self,
-        sequencer: Sequencer,
+        blocks: NativeBlocks,
         declared: DeclaredTools,
         *,
         text: FormatGrammar,
@@ -83,7 +82,7 @@ class Splitter:
         implicit_open: bool,
         limits: Limits,
     ) -> None:
-        self._sequencer = sequencer
+        self._blocks = blocks
         self._declared = declared
         self._grammars = {BlockKind.TEXT: text, BlockKind.REASONING: reasoning}
         self._implicit_open = implicit_open  # the answer's text begins inside reasoning
@@ -104,7 +103,7 @@ class Splitter:
     def pending(self) -> bool:
         """Something is held back."""
         machine = self._machine
-        return self._sequencer.start is not None or (machine is not None and machine.holding)
+        return self._blocks.start is not None or (machine is not None and machine.holding)
 
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """Return the events that are ready."""
@@ -118,13 +117,13 @@ class Splitter:
             ) and self._is_plain(event.text):  # type: ignore[union-attr]
                 return [event]
         self._feed(events)
-        if self._sequencer.broken is not None:
-            return self._fail(self._sequencer.broken)
-        return self._sequencer.take()
+        if self._blocks.failed is not None:
+            return self._fail(self._blocks.failed)
+        return self._blocks.take()
 
     def _feed(self, events: Sequence[Event]) -> None:
         """Take events up to a call that passes a limit."""
-        append = self._sequencer.out.append
+        append = self._blocks.out.append
         for event in events:
             cls = type(event)
             if (
@@ -139,7 +138,7 @@ class Splitter:
                     append(event)
                     continue
                 self._feed(event.deltas())  # type: ignore[union-attr]
-                if self._sequencer.broken is not None:
+                if self._blocks.failed is not None:
                     return
             elif cls in _UNSCANNED:
                 self._forward(event, event.index)  # type: ignore[union-attr]
@@ -147,15 +146,15 @@ class Splitter:
                 # Inside a call: nothing but its end changes anything here.
                 machine = self._calling
                 machine.feed(event.text)  # type: ignore[union-attr]
-                if machine.body is not None and self._sequencer.broken is None:
+                if machine.body is not None and self._blocks.failed is None:
                     continue
                 self._look()
-                if self._sequencer.broken is not None:
+                if self._blocks.failed is not None:
                     return
             else:
                 self._take(event)
                 self._look()
-                if self._sequencer.broken is not None:
+                if self._blocks.failed is not None:
                     return
 
     def _is_plain(self, text: str) -> bool:
@@ -166,11 +165,11 @@ class Splitter:
             and (self._find_lead is None or not self._find_lead(text))
         )
 
-    def _fail(self, broken: Broken) -> list[Event]:
+    def _fail(self, call: FailedCall) -> list[Event]:
         """End the answer at a call that passes a limit; its end is not told, for it must not look whole."""
         self._failed = True
-        out = self._sequencer.take()
-        return [*out[: broken.at], broken.fault]
+        out = self._blocks.take()
+        return [*out[: call.at], call.fault]
 
     def _look(self) -> None:
         """See what may be done with the next delta without much thought."""
@@ -184,7 +183,7 @@ class Splitter:
                 self._pass("")
             return
         leads = machine.quiet_leads
-        if leads is not None and self._sequencer.kind is self._kind:
+        if leads is not None and self._blocks.kind is self._kind:
             self._pass(leads)
 
     def _pass(self, leads: str) -> None:
@@ -197,9 +196,9 @@ class Splitter:
 
     def _take(self, event: Event) -> None:
         if type(event) in _LOOSE:
-            if isinstance(event, Start) and not self._sequencer.seed:
-                self._sequencer.seed = event.id
-            self._sequencer.out.append(event)
+            if isinstance(event, Start):
+                self._blocks.use_seed(event.id)
+            self._blocks.out.append(event)
             return
         match event:
             case TextDelta() | ReasoningDelta():
@@ -208,59 +207,59 @@ class Splitter:
                 else:
                     self._scan(event, self._machine)
             case BlockStart():
-                self._settle(cut=False)
+                self._end_machine(cut=False)
                 self._begin(event)
             case BlockEnd():
                 self._end(event)
             case Opaque():
                 self._opaque(event)
             case Citation():
-                if self._machine is not None and self._sequencer.kind is not BlockKind.TEXT:
-                    self._sequencer.open(BlockKind.TEXT)
+                if self._machine is not None and self._blocks.kind is not BlockKind.TEXT:
+                    self._blocks.open(BlockKind.TEXT)
                 self._forward(event, event.index)
             case Finish():
-                self._settle(cut=event.reason in CUT_REASONS)
+                self._end_machine(cut=event.reason in CUT_REASONS)
                 self._finish(event)
             case Fault():
                 self._break_off()
-                self._sequencer.out.append(event)
+                self._blocks.out.append(event)
             case Start() | Usage() | Loss() | Ping():
-                self._sequencer.out.append(event)
+                self._blocks.out.append(event)
             case _:
                 self._forward(event, event.index)
 
     def _forward(self, event: Event, index: int) -> None:
         """Pass an event of a block that is not scanned, under our index."""
-        out = self._sequencer
+        out = self._blocks
         out.out.append(event if index == out.index else replace(event, index=out.index))
 
     def _begin(self, event: BlockStart) -> None:
         self._kind = event.kind
-        sequencer = self._sequencer
+        blocks = self._blocks
         table = self._grammars.get(event.kind)
         if table is None:
-            sequencer.end_block()
-            sequencer.pass_on(event)
+            blocks.end_block()
+            blocks.begin_block(event)
             if event.kind is BlockKind.REASONING:
                 self._implicit_open = False
         else:
             thinking = event.kind is BlockKind.TEXT and self._implicit_open
             self._implicit_open = False
-            sequencer.start = event
+            blocks.start = event
             self._machine = Machine(
                 table,
-                sequencer,
+                blocks,
                 self._declared,
                 reasoning=event.kind is BlockKind.REASONING,
                 thinking=thinking,
                 limits=self._limits,
             )
-        self._shift = sequencer.index + (table is not None) - event.index
+        self._shift = blocks.index + (table is not None) - event.index
 
     def _scan(self, event: TextDelta | ReasoningDelta, machine: Machine) -> None:
         """Feed a delta; what leaves unchanged leaves as the object that it was."""
-        sequencer = self._sequencer
-        out = sequencer.out
+        blocks = self._blocks
+        out = blocks.out
         mark = len(out)
         machine.feed(event.text)
         self._kept.append(event)
@@ -271,62 +270,62 @@ class Splitter:
         if not machine.holding and not machine.in_call:
             self._restore(mark)
         self._kept.clear()
-        self._shift = sequencer.index - event.index
+        self._shift = blocks.index - event.index
 
     def _restore(self, mark: int) -> None:
         """Put back the original deltas if all that left since `mark` is their text."""
-        out = self._sequencer.out
+        out = self._blocks.out
         first = mark + isinstance(out[mark], BlockStart)
         kept = self._kept
         kind = type(kept[0])
         fresh = out[first:]
-        if all(type(one) is kind for one in fresh) and self._sequencer.index == kept[0].index:
+        if all(type(one) is kind for one in fresh) and self._blocks.index == kept[0].index:
             text = "".join(one.text for one in fresh)  # type: ignore[union-attr]
             if text == "".join(one.text for one in kept):
                 out[first:] = kept
 
     def _end(self, event: BlockEnd) -> None:
-        sequencer = self._sequencer
+        blocks = self._blocks
         machine = self._machine
         if machine is None:
             self._forward(event, event.index)
-            sequencer.kind = None
+            blocks.kind = None
             self._kind = None
             return
         if machine.in_call or machine.holds_empty_call:
             # How the answer ends decides whether the call was cut.
             self._ending = True
             return
-        untouched = sequencer.start is not None and not machine.holding
+        untouched = blocks.start is not None and not machine.holding
         machine.close()
         self._machine = None
         self._kept.clear()
-        if untouched and sequencer.start is not None and not sequencer.calls:
-            sequencer.open(sequencer.start.kind)  # an empty block of the upstream's own
-        sequencer.start = None
-        if sequencer.kind in _SCANNED:
-            if sequencer.index == event.index and sequencer.kind is self._kind:
-                sequencer.out.append(event)
-                sequencer.kind = None
+        if untouched and blocks.start is not None and not blocks.calls:
+            blocks.open(blocks.start.kind)  # an empty block of the upstream's own
+        blocks.start = None
+        if blocks.kind in _SCANNED:
+            if blocks.index == event.index and blocks.kind is self._kind:
+                blocks.out.append(event)
+                blocks.kind = None
             else:
-                sequencer.end_block()
+                blocks.end_block()
         self._kind = None
 
     def _opaque(self, event: Opaque) -> None:
-        sequencer = self._sequencer
-        if self._machine is not None and sequencer.kind is not BlockKind.REASONING:
+        blocks = self._blocks
+        if self._machine is not None and blocks.kind is not BlockKind.REASONING:
             if event.kind is OpaqueKind.PLAIN:
                 return  # every block that was split off carries its own
             if self._machine.in_call:
-                sequencer.problem("opaque_dropped")
+                blocks.problem("opaque_dropped")
                 return
-            sequencer.open(BlockKind.REASONING)
-        sequencer.sealed = True
+            blocks.open(BlockKind.REASONING)
+        blocks.sealed = True
         self._forward(event, event.index)
 
     # --- the end -----------------------------------------------------------------------------------
 
-    def _settle(self, *, cut: bool) -> None:
+    def _end_machine(self, *, cut: bool) -> None:
         """End what the upstream's last block left open."""
         machine = self._machine
         self._ending = False
@@ -334,28 +333,23 @@ class Splitter:
             return
         machine.close(cut=cut)
         if cut:
-            self._sequencer.broken = None  # that it was cut says it all
+            self._blocks.failed = None  # that it was cut says it all
         self._machine = None
         self._kept.clear()
-        self._sequencer.start = None
-        if self._sequencer.kind in _SCANNED:
-            self._sequencer.end_block()
+        self._blocks.start = None
+        if self._blocks.kind in _SCANNED:
+            self._blocks.end_block()
 
     def _finish(self, event: Finish) -> None:
-        sequencer = self._sequencer
-        sequencer.end_block()
-        reason = event.reason
-        if sequencer.half_input and reason not in CUT_REASONS:
-            sequencer.out.append(half_input(sequencer.half_input))
+        blocks = self._blocks
+        blocks.end_block()
+        if blocks.half_input and event.reason not in CUT_REASONS:
+            blocks.out.append(half_input(blocks.half_input))
             return
-        if reason in _PLAIN_ENDS and sequencer.calls:
-            reason = FinishReason.TOOL_CALLS
+        reason = blocks.reason_with_calls(event.reason) if blocks.calls else event.reason
         if reason is not event.reason:
-            sequencer.out.append(
-                Loss("finish_reason_fixed", detail=f"{event.reason} although calls were made")
-            )
             event = Finish(reason, None, event.category, event.explanation, event.raw)
-        sequencer.out.append(event)
+        blocks.out.append(event)
 
     def _break_off(self) -> None:
         """Let go of what is held when the answer fails: text leaves, a half call does not."""
@@ -363,7 +357,7 @@ class Splitter:
         self._machine = None
         if machine is not None and not machine.in_call:
             machine.close(cut=True)
-        self._sequencer.start = None
+        self._blocks.start = None
 
 
 class NativeCalls(Splitter):
@@ -382,7 +376,7 @@ class NativeCalls(Splitter):
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         super().__init__(
-            Sequencer(
+            NativeBlocks(
                 table=table,
                 seed=seed,
                 origin=origin,
@@ -395,3 +389,93 @@ class NativeCalls(Splitter):
             implicit_open=think_tags == "implicit_open",
             limits=limits,
         )
+
+
+class ThinkTags(Splitter):
+    """Turn `<think>…</think>` in text into reasoning."""
+
+    def __init__(
+        self,
+        *,
+        think_tags: ThinkTagsMode = "auto",
+        format: Format | None = None,  # noqa: A002 -- what users call it
+        origin: str = "",
+        seal_plain: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        super().__init__(
+            NativeBlocks(origin=origin, seal_plain=seal_plain, limits=limits),
+            DeclaredTools(()),
+            text=format_grammar(format or PLAIN, calls=False, think=think_tags != "off"),
+            reasoning=None,
+            implicit_open=think_tags == "implicit_open",
+            limits=limits,
+        )
+
+
+# --- which stages an exchange needs --------------------------------------------------------------
+
+
+def choose_format(model: str, native_format: str = "auto") -> Format | None:
+    """Return the family to look for: the one that is set, the model's, or what the stream may show.
+
+    Raises:
+        ConfigError: there is no family of that name.
+    """
+    if native_format in ("none", STANDARD):
+        return None
+    if native_format != "auto":
+        return find_format(native_format)
+    family = known_family(model)
+    if family == STANDARD:
+        return None
+    return AUTO if family is None else FORMATS.get(family, AUTO)
+
+
+def native_stages(
+    exchange: Exchange,
+    *,
+    model: str = "",
+    native_format: str = "auto",
+    tools: Sequence[Tool] | None = None,
+    seal_plain: bool = True,
+) -> list[Stage]:
+    """Return the stages for an exchange; `tools` are the declared ones if there is no request.
+
+    `seal_plain` says that the upstream's reader marks unsigned reasoning to be given back; reasoning
+    that is found here is then marked as well.
+
+    Raises:
+        ConfigError: there is no family of that name.
+    """
+    profile = exchange.profile
+    request = exchange.request
+    if request is not None:
+        tools = request.tools
+        if request.tool_choice is not None and request.tool_choice.mode == "none":
+            tools = ()
+    family = choose_format(model, native_format)
+    if tools and family is not None:
+        return [
+            NativeCalls(
+                format=family,
+                tools=tools,
+                table=exchange.tools,
+                think_tags=profile.think_tags,
+                seed=exchange.seed,
+                origin=profile.origin,
+                seal_plain=seal_plain,
+                limits=exchange.limits,
+            )
+        ]
+    if profile.think_tags == "off":
+        return []
+    return [
+        ThinkTags(
+            think_tags=profile.think_tags,
+            format=family,
+            origin=profile.origin,
+            seal_plain=seal_plain,
+            limits=exchange.limits,
+        )
+    ]

@@ -95,8 +95,98 @@ class IncomingCall:
         return Ending(NO_ARGUMENTS_YET, whole=False, losses=(*ending.losses, "args_missing"))
 
 
-class Assembler:
-    """Build one turn's events.  `out` holds those not yet taken."""
+class BlockBuilder:
+    """Open and end the blocks of one answer, one after another.  `out` holds the events not yet taken.
+
+    Everything that makes blocks uses it: `Assembler` for what readers find in an upstream's fields, and the
+    stage that finds tool calls in text (`toolcalls/native_blocks.py`).
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: ToolTable = NO_TOOLS,
+        seed: str = "",
+        origin: str = "",
+        seal_plain: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.out: list[Event] = []
+        self.index = -1  # of the open block, or the last one
+        self.kind: BlockKind | None = None  # of the open block
+        self.sealed = False  # the open reasoning block carries opaque state
+        self.args_size = 0  # of all calls
+        self.half_input = ""  # the name of a free-form tool whose input was truncated
+        self._tools = tools
+        self._seed = seed
+        self._origin = origin
+        self._seal_plain = seal_plain  # unsigned reasoning is marked to be sent back
+        self._limits = limits
+
+    def take(self) -> list[Event]:
+        """Return the events since the last call."""
+        out = self.out
+        self.out = []
+        return out
+
+    def begin_block(self, start: BlockStart) -> None:
+        """Open a block under the next index; no other is open."""
+        self.index += 1
+        self.kind = start.kind
+        self.sealed = False
+        at = self.index
+        self.out.append(start if start.index == at else structs.replace(start, index=at))
+
+    def end_block(self) -> None:
+        """End the open block, which is not a call."""
+        if self.kind is None:
+            return
+        if self.kind is _REASONING and self._seal_plain and not self.sealed:
+            self.out.append(Opaque(self.index, OpaqueKind.PLAIN, "", self._origin))
+        self.kind = None
+        self.out.append(BlockEnd(self.index))
+
+    def begin_call(self, call_id: str, tool: ToolName) -> None:
+        """End the open block and open one for a call."""
+        self.end_block()
+        custom = tool.flavor is Flavor.CUSTOM
+        kind = BlockKind.CUSTOM_CALL if custom else BlockKind.TOOL_CALL
+        name, namespace, flavor = tool.name, tool.namespace, tool.flavor
+        self.begin_block(BlockStart(self.index + 1, kind, call_id, name, namespace, flavor))
+
+    def call_delta(self, text: str) -> None:
+        """Emit more of the open call's arguments or free-form input."""
+        if self.kind is BlockKind.CUSTOM_CALL:
+            self.out.append(InputDelta(self.index, text))
+        else:
+            self.out.append(ArgsDelta(self.index, text))
+
+    def end_call_block(self, name: str, *, complete: bool) -> None:
+        """End the block of a call."""
+        if not complete and self.kind is BlockKind.CUSTOM_CALL:
+            self.half_input = name
+        self.out.append(BlockEnd(self.index, complete))
+        self.kind = None
+
+    def check_args(self, call_size: int, turn_size: int) -> None:
+        """Raise `TooLargeError` if the arguments of one call, or of all, pass their limit."""
+        limits = self._limits
+        if call_size > limits.max_tool_args_bytes:
+            raise TooLargeError("max_tool_args_bytes", limits.max_tool_args_bytes)
+        if turn_size > limits.max_turn_args_bytes:
+            raise TooLargeError("max_turn_args_bytes", limits.max_turn_args_bytes)
+
+    def reason_with_calls(self, reason: FinishReason) -> FinishReason:
+        """Return the finish reason of an answer that made calls; truncation and filters are never masked."""
+        if reason in (FinishReason.STOP, FinishReason.STOP_SEQUENCE):
+            detail = f"{reason} although calls were made"
+            self.out.append(Loss("finish_reason_fixed", detail=detail))
+            return FinishReason.TOOL_CALLS
+        return reason
+
+
+class Assembler(BlockBuilder):
+    """Turn what a reader reports, in whatever order, into one answer's events."""
 
     def __init__(  # noqa: PLR0913 -- one keyword for each thing known of the exchange
         self,
@@ -108,36 +198,22 @@ class Assembler:
         seal_plain: bool = False,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        self.out: list[Event] = []
+        super().__init__(
+            tools=tools, seed=seed, origin=origin, seal_plain=seal_plain, limits=limits
+        )
         self.ended = False  # the terminal event is out
-        self._tools = tools
-        self._seed = seed
-        self._origin = origin
         self._input_estimate = input_estimate
-        self._seal_plain = seal_plain  # unsigned reasoning is marked to be given back
-        self._limits = limits
         self._started = False
-        self._index = -1  # of the open block, or the last one
-        self._kind: BlockKind | None = None  # of the open block
-        self._sealed = False  # the open reasoning block carries opaque state
         self._call: IncomingCall | None = None  # whose block is open
         self._calls: dict[Hashable, IncomingCall] = {}
         self._call_count = 0
-        self._args_size = 0  # of all calls
         self._waiting: deque[IncomingCall | _Action] = deque()
         self._waiting_size = 0
         self._made_calls = 0  # calls whose block has ended
-        self._half_input = ""  # the name of a free-form tool whose input was truncated
         self._usage: Usage | None = None
         self._chars = 0  # of output, for an estimate
 
     # --- what readers say ---------------------------------------------------------------------
-
-    def take(self) -> list[Event]:
-        """Return the events since the last call."""
-        out = self.out
-        self.out = []
-        return out
 
     @property
     def started(self) -> bool:
@@ -164,12 +240,7 @@ class Assembler:
     @property
     def in_text(self) -> bool:
         """A text block is open."""
-        return self._kind is _TEXT
-
-    @property
-    def index(self) -> int:
-        """Of the open block, or the last one."""
-        return self._index
+        return self.kind is _TEXT
 
     def add_text(self, chars: int) -> None:
         """Know of more text, whose deltas are told elsewhere."""
@@ -180,53 +251,53 @@ class Assembler:
             for at in range(0, len(text), _LONG_CHARS):
                 self.text(text[at : at + _LONG_CHARS])
             return
-        if self._kind is not _TEXT and not self._ready(
+        if self.kind is not _TEXT and not self._ready(
             _TEXT, lambda to: to.text(text, logprobs), len(text)
         ):
             return
         self._chars += len(text)
-        self.out.append(TextDelta(self._index, text, logprobs))
+        self.out.append(TextDelta(self.index, text, logprobs))
 
     def reasoning(self, text: str, channel: Channel = Channel.FULL, part: int = 0) -> None:
         if len(text) > _LONG_CHARS:
             for at in range(0, len(text), _LONG_CHARS):
                 self.reasoning(text[at : at + _LONG_CHARS], channel, part)
             return
-        if self._kind is not _REASONING and not self._ready(
+        if self.kind is not _REASONING and not self._ready(
             _REASONING, lambda to: to.reasoning(text, channel, part), len(text)
         ):
             return
         self._chars += len(text)
-        self.out.append(ReasoningDelta(self._index, text, channel, part))
+        self.out.append(ReasoningDelta(self.index, text, channel, part))
 
     def refusal(self, text: str) -> None:
-        if self._kind is not BlockKind.REFUSAL and not self._ready(
+        if self.kind is not BlockKind.REFUSAL and not self._ready(
             BlockKind.REFUSAL, lambda to: to.refusal(text), len(text)
         ):
             return
-        self.out.append(RefusalDelta(self._index, text))
+        self.out.append(RefusalDelta(self.index, text))
 
     def citation(self, citation: Citation) -> None:
         """Cite a source for the text block; `index` is filled in."""
-        if self._kind is not BlockKind.TEXT and not self._ready(
+        if self.kind is not BlockKind.TEXT and not self._ready(
             BlockKind.TEXT, lambda to: to.citation(citation), len(citation.raw)
         ):
             return
-        self.out.append(structs.replace(citation, index=self._index))
+        self.out.append(structs.replace(citation, index=self.index))
 
     def opaque(self, kind: OpaqueKind, data: str, item_id: str = "") -> None:
         """Attach a vendor's state to the reasoning block, opening one if none is open."""
-        if self._kind is not BlockKind.REASONING and not self._ready(
+        if self.kind is not BlockKind.REASONING and not self._ready(
             BlockKind.REASONING, lambda to: to.opaque(kind, data, item_id), len(data)
         ):
             return
-        self._sealed = True
-        self.out.append(Opaque(self._index, kind, data, self._origin, item_id))
+        self.sealed = True
+        self.out.append(Opaque(self.index, kind, data, self._origin, item_id))
 
     def split(self) -> None:
         """End the open block, unless it is a call: what follows opens a new one."""
         if self._call is None:
-            self._end_block()
+            self.end_block()
         elif self._waiting:
             self._waiting.append(Assembler.split)
 
@@ -235,9 +306,9 @@ class Assembler:
         if self._blocked():
             self._wait(lambda to: to.whole_block(kind, vendor, raw), len(raw))
             return
-        self._end_block()
-        self._begin(BlockStart(self._index + 1, kind, vendor=vendor, raw=raw))
-        self._end_block()
+        self.end_block()
+        self.begin_block(BlockStart(self.index + 1, kind, vendor=vendor, raw=raw))
+        self.end_block()
 
     def open_call(  # noqa: PLR0913 -- what may be known of a call at its start
         self,
@@ -278,14 +349,13 @@ class Assembler:
 
     def args(self, key: Hashable, fragment: str) -> None:
         """Add to a call's arguments."""
-        self._args_size += len(fragment)
-        if self._args_size > self._limits.max_turn_args_bytes:
-            raise TooLargeError("max_turn_args_bytes", self._limits.max_turn_args_bytes)
+        self.args_size += len(fragment)
+        self.check_args(0, self.args_size)
         call = self._calls[key]
         if call is self._call:
             text = call.arguments.feed(fragment)
             if text:
-                self._delta(call, text)
+                self._delta(text)
             if self._waiting and call.arguments.whole:
                 self._close_call(cut=False)
                 self._drain()
@@ -300,7 +370,7 @@ class Assembler:
         """Attach a vendor's state to a call."""
         call = self._calls[key]
         if call is self._call:
-            self.out.append(Opaque(self._index, kind, data, self._origin))
+            self.out.append(Opaque(self.index, kind, data, self._origin))
         elif call.closed:
             self.loss("late_delta_dropped", f"call {call.call_id}")
         else:
@@ -311,7 +381,7 @@ class Assembler:
         call = self._calls[key]
         call.ended = True
         call.cut = cut
-        if call is self._call and self._is_settled(call):
+        if call is self._call and self._is_over(call):
             self._close_call(cut=False)
             self._drain()
 
@@ -337,11 +407,11 @@ class Assembler:
         while self._call is not None:
             self._close_call(cut=cut)
             self._drain()
-        self._end_block()
-        if self._half_input and not cut:
-            self.fault(half_input(self._half_input))
+        self.end_block()
+        if self.half_input and not cut:
+            self.fault(half_input(self.half_input))
             return
-        settled = self._settle(reason)
+        settled = self._agreed_reason(reason)
         self._report_usage()
         self.out.append(Finish(settled, stop_sequence, category, explanation, raw))
         self.ended = True
@@ -361,27 +431,16 @@ class Assembler:
         if self._blocked():
             self._wait(again, size)
             return False
-        self._end_block()
-        self._begin(BlockStart(self._index + 1, kind))
+        self.end_block()
+        self.begin_block(BlockStart(self.index + 1, kind))
         return True
 
-    def _begin(self, event: BlockStart) -> None:
-        if event.index >= self._limits.max_blocks:
+    def begin_block(self, start: BlockStart) -> None:
+        """Open a block under the next index, and the answer if nothing has opened it."""
+        if self.index + 1 >= self._limits.max_blocks:
             raise TooLargeError("max_blocks", self._limits.max_blocks)
         self.start()
-        self._index = event.index
-        self._kind = event.kind
-        self._sealed = False
-        self.out.append(event)
-
-    def _end_block(self) -> None:
-        """End the open block, which is not a call."""
-        if self._kind is None:
-            return
-        if self._kind is BlockKind.REASONING and self._seal_plain and not self._sealed:
-            self.out.append(Opaque(self._index, OpaqueKind.PLAIN, "", self._origin))
-        self._kind = None
-        self.out.append(BlockEnd(self._index))
+        super().begin_block(start)
 
     # --- calls ----------------------------------------------------------------------------------
 
@@ -404,29 +463,20 @@ class Assembler:
             raise TooLargeError("max_waiting_bytes", self._limits.max_waiting_bytes)
 
     def _open(self, call: IncomingCall) -> None:
-        self._end_block()
-        tool = call.tool
-        self._begin(
-            BlockStart(
-                self._index + 1, call.kind, call.call_id, tool.name, tool.namespace, tool.flavor
-            )
-        )
+        self.begin_call(call.call_id, call.tool)
         call.open = True
         self._call = call
         for kind, data in call.opaque:
-            self.out.append(Opaque(self._index, kind, data, self._origin))
+            self.out.append(Opaque(self.index, kind, data, self._origin))
         for fragment in call.waiting:
             text = call.arguments.feed(fragment)
             if text:
-                self._delta(call, text)
+                self._delta(text)
         call.waiting.clear()
 
-    def _delta(self, call: IncomingCall, text: str) -> None:
+    def _delta(self, text: str) -> None:
         self._chars += len(text)
-        if call.kind is BlockKind.CUSTOM_CALL:
-            self.out.append(InputDelta(self._index, text))
-        else:
-            self.out.append(ArgsDelta(self._index, text))
+        self.call_delta(text)
 
     def _close_call(self, *, cut: bool) -> None:
         """End the open call; `cut` says that its peer stopped before the end."""
@@ -439,7 +489,7 @@ class Assembler:
         if ending.open_ended and self._may_be_half(call, cut=cut):
             ending = call.halved(ending)
         if ending.text:
-            self._delta(call, ending.text)
+            self._delta(ending.text)
         for code in ending.losses:
             if not (cut and code == "args_invalid"):  # that it was cut explains it
                 self.loss(code, f"call {call.call_id}")
@@ -447,16 +497,12 @@ class Assembler:
         if not whole and not cut and call.arguments.may_close(self._tools.required(call.tool)):
             whole = True
             if call.kind is BlockKind.TOOL_CALL:
-                self._delta(call, "}")
+                self._delta("}")
             self.loss("args_repaired", f"call {call.call_id}", "the closing bracket was missing")
-        elif not whole:
-            if cut or not ending.broken:
-                self.loss("call_cut", f"call {call.call_id}")
-            if call.kind is BlockKind.CUSTOM_CALL:
-                self._half_input = call.tool.name
+        elif not whole and (cut or not ending.broken):
+            self.loss("call_cut", f"call {call.call_id}")
         self._made_calls += 1
-        self.out.append(BlockEnd(self._index, whole))
-        self._kind = None
+        self.end_call_block(call.tool.name, complete=whole)
 
     def _may_be_half(self, call: IncomingCall, *, cut: bool) -> bool:
         """Say whether a call may lack its end although nothing of it shows that.
@@ -470,7 +516,7 @@ class Assembler:
             return cut and not (call.ended or self._waiting)
         return (cut and not self._waiting) or bool(self._tools.required(call.tool))
 
-    def _is_settled(self, call: IncomingCall) -> bool:
+    def _is_over(self, call: IncomingCall) -> bool:
         """Say whether nothing more can come for a call: its peer ended it, or went on after it."""
         if call.arguments.whole:
             return call.ended or bool(self._waiting)
@@ -484,22 +530,18 @@ class Assembler:
                 piece(self)
                 continue
             self._open(piece)
-            if self._is_settled(piece):
+            if self._is_over(piece):
                 self._close_call(cut=False)
         if not self._waiting:
             self._waiting_size = 0
 
     # --- the end --------------------------------------------------------------------------------
 
-    def _settle(self, reason: FinishReason | None) -> FinishReason:
-        """Make the reason agree with what was said; cuts and filters are never masked."""
-        if reason in CUT_REASONS:
-            return reason
-        if self._made_calls and reason in (None, FinishReason.STOP, FinishReason.STOP_SEQUENCE):
-            if reason is not None:
-                self.loss("finish_reason_fixed", detail=f"{reason} although calls were made")
-            return FinishReason.TOOL_CALLS
-        if reason is FinishReason.TOOL_CALLS and not self._made_calls:
+    def _agreed_reason(self, reason: FinishReason | None) -> FinishReason:
+        """Return a finish reason that agrees with the calls; the peer's is None if it gave none."""
+        if self._made_calls:
+            return FinishReason.TOOL_CALLS if reason is None else self.reason_with_calls(reason)
+        if reason is FinishReason.TOOL_CALLS:
             self.loss("finish_reason_fixed", detail="tool_calls without calls")
             return FinishReason.STOP
         return reason or FinishReason.STOP

@@ -1,7 +1,6 @@
 import pytest
 
-from dragoman.toolcalls.stage import ThinkTagsMode
-from dragoman.toolcalls.thinking import ThinkTags
+from dragoman.toolcalls.stage import ThinkTags, ThinkTagsMode
 from dragoman.turn.answer import fold, merged
 from dragoman.turn.events import (
     BlockEnd,
