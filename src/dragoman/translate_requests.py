@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from dragoman.context import Target
-from dragoman.dialects import dialect
+from dragoman.dialects import dialect, dialect_names
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.paths import path_of
@@ -434,25 +434,15 @@ def decode_tools(body: bytes) -> tuple[Tool, ...]:
 
 def _decode_tool(raw: bytes, path: str) -> tuple[Tool, ...]:
     keys = decode(_FIELDS, raw).keys()
-    shapes: tuple[str, ...] = ("responses", "anthropic", "chat")
-    if "input_schema" in keys:
-        shapes = ("anthropic",)
-    elif "function" in keys or "custom" in keys:
-        shapes = ("chat",)
+    dialects = [dialect(name) for name in dialect_names()]
+    shown = [one for one in dialects if not one.tool_fields.isdisjoint(keys)]
     reasons: list[str] = []
-    for name in shapes:
-        body = b'%b,"tools":[%b]}' % (_EMPTY_REQUEST[name], raw)
+    for one in shown or [*reversed(dialects)]:  # a plain definition has the shape of Responses
+        body = one.least_request % (b"[]", b"[%b]" % raw)
         try:
-            return dialect(name).decode_request(body, sealer=None, limits=DEFAULT_LIMITS).tools
+            return one.decode_request(body, sealer=None, limits=DEFAULT_LIMITS).tools
         except MalformedError as error:
-            reasons.append(f"{name}: {error}")
+            reasons.append(f"{one.name}: {error}")
     raise MalformedError(
         f"a tool definition that fits no dialect ({'; '.join(reasons)})", path=path
     )
-
-
-_EMPTY_REQUEST: Final = {
-    "chat": b'{"model":"m","messages":[]',
-    "anthropic": b'{"model":"m","max_tokens":1,"messages":[]',
-    "responses": b'{"model":"m","input":[]',
-}
