@@ -81,7 +81,14 @@ class ClientRequest(Struct, frozen=True):
 
 
 class TranslatedRequest(Struct, frozen=True):
-    """A client's request in an upstream's dialect."""
+    """A client's request in an upstream's dialect.
+
+    Attributes:
+        body: The body for the upstream.
+        request: What was sent to the upstream, as a value.
+        losses: What was not carried over unchanged.
+        stop: For `Translator(stop=…)`: stop sequences that the upstream cannot match.
+    """
 
     body: bytes
     request: Request  # what was said to the upstream
@@ -206,10 +213,17 @@ def translate_request(
 ) -> TranslatedRequest:
     """Turn a client's request into one for an upstream.
 
+    Args:
+        body: The client's body.
+        source: The client's dialect.
+        target: The upstream's dialect.
+        sealer: Opens envelopes of reasoning state in the history; None: they are dropped.
+        **options: The target's profile, model and the like; see `RequestOptions`.
+
     Raises:
-        MalformedError: the request is not of its dialect; carries the path.
-        UntranslatableError: the target cannot say what the request asks for; carries the path.
-        TooLargeError: it passes `max_request_bytes`.
+        MalformedError: the request breaks its dialect; carries the path.
+        UntranslatableError: the target cannot express the request; carries the path.
+        TooLargeError: it exceeds a limit.
     """
     limits = options.get("limits", DEFAULT_LIMITS)
     client = read_request(body, source=source, sealer=sealer, limits=limits)
@@ -394,7 +408,13 @@ def _concerns(loss: Loss, fields: Collection[str]) -> bool:
 
 
 def error_response(error: DragomanError, *, target: str, request_id: str = "") -> tuple[int, bytes]:
-    """Turn an error of ours about a client's request into that client's error answer."""
+    """Turn one of our errors about a client's request into a response: its status and body.
+
+    Args:
+        error: What `translate_request` raised.
+        target: The client's dialect.
+        request_id: An id to put into the body, where the dialect has a place for it.
+    """
     return dialect(target).encode_fault(fault_of_request(error), request_id)
 
 
@@ -414,8 +434,11 @@ def fault_of_request(error: DragomanError) -> Fault:
 def decode_tools(body: bytes) -> tuple[Tool, ...]:
     """Read a JSON list of tool definitions, each in the shape of any of the three dialects.
 
+    Args:
+        body: The list, as JSON text.
+
     Raises:
-        MalformedError: it is no list, or a definition fits no dialect.
+        MalformedError: it is not a list, or a definition fits no dialect.
     """
     tools: list[Tool] = []
     definitions = decode(_ELEMENTS, body)

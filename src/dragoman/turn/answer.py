@@ -38,7 +38,23 @@ _PIECES: Final = 512  # of a block's text that are kept apart
 
 
 class Block(Struct, frozen=True):
-    """A block, whole."""
+    """One block of an answer, complete.
+
+    Attributes:
+        kind: What the block is.
+        text: Text, refusal, arguments (JSON) or custom input, as the kind says.
+        segments: Reasoning: one for each channel and part.
+        opaque: Vendor state that belongs to the block.
+        citations: Sources of a text.
+        logprobs: JSON lists of token records.
+        call_id: Calls: the upstream's id.
+        name: Calls: the tool's name.
+        namespace: Calls: the tool's namespace.
+        flavor: Calls: which kind of tool.
+        complete: False: a call that was truncated or is invalid.
+        vendor: Server and opaque blocks: whose block `raw` is.
+        raw: Server and opaque blocks: the whole block as JSON.
+    """
 
     kind: BlockKind
     text: str = ""  # text, refusal, arguments (JSON) or custom input, as the kind says
@@ -106,7 +122,16 @@ INVALID_CALL: Final = "the arguments are cut off or not valid JSON: the call was
 
 
 class Answer(Struct, frozen=True):
-    """A whole answer.  Exactly one of `finish` and `fault` is set."""
+    """A whole answer.  Exactly one of `finish` and `fault` is set.
+
+    Attributes:
+        start: The upstream's model and id of the answer.
+        blocks: Texts, reasoning and calls in order; with a fault, those that had arrived.
+        usage: Token counts; None if the upstream reported none.
+        finish: How it ended; None if it failed.
+        fault: Why it failed; None if it ended normally.
+        losses: What was not carried over unchanged, and what was repaired.
+    """
 
     start: Start
     blocks: tuple[Block, ...] = ()  # with a fault: those that had ended

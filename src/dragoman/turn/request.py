@@ -173,6 +173,16 @@ Part: TypeAlias = (
 
 
 class Turn(Struct, frozen=True, gc=False):
+    """One message of a conversation.
+
+    Attributes:
+        role: Who speaks.
+        parts: Texts, images, calls, results, in order.
+        name: The speaker's name, where a dialect has one.
+        phase: Responses: the phase of an assistant message.
+        path: JSON path of the turn in the client's request.
+    """
+
     role: Role
     parts: tuple[Part, ...]
     name: str = ""
@@ -181,6 +191,26 @@ class Turn(Struct, frozen=True, gc=False):
 
 
 class Tool(Struct, frozen=True, kw_only=True, gc=False):
+    """One tool that the model may call.  `dragoman.tool` makes it of a function.
+
+    Attributes:
+        name: What the model calls.
+        description: What it does, for the model.
+        schema: JSON schema of the arguments.
+        strict: The server must enforce the schema; None: not stated.
+        flavor: Which kind of tool it is.
+        namespace: The namespace it is declared in.
+        grammar: Custom tools: syntax and definition.
+        server: The vendor runs it.
+        kind: Server and built-in tools: the vendor's type, such as `web_search`.
+        vendor: Server and built-in tools: whose it is.
+        raw: Server and built-in tools: the whole definition.
+        examples: Examples of arguments.
+        options: Names of options that no other dialect has.
+        cache: A cache mark on the definition.
+        path: JSON path of the tool in the client's request.
+    """
+
     name: str
     description: str = ""
     schema: Raw | None = None  # JSON schema of the arguments
@@ -233,7 +263,40 @@ class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One request, as the client meant it."""
+    """One request, free of any dialect.  Made by `dragoman.request`, or read from a client's body.
+
+    Attributes:
+        dialect: The dialect it was written in.
+        model: The model's name.
+        stream: The answer is to be streamed.
+        system: Instructions before the conversation.
+        turns: The conversation.
+        tools: What the model may call.
+        tool_choice: Which tools it may or must call.
+        parallel: Whether it may make several calls in one answer.
+        max_output: Limit of the answer in tokens.
+        sampling: Temperature and the like.
+        stop: Texts before which the answer ends.
+        count: How many answers are asked for.
+        reasoning: How much the model reasons.
+        format: What format the answer must have.
+        verbosity: How wordy the answer is to be.
+        user_id: An id of the end user.
+        tier: Auto, default, flex, scale, priority, fast, ultrafast.
+        cache_key: A key for the vendor's prompt cache.
+        cache_all: A mark on the whole prefix.
+        logprobs: Log probabilities are requested.
+        top_logprobs: How many alternatives of each token.
+        include_usage: The client wants token counts in its stream.
+        include: Responses: what the answer is to include.
+        previous_id: Responses: the answer that this request continues.
+        store: Responses: whether the vendor stores the answer.
+        metadata: The client's own data, as JSON.
+        extensions: Fields of the client's dialect that have no place above, as written: for a target of
+            the same dialect, for echoes, and to say what was lost.
+        losses: What was lost while it was read.
+        outlined_ids: Of calls in a history that is left out.
+    """
 
     dialect: DialectName
     model: str
