@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from dragoman.context import Target
-from dragoman.dialects import dialect
+from dragoman.dialects import dialect, dialect_names
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.paths import path_of
@@ -39,6 +39,7 @@ from dragoman.turn.request import (
     ToolCallPart,
     ToolResultPart,
 )
+from dragoman.turn.tools import made_once
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ELEMENTS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
@@ -146,9 +147,9 @@ def check_request(request: Request, limits: Limits) -> None:
             raise NameTooLongError("max_name_chars", name_chars, path=path_of(request, field))
     if len(request.previous_id) > id_chars:
         raise NameTooLongError("max_id_chars", id_chars, path=path_of(request, "previous_id"))
-    for at, tool in enumerate(request.tools):
-        if len(tool.name) > name_chars:
-            raise NameTooLongError("max_name_chars", name_chars, path=f"$.tools[{at}]")
+    longest, at = _longest_name(request.tools, None) if request.tools else (0, 0)
+    if longest > name_chars:
+        raise NameTooLongError("max_name_chars", name_chars, path=f"$.tools[{at}]")
     parts = 0
     for turn in request.turns:
         parts += len(turn.parts)
@@ -166,6 +167,12 @@ def check_request(request: Request, limits: Limits) -> None:
                     raise NameTooLongError("max_id_chars", id_chars, path=turn.path)
     if parts > limits.max_parts:
         raise TooLargeError("max_parts", limits.max_parts)
+
+
+@made_once
+def _longest_name(tools: tuple[Tool, ...], _target: None) -> tuple[int, int]:
+    """Return the length of the longest name of a tool, and which tool has it."""
+    return max((len(tool.name), at) for at, tool in enumerate(tools))
 
 
 def write_request(
@@ -449,25 +456,15 @@ def decode_tools(body: bytes) -> tuple[Tool, ...]:
 
 def _decode_tool(raw: bytes, path: str) -> tuple[Tool, ...]:
     keys = decode(_FIELDS, raw).keys()
-    shapes: tuple[str, ...] = ("responses", "anthropic", "chat")
-    if "input_schema" in keys:
-        shapes = ("anthropic",)
-    elif "function" in keys or "custom" in keys:
-        shapes = ("chat",)
+    dialects = [dialect(name) for name in dialect_names()]
+    shown = [one for one in dialects if not one.tool_fields.isdisjoint(keys)]
     reasons: list[str] = []
-    for name in shapes:
-        body = b'%b,"tools":[%b]}' % (_EMPTY_REQUEST[name], raw)
+    for one in shown or [*reversed(dialects)]:  # a plain definition has the shape of Responses
+        body = one.least_request % (b"[]", b"[%b]" % raw)
         try:
-            return dialect(name).decode_request(body, sealer=None, limits=DEFAULT_LIMITS).tools
+            return one.decode_request(body, sealer=None, limits=DEFAULT_LIMITS).tools
         except MalformedError as error:
-            reasons.append(f"{name}: {error}")
+            reasons.append(f"{one.name}: {error}")
     raise MalformedError(
         f"a tool definition that fits no dialect ({'; '.join(reasons)})", path=path
     )
-
-
-_EMPTY_REQUEST: Final = {
-    "chat": b'{"model":"m","messages":[]',
-    "anthropic": b'{"model":"m","max_tokens":1,"messages":[]',
-    "responses": b'{"model":"m","input":[]',
-}

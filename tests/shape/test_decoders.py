@@ -12,7 +12,7 @@ from dragoman.wire.json_values import decode_any
 
 SOURCE = Path(dragoman.__file__).parent
 # Parts that read their own files, or what their own user gives them.
-TRUSTED = ("agents", "simulator", "probe", "cli", "mcp_server")
+TRUSTED = ("agents", "simulator", "probe", "cli", "mcp_server", "testing.py")
 UNTYPED = ("Any", "object", "Json")
 
 

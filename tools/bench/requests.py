@@ -115,7 +115,7 @@ def request_row(  # noqa: PLR0913, PLR0917 -- what is measured, and how it is to
 def bench_request(rounds: int, count: int = 300) -> list[Row]:
     body = agent_request()
     rows = [
-        request_row([body] * count, "anthropic", "chat", 2.0, rounds, " of 20 tools"),
+        request_row([body] * count, "anthropic", "chat", 3.0, rounds, " of 20 tools"),
         request_row([body] * count, "anthropic", "responses", None, rounds),
     ]
     for source, target in (("responses", "chat"), ("chat", "anthropic")):

@@ -106,6 +106,7 @@ class Dialect:
     least_request: bytes
     # Content types that only this dialect has: they show whose messages those of an unknown program are.
     own_types: frozenset[str] = frozenset()
+    tool_fields: frozenset[str] = frozenset()  # fields that only its tool definitions have
     typed_messages: bool = False  # entries of a conversation have a `type`, not a role alone
 
     # --- its streams

@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from msgspec import structs
@@ -61,6 +62,7 @@ def go_on_loss(request: Request, target: Target) -> Loss:
 
 # --- instructions between the turns -----------------------------------------------------------------
 
+_role_of: Final = attrgetter("role")
 REMINDER: Final = "<system-reminder>\n{}\n</system-reminder>"
 
 
@@ -76,7 +78,7 @@ def place_instructions(
 
     An instruction is added to the user turn before it, or put in front of the next one.
     """
-    if takes_instructions(profile):
+    if takes_instructions(profile) or SYSTEM not in map(_role_of, turns):
         return turns
     placed: list[Turn] = []
     waiting: list[Turn] = []  # for the user turn that comes next

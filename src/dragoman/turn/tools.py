@@ -33,17 +33,17 @@ _SAMPLE: Final = 64  # bytes at either end of a list that make its hash
 class _Definitions:
     """The JSON of a list as a key: the hash covers a sample, because comparing is cheaper than hashing."""
 
-    __slots__ = ("json",)
+    __slots__ = ("raw",)
 
-    def __init__(self, json: bytes) -> None:
-        self.json = json
+    def __init__(self, raw: Raw) -> None:
+        self.raw = raw
 
     def __hash__(self) -> int:
-        json = self.json
-        return hash((len(json), json[:_SAMPLE], json[-_SAMPLE:]))
+        view = memoryview(self.raw)
+        return hash((view.nbytes, bytes(view[:_SAMPLE]), bytes(view[-_SAMPLE:])))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Definitions) and self.json == other.json
+        return isinstance(other, _Definitions) and self.raw == other.raw
 
 
 class KnownTools(tuple[Tool, ...]):
@@ -70,13 +70,14 @@ class ToolLists:
         Raises:
             MalformedError: it is not a list of tools.
         """
-        json = bytes(raw)
-        if len(json) > _MAX_BYTES:
-            return self._decode(json)
-        return self._known(_Definitions(json))
+        if memoryview(raw).nbytes > _MAX_BYTES:
+            return self._decode(bytes(raw))
+        return self._known(_Definitions(raw))
 
     def _read(self, definitions: _Definitions) -> KnownTools:
-        return KnownTools(self._decode(definitions.json))
+        # The key and the tools are kept: they must not hold on to the bytes of the whole request.
+        definitions.raw = definitions.raw.copy()
+        return KnownTools(self._decode(bytes(definitions.raw)))
 
 
 def made_once(make: Callable[[tuple[Tool, ...], H], T]) -> Callable[[tuple[Tool, ...], H], T]:

@@ -37,6 +37,7 @@ DIALECT: Final = Dialect(
     own_types=frozenset(
         {"tool_use", "tool_result", "thinking", "redacted_thinking", "document", "image"}
     ),
+    tool_fields=frozenset({"input_schema"}),
     strip_billing=strip_billing_body,
     auth="x-api-key",
     request_headers=(("anthropic-version", "2023-06-01"),),

@@ -31,6 +31,7 @@ DIALECT: Final = Dialect(
     checker="dragoman.checker.chat",
     least_request=b'{"model":"m","messages":%b,"tools":%b}',
     own_types=frozenset({"image_url", "input_audio", "file"}),
+    tool_fields=frozenset({"function", "custom"}),
     vendor="openai",
     # A bare word `reasoning` counts only in quotes or at the end of a path: messages about the request's own
     # settings use it too.

@@ -1,6 +1,7 @@
 """Encodes turns as the messages of a Chat Completions upstream."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Final, TypeAlias, assert_never
 
 import msgspec
@@ -384,7 +385,7 @@ class Replay:
         self._carried = ""  # the last reasoning of the tool chain
         self._dropped = False  # said already
         # A turn without reasoning may get some all the same.
-        self.fills = profile.carry_reasoning or bool(profile.reasoning_filler)
+        self._fills = profile.carry_reasoning or profile.reasoning_filler != ""
         self._policy = ReplayPolicy(turns, profile)
 
     def of(self, at: int, parts: Sequence[ReasoningPart], *, calls: bool) -> Replayed:
@@ -392,7 +393,7 @@ class Replay:
 
         `parts` are the turn's own reasoning; `calls` says whether it calls tools.
         """
-        if not parts and not self.fills:
+        if not parts and not self._fills:
             return NONE
         turn = self._turns[at]
         if at and is_question(self._turns[at - 1]):
@@ -518,41 +519,48 @@ OutMessage: TypeAlias = Message | AssistantMessage | ToolMessage
 
 
 class Messages:
-    """The messages of one request, for one upstream."""
+    """Write the messages of one request for one upstream.
 
-    def __init__(self, request: Request, target: Target, losses: list[Loss]) -> None:
+    One loop over the turns writes what every upstream takes.  What a profile asks for beside that is a step
+    before the loop (`place_instructions`) or after it (`_alternating`, `_prefill`, `_mark_end`).
+    """
+
+    def __init__(
+        self, request: Request, target: Target, losses: list[Loss], *, thinks: bool = True
+    ) -> None:
+        profile = target.profile
         self._request = request
         self._target = target
-        self._profile = target.profile
+        self._profile = profile
         self._losses = losses
-        self._parts = Parts(request, target.profile, losses)
-        self._plain = not self._parts.marks.active  # texts are never marked
-        self._ids = UpstreamIds(target.profile.id_style, target.known_ids)
-        self._results = Results(target.profile, self._parts, losses)
+        self._thinks = thinks  # the upstream may think
+        self._parts = Parts(request, profile, losses)
+        self._plain = not self._parts.marks.active  # texts have no cache marks
+        self._ids = UpstreamIds(profile.id_style, target.known_ids)
+        # A turn without reasoning may get some all the same.
+        self._fills = profile.carry_reasoning or profile.reasoning_filler != ""
+        self._turns: Sequence[Turn] = ()
 
-    def encode(self, instructions: Sequence[str], *, thinks: bool) -> list[OutMessage]:
-        """Return the messages; `instructions` are ours, to be added to the client's.
+    def encode(self, instructions: Sequence[str]) -> list[OutMessage]:
+        """Return the messages; `instructions` are added to the client's.
 
         Raises:
             MalformedError: calls and results of the history do not fit.
             UntranslatableError: something has no form that the upstream takes.
         """
-        settled = settle(
-            self._request.turns,
-            self._losses,
-            strict=self._target.strict,
-            repair=self._target.repair_history,
+        target, losses = self._target, self._losses
+        turns: Sequence[Turn] = settle(
+            self._request.turns, losses, strict=target.strict, repair=target.repair_history
         )
-        turns = place_instructions(settled, self._profile, self._losses)
-        replay = Replay(turns, self._profile, self._losses, thinks=thinks)
+        self._turns = turns = place_instructions(turns, self._profile, losses)
         messages = self._system(instructions)
         for at, turn in enumerate(turns):
             if turn.role is ASSISTANT:
-                said = self._assistant(turn, replay, at)
-                if said is not None:
-                    messages.append(said)
+                message = self._assistant(turn, at)
+                if message is not None:
+                    messages.append(message)
             elif turn.role is USER:
-                messages += self._user(turn)
+                self._user(turn, messages)
             else:
                 messages += self._message(self._instructor, turn)
         if self._profile.alternate_roles:
@@ -561,6 +569,14 @@ class Messages:
         if self._request.cache_all is not None:
             self._mark_end(messages, self._request.cache_all)
         return messages
+
+    @cached_property
+    def _results(self) -> "Results":
+        return Results(self._profile, self._parts, self._losses)
+
+    @cached_property
+    def _replay(self) -> "Replay":
+        return Replay(self._turns, self._profile, self._losses, thinks=self._thinks)
 
     # --- instructions -------------------------------------------------------------------------------
 
@@ -613,12 +629,14 @@ class Messages:
             case _:
                 assert_never(part)
 
-    def _user(self, turn: Turn) -> list[OutMessage]:
-        messages: list[OutMessage] = []
+    def _user(self, turn: Turn, messages: list[OutMessage]) -> None:
+        """Add the results of tools, and what the user says after them."""
+        results = 0
         attached: list[OutPart] = []
         for part in turn.parts:
             if type(part) is not ToolResultPart:
                 continue
+            results += 1
             call_id = self._ids.of(part.call_id)  # known: no result is without its call
             only = part.parts[0] if len(part.parts) == 1 else None
             if type(only) is TextPart and only.text and self._plain and not part.is_error:
@@ -627,51 +645,61 @@ class Messages:
             message, follow = self._results.encode(part, call_id, turn.path)
             messages.append(message)
             attached += follow
-        if not attached and len(messages) == len(turn.parts):
-            return messages
-        said = self._message("user", turn, attached)
-        if messages and said and not self._profile.user_after_tool:
+        if results == len(turn.parts) and not attached:
+            return
+        user = self._message("user", turn, attached)
+        if results and user and not self._profile.user_after_tool:
             self._losses.append(Loss("turn_added", turn.path, "after a tool's result"))
             messages.append(AssistantMessage("assistant", _BETWEEN))
-        return messages + said
+        messages += user
 
     # --- the assistant ------------------------------------------------------------------------------
 
-    def _assistant(self, turn: Turn, replay: Replay, at: int) -> AssistantMessage | None:
-        texts: list[str | TextOut] = []  # a part of its own only where it is marked
+    def _assistant(self, turn: Turn, at: int) -> AssistantMessage | None:
+        """Return the message of an assistant turn; None if nothing of it can be sent."""
+        texts: list[str | TextOut] = []  # a part for itself only with a cache mark
         calls: list[Call] = []
         thoughts: list[ReasoningPart] = []
         refusal = ""
-        apart = False  # a call stood between the last text and this place
+        after_call = False  # a call came after the last text
         for part in turn.parts:
             if type(part) is ToolCallPart:
                 calls.append(self._call(part, turn))
-                apart = bool(texts)
-            elif type(part) is ReasoningPart:
+                after_call = bool(texts)
+                continue
+            if type(part) is ReasoningPart:
                 thoughts.append(part)
+                continue
+            if type(part) is TextPart and self._plain and not part.citations:
+                text: str | TextOut = part.text
             elif type(part) is RefusalPart and self._profile.supports_store:
                 refusal += part.text
-            elif text := self._said(part, turn):
-                if apart:
+                continue
+            else:
+                text = self._text(part, turn)
+            if text:
+                if after_call:
                     texts.append("\n\n")
+                    after_call = False
                 texts.append(text)
-                apart = False
-        reasoning = replay.of(at, thoughts, calls=bool(calls)) if thoughts or replay.fills else NONE
+        reasoning = NONE
+        if thoughts or self._fills:
+            reasoning = self._replay.of(at, thoughts, calls=bool(calls))
         if not texts and not calls and not refusal:
             if reasoning != NONE:
                 detail = "no text or call follows it"
                 self._losses.append(Loss("reasoning_dropped", turn.path, detail))
             return None
         only = texts[0] if len(texts) == 1 else None
-        return AssistantMessage(
-            "assistant",
-            only if type(only) is str else self._content(texts),
-            reasoning.content,
-            reasoning.text,
-            reasoning.details,
-            refusal,
-            calls or None,
-        )
+        content = only if type(only) is str else self._content(texts)
+        message = AssistantMessage("assistant", content, tool_calls=calls or None)
+        if reasoning is not NONE:
+            message.reasoning_content = reasoning.content
+            message.reasoning = reasoning.text
+            message.reasoning_details = reasoning.details
+        if refusal:
+            message.refusal = refusal
+        return message
 
     def _content(self, texts: list[str | TextOut]) -> Content | UnsetType | None:
         plain = [text for text in texts if isinstance(text, str)]
@@ -681,8 +709,8 @@ class Messages:
             return "".join(plain)
         return EMPTY_CONTENT[self._profile.empty_assistant_content]
 
-    def _said(self, part: Part, turn: Turn) -> str | TextOut:
-        """Return what the assistant said as text."""
+    def _text(self, part: Part, turn: Turn) -> str | TextOut:
+        """Return a part of the assistant's turn as text."""
         match part:
             case TextPart(text=text):
                 if part.citations:

@@ -160,9 +160,8 @@ class _Encoder:
         wish = request.reasoning
         if choice is not None:
             wish, choice = self._agree(choice)
-        messages = Messages(request, self._target, self.losses).encode(
-            self._instructions, thinks=wish.mode != "off"
-        )
+        history = Messages(request, self._target, self.losses, thinks=wish.mode != "off")
+        messages = history.encode(self._instructions)
         body: dict[str, object] = {
             "model": self._target.model or request.model,
             "messages": messages,
