@@ -78,7 +78,7 @@ class ToolCall(Struct, frozen=True, gc=False):
         id: The call's id; results refer to it.  Unique within a conversation of `ToolLoop`.
         name: The tool's name, as the request declares it.
         arguments: The arguments exactly as the model streamed them: JSON text, or free text for a custom
-            tool.  TruncatedError if the call was.
+            tool.  Incomplete if the call was truncated.
         error: Why the call must not be run: it was truncated, its arguments are not valid JSON, there is no
             such tool, or (in a `ToolLoop`) they do not fit the tool's schema.  Empty: it can be run.
         complete: False if the arguments ended early or are not valid JSON.
