@@ -176,10 +176,10 @@ class FaultKind(StrEnum):
 
 
 class Start(Struct, frozen=True, gc=False, tag="start", tag_field="event"):
-    """The answer begins.  Always the first event, except for a `Loss` or a `Ping`.
+    """The answer begins.  Always the first event of an answer.
 
     Attributes:
-        model: The model's name, as the upstream calls it; empty if it did not say.
+        model: The model, as the upstream calls it; empty if it did not say.
         id: The upstream's id of the answer.
         created: Unix seconds; 0 if the upstream did not say.
     """
@@ -190,16 +190,16 @@ class Start(Struct, frozen=True, gc=False, tag="start", tag_field="event"):
 
 
 class BlockStart(Struct, frozen=True, gc=False, tag="block_start", tag_field="event"):
-    """A block opens.  Blocks follow one another; two are never open.
+    """A block opens.  The deltas that follow, up to its `BlockEnd`, belong to it.
 
     Attributes:
-        index: Position among this answer's blocks, from 0.
-        kind: What the block is.
+        index: Position among the blocks of this answer, from 0.
+        kind: What the block holds, and so which deltas may follow.
         call_id: Calls: the upstream's id, verbatim.
-        name: Calls: the tool's name as the request declares it.
+        name: Calls: the tool's name as the client declared it.
         namespace: Calls: the tool's namespace, if it was declared in one.
         flavor: Calls: which kind of tool is called.
-        vendor: Server and opaque blocks: whose block `raw` is.
+        vendor: Server and opaque blocks: the vendor whose JSON `raw` is.
         raw: Server and opaque blocks: the whole block as JSON.
     """
 
@@ -214,12 +214,12 @@ class BlockStart(Struct, frozen=True, gc=False, tag="block_start", tag_field="ev
 
 
 class TextDelta(Struct, frozen=True, gc=False, tag="text", tag_field="event"):
-    """A piece of text.
+    """More text of the open text block.
 
     Attributes:
-        index: The open block.
+        index: Of the block.
         text: Never empty.
-        logprobs: A JSON list of token records, as OpenAI writes them; None: not requested.
+        logprobs: A JSON list of token records, as OpenAI writes them.
     """
 
     index: int
@@ -235,8 +235,8 @@ class TextRun(Struct, frozen=True, gc=False, tag="text_run", tag_field="event"):
     Programs that read answers (`AnswerReader`, the client) never see it: they get the deltas.
 
     Attributes:
-        index: The open block.
-        bodies: Each delta's text as the inside of a JSON string, as `msgspec` writes it.
+        index: Of the block.
+        bodies: Each delta's text as the inside of a JSON string, as our encoder writes it.
         text: The text of all deltas, joined.
     """
 
@@ -253,13 +253,13 @@ class TextRun(Struct, frozen=True, gc=False, tag="text_run", tag_field="event"):
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False, tag="reasoning", tag_field="event"):
-    """A piece of the model's reasoning.
+    """More of the reasoning in the open reasoning block.
 
     Attributes:
-        index: The open block.
+        index: Of the block.
         text: Never empty.
-        channel: Whether it is the reasoning itself or a summary.
-        part: Rises by one with each part of a summary.
+        channel: Whether this is the reasoning itself or a summary of it.
+        part: Number of the summary part, from 0; rises by one with each part.
     """
 
     index: int
@@ -275,7 +275,7 @@ class ArgsDelta(Struct, frozen=True, gc=False, tag="args", tag_field="event"):
     the last fragment of a call that ends incomplete may be anything else.
 
     Attributes:
-        index: The open block.
+        index: Of the block.
         json: The fragment.
     """
 
@@ -284,11 +284,11 @@ class ArgsDelta(Struct, frozen=True, gc=False, tag="args", tag_field="event"):
 
 
 class InputDelta(Struct, frozen=True, gc=False, tag="input", tag_field="event"):
-    """A piece of a custom call's free-form input, not escaped.
+    """More of a custom call's free-form input.
 
     Attributes:
-        index: The open block.
-        text: The piece.
+        index: Of the block.
+        text: Plain text, not escaped.
     """
 
     index: int
@@ -296,11 +296,11 @@ class InputDelta(Struct, frozen=True, gc=False, tag="input", tag_field="event"):
 
 
 class RefusalDelta(Struct, frozen=True, gc=False, tag="refusal", tag_field="event"):
-    """A piece of a refusal.
+    """More of the text with which the model refuses.
 
     Attributes:
-        index: The open block.
-        text: The piece.
+        index: Of the block.
+        text: The text.
     """
 
     index: int
@@ -311,13 +311,13 @@ class Citation(Struct, frozen=True, gc=False, tag="citation", tag_field="event")
     """A source for the text of the open text block.
 
     Attributes:
-        index: The open block.
-        url: Where the source is; empty: it has no address.
+        index: Of the block.
+        url: Address of the source.
         title: Its title.
-        cited_text: What is cited.
-        start: First character in the block's text, if known.
-        end: Character behind the last, if known.
-        vendor: Whose format `raw` has.
+        cited_text: The quoted part of the source.
+        start: Offset in the block, in characters, where the cited text begins, if known.
+        end: Offset behind it, if known.
+        vendor: The vendor whose JSON `raw` is.
         raw: The citation as the vendor wrote it.
     """
 
@@ -332,14 +332,14 @@ class Citation(Struct, frozen=True, gc=False, tag="citation", tag_field="event")
 
 
 class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="event"):
-    """State that only its vendor can read.  In reasoning and call blocks, before the block's end.
+    """State that only its vendor can read.  Part of a reasoning or call block.
 
     Attributes:
-        index: The open block.
+        index: Of the block.
         kind: What the state is for.
-        data: The state.
-        origin: Which upstream it belongs to.
-        item_id: The vendor's id of the item that holds it.
+        data: The state itself; empty for `PLAIN`.
+        origin: Which upstream sent it (`Profile.origin`); it is sent back to that upstream alone.
+        item_id: Responses: the id of the reasoning item.
     """
 
     index: int
@@ -353,8 +353,8 @@ class BlockEnd(Struct, frozen=True, gc=False, tag="block_end", tag_field="event"
     """The open block ends.
 
     Attributes:
-        index: The block.
-        complete: False: a call whose arguments were truncated or are invalid.  Never run it.
+        index: Of the block.
+        complete: False for a call whose arguments were truncated or are invalid.  Such a call must not be run.
     """
 
     index: int
@@ -365,14 +365,14 @@ class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
     """Token counts so far.  Cumulative: the last event counts, nothing is added up.
 
     Attributes:
-        input_tokens: Input that was not read from or written to a cache.
-        output_tokens: Output, reasoning included.
-        cache_read_tokens: Input read from a cache.
-        cache_write_5m_tokens: Input written to a cache for five minutes.
-        cache_write_1h_tokens: Input written to a cache for an hour.
-        reasoning_tokens: The part of the output that is reasoning.
-        estimated: The upstream reported no counts; these are estimates.
-        final: No other counts follow.
+        input_tokens: Tokens of the prompt that did not come from a cache.
+        output_tokens: Tokens of the answer, reasoning included.
+        cache_read_tokens: Tokens of the prompt that came from a cache.
+        cache_write_5m_tokens: Tokens written to a cache that lasts five minutes.
+        cache_write_1h_tokens: Tokens written to a cache that lasts an hour.
+        reasoning_tokens: The part of `output_tokens` that is reasoning.
+        estimated: The upstream did not report all counts: some are estimated.
+        final: These are the last counts of the answer.
     """
 
     input_tokens: int = 0
@@ -396,14 +396,14 @@ class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
 
 
 class Finish(Struct, frozen=True, gc=False, tag="finish", tag_field="event"):
-    """The answer ended normally.  The last event.
+    """The answer ended normally, for the given reason.  Terminal.
 
     Attributes:
         reason: Why it ended.
-        stop_sequence: The stop sequence that was reached, if one was.
+        stop_sequence: The stop sequence that ended it, if one did.
         category: Why it was filtered or refused, if the vendor says.
-        explanation: The same in a sentence, if the vendor says.
-        raw: The vendor's own reason, where it means something else.
+        explanation: The vendor's explanation of that.
+        raw: The vendor's own word for the reason, where its meaning differs.
     """
 
     reason: FinishReason
@@ -414,15 +414,15 @@ class Finish(Struct, frozen=True, gc=False, tag="finish", tag_field="event"):
 
 
 class Fault(Struct, frozen=True, gc=False, tag="fault", tag_field="event"):
-    """The answer failed.  The last event; also the content of an error body.
+    """The answer failed.  Terminal; error bodies are read into it too.
 
     Attributes:
-        kind: What went wrong.
-        message: One sentence, from the vendor or ours.
+        kind: What went wrong, independent of any vendor's words.
+        message: For people.
         status: The upstream's HTTP status or numeric code; 0 if it gave none.
         code: The vendor's own code, or ours.
         param: The field at fault, in the client's dialect.
-        retry_after: Seconds that the upstream asks to wait; None if it does not say.
+        retry_after: Seconds after which another attempt makes sense.
     """
 
     kind: FaultKind
