@@ -38,11 +38,27 @@ _PIECES: Final = 512  # of a block's text that are kept apart
 
 
 class Block(Struct, frozen=True):
-    """A block, whole."""
+    """One whole block of an answer.
+
+    Attributes:
+        kind: What the block is; says which of the other fields are used.
+        text: The text, the refusal, a call's arguments (JSON) or its free-form input.
+        segments: Reasoning: one for each channel and part.
+        opaque: Reasoning and calls: state that only its vendor can read.
+        citations: Text: its sources.
+        logprobs: Text: JSON lists of token records, as OpenAI writes them.
+        call_id: Calls: the upstream's id, verbatim.
+        name: Calls: the tool's name as the client declared it.
+        namespace: Calls: the tool's namespace, if it was declared in one.
+        flavor: Calls: which kind of tool is called.
+        complete: False for a call whose arguments were truncated or are invalid; it must not be run.
+        vendor: Server and opaque blocks: the vendor whose JSON `raw` is.
+        raw: Server and opaque blocks: the whole block as JSON.
+    """
 
     kind: BlockKind
-    text: str = ""  # text, refusal, arguments (JSON) or custom input, as the kind says
-    segments: tuple[ReasoningSegment, ...] = ()  # reasoning: one for each channel and part
+    text: str = ""
+    segments: tuple[ReasoningSegment, ...] = ()
     opaque: tuple[Opaque, ...] = ()
     citations: tuple[Citation, ...] = ()
     logprobs: tuple[Raw, ...] = ()

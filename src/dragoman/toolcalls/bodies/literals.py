@@ -45,6 +45,15 @@ _ESCAPES: Final = {
 }
 _CODES: Final = {"x": 2, "u": 4, "U": 8}  # numeric escapes and their number of digits
 _AFTER_STRING: Final = ",)]}:"  # before any other character a quotation mark is part of the string
+# What may follow the comma after a string, by the closers of the container in the text and in JSON.
+_NEXT: Final = {
+    (")", "}"): re.compile(r"\s*(?:[\w\-]{1,128}\s*=|\))"),  # keyword arguments
+    ("}", "}"): re.compile(r"\s*['\"}]"),  # a dict
+    ("]", "]"): re.compile(r"\s*[\w\-+.'\"\[({\]]"),  # a list
+    (")", "]"): re.compile(r"\s*[\w\-+.'\"\[({)]"),  # a tuple
+}
+# What may follow a call: another call, the end of the list, a marker.
+_AFTER_CALL: Final = re.compile(r"[,;\]]|<[|/]|[\w.\-]{1,128}\s*\(")
 _QUOTES: Final = ("'", '"')
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 _MAX_DIGITS: Final = 4096  # Python refuses longer numbers
@@ -83,10 +92,13 @@ class LiteralsBody:
         self._is_key = False  # the string is a key
         self._typed: list[str] | None = None  # a quoted value that the schema types
         self._types: frozenset[str] = STRING_ONLY  # the types of the value after the key
+        self._keys: set[str] = set()  # of the arguments so far
         self._known = False  # the schema declares the key
+        self._declared_string = False  # the schema declares it as a string
         self._word: list[str] = []
         self._waiting = 0  # the size of a held word or value
         self._outer = spec.outer
+        self._ended = False  # the input has ended, and the model was not stopped early
 
     @property
     def holding(self) -> bool:
@@ -124,6 +136,7 @@ class LiteralsBody:
         return at
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
+        self._ended = not cut
         at = self.feed(text, at)
         if self._machine.body is not self:
             return at
@@ -168,18 +181,33 @@ class LiteralsBody:
             case _Expect.FIRST | _Expect.VALUE:
                 return self._begin_value(text, at)
             case _:
-                return self._read_comma(char, at)
+                return self._read_comma(text, at)
 
-    def _read_comma(self, char: str, at: int) -> int:
+    def _read_comma(self, text: str, at: int) -> int:
+        char = text[at]
         closer, json = self._stack[-1]
         if char == closer:
             return self._pop(at)
         if char != ",":
-            return self._fail(at)
+            return self._read_closer(text, at)
         self._at = _Expect.KEY if json == "}" else _Expect.FIRST
         if json == "]":
             self._out.append(", ")
         return at + 1
+
+    def _read_closer(self, text: str, at: int) -> int:
+        """Add the last brace if the call's closer follows a complete value; else the arguments are invalid.
+
+        Case: gemma4/n4_4_brace_missing.
+        """
+        closers = self._machine.grammar.closers
+        if self._python or len(self._stack) > 1 or not self._parameters.required <= self._keys:
+            return self._fail(at)
+        if closers.scan_at(text, at) is None:
+            return at if closers.begins(text, at) else self._fail(at)
+        self._sink.problem("args_repaired", self._name)
+        self._pop(at)
+        return at
 
     def _read_key(self, text: str, at: int) -> int:
         char = text[at]
@@ -199,9 +227,12 @@ class LiteralsBody:
             return at  # it may continue
         self._begin_key()
         key = match.group().strip()
+        if len(self._stack) == 1:
+            self._keys.add(key)
         self._out.append(quoted(key))
         self._known = len(self._stack) == 1 and key in self._parameters.properties
         self._types = self._parameters.types(key) if self._known else STRING_ONLY
+        self._declared_string = self._parameters.declared_types(key) == STRING_ONLY
         self._at = _Expect.COLON
         return match.end()
 
@@ -267,10 +298,18 @@ class LiteralsBody:
             word = "".join(self._word).strip()
             self._word = []
             self._waiting = 0
-            typed = self._spec.typed and self._known and len(self._stack) == 1
-            self._out.append(to_json(word, self._types) if typed else _value(word))
+            self._out.append(self._word_value(word))
             self._at = _Expect.COMMA
         return at
+
+    def _word_value(self, word: str) -> str:
+        """Return the JSON of a bare word, by the schema if the format or the schema asks for it."""
+        if self._known and len(self._stack) == 1 and not self._python:
+            if self._spec.typed:
+                return to_json(word, self._types)
+            if self._types == STRING_ONLY and self._declared_string:
+                return quoted(word)  # case: gemma4/n4_3_bare_scalar_for_a_string
+        return _value(word)
 
     # --- strings -----------------------------------------------------------------------------------
 
@@ -345,14 +384,53 @@ class LiteralsBody:
             return self._read_escape(text, to)
         if len(quote) == 3:
             return self._read_triple(text, to)
-        solid = _SOLID.search(text, to + 1, to + MAX_KEY_CHARS)
-        if solid is None and len(text) - to < MAX_KEY_CHARS:
+        ends = self._may_end(text[to + 1 : to + MAX_KEY_CHARS])
+        if ends is None and len(text) - to < MAX_KEY_CHARS:
             return to
-        if solid is None or solid.group() in _AFTER_STRING:
+        if ends:
             self._end_string()
         else:
             self._add(quote)
         return to + 1
+
+    def _may_end(self, rest: str) -> bool | None:
+        """Return whether a quotation mark before `rest` ends the string; None: more text is needed.
+
+        It does only if a legal continuation follows: strings contain unescaped quotation marks.
+        Case: pythonic/n5_1_quotes_in_a_command.
+        """
+        depth = len(self._stack)
+        solid = _SOLID.search(rest)
+        if solid is None:
+            return None
+        if self._is_key:
+            return solid.group() in _AFTER_STRING
+        at = solid.start()
+        while rest[at] == self._stack[depth - 1][0]:
+            depth -= 1
+            solid = _SOLID.search(rest, at + 1)
+            if not depth:
+                return self._may_follow_call(rest, solid)
+            if solid is None:
+                return None
+            at = solid.start()
+        if rest[at] != ",":
+            return False
+        following = _NEXT[self._stack[depth - 1]]
+        if following.match(rest, at + 1):
+            return True
+        return None if following.match(rest + "a=", at + 1) or not rest[at + 1 :].strip() else False
+
+    def _may_follow_call(self, rest: str, solid: re.Match[str] | None) -> bool | None:
+        """Return whether the text after a call's closing bracket can follow a call."""
+        if self._outer:
+            return True
+        at = len(rest) if solid is None else solid.start()
+        if _AFTER_CALL.match(rest, at):
+            return True
+        if solid is None or any(_AFTER_CALL.match(rest + char, at) for char in "|("):
+            return self._ended or None
+        return False
 
     def _read_triple(self, text: str, at: int) -> int:
         if text.startswith(self._quote, at):

@@ -63,6 +63,8 @@ GEMMA4: Final = Format(
         ),
         # The second marker asks for the tool's result; a model that stops there has finished its call.
         *closes(("<tool_call|>",), ("<|tool_response>",)),
+        # The closer of other families.  Case: gemma4/n4_4_other_closer.
+        *closes(("</tool_call>",), stray=False),
         # Some hosts strip the opener of the reasoning channel.  Case: gemma4/channel_opener_stripped.
         *markers(("thought\n",), action=Action.START_REASONING, at={Where.START}, then=Where.THINK),
     ),
