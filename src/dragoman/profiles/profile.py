@@ -32,7 +32,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
 
     # --- requests: limits and names ---
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    max_output_tokens: int | None = None  # larger wishes are clamped to this
+    max_output_tokens: int | None = None  # larger values are clamped to this
     default_max_output: int = 32_000  # where the dialect demands a limit and the client gave none
     stream_usage: bool = True  # knows `stream_options.include_usage`
     supports_store: bool = False  # knows `store` and other fields of OpenAI's platform
@@ -45,7 +45,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     # --- requests: messages ---
     developer_role: bool = False  # takes `developer` where others take `system`
     midturn_system: bool = True  # takes instructions anywhere in the conversation
-    # Some of its models do: those that a client of its own dialect sends pass as they came.
+    # Some of its models do: instructions from a client of the same dialect are forwarded unchanged.
     own_midturn_system: bool = False
     merge_system: bool = False  # wants one leading system message and no other
     alternate_roles: bool = False  # wants user and assistant to alternate
@@ -79,7 +79,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     # --- requests: output and sampling ---
     json_schema: Literal["native", "json_object", "instruction"] = "native"
     drop_sampling: bool = False  # refuses temperature and top_p
-    max_temperature: float = 2.0  # larger wishes are clamped to this
+    max_temperature: float = 2.0  # larger values are clamped to this
     seed_field: Literal["seed", "random_seed", "none"] = "seed"
     vendor_sampling: bool = False  # takes `top_k` and friends
     supports_logprobs: bool = True
@@ -112,11 +112,11 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     reasoning_filler: str = ""  # put where the peer demands reasoning and there is none
     carry_reasoning: bool = False  # later calls of a tool chain repeat its last reasoning
     signed_reasoning: bool = False  # Messages, Responses: takes back only what it signed itself
-    # Answers 400 to reasoning in the history: what a client of its own dialect sends is removed.
+    # Answers 400 to reasoning in the history: it is removed from requests of the same dialect too.
     refuses_reasoning: bool = False
 
     def runs(self, kind: str, dialect: str) -> bool:
-        """Say whether it runs tools of this kind itself, in its API of this dialect."""
+        """Return whether it runs tools of this kind itself, in its API of this dialect."""
         if kind in self.server_tools:
             return True
         return dialect != "chat" and kind in self.server_tools_beside_chat

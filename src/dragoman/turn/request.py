@@ -1,7 +1,7 @@
-"""A request, free of any dialect.
+"""A request, independent of any dialect.
 
-Decoders build it whole or raise; encoders never change it.  `Raw` fields hold JSON text exactly as the
-client wrote it, so that key order, digits and blanks survive and prefix caches stay warm.
+Readers build a whole `Request` or raise; writers never change it.  `Raw` fields hold JSON text exactly as the
+client wrote it: key order, digits and blanks survive, so that upstreams' prefix caches match.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,14 @@ BuiltInDialect: TypeAlias = Literal["chat", "anthropic", "responses"]
 
 
 class Role(StrEnum):
+    """Who speaks in a turn; `SYSTEM` is an instruction inside the conversation."""
+
     USER = "user"
     ASSISTANT = "assistant"
-    SYSTEM = "system"  # an instruction inside the conversation
+    SYSTEM = "system"
 
 
-# The same under plain names: to look a member up in its class costs as much as to make a part.
+# Looking a member up in its class costs as much as making a part; hot loops use these names.
 USER: Final = Role.USER
 ASSISTANT: Final = Role.ASSISTANT
 SYSTEM: Final = Role.SYSTEM
@@ -37,11 +39,15 @@ class CacheHint(Struct, frozen=True, gc=False):
 
 
 class Base64Source(Struct, frozen=True, gc=False, tag="base64"):
+    """A file inside the request: `data` is base64 text as received."""
+
     media_type: str
     data: str  # base64 text, as received
 
 
 class UrlSource(Struct, frozen=True, gc=False, tag="url"):
+    """A file at a URL, which the upstream downloads."""
+
     url: str
 
 
@@ -62,6 +68,11 @@ Source: TypeAlias = Base64Source | UrlSource | FileSource | TextSource
 
 
 class TextPart(Struct, frozen=True, gc=False, tag="text"):
+    """Text of a turn.
+
+    `cache` marks the end of a prefix worth caching; `citations` are JSON in the shape of `vendor`.
+    """
+
     text: str
     cache: CacheHint | None = None
     citations: tuple[Raw, ...] = ()  # as the vendor wrote them
@@ -69,12 +80,20 @@ class TextPart(Struct, frozen=True, gc=False, tag="text"):
 
 
 class ImagePart(Struct, frozen=True, gc=False, tag="image"):
+    """An image; `detail` is OpenAI's `low`, `high` or `auto`, empty if the client sent none."""
+
     source: Base64Source | UrlSource | FileSource
     detail: str = ""
     cache: CacheHint | None = None
 
 
 class DocumentPart(Struct, frozen=True, gc=False, tag="document"):
+    """A document, such as a PDF.
+
+    `source` is None if the content is in `parts`; `context` is text about the document; `cite` asks the model
+    to cite it.
+    """
+
     source: Source | None  # None: the content is in `parts`
     title: str = ""
     context: str = ""
@@ -84,11 +103,15 @@ class DocumentPart(Struct, frozen=True, gc=False, tag="document"):
 
 
 class AudioPart(Struct, frozen=True, gc=False, tag="audio"):
+    """Audio as base64 text; `format` is `wav` or `mp3`."""
+
     data: str
     format: str
 
 
 class SearchResultPart(Struct, frozen=True, gc=False, tag="search_result"):
+    """A search result that the client gives to the model: where it is from, its title and its text."""
+
     source: str
     title: str
     parts: tuple[TextPart, ...]
@@ -105,11 +128,15 @@ class OpaqueState(Struct, frozen=True, gc=False):
 
 
 class ReasoningSegment(Struct, frozen=True, gc=False):
+    """A piece of reasoning: the full text, or one part of a summary (`channel`)."""
+
     text: str
     channel: Channel = Channel.FULL
 
 
 class ReasoningPart(Struct, frozen=True, gc=False, tag="reasoning"):
+    """Reasoning of an assistant turn: readable `segments`, and `opaque` state that only its vendor can read."""
+
     segments: tuple[ReasoningSegment, ...] = ()
     opaque: tuple[OpaqueState, ...] = ()
 
@@ -120,6 +147,12 @@ class ReasoningPart(Struct, frozen=True, gc=False, tag="reasoning"):
 
 
 class ToolCallPart(Struct, frozen=True, gc=False, tag="tool_call"):
+    """A tool call in the history.
+
+    `id` is the client's (`ids.UpstreamIds` returns the upstream's); `arguments` are JSON text as received, or
+    the free-form input of a custom tool; `opaque` is state that signs the call.
+    """
+
     id: str  # as the client sent it; `ids.UpstreamIds` turns it into the upstream's own
     name: str
     arguments: str  # JSON text exactly as received; for custom calls the free-form input
@@ -129,6 +162,8 @@ class ToolCallPart(Struct, frozen=True, gc=False, tag="tool_call"):
 
 
 class ToolResultPart(Struct, frozen=True, gc=False, tag="tool_result"):
+    """The result of a tool call, matched by `call_id`; `is_error`: the tool failed."""
+
     call_id: str
     parts: tuple["TextPart | ImagePart | DocumentPart | SearchResultPart", ...] = ()
     is_error: bool = False
@@ -145,6 +180,8 @@ class ServerToolPart(Struct, frozen=True, gc=False, tag="server_tool"):
 
 
 class RefusalPart(Struct, frozen=True, gc=False, tag="refusal"):
+    """Text with which the model refused to answer."""
+
     text: str
 
 
@@ -173,6 +210,12 @@ Part: TypeAlias = (
 
 
 class Turn(Struct, frozen=True, gc=False):
+    """One turn of the conversation.
+
+    `name` is a Chat participant's; `phase` is a Responses message's; `path` is the JSON path of the turn in the
+    client's request, for losses and errors.
+    """
+
     role: Role
     parts: tuple[Part, ...]
     name: str = ""
@@ -181,6 +224,14 @@ class Turn(Struct, frozen=True, gc=False):
 
 
 class Tool(Struct, frozen=True, kw_only=True, gc=False):
+    """A declared tool.
+
+    A function has a JSON `schema` (None: no parameters).  A custom tool takes free-form text and may have a
+    `grammar` (syntax, definition).  A vendor's tool has `kind` (such as `web_search`), `vendor` and its whole
+    definition in `raw`; `server` is True if the vendor also runs it.  `options` names settings that no other
+    dialect has; `path` is the JSON path of the definition.
+    """
+
     name: str
     description: str = ""
     schema: Raw | None = None  # JSON schema of the arguments
@@ -199,6 +250,12 @@ class Tool(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ToolChoice(Struct, frozen=True, gc=False):
+    """Which tools the model may or must call.
+
+    `mode` is `auto`, `required` (any tool), `none`, or `tool` (the one with `name` and `namespace`).  `allowed`
+    restricts the tools by name; empty: all are allowed.
+    """
+
     mode: Literal["auto", "required", "none", "tool"]
     name: str = ""  # with mode "tool"
     namespace: str = ""
@@ -206,6 +263,8 @@ class ToolChoice(Struct, frozen=True, gc=False):
 
 
 class Sampling(Struct, frozen=True, gc=False, kw_only=True):
+    """Sampling parameters; None: the client sent none."""
+
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
@@ -216,7 +275,12 @@ class Sampling(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ReasoningWish(Struct, frozen=True, gc=False, kw_only=True):
-    """What the client asks of the model's reasoning."""
+    """How much the client wants the model to think, and how much of it to see.
+
+    `mode` is `default` (the client sent nothing), `off`, `auto` (the model decides), `budget` (with `budget` in
+    tokens) or `effort` (with `effort`: none, minimal, low, medium, high, xhigh, max).  `show` is empty if the
+    client sent nothing about it.
+    """
 
     mode: Literal["default", "off", "auto", "budget", "effort"] = "default"
     effort: str = ""  # none, minimal, low, medium, high, xhigh, max
@@ -225,6 +289,8 @@ class ReasoningWish(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
+    """The format of the answer: text, any JSON object, or JSON that matches `schema`."""
+
     kind: Literal["text", "json_object", "json_schema"] = "text"
     name: str = ""
     description: str = ""
@@ -233,7 +299,20 @@ class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One request, as the client meant it."""
+    """One request, as the client meant it.
+
+    * `model`, `stream`, `system`, `turns`, `tools`, `tool_choice`, `parallel` (several calls at once),
+      `max_output` (tokens), `sampling`, `stop`, `reasoning`, `format`, `verbosity`: None or empty where the
+      client sent nothing.
+    * `count`: how many answers are wanted (Chat's `n`).
+    * `user_id`, `tier`, `cache_key`, `store`, `metadata`, `previous_id`, `include`: fields of vendors' platforms.
+    * `cache_all`: a cache mark on the whole prompt.
+    * `include_usage`: the client wants token counts in its stream.
+    * `extensions`: fields of the client's dialect that have no place above, as written; they are sent to a
+      target of the same dialect and reported for others.
+    * `losses`: what the reader already had to drop or change.
+    * `outlined_ids`: ids of the calls in a history that `outline` removed.
+    """
 
     dialect: DialectName
     model: str
@@ -300,9 +379,9 @@ class Request(Struct, frozen=True, kw_only=True):
         return False
 
     def outline(self) -> "Request":
-        """Return what must be known of a request while it is answered: all but the conversation.
+        """Return the request without its conversation, for the time of the answer.
 
-        An answer may go on for long, and a conversation is large.
+        An answer may take long, and a conversation is large.
         """
         return structs.replace(
             self,
