@@ -1,6 +1,7 @@
-"""The front door for requests: from a client's dialect into an upstream's, and refusals back.
+"""Translates requests from a client's dialect into an upstream's, and our errors back.
 
-From a dialect into itself the client's bytes pass, but for what the upstream must not or cannot see.
+If both dialects are the same, the client's bytes are forwarded and only what the upstream must not or cannot
+see is rewritten.
 """
 
 from collections.abc import Collection, Mapping
@@ -46,14 +47,14 @@ _ELEMENTS: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Ra
 
 
 class _Outline(Struct):
-    """What must be known of a request that is passed on unread."""
+    """The fields of a request that is forwarded unread."""
 
     model: str
     stream: bool = False
 
 
 class _Shape(Struct):
-    """By what one message is told from another."""
+    """The fields that tell the kinds of messages apart."""
 
     role: str | None = None
     type: str | None = "message"
@@ -66,7 +67,7 @@ _NAMES: Final = ("model", "user_id", "tier", "cache_key", "verbosity")
 _LEADING: Final = frozenset({"system", "developer"})  # roles of instructions
 _SHAPES: Final = msgspec.json.Decoder(list[_Shape])
 _OUTLINE: Final = msgspec.json.Decoder(_Outline)
-# Refusals that concern what a vendor may well understand, though nobody else does.
+# Codes of refusals for what only the dialect's own vendor may understand.
 _VENDORS_OWN: Final = frozenset(
     {"unsupported_content_block", "unsupported_parameter", "item_not_found"}
 )
@@ -77,15 +78,22 @@ class ClientRequest(Struct, frozen=True):
 
     body: bytes
     request: Request  # what the client meant
-    # Why no other dialect could take it: only the vendor of its own understands what it asks for.
+    # Why it cannot be translated: only the vendor of its dialect understands it.  None: it can.
     vendors_own: MalformedError | None = None
 
 
 class TranslatedRequest(Struct, frozen=True):
-    """A client's request in an upstream's dialect."""
+    """A client's request in an upstream's dialect.
+
+    Attributes:
+        body: The body for the upstream.
+        request: What was sent to the upstream, as a value.
+        losses: What was not carried over unchanged.
+        stop: For `Translator(stop=…)`: stop sequences that the upstream cannot match.
+    """
 
     body: bytes
-    request: Request  # what was said to the upstream
+    request: Request  # as it was sent to the upstream
     losses: tuple[Loss, ...] = ()
     stop: tuple[str, ...] = ()  # for `Translator(stop=…)`: what the upstream cannot match itself
 
@@ -175,11 +183,11 @@ def write_request(
     changed: Request | None = None,
     **options: Unpack[RequestOptions],
 ) -> TranslatedRequest:
-    """Write a client's request for an upstream; `changed` is what to say instead of what was meant.
+    """Write a client's request for an upstream; `changed` replaces what the client sent.
 
     Raises:
         MalformedError: only the vendor of the client's dialect understands it, and `target` is another.
-        UntranslatableError: the target cannot say what the request asks for; carries the path.
+        UntranslatableError: the target cannot do what the request asks for; carries the path.
     """
     request = changed or client.request
     if client.vendors_own is not None and request.dialect != target:
@@ -213,9 +221,16 @@ def translate_request(
 ) -> TranslatedRequest:
     """Turn a client's request into one for an upstream.
 
+    Args:
+        body: The client's body.
+        source: The client's dialect.
+        target: The upstream's dialect.
+        sealer: Opens envelopes of reasoning state in the history; None: they are dropped.
+        **options: The target's profile, model and the like; see `RequestOptions`.
+
     Raises:
         MalformedError: the request is not of its dialect; carries the path.
-        UntranslatableError: the target cannot say what the request asks for; carries the path.
+        UntranslatableError: the target cannot do what the request asks for; carries the path.
         TooLargeError: it passes `max_request_bytes`.
     """
     limits = options.get("limits", DEFAULT_LIMITS)
@@ -224,7 +239,7 @@ def translate_request(
 
 
 def _holds_minted(client: ClientRequest) -> bool:
-    """Say whether a request that was read may hold ids or envelopes that were made here.
+    """Return whether a request that was read may hold ids or envelopes that were made here.
 
     They stand in calls, results and reasoning: to search all bytes costs more than to read the request.
     """
@@ -238,19 +253,19 @@ def _holds_minted(client: ClientRequest) -> bool:
                 known = type(part) is ToolCallPart and part.id[:1] != "g" and not part.opaque
             if not known:
                 return _has_minted(client.body)
-    # What did not open was left out, and told.
+    # An envelope that did not open was left out and reported.
     return bool(client.request.losses) and _has_minted(client.body)
 
 
 def _has_minted(body: bytes) -> bool:
-    """Say whether a request may hold ids or envelopes that were made here."""
+    """Return whether a request may hold ids or envelopes that were made here."""
     return PREFIX.encode() in body or b'"gx' in body or b'"gh-' in body
 
 
 def _forward(
     client: ClientRequest, request: Request, to: Dialect, target: Target
 ) -> TranslatedRequest:
-    """Keep the client's bytes; the model, and what means nothing upstream, or harm, is written anew."""
+    """Keep the client's bytes; the model, and what means nothing upstream, or harm, is rewritten."""
     profile = target.profile
     _refuse_kept(request, to, profile)
     rewritten: set[str] = set()
@@ -318,7 +333,7 @@ def _refuse_kept(request: Request, to: Dialect, profile: Profile) -> None:
 
 
 def _must_fit(request: Request, to: Dialect, profile: Profile) -> bool:
-    """Say whether a request holds what the upstream would refuse or misread."""
+    """Return whether a request holds what the upstream would refuse or misread."""
     return (
         must_narrow(request, profile)
         or _is_instructed(request, to, profile)
@@ -327,7 +342,7 @@ def _must_fit(request: Request, to: Dialect, profile: Profile) -> bool:
 
 
 def _is_instructed(request: Request, to: Dialect, profile: Profile) -> bool:
-    """Say whether instructions stand between messages, where the upstream does not take them."""
+    """Return whether instructions stand between messages, where the upstream does not take them."""
     takes = profile.midturn_system or profile.own_midturn_system or to.without_instructions is None
     return not takes and any(turn.role is SYSTEM for turn in request.turns)
 
@@ -359,9 +374,9 @@ def _fitted(
 def _leads_back(
     own: Mapping[str, Raw], before: dict[str, Raw], fresh: dict[str, Raw], to: Dialect
 ) -> bool:
-    """Put instructions that the client began its messages with back there, if nobody changed them.
+    """Put instructions at the head of the client's messages back there, if they did not change.
 
-    Written anew they stand in a field of their own, and an upstream's cache would lose its whole prefix.
+    Our writer puts them into a separate field, and an upstream's cache would lose its whole prefix.
     """
     *elsewhere, name = to.history_fields
     lists = [one.get(name) for one in (own, fresh)]
@@ -396,12 +411,18 @@ def _with_own(own: Raw | None, before: Raw | None, fresh: Raw) -> Raw:
 
 
 def _concerns(loss: Loss, fields: Collection[str]) -> bool:
-    """Say whether a loss lies in one of the top-level fields."""
+    """Return whether a loss lies in one of the top-level fields."""
     return any(loss.path.startswith(f"$.{name}") for name in fields)
 
 
 def error_response(error: DragomanError, *, target: str, request_id: str = "") -> tuple[int, bytes]:
-    """Turn an error of ours about a client's request into that client's error answer."""
+    """Turn one of our errors about a client's request into a response: its status and body.
+
+    Args:
+        error: What `translate_request` raised.
+        target: The client's dialect.
+        request_id: An id to put into the body, where the dialect has a place for it.
+    """
     return dialect(target).encode_fault(fault_of_request(error), request_id)
 
 
@@ -421,8 +442,11 @@ def fault_of_request(error: DragomanError) -> Fault:
 def decode_tools(body: bytes) -> tuple[Tool, ...]:
     """Read a JSON list of tool definitions, each in the shape of any of the three dialects.
 
+    Args:
+        body: The list, as JSON text.
+
     Raises:
-        MalformedError: it is no list, or a definition fits no dialect.
+        MalformedError: it is not a list, or a definition fits no dialect.
     """
     tools: list[Tool] = []
     definitions = decode(_ELEMENTS, body)

@@ -46,8 +46,8 @@ class ClaudeCode:
         return ScriptCall(name="Write", arguments={"file_path": path, "content": content})
 
     def start(self, stage, url, model, prompt):
-        outfit = AGENTS["claude"].dress(Session(url=url, model=model, small=SMALL), {})
-        flag, text = outfit.file
+        spec = AGENTS["claude"].launch_spec(Session(url=url, model=model, small=SMALL), {})
+        flag, text = spec.file
         file = stage.folder / "settings.json"
         file.write_text(text, "utf-8")
         flags = [
@@ -59,7 +59,7 @@ class ClaudeCode:
         ]
         return Start(
             [stage.program("claude"), flag, str(file), "-p", prompt, *flags],
-            {**outfit.variables, "CLAUDE_CODE_MAX_RETRIES": "1", "DISABLE_AUTOUPDATER": "1"},
+            {**spec.variables, "CLAUDE_CODE_MAX_RETRIES": "1", "DISABLE_AUTOUPDATER": "1"},
         )
 
 
@@ -76,7 +76,7 @@ class Codex:
         return self.shell(f"apply_patch <<'PATCH'\n{patch}\nPATCH")
 
     def start(self, stage, url, model, prompt):
-        outfit = AGENTS["codex"].dress(Session(url=url, model=model), {})
+        spec = AGENTS["codex"].launch_spec(Session(url=url, model=model), {})
         settings = [
             "model_providers.dragoman.request_max_retries=1",
             "model_providers.dragoman.stream_max_retries=1",
@@ -86,12 +86,12 @@ class Codex:
             [
                 stage.program("codex"),
                 "exec",
-                *outfit.arguments,
+                *spec.arguments,
                 *(part for one in settings for part in ("-c", one)),
                 *flags,
                 prompt,
             ],
-            outfit.variables,
+            spec.variables,
         )
 
 
@@ -109,13 +109,13 @@ class Opencode:
         return ScriptCall(name="write", arguments={"filePath": path, "content": content})
 
     def start(self, stage, url, model, prompt):
-        outfit = AGENTS["opencode"].dress(Session(url=url, model=model, small=SMALL), {})
-        content = json.loads(outfit.variables["OPENCODE_CONFIG_CONTENT"])
+        spec = AGENTS["opencode"].launch_spec(Session(url=url, model=model, small=SMALL), {})
+        content = json.loads(spec.variables["OPENCODE_CONFIG_CONTENT"])
         content["provider"]["dragoman"]["npm"] = self._package
         content |= {"permission": {"*": "allow"}, "autoupdate": False}
         return Start(
             [stage.program("opencode"), "run", prompt],
-            outfit.variables | {"OPENCODE_CONFIG_CONTENT": json.dumps(content)},
+            spec.variables | {"OPENCODE_CONFIG_CONTENT": json.dumps(content)},
         )
 
 

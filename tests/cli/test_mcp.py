@@ -46,7 +46,10 @@ def test_without_the_sdk_one_line_says_how_to_install_it(missing: str, tmp_path:
     done = run(tmp_path, missing=(missing,))
 
     assert 2 == done.returncode
-    assert "dragoman: this command needs the MCP SDK: pip install 'dragoman[mcp]'\n" == done.stderr
+    assert (
+        "dragoman: this command needs the MCP SDK; install it with: pip install 'dragoman[mcp]'\n"
+        == done.stderr
+    )
     assert "" == done.stdout
 
 
@@ -76,7 +79,7 @@ ONE = Upstream(base_url="http://127.0.0.1:9/v1", key=Secret("env:K", "secret-key
 
 def client_of(upstream: Upstream, **route: object) -> object:
     routes = (Route(match=Match(model="m"), to=("one/m",), **route),)
-    return RoutedUpstreams(Settings(upstreams={"one": upstream}, routes=routes)).way("m").client
+    return RoutedUpstreams(Settings(upstreams={"one": upstream}, routes=routes)).target("m").client
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,7 @@ def test_headers_and_timeouts_of_the_settings_are_used() -> None:
 
 def test_one_client_serves_all_models_of_a_route() -> None:
     upstreams = RoutedUpstreams(Settings(upstreams={"one": ONE}))
-    first, second = upstreams.way("a"), upstreams.way("b")
+    first, second = upstreams.target("a"), upstreams.target("b")
 
     assert first.client is second.client
     assert ("a", "b") == (first.model, second.model)
@@ -124,12 +127,12 @@ def test_a_model_that_is_set_answers_for_all_names(asked: str, tmp_path: Path) -
     flags = Flags(upstream="http://127.0.0.1:9/v1", model="moonshotai/kimi-k2")
     settings = from_flags(flags, environ={}, cwd=tmp_path)
 
-    assert "moonshotai/kimi-k2" == RoutedUpstreams(settings).way(asked).model
+    assert "moonshotai/kimi-k2" == RoutedUpstreams(settings).target(asked).model
 
 
 def test_a_model_must_be_named_where_none_is_set() -> None:
     with pytest.raises(ConfigError, match="no default model is set"):
-        RoutedUpstreams(Settings(upstreams={"one": ONE})).way("")
+        RoutedUpstreams(Settings(upstreams={"one": ONE})).target("")
 
 
 def test_settings_without_effect_are_named() -> None:

@@ -20,13 +20,13 @@ FULL = Session(
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_every_variable_and_setting_is_named(name: str) -> None:
-    outfit = AGENTS[name].dress(FULL, {})
-    settings = [re.match(r"[\w.]+", value)[0] for value in outfit.arguments[1::2]]
+    spec = AGENTS[name].launch_spec(FULL, {})
+    settings = [re.match(r"[\w.]+", value)[0] for value in spec.arguments[1::2]]
 
-    for one in (*outfit.variables, *outfit.clashing, *settings):
+    for one in (*spec.variables, *spec.clashing, *settings):
         assert f"`{one}`" in TEXT
-    if outfit.file:
-        assert f"`{outfit.file[0]}`" in TEXT
+    if spec.file:
+        assert f"`{spec.file[0]}`" in TEXT
 
 
 def test_lines_for_claude_code_are_a_part_of_what_run_sets() -> None:
@@ -36,12 +36,12 @@ def test_lines_for_claude_code_are_a_part_of_what_run_sets() -> None:
         )
     )
 
-    assert lines.items() <= AGENTS["claude"].dress(SESSION, {}).variables.items()
+    assert lines.items() <= AGENTS["claude"].launch_spec(SESSION, {}).variables.items()
 
 
 def test_lines_for_codex_say_what_run_says() -> None:
     page = tomllib.loads(block("Codex", "toml", URL, MODEL))
-    flags = AGENTS["codex"].dress(SESSION, {}).arguments[1::2]
+    flags = AGENTS["codex"].launch_spec(SESSION, {}).arguments[1::2]
     said = tomllib.loads("\n".join(flags))
 
     assert said["model_providers"] == page["model_providers"]
@@ -52,7 +52,9 @@ def test_lines_for_codex_say_what_run_says() -> None:
 
 def test_lines_for_opencode_say_what_run_says() -> None:
     page = json.loads(block("opencode", "json", URL, MODEL))
-    said = json.loads(AGENTS["opencode"].dress(SESSION, {}).variables["OPENCODE_CONFIG_CONTENT"])
+    said = json.loads(
+        AGENTS["opencode"].launch_spec(SESSION, {}).variables["OPENCODE_CONFIG_CONTENT"]
+    )
     said["provider"]["dragoman"]["options"]["apiKey"] = NO_KEY
 
     assert said == {name: page[name] for name in said}

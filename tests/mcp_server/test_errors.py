@@ -116,7 +116,7 @@ def test_wrong_arguments_are_told_with_their_path(
 def test_a_model_that_no_route_knows_is_refused() -> None:
     found = run(lambda one: one.bad("chat", model="unknown", messages=said("Hi")))
 
-    assert ("ConfigError", "no route for the model `unknown`; see `list_models`") == (
+    assert ("ConfigError", "no route for the model `unknown`; `list_models` lists the models") == (
         found["error"],
         found["message"],
     )

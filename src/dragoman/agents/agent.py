@@ -31,7 +31,7 @@ class Session(Struct, frozen=True, kw_only=True):
     window: Window = Window()
 
 
-class Outfit(Struct, frozen=True, kw_only=True):
+class LaunchSpec(Struct, frozen=True, kw_only=True):
     """What an agent is started with; what the user gave stands behind `arguments`."""
 
     variables: dict[str, str]
@@ -42,7 +42,7 @@ class Outfit(Struct, frozen=True, kw_only=True):
 
 
 # From a session and the user's variables to what the agent is started with.
-Dress: TypeAlias = Callable[[Session, Mapping[str, str]], Outfit]
+MakeLaunchSpec: TypeAlias = Callable[[Session, Mapping[str, str]], LaunchSpec]
 
 
 class Agent(Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     says: str  # what people call it
     package: str  # of npm, which brings the program
     dialect: DialectName  # which it speaks
-    dress: Dress
+    launch_spec: MakeLaunchSpec
     # Models that it asks for by itself, the best first; the last is for small matters.
     usual: tuple[str, ...] = ()
 

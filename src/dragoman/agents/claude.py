@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.agents.agent import Agent, Outfit, Session, Window
+from dragoman.agents.agent import Agent, LaunchSpec, Session, Window
 
 _ALWAYS: Final = {
     # A line that differs from conversation to conversation spoils an upstream's cache of prefixes.
@@ -42,7 +42,7 @@ _ELSEWHERE: Final = (  # other places and other credentials
 _OTHER_MODELS: Final = ("CLAUDE_CODE_SUBAGENT_MODEL",)  # stands over the choice of a model
 
 
-def dress(session: Session, _environ: Mapping[str, str]) -> Outfit:
+def launch_spec(session: Session, _environ: Mapping[str, str]) -> LaunchSpec:
     """Return the variables, and the file that holds them against those of the user's settings."""
     variables = {
         "ANTHROPIC_BASE_URL": session.url,
@@ -55,7 +55,7 @@ def dress(session: Session, _environ: Mapping[str, str]) -> Outfit:
         variables |= dict.fromkeys(_MAIN, session.model)
         variables |= dict.fromkeys(_SMALL, session.small or session.model)
     settings = {"env": variables | dict.fromkeys(clashing, "")}
-    return Outfit(
+    return LaunchSpec(
         variables=variables,
         clashing=clashing,
         file=("--settings", msgspec.json.encode(settings).decode()),
@@ -80,6 +80,6 @@ CLAUDE: Final = Agent(
     says="Claude Code",
     package="@anthropic-ai/claude-code",
     dialect="anthropic",
-    dress=dress,
+    launch_spec=launch_spec,
     usual=("claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5"),
 )

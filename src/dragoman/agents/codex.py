@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.agents.agent import KEY_VARIABLE, Agent, Outfit, Session
+from dragoman.agents.agent import KEY_VARIABLE, Agent, LaunchSpec, Session
 
 _PROVIDER: Final = "dragoman"
 _ALWAYS: Final[dict[str, str | bool]] = {
@@ -20,7 +20,7 @@ _ALWAYS: Final[dict[str, str | bool]] = {
 }
 
 
-def dress(session: Session, _environ: Mapping[str, str]) -> Outfit:
+def launch_spec(session: Session, _environ: Mapping[str, str]) -> LaunchSpec:
     """Return the flags, and the variable that holds the key."""
     values: dict[str, str | bool | int] = {
         **_ALWAYS,
@@ -31,7 +31,7 @@ def dress(session: Session, _environ: Mapping[str, str]) -> Outfit:
     if session.window.context:
         values["model_context_window"] = session.window.context
     flags = [("-c", f"{name}={_toml(value)}") for name, value in values.items()]
-    return Outfit(
+    return LaunchSpec(
         variables={KEY_VARIABLE: session.key},
         arguments=tuple(part for flag in flags for part in flag),
     )
@@ -47,5 +47,5 @@ CODEX: Final = Agent(
     says="Codex",
     package="@openai/codex",
     dialect="responses",
-    dress=dress,
+    launch_spec=launch_spec,
 )

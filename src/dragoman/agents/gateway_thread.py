@@ -17,8 +17,8 @@ from dragoman.gateway.serve import Companion, Running
 _LAST_SECONDS: Final = 1.0  # for requests that nobody waits for: the agent has ended
 
 
-class GatewayBeside:
-    """`with GatewayBeside(settings, log=file) as gateway: gateway.url`."""
+class GatewayThread:
+    """`with GatewayThread(settings, log=file) as gateway: gateway.url`."""
 
     def __init__(
         self, settings: Settings, *, log: TextIO, companion: Companion | None = None

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.agents.agent import NO_KEY, Agent, Session, Window
-from dragoman.agents.gateway_thread import GatewayBeside
-from dragoman.agents.models import Listed, choose, window
+from dragoman.agents.gateway_thread import GatewayThread
+from dragoman.agents.models import ListedModel, choose, window
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.gateway.config.settings import Secret, Settings
 from dragoman.gateway.routing import Router
@@ -29,7 +29,7 @@ _LOG_NAME: Final = "run.log"
 _MAX_LOG_BYTES: Final = 8 * 1024 * 1024  # beyond this the next run begins the file anew
 
 
-class Wishes(Struct, frozen=True, kw_only=True):
+class ModelOptions(Struct, frozen=True, kw_only=True):
     """What the user says about the models."""
 
     model: str = ""
@@ -37,25 +37,25 @@ class Wishes(Struct, frozen=True, kw_only=True):
     window: Window = Window()
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class AgentGateway(Struct, frozen=True, kw_only=True):
     """A gateway that answers."""
 
     url: str
     serve_url: str  # where `dragoman serve` would be with the same settings
     key: Secret  # its source is empty where no key is asked
-    listed: list[Listed]
+    listed: list[ListedModel]
     router: Router | None = None  # None: the gateway is somebody else's
 
-    def session(self, agent: Agent, wishes: Wishes) -> Session:
+    def session(self, agent: Agent, options: ModelOptions) -> Session:
         """Return what the agent is told.
 
         Raises:
             ConfigError: nobody says which model it should ask for.
         """
         choice = choose(
-            agent, model=wishes.model, small=wishes.small, listed=self.listed, router=self.router
+            agent, model=options.model, small=options.small, listed=self.listed, router=self.router
         )
-        sizes = window(agent, choice, asked=wishes.window, listed=self.listed, router=self.router)
+        sizes = window(agent, choice, asked=options.window, listed=self.listed, router=self.router)
         return Session(
             url=self.url,
             key=self.key.value,
@@ -65,7 +65,7 @@ class Place(Struct, frozen=True, kw_only=True):
         )
 
 
-def running_place(url: str, key: Secret | None) -> Place:
+def running_gateway(url: str, key: Secret | None) -> AgentGateway:
     """Return the gateway at an address.
 
     Raises:
@@ -76,13 +76,13 @@ def running_place(url: str, key: Secret | None) -> Place:
     check_health(clean)
     shown = key or Secret("", NO_KEY)
     listed = list_models(clean, shown.value)
-    return Place(url=clean, serve_url=clean, key=shown, listed=listed)
+    return AgentGateway(url=clean, serve_url=clean, key=shown, listed=listed)
 
 
 @contextmanager
-def own_place(
+def own_gateway(
     settings: Settings, *, key: Secret | None, log: TextIO, companion: Companion | None
-) -> Iterator[Place]:
+) -> Iterator[AgentGateway]:
     """Run a gateway for as long as it is needed.
 
     Raises:
@@ -92,8 +92,8 @@ def own_place(
         key = settings.server.keys[0].key
     shown = key or Secret("", NO_KEY)
     server = settings.server
-    with GatewayBeside(settings, log=log, companion=companion) as gateway:
-        yield Place(
+    with GatewayThread(settings, log=log, companion=companion) as gateway:
+        yield AgentGateway(
             url=gateway.url,
             serve_url=f"http://{server.host}:{server.port}",
             key=shown,
@@ -153,7 +153,7 @@ class UnreachableError(DragomanError):
 
 
 class _Page(Struct, frozen=True):
-    data: list[Listed]
+    data: list[ListedModel]
 
 
 _PAGE: Final = msgspec.json.Decoder(_Page)
@@ -201,7 +201,7 @@ def check_health(url: str) -> None:
         raise UnreachableError(said) from error
 
 
-def list_models(url: str, key: str) -> list[Listed]:
+def list_models(url: str, key: str) -> list[ListedModel]:
     """Return the models of a gateway; none if it does not tell.
 
     Raises:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Final
 
-from dragoman.agents.agent import Agent, Outfit, Session
+from dragoman.agents.agent import Agent, LaunchSpec, Session
 from dragoman.agents.gateways import is_loopback
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import Secret
@@ -28,7 +28,7 @@ _LOOPBACK: Final = "127.0.0.1,localhost,::1"
 def launch(
     program: str,
     arguments: Sequence[str],
-    outfit: Outfit,
+    spec: LaunchSpec,
     environ: Mapping[str, str],
 ) -> int:
     """Run an agent at the terminal and return its exit code.
@@ -36,12 +36,12 @@ def launch(
     Raises:
         ConfigError: it cannot be started.
     """
-    variables = {name: value for name, value in environ.items() if name not in outfit.clashing}
-    variables |= outfit.variables
+    variables = {name: value for name, value in environ.items() if name not in spec.clashing}
+    variables |= spec.variables
     with TemporaryDirectory(prefix="dragoman-") as folder:  # only its owner may look
-        given = list(outfit.arguments)
-        if outfit.file is not None:
-            flag, content = outfit.file
+        given = list(spec.arguments)
+        if spec.file is not None:
+            flag, content = spec.file
             file = Path(folder, "settings.json")
             file.write_text(content, encoding="utf-8")
             given += [flag, str(file)]
@@ -57,13 +57,13 @@ def without_proxy(session: Session, environ: Mapping[str, str]) -> dict[str, str
     return dict.fromkeys(_NO_PROXY, f"{held},{_LOOPBACK}".lstrip(","))
 
 
-def described(agent: Agent, arguments: Sequence[str], outfit: Outfit, key: Secret) -> str:
+def described(agent: Agent, arguments: Sequence[str], spec: LaunchSpec, key: Secret) -> str:
     """Return the lines of a shell that start an agent in the same way.  No secret stands in them."""
-    lines = [f"unset {' '.join(outfit.clashing)}"] if outfit.clashing else []
-    for name, value in outfit.variables.items():
+    lines = [f"unset {' '.join(spec.clashing)}"] if spec.clashing else []
+    for name, value in spec.variables.items():
         hidden = key.source and value == key.value
         lines.append(f"export {name}={_reference(key.source) if hidden else shlex.quote(value)}")
-    lines.append(shlex.join([agent.program, *outfit.arguments, *arguments]))
+    lines.append(shlex.join([agent.program, *spec.arguments, *arguments]))
     return "\n".join(lines)
 
 

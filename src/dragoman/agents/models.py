@@ -17,7 +17,7 @@ _USUAL_OUTPUT: Final = 32_000  # tokens that agents ask for if nobody tells them
 _SHARE: Final = 4  # part of a context that an answer may take if nobody says how long it gets
 
 
-class Listed(Struct, frozen=True):
+class ListedModel(Struct, frozen=True):
     """A model as the gateway lists it."""
 
     id: str
@@ -25,7 +25,7 @@ class Listed(Struct, frozen=True):
     max_tokens: int | None = None
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class ModelChoice(Struct, frozen=True, kw_only=True):
     """Empty names: the agent's own."""
 
     model: str = ""
@@ -33,29 +33,29 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 
 def choose(
-    agent: Agent, *, model: str, small: str, listed: Sequence[Listed], router: Router | None
-) -> Choice:
+    agent: Agent, *, model: str, small: str, listed: Sequence[ListedModel], router: Router | None
+) -> ModelChoice:
     """Return what the agent asks for.  Without a router the gateway is somebody else's.
 
     Raises:
         ConfigError: nobody says, and the gateway lists nothing.
     """
     if model:
-        return Choice(model=model, small=small)
+        return ModelChoice(model=model, small=small)
     if agent.usual:
         names = {one.id for one in listed}
         known = agent.usual if router is None else _known(agent, router, names)
         alone = router is None and len(listed) == 1 and not names & set(agent.usual)
         if len(known) == len(agent.usual) and not alone and not small:
-            return Choice()
+            return ModelChoice()
         if known and not alone:
-            return Choice(model=known[0], small=small or known[-1])
+            return ModelChoice(model=known[0], small=small or known[-1])
     if not listed:
         said = (
             f"the gateway lists no models: name one that {agent.name} should ask for with --model"
         )
         raise ConfigError(said)
-    return Choice(model=listed[0].id, small=small)
+    return ModelChoice(model=listed[0].id, small=small)
 
 
 def _known(agent: Agent, router: Router, listed: set[str]) -> tuple[str, ...]:
@@ -75,11 +75,16 @@ def _known(agent: Agent, router: Router, listed: set[str]) -> tuple[str, ...]:
 
 
 def window(
-    agent: Agent, choice: Choice, *, asked: Window, listed: Sequence[Listed], router: Router | None
+    agent: Agent,
+    choice: ModelChoice,
+    *,
+    asked: Window,
+    listed: Sequence[ListedModel],
+    router: Router | None,
 ) -> Window:
     """Return how large the main model is, as far as anybody says."""
     name = choice.model or (agent.usual[0] if agent.usual else "")
-    told = next((one for one in listed if one.id == name), Listed(name))
+    told = next((one for one in listed if one.id == name), ListedModel(name))
     sizes = Window(context=told.max_input_tokens or 0, output=told.max_tokens or 0)
     if router is not None:
         facts = router.facts(name)

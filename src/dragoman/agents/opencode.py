@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from dragoman.agents.agent import KEY_VARIABLE, Agent, Outfit, Session
+from dragoman.agents.agent import KEY_VARIABLE, Agent, LaunchSpec, Session
 from dragoman.errors import ConfigError
 
 Json: TypeAlias = dict[str, object]  # a JSON object
@@ -19,7 +19,7 @@ _ALWAYS: Final = {
 }
 
 
-def dress(session: Session, environ: Mapping[str, str]) -> Outfit:
+def launch_spec(session: Session, environ: Mapping[str, str]) -> LaunchSpec:
     """Return the configuration: the gateway as a provider, and its models.
 
     Raises:
@@ -40,7 +40,7 @@ def dress(session: Session, environ: Mapping[str, str]) -> Outfit:
         },
     }
     whole = _merged(_own(environ), content)
-    return Outfit(
+    return LaunchSpec(
         variables={
             KEY_VARIABLE: session.key,
             _CONTENT: msgspec.json.encode(whole).decode(),
@@ -91,5 +91,5 @@ OPENCODE: Final = Agent(
     says="opencode",
     package="opencode-ai",
     dialect="anthropic",
-    dress=dress,
+    launch_spec=launch_spec,
 )

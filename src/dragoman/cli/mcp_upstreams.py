@@ -14,7 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import Route, Settings
 from dragoman.gateway.plan import upstream_headers
 from dragoman.gateway.routing import Choice, Hop, Question, Router
-from dragoman.mcp_server.upstreams import ListedModel, ModelList, Way
+from dragoman.mcp_server.upstreams import ListedModel, ModelList, Target
 from dragoman.transport import TLS
 
 # Headers that carry a key: see `_headers`.
@@ -45,7 +45,7 @@ class RoutedUpstreams:
             said += [f"routes[{number}].auth"] if route.auth == "passthrough" else []
         return tuple(f"`{path}` has no effect here" for path in said)
 
-    def way(self, model: str, /) -> Way:
+    def target(self, model: str, /) -> Target:
         """Return the client and the upstream's name for a model.
 
         Raises:
@@ -63,7 +63,7 @@ class RoutedUpstreams:
         client = self._clients.get(key)
         if client is None:
             client = self._clients[key] = self._client(choice, hop)
-        return Way(client, hop.model)
+        return Target(client, hop.model)
 
     async def models(self) -> ModelList:
         listed, faults = await list_models(self._settings)

@@ -16,7 +16,7 @@ from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.agents.agent import Agent
-    from dragoman.agents.gateways import Place
+    from dragoman.agents.gateways import AgentGateway
     from dragoman.gateway.config.load import Flags
     from dragoman.gateway.config.settings import Secret
 
@@ -102,7 +102,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     shown: bool,
 ) -> None:
     from dragoman.agents.agent import Window
-    from dragoman.agents.gateways import Wishes, key_from
+    from dragoman.agents.gateways import ModelOptions, key_from
     from dragoman.agents.launch import described, launch, without_proxy
     from dragoman.gateway.config.load import Flags
 
@@ -121,17 +121,19 @@ def command(  # noqa: PLR0913 -- one for each flag
         raise ConfigError(
             "--gateway uses the settings of the running gateway; remove --config, --log, --upstream… and --format"
         )
-    wishes = Wishes(model=model, small=small_model, window=Window(context=context, output=output))
-    with _place(gateway, path=path, flags=flags, key=key, log=log) as place:
-        session = place.session(agent, wishes)
+    options = ModelOptions(
+        model=model, small=small_model, window=Window(context=context, output=output)
+    )
+    with _gateway(gateway, path=path, flags=flags, key=key, log=log) as found:
+        session = found.session(agent, options)
         if shown:
-            session = structs.replace(session, url=place.serve_url)
-            click.echo(described(agent, arguments, agent.dress(session, {}), place.key))
+            session = structs.replace(session, url=found.serve_url)
+            click.echo(described(agent, arguments, agent.launch_spec(session, {}), found.key))
             return
         asks = f", model {session.model}" if session.model else ""
-        click.echo(f"dragoman: {agent.says} on {place.url}{asks}", err=True)
+        click.echo(f"dragoman: {agent.says} on {found.url}{asks}", err=True)
         environ = os.environ | without_proxy(session, os.environ)
-        code = launch(program, arguments, agent.dress(session, environ), environ)
+        code = launch(program, arguments, agent.launch_spec(session, environ), environ)
     click.get_current_context().exit(code)
 
 
@@ -143,21 +145,21 @@ def _find(agent: "Agent") -> str:
 
 
 @contextmanager
-def _place(
+def _gateway(
     gateway: str | None,
     *,
     path: Path | None,
     flags: "Flags",
     key: "Secret | None",
     log: Path | None,
-) -> "Iterator[Place]":
+) -> "Iterator[AgentGateway]":
     """Yield the running gateway that was named, or run one inside this block."""
-    from dragoman.agents.gateways import log_path, open_log, own_place, running_place
+    from dragoman.agents.gateways import log_path, open_log, own_gateway, running_gateway
     from dragoman.cli.serve import simulated
     from dragoman.gateway.config.load import load
 
     if gateway is not None:
-        yield running_place(gateway, key)
+        yield running_gateway(gateway, key)
         return
     loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
     for warning in loaded.warnings:
@@ -172,7 +174,7 @@ def _place(
     log = log or log_path(os.environ)
     with (
         open_log(log) as lines,
-        own_place(loaded.settings, key=key, log=lines, companion=companion) as place,
+        own_gateway(loaded.settings, key=key, log=lines, companion=companion) as found,
     ):
         click.echo(f"dragoman: gateway log: {log}", err=True)
-        yield place
+        yield found

@@ -11,10 +11,10 @@ from dragoman.ids import ClientIds
 from dragoman.mcp_server.tool_types import (
     ChatOutput,
     Failure,
-    ToldCall,
-    ToldLoss,
-    ToldSource,
-    ToldUsage,
+    LossEntry,
+    SourceEntry,
+    TokenUsage,
+    ToolCallEntry,
 )
 from dragoman.turn.answer import Answer
 from dragoman.turn.events import (
@@ -71,7 +71,7 @@ def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
     """Return an answer; `used` are the ids of calls that stand in the conversation."""
     ids = ClientIds(used)
     calls = [
-        ToldCall(
+        ToolCallEntry(
             id=ids.render(one.call_id), name=one.name, arguments=one.text, complete=one.complete
         )
         for one in answer.call_blocks
@@ -83,7 +83,7 @@ def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
         refusal="".join(block.text for block in blocks if block.kind is BlockKind.REFUSAL),
         tool_calls=calls,
         sources=[
-            ToldSource(url=one.url, title=one.title, cited_text=one.cited_text)
+            SourceEntry(url=one.url, title=one.title, cited_text=one.cited_text)
             for block in blocks
             for one in block.citations
         ],
@@ -91,12 +91,12 @@ def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
         finish=None if answer.finish is None else answer.finish.reason,
         model=answer.start.model,
         usage=None if answer.usage is None else _usage(answer.usage),
-        losses=told(answer.losses),
+        losses=loss_entries(answer.losses),
     )
 
 
-def _usage(usage: Usage) -> ToldUsage:
-    return ToldUsage(
+def _usage(usage: Usage) -> TokenUsage:
+    return TokenUsage(
         input=usage.prompt_tokens,
         output=usage.output_tokens,
         cached=usage.cache_read_tokens,
@@ -104,8 +104,8 @@ def _usage(usage: Usage) -> ToldUsage:
     )
 
 
-def told(losses: Iterable[Loss]) -> list[ToldLoss]:
-    return [ToldLoss(one.code, one.path, one.detail, CODES[one.code]) for one in losses]
+def loss_entries(losses: Iterable[Loss]) -> list[LossEntry]:
+    return [LossEntry(one.code, one.path, one.detail, CODES[one.code]) for one in losses]
 
 
 def failure_of(error: DragomanError) -> Failure:

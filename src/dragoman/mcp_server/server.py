@@ -19,7 +19,7 @@ from dragoman.dialects.encoding import encode
 from dragoman.errors import ConfigError, DragomanError, MalformedError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.mcp_server.results import Piece, failure_of
-from dragoman.mcp_server.tools import TOOLS, Around, ServedTool
+from dragoman.mcp_server.tools import TOOLS, ServedTool, ToolContext
 from dragoman.mcp_server.upstreams import Upstreams
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
@@ -51,7 +51,7 @@ def make_server(upstreams: Upstreams) -> Server[Any]:
         progress = _Progress(context)
         try:
             asked = _arguments(tool, params.arguments)
-            found = await tool.run(asked, Around(upstreams, progress.report))
+            found = await tool.run(asked, ToolContext(upstreams, progress.report))
         except DragomanError as error:
             return _result(failure_of(error), is_error=True)
         return _result(found)
@@ -85,7 +85,7 @@ def _arguments(tool: ServedTool, given: dict[str, Any] | None) -> Struct:
         MalformedError: they do not fit its schema; carries the path.
     """
     try:
-        asked: Struct = msgspec.convert(given or {}, tool.takes)
+        asked: Struct = msgspec.convert(given or {}, tool.input_type)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `")
         raise MalformedError(reason, path=path.rstrip("`")) from None
@@ -130,15 +130,15 @@ _LISTED: Final = [
     types.Tool(
         name=name,
         title=tool.title,
-        description=tool.says,
-        input_schema=_schema(tool.takes),
-        output_schema=_schema(tool.gives),
+        description=tool.description,
+        input_schema=_schema(tool.input_type),
+        output_schema=_schema(tool.output_type),
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=True,
             destructive_hint=False,
-            idempotent_hint=not tool.asks,
-            open_world_hint=tool.asks,
+            idempotent_hint=not tool.uses_upstream,
+            open_world_hint=tool.uses_upstream,
         ),
     )
     for name, tool in TOOLS.items()

@@ -164,7 +164,7 @@ class NoInput(Input, frozen=True):
 # --- out --------------------------------------------------------------------------------------------
 
 
-class ToldLoss(Struct, frozen=True):
+class LossEntry(Struct, frozen=True):
     """Something that could not be carried, or was mended."""
 
     code: Annotated[str, Meta(description="A word for programs.")]
@@ -174,11 +174,11 @@ class ToldLoss(Struct, frozen=True):
 
 
 Losses: TypeAlias = Annotated[
-    list[ToldLoss], Meta(description="What could not be carried, or was mended.")
+    list[LossEntry], Meta(description="What could not be carried, or was mended.")
 ]
 
 
-class ToldCall(Struct, frozen=True, kw_only=True):
+class ToolCallEntry(Struct, frozen=True, kw_only=True):
     """A tool call that the model made.  It was not run."""
 
     id: Annotated[str, Meta(description="Unique in the conversation; its result names it.")]
@@ -187,7 +187,7 @@ class ToldCall(Struct, frozen=True, kw_only=True):
     complete: Annotated[bool, Meta(description="False: it was cut, and must not be run.")]
 
 
-class ToldUsage(Struct, frozen=True, kw_only=True):
+class TokenUsage(Struct, frozen=True, kw_only=True):
     """Tokens, as the upstream counts them."""
 
     input: Annotated[int, Meta(description="All of it, cached or not.")]
@@ -196,7 +196,7 @@ class ToldUsage(Struct, frozen=True, kw_only=True):
     reasoning: Annotated[int, Meta(description="Of the output: reasoning.")]
 
 
-class ToldSource(Struct, frozen=True, kw_only=True):
+class SourceEntry(Struct, frozen=True, kw_only=True):
     """A source that the text cites."""
 
     url: Annotated[str, Meta(description="May be empty: not every source has one.")]
@@ -209,24 +209,24 @@ class ChatOutput(Struct, frozen=True, kw_only=True):
     reasoning: Annotated[str, Meta(description="What of its reasoning can be read.")]
     refusal: Annotated[str, Meta(description="Why it does not answer, if it refuses.")]
     tool_calls: Annotated[
-        list[ToldCall], Meta(description="The calls that it makes, in order.  None was run.")
+        list[ToolCallEntry], Meta(description="The calls that it makes, in order.  None was run.")
     ]
-    sources: Annotated[list[ToldSource], Meta(description="What the text cites.")]
+    sources: Annotated[list[SourceEntry], Meta(description="What the text cites.")]
     other: Annotated[
         list[Any],
         Meta(description="Blocks of the vendor's own, as it wrote them: tools that it ran itself."),
     ]
     finish: Annotated[FinishReason | None, Meta(description="Null: it has no proper end.")]
     model: Annotated[str, Meta(description="As the upstream calls it.")]
-    usage: Annotated[ToldUsage | None, Meta(description="Null: the upstream does not say.")]
+    usage: Annotated[TokenUsage | None, Meta(description="Null: the upstream does not say.")]
     losses: Losses
 
 
 class ParseOutput(Struct, frozen=True, kw_only=True):
     content: Annotated[str, Meta(description="The text without calls and reasoning.")]
     reasoning: Annotated[str, Meta(description="The reasoning in it.")]
-    tool_calls: Annotated[list[ToldCall], Meta(description="The calls in it, in order.")]
-    problems: Annotated[list[ToldLoss], Meta(description="What was mended, or could not be.")]
+    tool_calls: Annotated[list[ToolCallEntry], Meta(description="The calls in it, in order.")]
+    problems: Annotated[list[LossEntry], Meta(description="What was mended, or could not be.")]
 
 
 class TranslateOutput(Struct, frozen=True, kw_only=True):
@@ -235,7 +235,7 @@ class TranslateOutput(Struct, frozen=True, kw_only=True):
     failure: Annotated[str | None, Meta(description="Set if the answer tells of a failure.")]
 
 
-class ToldViolation(Struct, frozen=True, kw_only=True):
+class ViolationEntry(Struct, frozen=True, kw_only=True):
     """One place where a stream breaks a rule."""
 
     rule: Annotated[str, Meta(description="The rule's name.")]
@@ -255,11 +255,11 @@ class CheckOutput(Struct, frozen=True, kw_only=True):
     frames: Annotated[int, Meta(description="Events.")]
     blocks: Annotated[int, Meta(description="Blocks or items; in Chat, channels and calls.")]
     calls: Annotated[int, Meta(description="Tool calls for the client to run.")]
-    violations: Annotated[list[ToldViolation], Meta(description="In the order of the stream.")]
+    violations: Annotated[list[ViolationEntry], Meta(description="In the order of the stream.")]
     unlisted: Annotated[int, Meta(description="How many more violations there are.")]
 
 
-class ToldFormat(Struct, frozen=True, kw_only=True):
+class FormatEntry(Struct, frozen=True, kw_only=True):
     """A family of tool calls that models write as text."""
 
     key: Annotated[str, Meta(description="Its name, for `format`.")]
@@ -270,7 +270,7 @@ class ToldFormat(Struct, frozen=True, kw_only=True):
 
 
 class FormatsOutput(Struct, frozen=True, kw_only=True):
-    formats: Annotated[list[ToldFormat], Meta(description="All that are known.")]
+    formats: Annotated[list[FormatEntry], Meta(description="All that are known.")]
 
 
 class Failure(Struct, frozen=True, kw_only=True):

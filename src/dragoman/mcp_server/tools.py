@@ -1,4 +1,4 @@
-"""The tools: what each takes and gives, and the few lines between it and the library."""
+"""The tools: what each input_type and output_type, and the few lines between it and the library."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
@@ -12,18 +12,18 @@ from dragoman.client.messages import system as instruction
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.surrogates import mended
 from dragoman.errors import MalformedError
-from dragoman.mcp_server.results import Piece, chat_output, pieces_of, told
+from dragoman.mcp_server.results import Piece, chat_output, loss_entries, pieces_of
 from dragoman.mcp_server.tool_types import (
     ChatInput,
     ChatOutput,
     CheckInput,
     CheckOutput,
+    FormatEntry,
     FormatsOutput,
     NoInput,
     ParseInput,
     ParseOutput,
-    ToldCall,
-    ToldFormat,
+    ToolCallEntry,
     TranslateInput,
     TranslateOutput,
 )
@@ -38,7 +38,7 @@ from dragoman.turn.request import Request, Tool
 Report: TypeAlias = Callable[[Piece], Awaitable[None]]
 
 
-class Around(Struct, frozen=True):
+class ToolContext(Struct, frozen=True):
     """What a tool may use beside its arguments."""
 
     upstreams: Upstreams
@@ -47,20 +47,20 @@ class Around(Struct, frozen=True):
 
 class ServedTool(Struct, frozen=True):
     title: str
-    says: str
-    takes: type[Struct]
-    gives: type[Struct]
-    run: Callable[[Any, Around], Awaitable[Struct]]
-    asks: bool = False  # somebody else is asked: an upstream
+    description: str
+    input_type: type[Struct]
+    output_type: type[Struct]
+    run: Callable[[Any, ToolContext], Awaitable[Struct]]
+    uses_upstream: bool = False  # somebody else is asked: an upstream
 
 
-async def _chat(asked: ChatInput, around: Around) -> ChatOutput:
-    way = around.upstreams.way(asked.model)
-    request = _request(asked, way.model)
-    async with way.client.stream(request) as turn:
+async def _chat(asked: ChatInput, context: ToolContext) -> ChatOutput:
+    target = context.upstreams.target(asked.model)
+    request = _request(asked, target.model)
+    async with target.client.stream(request) as turn:
         while events := await turn.pump():
             for piece in pieces_of(events):
-                await around.report(piece)
+                await context.report(piece)
         return chat_output(turn.answer(), request.call_ids)
 
 
@@ -85,12 +85,12 @@ def _request(asked: ChatInput, model: str) -> Request:
     )
 
 
-async def _parse(asked: ParseInput, _around: Around) -> ParseOutput:
+async def _parse(asked: ParseInput, _context: ToolContext) -> ParseOutput:
     tools = None if asked.tools is None else _tools(asked.tools)
     family = choose_format(asked.model, asked.format)
     if family is None and asked.start_in_reasoning:
         family, tools = PLAIN, ()  # no calls to look for, but the end of the reasoning
-    if family is None:  # a model whose server gives structured calls: nothing to look for
+    if family is None:  # a model whose server output_type structured calls: nothing to look for
         is_content = asked.channel == "content"
         found = Parsed(asked.text) if is_content else Parsed(reasoning=asked.text)
     else:
@@ -106,14 +106,14 @@ async def _parse(asked: ParseInput, _around: Around) -> ParseOutput:
         content=found.content,
         reasoning=found.reasoning,
         tool_calls=[
-            ToldCall(id=one.id, name=one.name, arguments=one.arguments, complete=one.complete)
+            ToolCallEntry(id=one.id, name=one.name, arguments=one.arguments, complete=one.complete)
             for one in found.tool_calls
         ],
-        problems=told(found.problems),
+        problems=loss_entries(found.problems),
     )
 
 
-async def _translate(asked: TranslateInput, _around: Around) -> TranslateOutput:
+async def _translate(asked: TranslateInput, _context: ToolContext) -> TranslateOutput:
     data = mended(asked.text).encode()
     if asked.what == "request":
         request = translate_request(
@@ -124,7 +124,7 @@ async def _translate(asked: TranslateInput, _around: Around) -> TranslateOutput:
             model=asked.model,
             strict=asked.strict,
         )
-        text, losses = request.body.decode(), told(request.losses)
+        text, losses = request.body.decode(), loss_entries(request.losses)
         return TranslateOutput(text=text, losses=losses, failure=None)
     tools = _tools(asked.tools)
     if asked.what == "body":
@@ -140,7 +140,9 @@ async def _translate(asked: TranslateInput, _around: Around) -> TranslateOutput:
         )
         fault = body.answer.fault
         failure = None if fault is None else fault.message
-        return TranslateOutput(text=body.body.decode(), losses=told(body.losses), failure=failure)
+        return TranslateOutput(
+            text=body.body.decode(), losses=loss_entries(body.losses), failure=failure
+        )
     translator = Translator(
         source=asked.source,
         target=asked.target,
@@ -153,24 +155,24 @@ async def _translate(asked: TranslateInput, _around: Around) -> TranslateOutput:
     out = translator.feed(data) + translator.close()
     return TranslateOutput(
         text=out.decode(),
-        losses=told(translator.losses),
+        losses=loss_entries(translator.losses),
         failure=getattr(translator.outcome, "message", None),
     )
 
 
-async def _check(asked: CheckInput, _around: Around) -> CheckOutput:
+async def _check(asked: CheckInput, _context: ToolContext) -> CheckOutput:
     verdict = check(asked.dialect, mended(asked.stream).encode())
     return convert(verdict, CheckOutput, from_attributes=True)
 
 
-async def _models(_asked: NoInput, around: Around) -> ModelList:
-    return await around.upstreams.models()
+async def _models(_asked: NoInput, context: ToolContext) -> ModelList:
+    return await context.upstreams.models()
 
 
-async def _formats(_asked: NoInput, _around: Around) -> FormatsOutput:
+async def _formats(_asked: NoInput, _context: ToolContext) -> FormatsOutput:
     return FormatsOutput(
         formats=[
-            ToldFormat(
+            FormatEntry(
                 key=one.key,
                 aliases=[alias for alias, meant in ALIASES.items() if meant == one.key],
                 says=one.description,
@@ -199,7 +201,7 @@ TOOLS: Final[dict[str, ServedTool]] = {
         ChatInput,
         ChatOutput,
         _chat,
-        asks=True,
+        uses_upstream=True,
     ),
     "parse_tool_calls": ServedTool(
         "Find tool calls in text",
@@ -229,7 +231,7 @@ TOOLS: Final[dict[str, ServedTool]] = {
         NoInput,
         ModelList,
         _models,
-        asks=True,
+        uses_upstream=True,
     ),
     "list_formats": ServedTool(
         "List native formats",

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from dragoman.client.client import Client
 
 
-class Way(Struct, frozen=True):
+class Target(Struct, frozen=True):
     """Who answers for a model."""
 
     client: Client
@@ -33,7 +33,7 @@ class ModelList(Struct, frozen=True, kw_only=True):
 
 
 class Upstreams(Protocol):
-    def way(self, model: str, /) -> Way:
+    def target(self, model: str, /) -> Target:
         """Return who answers for a model; an empty name: whoever answers by default.
 
         Raises:

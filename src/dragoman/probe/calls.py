@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Raw, Struct
 
 from dragoman.probe.questions import Question
-from dragoman.probe.response import Heard
+from dragoman.probe.response import Response
 from dragoman.toolcalls.detection import STANDARD, known_family
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, parse
@@ -46,26 +46,26 @@ def structural(answer: Answer) -> tuple[Made, ...]:
     return tuple(Made(one.call_id, one.name, one.text, one.complete) for one in answer.call_blocks)
 
 
-def made(heard: Heard, question: Question, model: str) -> tuple[Made, ...]:
+def made(response: Response, question: Question, model: str) -> tuple[Made, ...]:
     """Return the calls of an answer; if none came as one, those that stand in its text.
 
     Raises:
         UnansweredError: there is no whole answer.
     """
-    found = structural(heard.whole)
+    found = structural(response.whole)
     if found:
         return found
-    leak = leaked(heard, question, model)
+    leak = leaked(response, question, model)
     return () if leak is None else leak.calls
 
 
-def leaked(heard: Heard, question: Question, model: str) -> Leak | None:
+def leaked(response: Response, question: Question, model: str) -> Leak | None:
     """Find calls that stand in the text or the reasoning of an answer.
 
     Raises:
         UnansweredError: there is no whole answer.
     """
-    answer = heard.whole
+    answer = response.whole
     if answer.call_blocks:
         return None
     for place, text in zip(_PLACES, (answer.text, answer.reasoning), strict=True):

@@ -1,4 +1,4 @@
-"""Questions onto the wire, each once; and what was heard."""
+"""Questions onto the wire, each once; and what was response."""
 
 import asyncio
 import ssl
@@ -12,7 +12,7 @@ from yarl import URL
 from dragoman.dialects import dialect as find_dialect
 from dragoman.probe.questions import Habits, Question
 from dragoman.probe.request_bodies import write_question
-from dragoman.probe.response import Failure, Heard, Listing, read_listing
+from dragoman.probe.response import Failure, Listing, Response, read_listing
 from dragoman.profiles.profile import Profile
 from dragoman.transport import Connector, Reply, TransportError
 from dragoman.turn.request import DialectName
@@ -46,7 +46,7 @@ class Probe:
         self.repeated = 0  # of them, because the server was busy
         self.output_tokens = 0  # as far as they were told
         self._connector = connector
-        self._heard: dict[bytes, Heard] = {}  # by the request's body
+        self._responses: dict[bytes, Response] = {}  # by the request's body
         self._listing: Listing | None = None
 
     @property
@@ -60,12 +60,12 @@ class Probe:
     def use_model(self, model: str) -> None:
         self.peer = structs.replace(self.peer, model=model)
 
-    async def ask(self, question: Question) -> Heard:
+    async def ask(self, question: Question) -> Response:
         """Ask a question, unless the same was asked before."""
         body = self._body(question)
-        if body not in self._heard:
-            self._heard[body] = await self._patiently(body)
-        return self._heard[body]
+        if body not in self._responses:
+            self._responses[body] = await self._patiently(body)
+        return self._responses[body]
 
     async def list_models(self) -> Listing:
         """Ask for the models, unless they were asked for before."""
@@ -96,27 +96,27 @@ class Probe:
         fields = write_question(question, peer.dialect, peer.model, self.habits)
         return msgspec.json.encode({**fields, **peer.extra})
 
-    async def _patiently(self, body: bytes) -> Heard:
+    async def _patiently(self, body: bytes) -> Response:
         """Ask, and once more if the server was busy."""
-        heard, pause = await self._timed(body)
-        if heard.passing and pause <= _MAX_PAUSE:
+        response, pause = await self._timed(body)
+        if response.passing and pause <= _MAX_PAUSE:
             await asyncio.sleep(pause)
             self.repeated += 1
-            heard, _ = await self._timed(body)
-        if heard.status == 200 and heard.failure is None:
-            usage = heard.answer.usage
+            response, _ = await self._timed(body)
+        if response.status == 200 and response.failure is None:
+            usage = response.answer.usage
             self.output_tokens += 0 if usage is None else usage.output_tokens
-        return heard
+        return response
 
-    async def _timed(self, body: bytes) -> tuple[Heard, float]:
+    async def _timed(self, body: bytes) -> tuple[Response, float]:
         clock = asyncio.get_running_loop().time
         began = clock()
-        heard = await self._send("POST", self._path, body)
-        heard.seconds = clock() - began
-        wish = heard.retry_after
-        return heard, self.peer.pause if wish is None else wish
+        response = await self._send("POST", self._path, body)
+        response.seconds = clock() - began
+        wish = response.retry_after
+        return response, self.peer.pause if wish is None else wish
 
-    async def _send(self, method: str, path: str, body: bytes | None) -> Heard:
+    async def _send(self, method: str, path: str, body: bytes | None) -> Response:
         self.requests += 1
         peer = self.peer
         status, kind, parts = 0, "", list[bytes]()
@@ -142,7 +142,7 @@ class Probe:
             failure = self._late()
         except TransportError as failed:
             failure = Failure(failed.stage, failed.reason)
-        return Heard(
+        return Response(
             peer.dialect,
             status=status,
             content_type=kind.lower(),

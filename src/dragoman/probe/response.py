@@ -34,7 +34,7 @@ class Failure(Struct, frozen=True):
     reason: str
 
 
-class Heard:
+class Response:
     """One answer.  What is told of it is worked out when it is asked for."""
 
     def __init__(  # noqa: PLR0913 -- all that comes with an answer
@@ -89,7 +89,7 @@ class Heard:
         """Why the request was not taken, as far as it lies in the request; empty if it was taken."""
         if self.failure is not None or self.status in _PASSING or self.fault is None:
             return ""
-        return f"{self.status}: {shown(self.fault.message)}"
+        return f"{self.status}: {printable(self.fault.message)}"
 
     @property
     def passing(self) -> bool:
@@ -102,9 +102,9 @@ class Heard:
         if self.failure is not None:
             return self.failure.reason
         if self.fault is not None:
-            return f"{self.status}: {shown(self.fault.message)}"
+            return f"{self.status}: {printable(self.fault.message)}"
         if self.answer.fault is not None:
-            return shown(self.answer.fault.message)
+            return printable(self.answer.fault.message)
         return ""
 
     @property
@@ -130,7 +130,7 @@ class Heard:
         return finish is not None and finish.reason is FinishReason.LENGTH
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return what a peer says for people: short, on one line, without anything that upsets terminals."""
     line = " ".join(text.split())
     clean = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line)
@@ -158,13 +158,13 @@ class Listing(Struct, frozen=True):
     trouble: str = ""  # why there is no list
 
 
-def read_listing(heard: Heard) -> Listing:
-    if heard.failure is not None:
-        return Listing(trouble=heard.failure.reason)
-    if heard.fault is not None:
-        return Listing(trouble=f"{heard.status}: {shown(heard.fault.message)}")
+def read_listing(response: Response) -> Listing:
+    if response.failure is not None:
+        return Listing(trouble=response.failure.reason)
+    if response.fault is not None:
+        return Listing(trouble=f"{response.status}: {printable(response.fault.message)}")
     try:
-        body = _DECODER.decode(heard.body)
+        body = _DECODER.decode(response.body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return Listing(trouble="what came is no list of models")
     return Listing(tuple(one.id for one in body.data[:_MOST]))

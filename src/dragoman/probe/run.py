@@ -118,8 +118,8 @@ async def run(
 async def _gone(probe: Probe, checks: Sequence[Check]) -> Report | None:
     """Return the report of an upstream that is not there at all."""
     finding = await _found(CHECKS[REACH], probe)
-    heard = await probe.ask(TEXT_BODY)
-    if heard.failure is None and heard.status not in _REFUSED_KEY:
+    response = await probe.ask(TEXT_BODY)
+    if response.failure is None and response.status not in _REFUSED_KEY:
         return None
     rows = [_row(one, finding if one.name == REACH else unknown("not asked")) for one in checks]
     return await _report(probe, rows)

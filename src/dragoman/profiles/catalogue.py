@@ -1,7 +1,7 @@
 """The profiles that come with the package: facts about upstreams, each surprising one with its reason.
 
 A profile describes a server, not one model behind it; where the models of a server differ, the value
-is the one that no model refuses.  What a profile does not name is as `Profile` says.
+is the one that no model refuses.  Other fields have the defaults of `Profile`.
 """
 
 import re
@@ -139,7 +139,7 @@ _ALL: Final = (
         json_schema="json_object",
         reasoning_control="thinking_type",
         supported_efforts=("low", "high", "max"),  # `medium` is read as `high`
-        # Forced tool use while thinking is a 400; thinking is on unless the request says otherwise.
+        # Forced tool use while thinking is a 400; thinking is on unless the request turns it off.
         forced_tool_choice_with_thinking=False,
         # With thinking on, every earlier assistant turn that called a tool must bring its reasoning,
         # and an empty string counts as none.

@@ -66,7 +66,7 @@ class _Writer:
         self._nodes = 0
 
     def node(self, value: Json, refs: tuple[str, ...]) -> Node:
-        """Return one schema; `refs` are the references it stands inside of."""
+        """Return one schema; `refs` are the references around it."""
         self._nodes += 1
         if self._nodes > _MAX_NODES:
             raise OverflowError

@@ -12,7 +12,78 @@ from dragoman.ids import IdStyle
 
 
 class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Facts about one upstream.  The defaults are those of a careful unknown Chat server."""
+    """Facts about one upstream.  The defaults are those of a careful unknown Chat server.
+
+    Attributes:
+        name: The profile's name.
+        says: One line: what this is.
+        vendor: Whose opaque state it understands; empty: its own name.
+        think_tags: `<think>` inside the text.
+        cumulative: Each delta repeats the whole text so far.
+        lenient_eof: A stream that ends after complete tool calls counts as finished.
+        cut_unsaid: A response that reached its limit ends as one that is complete.
+        signs_calls: May send state that signs a tool call, right after the call's header.
+        tool_calls: "whole" holds each call until it is complete.
+        max_tokens_field: The Chat field of the output limit.
+        max_output_tokens: Larger wishes are clamped to this.
+        default_max_output: Where the dialect demands a limit and the client gave none.
+        stream_usage: Knows `stream_options.include_usage`.
+        supports_store: Knows `store` and other fields of OpenAI's platform.
+        user_field: The field for the user's id.
+        id_style: Which call ids it accepts.
+        max_stop_sequences: Stop sequences it accepts; others are matched on the answer.
+        extra_fields: Fields that go into every request as they are: name and JSON value.  A client's own
+            field wins.
+        developer_role: Takes `developer` where others take `system`.
+        midturn_system: Takes instructions anywhere in the conversation.
+        own_midturn_system: Some of its models do: those that a client of its own dialect sends pass as
+            they came.
+        merge_system: Wants one leading system message and no other.
+        alternate_roles: Wants user and assistant to alternate.
+        user_after_tool: Takes a user message directly after a tool's result.
+        content_parts: "string": text only, joined.
+        tool_content: Content of a tool message.
+        tool_images: Where images of a tool result go: into the result, a user message after it, or a
+            placeholder text.
+        empty_assistant_content: How an assistant message without text is written.
+        refuses_empty_tool_content: An empty tool result is rejected.
+        images: Which images it accepts.
+        documents: Takes PDF files.
+        prefill: A last assistant turn to go on from.
+        tool_choice: Which tool choices it accepts.
+        tool_choice_none: Accepts `tool_choice: none`.
+        supports_parallel_flag: Accepts a switch against parallel tool calls.
+        supports_strict: Can enforce a tool's schema.
+        supports_custom_tools: Accepts tools with free-form input.
+        schema_dialect: See `profiles.schema`.
+        server_tools: Kinds of vendor-run tools it has, such as `web_search`.
+        server_tools_beside_chat: More of them, at its Messages and Responses API.
+        vendor_tools: Has every tool of its dialect's vendor.
+        vendor_models: A model of its dialect's vendor brings the vendor's tools along.
+        betas: Takes the `anthropic-beta` header of a Messages client.
+        json_schema: How a schema of the answer is sent.
+        drop_sampling: Refuses temperature and top_p.
+        max_temperature: Larger wishes are clamped to this.
+        seed_field: The field for the seed.
+        vendor_sampling: Takes `top_k` and friends.
+        supports_logprobs: Accepts `logprobs`.
+        supports_verbosity: Accepts `verbosity`.
+        supports_cache_key: Accepts a prompt cache key.
+        cache_control: Takes Anthropic's cache marks on Chat content parts.
+        cache_breakpoints: Takes OpenAI's explicit cache breakpoints.
+        reasoning_control: How reasoning is switched on and measured.
+        supported_efforts: The reasoning efforts it knows.
+        forced_tool_choice_with_thinking: Takes both in one request.
+        forced_tool_choice_policy: What to do where a forced tool and thinking exclude each other.
+        replay_reasoning: Which assistant turns get their reasoning back; "auto": as the model's family
+            wants it.
+        reasoning_field: The Chat field of its reasoning.
+        reasoning_filler: Put where the peer demands reasoning and there is none.
+        carry_reasoning: Later calls of a tool chain repeat its last reasoning.
+        signed_reasoning: Messages, Responses: takes back only what it signed itself.
+        refuses_reasoning: Answers 400 to reasoning in the history: what a client of its own dialect sends
+            is removed.
+    """
 
     name: str
     says: str = ""  # one line: what this is
@@ -32,7 +103,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
 
     # --- requests: limits and names ---
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    max_output_tokens: int | None = None  # larger wishes are clamped to this
+    max_output_tokens: int | None = None  # larger values are clamped to this
     default_max_output: int = 32_000  # where the dialect demands a limit and the client gave none
     stream_usage: bool = True  # knows `stream_options.include_usage`
     supports_store: bool = False  # knows `store` and other fields of OpenAI's platform
@@ -45,7 +116,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     # --- requests: messages ---
     developer_role: bool = False  # takes `developer` where others take `system`
     midturn_system: bool = True  # takes instructions anywhere in the conversation
-    # Some of its models do: those that a client of its own dialect sends pass as they came.
+    # Some of its models do: instructions from a client of the same dialect are forwarded unchanged.
     own_midturn_system: bool = False
     merge_system: bool = False  # wants one leading system message and no other
     alternate_roles: bool = False  # wants user and assistant to alternate
@@ -79,7 +150,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     # --- requests: output and sampling ---
     json_schema: Literal["native", "json_object", "instruction"] = "native"
     drop_sampling: bool = False  # refuses temperature and top_p
-    max_temperature: float = 2.0  # larger wishes are clamped to this
+    max_temperature: float = 2.0  # larger values are clamped to this
     seed_field: Literal["seed", "random_seed", "none"] = "seed"
     vendor_sampling: bool = False  # takes `top_k` and friends
     supports_logprobs: bool = True
@@ -112,11 +183,11 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     reasoning_filler: str = ""  # put where the peer demands reasoning and there is none
     carry_reasoning: bool = False  # later calls of a tool chain repeat its last reasoning
     signed_reasoning: bool = False  # Messages, Responses: takes back only what it signed itself
-    # Answers 400 to reasoning in the history: what a client of its own dialect sends is removed.
+    # Answers 400 to reasoning in the history: it is removed from requests of the same dialect too.
     refuses_reasoning: bool = False
 
     def runs(self, kind: str, dialect: str) -> bool:
-        """Say whether it runs tools of this kind itself, in its API of this dialect."""
+        """Return whether it runs tools of this kind itself, in its API of this dialect."""
         if kind in self.server_tools:
             return True
         return dialect != "chat" and kind in self.server_tools_beside_chat

@@ -88,7 +88,7 @@ def _moonshot_node(node: Node) -> Node:
 
 
 def _typed(member: Json, kind: Json) -> Json:
-    """Give a member of a union a type, if one can be told."""
+    """Give a member of a union a type, if one can be inferred."""
     if not isinstance(member, dict) or "type" in member or "$ref" in member:
         return member
     if any(union in member for union in UNIONS):

@@ -14,7 +14,7 @@ from dragoman.simulator import answer_writers, quirks, truncation
 from dragoman.simulator.behaviour import compose
 from dragoman.simulator.model_names import parse_model
 from dragoman.simulator.native import render
-from dragoman.simulator.play import EVERYTHING, Asked, Delivery, Fields, Play, Reply
+from dragoman.simulator.play import EVERYTHING, Delivery, Fields, Play, ReceivedRequest, Reply
 from dragoman.turn.request import DialectName, Request
 
 SSE: Final = "text/event-stream; charset=utf-8"
@@ -40,7 +40,7 @@ class Answer(Struct, frozen=True, kw_only=True):
         return sum(map(len, self.writes))
 
 
-def read(dialect: DialectName, body: bytes) -> Asked:
+def read(dialect: DialectName, body: bytes) -> ReceivedRequest:
     """Read a request, strictly.
 
     Raises:
@@ -51,7 +51,9 @@ def read(dialect: DialectName, body: bytes) -> Asked:
     _refuse_what_is_not_played(request)
     fields: Fields = msgspec.json.decode(body)
     name = parse_model(request.model)
-    return Asked(request=request, fields=fields, seed=seed_of(dialect, body), family=name.family)
+    return ReceivedRequest(
+        request=request, fields=fields, seed=seed_of(dialect, body), family=name.family
+    )
 
 
 def seed_of(dialect: str, body: bytes) -> str:
@@ -59,7 +61,11 @@ def seed_of(dialect: str, body: bytes) -> str:
 
 
 def answer(
-    asked: Asked, attempt: int, *, reply: Reply | None = None, more: quirks.Asked = ()
+    asked: ReceivedRequest,
+    attempt: int,
+    *,
+    reply: Reply | None = None,
+    more: quirks.QuirkValues = (),
 ) -> Answer:
     """Answer a request; `attempt` counts requests of the same bytes, from 1.
 
@@ -75,7 +81,7 @@ def answer(
     return send(finished(play, quirks.due(wanted, asked.request.dialect, attempt)))
 
 
-def finished(play: Play, wanted: quirks.Asked) -> Play:
+def finished(play: Play, wanted: quirks.QuirkValues) -> Play:
     """Let quirks, stop sequences, the model's grammar and the limit of tokens act, in that order.
 
     Raises:

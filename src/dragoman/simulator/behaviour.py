@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from dragoman.simulator.answer_writers.frames import encode_body
-from dragoman.simulator.conversation import AskedCall, Prompt, Step, due_step, prompts
-from dragoman.simulator.play import Asked, Call, Json, Reply
+from dragoman.simulator.conversation import DirectedCall, Prompt, Step, due_step, prompts
+from dragoman.simulator.play import Call, Json, ReceivedRequest, Reply
 from dragoman.simulator.samples import sample
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Request, Tool
@@ -17,7 +17,7 @@ _SHORT: Final = 120  # characters of what the user said that are repeated
 _CALLABLE: Final = frozenset({Flavor.FUNCTION, Flavor.CUSTOM})
 
 
-def compose(asked: Asked) -> Reply:
+def compose(asked: ReceivedRequest) -> Reply:
     """Return what the model answers, before any quirk.
 
     Raises:
@@ -53,7 +53,7 @@ def callable_tools(request: Request) -> list[Tool]:
     return [tool for tool in tools if not choice.allowed or tool.name in choice.allowed]
 
 
-def plausible_call(asked: Asked, tool: Tool, number: int) -> Call:
+def plausible_call(asked: ReceivedRequest, tool: Tool, number: int) -> Call:
     """Return a call of a tool, made from its schema."""
     if tool.flavor is Flavor.CUSTOM:
         arguments = f"example input of {tool.name}"
@@ -72,13 +72,13 @@ def plausible_call(asked: Asked, tool: Tool, number: int) -> Call:
     )
 
 
-def call_id(asked: Asked, number: int) -> str:
+def call_id(asked: ReceivedRequest, number: int) -> str:
     """Return the id of a call: of this request and no other."""
     digest = hashlib.sha256(f"{asked.seed}/{number}".encode()).hexdigest()[:24]
     return f"toolu_{digest}" if asked.request.dialect == "anthropic" else f"call_{digest}"
 
 
-def asked_calls(asked: Asked, calls: Sequence[AskedCall]) -> tuple[Call, ...]:
+def directed_calls(asked: ReceivedRequest, calls: Sequence[DirectedCall]) -> tuple[Call, ...]:
     """Return calls whose names and arguments are given."""
     known = {tool.name: tool for tool in asked.request.tools}
     out = []
@@ -99,11 +99,11 @@ def asked_calls(asked: Asked, calls: Sequence[AskedCall]) -> tuple[Call, ...]:
     return tuple(out)
 
 
-def _directed(asked: Asked, step: Step) -> Reply:
+def _directed(asked: ReceivedRequest, step: Step) -> Reply:
     return Reply(
         reasoning=step.think,
         text=step.say,
-        calls=asked_calls(asked, step.calls),
+        calls=directed_calls(asked, step.calls),
         finish="tool_calls" if step.calls else "stop",
     )
 

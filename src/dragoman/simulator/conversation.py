@@ -100,7 +100,7 @@ def _prompt(run: Iterable[Turn], names: dict[str, str]) -> Prompt:
 # --- directives ---
 
 
-class AskedCall(Struct, frozen=True):
+class DirectedCall(Struct, frozen=True):
     name: str
     arguments: Json  # an object, or text for a custom tool
 
@@ -110,7 +110,7 @@ class Step(Struct, frozen=True):
 
     think: str = ""
     say: str = ""
-    calls: tuple[AskedCall, ...] = ()
+    calls: tuple[DirectedCall, ...] = ()
 
 
 def due_step(conversation: list[Prompt]) -> Step | None:
@@ -166,7 +166,7 @@ def _text(rest: str) -> str:
         return rest
 
 
-def _call(rest: str) -> AskedCall:
+def _call(rest: str) -> DirectedCall:
     found = _CALL.fullmatch(rest)
     if found is None:
         raise MalformedError("`sim: call` needs the name of a tool")
@@ -182,4 +182,4 @@ def _call(rest: str) -> AskedCall:
         raise MalformedError(
             f"the arguments of `sim: call {name}` are neither an object nor a string"
         )
-    return AskedCall(name, value)
+    return DirectedCall(name, value)

@@ -38,7 +38,7 @@ class Frame(Struct, kw_only=True):
     raw: bytes = b""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ReceivedRequest(Struct, frozen=True, kw_only=True):
     """A request, and what follows from it."""
 
     request: Request
@@ -123,7 +123,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 class Play(Struct, frozen=True, kw_only=True):
-    asked: Asked
+    asked: ReceivedRequest
     reply: Reply
     style: Style = Style()
     delivery: Delivery = Delivery()
@@ -150,7 +150,7 @@ def pieces(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def input_tokens(asked: Asked) -> int:
+def input_tokens(asked: ReceivedRequest) -> int:
     """Count the JSON text of all that a model would read, at least one token."""
     given = (asked.fields[name] for name in _READ if name in asked.fields)
     return max(1, sum(len(msgspec.json.encode(one)) // TOKEN for one in given))

@@ -17,10 +17,10 @@ from msgspec import Struct
 from dragoman.errors import ConfigError, MalformedError
 from dragoman.simulator import quirks
 from dragoman.simulator.answer import Answer, answer, request_ids
-from dragoman.simulator.behaviour import asked_calls
-from dragoman.simulator.conversation import AskedCall, Prompt, prompts
+from dragoman.simulator.behaviour import directed_calls
+from dragoman.simulator.conversation import DirectedCall, Prompt, prompts
 from dragoman.simulator.model_names import parse_quirk
-from dragoman.simulator.play import Asked, Reply
+from dragoman.simulator.play import ReceivedRequest, Reply
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
 
@@ -54,12 +54,12 @@ class ScriptReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     headers: dict[str, str] = {}  # with `raw`
     times: int | None = None  # how often it is used; absent: always
 
-    def reply(self, asked: Asked) -> Reply:
+    def reply(self, asked: ReceivedRequest) -> Reply:
         """Return what the model says."""
-        given = [AskedCall(call.name, call.arguments) for call in self.calls]
+        given = [DirectedCall(call.name, call.arguments) for call in self.calls]
         calls = tuple(
             msgspec.structs.replace(made, id=call.id or made.id)
-            for made, call in zip(asked_calls(asked, given), self.calls, strict=True)
+            for made, call in zip(directed_calls(asked, given), self.calls, strict=True)
         )
         return Reply(
             reasoning=self.reasoning,
@@ -85,7 +85,7 @@ class Script:
         self._raw = raw  # the files that replies name
         self._uses = [0] * len(replies)
 
-    def pick(self, asked: Asked, path: str) -> ScriptReply | None:
+    def pick(self, asked: ReceivedRequest, path: str) -> ScriptReply | None:
         """Return the first reply that fits and is not used up, and count its use."""
         conversation = prompts(asked.request)
         for at, reply in enumerate(self._replies):
@@ -102,7 +102,7 @@ class Script:
                 return reply
         return None
 
-    def answer(self, reply: ScriptReply, asked: Asked, attempt: int) -> Answer:
+    def answer(self, reply: ScriptReply, asked: ReceivedRequest, attempt: int) -> Answer:
         """Answer with a reply; `attempt` counts requests of the same bytes, from 1.
 
         Raises:

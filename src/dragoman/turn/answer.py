@@ -38,11 +38,27 @@ _PIECES: Final = 512  # of a block's text that are kept apart
 
 
 class Block(Struct, frozen=True):
-    """A block, whole."""
+    """One whole block of an answer.
+
+    Attributes:
+        kind: What the block is; says which of the other fields are used.
+        text: The text, the refusal, a call's arguments (JSON) or its free-form input.
+        segments: Reasoning: one for each channel and part.
+        opaque: Reasoning and calls: state that only its vendor can read.
+        citations: Text: its sources.
+        logprobs: Text: JSON lists of token records, as OpenAI writes them.
+        call_id: Calls: the upstream's id, verbatim.
+        name: Calls: the tool's name as the client declared it.
+        namespace: Calls: the tool's namespace, if it was declared in one.
+        flavor: Calls: which kind of tool is called.
+        complete: False for a call whose arguments were truncated or are invalid; it must not be run.
+        vendor: Server and opaque blocks: the vendor whose JSON `raw` is.
+        raw: Server and opaque blocks: the whole block as JSON.
+    """
 
     kind: BlockKind
-    text: str = ""  # text, refusal, arguments (JSON) or custom input, as the kind says
-    segments: tuple[ReasoningSegment, ...] = ()  # reasoning: one for each channel and part
+    text: str = ""
+    segments: tuple[ReasoningSegment, ...] = ()
     opaque: tuple[Opaque, ...] = ()
     citations: tuple[Citation, ...] = ()
     logprobs: tuple[Raw, ...] = ()
@@ -62,7 +78,7 @@ class ToolCall(Struct, frozen=True, gc=False):
         id: The call's id; results refer to it.  Unique within a conversation of `ToolLoop`.
         name: The tool's name, as the request declares it.
         arguments: The arguments exactly as the model streamed them: JSON text, or free text for a custom
-            tool.  TruncatedError if the call was.
+            tool.  Incomplete if the call was truncated.
         error: Why the call must not be run: it was truncated, its arguments are not valid JSON, there is no
             such tool, or (in a `ToolLoop`) they do not fit the tool's schema.  Empty: it can be run.
         complete: False if the arguments ended early or are not valid JSON.
@@ -106,7 +122,16 @@ INVALID_CALL: Final = "the arguments are cut off or not valid JSON: the call was
 
 
 class Answer(Struct, frozen=True):
-    """A whole answer.  Exactly one of `finish` and `fault` is set."""
+    """A whole answer.  Exactly one of `finish` and `fault` is set.
+
+    Attributes:
+        start: The upstream's model and id of the answer.
+        blocks: Texts, reasoning and calls in order; with a fault, those that had arrived.
+        usage: Token counts; None if the upstream reported none.
+        finish: How it ended; None if it failed.
+        fault: Why it failed; None if it ended normally.
+        losses: What was not carried over unchanged, and what was repaired.
+    """
 
     start: Start
     blocks: tuple[Block, ...] = ()  # with a fault: those that had ended

@@ -1,7 +1,7 @@
 """The events of one answer.
 
 A stream is `Start`, blocks one after another (never two open), a `Usage`, and one terminal event:
-`Finish` or `Fault`.  `Ping` and `Loss` may stand anywhere.  `turn/state.py` holds the order as tables.
+`Finish` or `Fault`.  `Ping` and `Loss` may come anywhere.  `turn/state.py` holds the order as tables.
 
 Ids are those of the upstream, verbatim; writers make them legal for their client.
 """
@@ -18,14 +18,27 @@ from dragoman.turn.losses import Loss
 
 
 class BlockKind(StrEnum):
+    """What a block of an answer is.
+
+    Attributes:
+        TEXT: What the model says.
+        REASONING: How it got there, or a summary of it.
+        TOOL_CALL: A call whose arguments are a JSON object, as `ArgsDelta`.
+        CUSTOM_CALL: A call whose input is free text, as `InputDelta`.
+        REFUSAL: The model declines, in its own words.
+        SERVER_CALL: A call of a tool that the vendor ran; whole in `raw`.
+        SERVER_RESULT: The result of such a call; whole in `raw`.
+        OPAQUE: A vendor's own block, such as a compaction; whole in `raw`.
+    """
+
     TEXT = "text"
     REASONING = "reasoning"
-    TOOL_CALL = "tool_call"  # arguments are a JSON object, as `ArgsDelta`
-    CUSTOM_CALL = "custom_call"  # input is free text, as `InputDelta`
+    TOOL_CALL = "tool_call"
+    CUSTOM_CALL = "custom_call"
     REFUSAL = "refusal"
-    SERVER_CALL = "server_call"  # a tool the vendor ran: whole in `raw`
-    SERVER_RESULT = "server_result"  # its result: whole in `raw`
-    OPAQUE = "opaque"  # a vendor's own block, whole in `raw` (compaction and the like)
+    SERVER_CALL = "server_call"
+    SERVER_RESULT = "server_result"
+    OPAQUE = "opaque"
 
 
 _STRING: Final = msgspec.json.Decoder(str)
@@ -37,30 +50,70 @@ CALL_KINDS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
 class Flavor(StrEnum):
-    """Which kind of client-run tool a call belongs to."""
+    """Which kind of tool a call belongs to.
+
+    Attributes:
+        FUNCTION: A function with JSON arguments.
+        CUSTOM: A tool with free text as its input.
+        LOCAL_SHELL: OpenAI's `local_shell`.
+        SHELL: OpenAI's `shell`.
+        APPLY_PATCH: OpenAI's `apply_patch`.
+    """
 
     FUNCTION = "function"
-    CUSTOM = "custom"  # free-form input
+    CUSTOM = "custom"
     LOCAL_SHELL = "local_shell"
     SHELL = "shell"
     APPLY_PATCH = "apply_patch"
 
 
 class Channel(StrEnum):
-    FULL = "full"  # the model's reasoning itself
-    SUMMARY = "summary"  # a summary of it
+    """Whether reasoning is the model's own or a summary.
+
+    Attributes:
+        FULL: The model's reasoning itself.
+        SUMMARY: A summary of it.
+    """
+
+    FULL = "full"
+    SUMMARY = "summary"
 
 
 class OpaqueKind(StrEnum):
-    SIGNATURE = "signature"  # signs visible reasoning text
-    REDACTED = "redacted"  # stands for reasoning that is not shown
-    ENCRYPTED = "encrypted"  # reasoning, encrypted for its vendor
-    DETAILS = "details"  # a vendor's own list of reasoning details, as JSON text
-    TOOL_SIGNATURE = "tool_sig"  # signs a tool call
-    PLAIN = "plain"  # unsigned reasoning that its upstream wants back
+    """What a piece of vendor state is for.
+
+    Attributes:
+        SIGNATURE: Signs visible reasoning text.
+        REDACTED: Replaces reasoning that is not shown.
+        ENCRYPTED: Reasoning, encrypted for its vendor.
+        DETAILS: A vendor's list of reasoning details, as JSON text.
+        TOOL_SIGNATURE: Signs a tool call.
+        PLAIN: Unsigned reasoning that its upstream expects back.
+    """
+
+    SIGNATURE = "signature"
+    REDACTED = "redacted"
+    ENCRYPTED = "encrypted"
+    DETAILS = "details"
+    TOOL_SIGNATURE = "tool_sig"
+    PLAIN = "plain"
 
 
 class FinishReason(StrEnum):
+    """Why an answer ended, whatever the vendor calls it.
+
+    Attributes:
+        STOP: The model was done.
+        STOP_SEQUENCE: A stop sequence was reached.
+        TOOL_CALLS: The model waits for results of its calls.
+        LENGTH: The output limit was reached; the last call may be truncated.
+        CONTEXT_FULL: The model's context was full.
+        CONTENT_FILTER: A filter ended the answer.
+        REFUSAL: The model refused.
+        PAUSE: The vendor paused a long turn: send the conversation again to continue.
+        COMPACTION: The vendor compacted the conversation.
+    """
+
     STOP = "stop"
     STOP_SEQUENCE = "stop_sequence"
     TOOL_CALLS = "tool_calls"
@@ -85,6 +138,26 @@ TRUNCATED = "upstream_truncated"
 
 
 class FaultKind(StrEnum):
+    """What went wrong, whatever the vendor calls it.
+
+    Attributes:
+        BAD_REQUEST: The request is invalid.
+        CONTEXT_LENGTH: The conversation is longer than the model's context.
+        CONTENT_POLICY: The vendor's policy rejects the request.
+        AUTH: The key is missing or wrong.
+        BILLING: The account has no credit left.
+        PERMISSION: The key may not do this.
+        NOT_FOUND: No such model or resource.
+        CONFLICT: The resource is in another state.
+        TOO_LARGE: The request has too many bytes.
+        RATE_LIMIT: Too many requests; see `retry_after`.
+        SERVER: The upstream failed.
+        UPSTREAM_BAD: The upstream's answer cannot be read, or was truncated.
+        OVERLOADED: The upstream has no capacity.
+        TIMEOUT: The upstream took too long.
+        GATEWAY: A failure on this side.
+    """
+
     BAD_REQUEST = "bad_request"
     CONTEXT_LENGTH = "context_length"
     CONTENT_POLICY = "content_policy"
@@ -96,37 +169,62 @@ class FaultKind(StrEnum):
     TOO_LARGE = "too_large"
     RATE_LIMIT = "rate_limit"
     SERVER = "server"
-    UPSTREAM_BAD = "upstream_bad"  # the upstream's answer cannot be read, or was cut
+    UPSTREAM_BAD = "upstream_bad"
     OVERLOADED = "overloaded"
     TIMEOUT = "timeout"
-    GATEWAY = "gateway"  # our own failure
+    GATEWAY = "gateway"
 
 
 class Start(Struct, frozen=True, gc=False, tag="start", tag_field="event"):
-    """The answer begins.  Exactly first."""
+    """The answer begins.  Always the first event of an answer.
 
-    model: str = ""  # as the upstream calls it; empty if it did not say
-    id: str = ""  # the upstream's id of the answer
-    created: int = 0  # Unix seconds; 0 if the upstream did not say
+    Attributes:
+        model: The model, as the upstream calls it; empty if it did not say.
+        id: The upstream's id of the answer.
+        created: Unix seconds; 0 if the upstream did not say.
+    """
+
+    model: str = ""
+    id: str = ""
+    created: int = 0
 
 
 class BlockStart(Struct, frozen=True, gc=False, tag="block_start", tag_field="event"):
-    """A block opens."""
+    """A block opens.  The deltas that follow, up to its `BlockEnd`, belong to it.
 
-    index: int  # position among this answer's blocks, from 0
+    Attributes:
+        index: Position among the blocks of this answer, from 0.
+        kind: What the block holds, and so which deltas may follow.
+        call_id: Calls: the upstream's id, verbatim.
+        name: Calls: the tool's name as the client declared it.
+        namespace: Calls: the tool's namespace, if it was declared in one.
+        flavor: Calls: which kind of tool is called.
+        vendor: Server and opaque blocks: the vendor whose JSON `raw` is.
+        raw: Server and opaque blocks: the whole block as JSON.
+    """
+
+    index: int
     kind: BlockKind
-    call_id: str = ""  # calls: the upstream's id, verbatim
-    name: str = ""  # calls: the tool's name as the client declared it
-    namespace: str = ""  # calls: the tool's namespace, if it was declared in one
+    call_id: str = ""
+    name: str = ""
+    namespace: str = ""
     flavor: Flavor = Flavor.FUNCTION
-    vendor: str = ""  # server and opaque blocks: whose block `raw` is
-    raw: Raw = Raw(b"null")  # server and opaque blocks: the whole block as JSON
+    vendor: str = ""
+    raw: Raw = Raw(b"null")
 
 
 class TextDelta(Struct, frozen=True, gc=False, tag="text", tag_field="event"):
+    """More text of the open text block.
+
+    Attributes:
+        index: Of the block.
+        text: Never empty.
+        logprobs: A JSON list of token records, as OpenAI writes them.
+    """
+
     index: int
-    text: str  # never empty
-    logprobs: Raw | None = None  # a JSON list of token records, as OpenAI writes them
+    text: str
+    logprobs: Raw | None = None
 
 
 class TextRun(Struct, frozen=True, gc=False, tag="text_run", tag_field="event"):
@@ -135,11 +233,16 @@ class TextRun(Struct, frozen=True, gc=False, tag="text_run", tag_field="event"):
     Readers emit it for upstreams that repeat one frame with other text in it, so that a stage or a writer
     does its work once per read instead of once per delta.  It means exactly what `deltas()` returns.
     Programs that read answers (`AnswerReader`, the client) never see it: they get the deltas.
+
+    Attributes:
+        index: Of the block.
+        bodies: Each delta's text as the inside of a JSON string, as our encoder writes it.
+        text: The text of all deltas, joined.
     """
 
     index: int
-    bodies: list[bytes]  # each delta's text as the inside of a JSON string, as `msgspec` writes it
-    text: str  # of all deltas, joined
+    bodies: list[bytes]
+    text: str
 
     def deltas(self) -> list["TextDelta"]:
         """Return the deltas one by one."""
@@ -150,10 +253,19 @@ class TextRun(Struct, frozen=True, gc=False, tag="text_run", tag_field="event"):
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False, tag="reasoning", tag_field="event"):
+    """More of the reasoning in the open reasoning block.
+
+    Attributes:
+        index: Of the block.
+        text: Never empty.
+        channel: Whether this is the reasoning itself or a summary of it.
+        part: Number of the summary part, from 0; rises by one with each part.
+    """
+
     index: int
-    text: str  # never empty
+    text: str
     channel: Channel = Channel.FULL
-    part: int = 0  # rises by one with each part of a summary
+    part: int = 0
 
 
 class ArgsDelta(Struct, frozen=True, gc=False, tag="args", tag_field="event"):
@@ -161,6 +273,10 @@ class ArgsDelta(Struct, frozen=True, gc=False, tag="args", tag_field="event"):
 
     All fragments so far are a valid prefix of a JSON object; at `BlockEnd(complete)` they are one.  Only
     the last fragment of a call that ends incomplete may be anything else.
+
+    Attributes:
+        index: Of the block.
+        json: The fragment.
     """
 
     index: int
@@ -168,52 +284,99 @@ class ArgsDelta(Struct, frozen=True, gc=False, tag="args", tag_field="event"):
 
 
 class InputDelta(Struct, frozen=True, gc=False, tag="input", tag_field="event"):
-    """A piece of a custom call's free-form input, not escaped."""
+    """More of a custom call's free-form input.
+
+    Attributes:
+        index: Of the block.
+        text: Plain text, not escaped.
+    """
 
     index: int
     text: str
 
 
 class RefusalDelta(Struct, frozen=True, gc=False, tag="refusal", tag_field="event"):
+    """More of the text with which the model refuses.
+
+    Attributes:
+        index: Of the block.
+        text: The text.
+    """
+
     index: int
     text: str
 
 
 class Citation(Struct, frozen=True, gc=False, tag="citation", tag_field="event"):
-    """A source for the text of the open text block."""
+    """A source for the text of the open text block.
+
+    Attributes:
+        index: Of the block.
+        url: Address of the source.
+        title: Its title.
+        cited_text: The quoted part of the source.
+        start: Offset in the block, in characters, where the cited text begins, if known.
+        end: Offset behind it, if known.
+        vendor: The vendor whose JSON `raw` is.
+        raw: The citation as the vendor wrote it.
+    """
 
     index: int
     url: str = ""
     title: str = ""
     cited_text: str = ""
-    start: int | None = None  # character offsets in the block, if known
+    start: int | None = None
     end: int | None = None
-    vendor: str = ""  # whose shape `raw` has
-    raw: Raw = Raw(b"null")  # the citation as the vendor wrote it
+    vendor: str = ""
+    raw: Raw = Raw(b"null")
 
 
 class Opaque(Struct, frozen=True, gc=False, tag="opaque", tag_field="event"):
-    """State that only its vendor can read.  In reasoning and call blocks, before the block's end."""
+    """State that only its vendor can read.  Part of a reasoning or call block.
+
+    Attributes:
+        index: Of the block.
+        kind: What the state is for.
+        data: The state itself; empty for `PLAIN`.
+        origin: Which upstream sent it (`Profile.origin`); it is sent back to that upstream alone.
+        item_id: Responses: the id of the reasoning item.
+    """
 
     index: int
     kind: OpaqueKind
     data: str = ""
-    origin: str = ""  # whose it is: `Exchange.origin` of the upstream that sent it
+    origin: str = ""
     item_id: str = ""
 
 
 class BlockEnd(Struct, frozen=True, gc=False, tag="block_end", tag_field="event"):
-    """The open block ends."""
+    """The open block ends.
+
+    Attributes:
+        index: Of the block.
+        complete: False for a call whose arguments were truncated or are invalid.  Such a call must not be run.
+    """
 
     index: int
-    complete: bool = True  # false: a call whose arguments were cut or are invalid; never to be run
+    complete: bool = True
 
 
 class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
-    """Token counts so far.  Cumulative: the last one counts, nothing is added up."""
+    """Token counts so far.  Cumulative: the last event counts, nothing is added up.
 
-    input_tokens: int = 0  # not from cache
-    output_tokens: int = 0  # reasoning included
+    Attributes:
+        input_tokens: Tokens of the prompt that did not come from a cache.
+        output_tokens: Tokens of the answer, reasoning included.
+        cache_read_tokens: Tokens of the prompt that came from a cache.
+        cache_write_5m_tokens: Tokens written to a cache that lasts five minutes.
+        cache_write_1h_tokens: Tokens written to a cache that lasts an hour.
+        reasoning_tokens: The part of `output_tokens` that is reasoning.
+        estimated: The upstream did not report all counts: some are estimated.
+        final: These are the last counts of the answer.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_5m_tokens: int = 0
     cache_write_1h_tokens: int = 0
@@ -233,28 +396,45 @@ class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
 
 
 class Finish(Struct, frozen=True, gc=False, tag="finish", tag_field="event"):
-    """The answer ended as its reason says.  Terminal."""
+    """The answer ended normally, for the given reason.  Terminal.
+
+    Attributes:
+        reason: Why it ended.
+        stop_sequence: The stop sequence that ended it, if one did.
+        category: Why it was filtered or refused, if the vendor says.
+        explanation: The vendor's explanation of that.
+        raw: The vendor's own word for the reason, where its meaning differs.
+    """
 
     reason: FinishReason
     stop_sequence: str | None = None
-    category: str = ""  # why it was filtered or refused, if the vendor says
+    category: str = ""
     explanation: str = ""
-    raw: str = ""  # the vendor's own word, where it differs in meaning
+    raw: str = ""
 
 
 class Fault(Struct, frozen=True, gc=False, tag="fault", tag_field="event"):
-    """The answer failed.  Terminal; also what an error body says."""
+    """The answer failed.  Terminal; error bodies are read into it too.
+
+    Attributes:
+        kind: What went wrong, independent of any vendor's words.
+        message: For people.
+        status: The upstream's HTTP status or numeric code; 0 if it gave none.
+        code: The vendor's own code, or ours.
+        param: The field at fault, in the client's dialect.
+        retry_after: Seconds after which another attempt makes sense.
+    """
 
     kind: FaultKind
     message: str
-    status: int = 0  # the upstream's HTTP status or numeric code, 0 if it gave none
-    code: str = ""  # the vendor's own code, or ours
-    param: str = ""  # the field at fault, in the client's dialect
-    retry_after: float | None = None  # seconds
+    status: int = 0
+    code: str = ""
+    param: str = ""
+    retry_after: float | None = None
 
 
 class Ping(Struct, frozen=True, gc=False, tag="ping", tag_field="event"):
-    """The upstream is alive."""
+    """The upstream is alive; nothing else happened."""
 
 
 Delta: TypeAlias = (

@@ -1,7 +1,7 @@
-"""Calls and results of a history, brought into the order every dialect can take.
+"""Brings the calls and results of a history into the order that every dialect takes.
 
-After `settle`: each call id is used once; the results of an assistant turn stand in one user turn
-directly after it, in call order, before that turn's other parts; no call is without a result.
+After `settle`: each call id is used once; the results of an assistant turn are in one user turn
+directly after it, in call order, before that turn's other parts; every call has a result.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ def settle(
             continue
         renamed, names = _rename(turn, used, losses)
         settled.append(renamed)
-        # Whatever stands between this turn and the next assistant turn may hold its results.
+        # Any turn before the next assistant turn may hold its results.
         following: list[Turn] = []
         while at < count and turns[at].role is not ASSISTANT:
             following.append(turns[at])
@@ -69,9 +69,9 @@ def settle(
 
 
 def _is_orderly(turns: Sequence[Turn]) -> bool:
-    """Say whether nothing is to be done: one call at a time, with an id of its own, then its result.
+    """Return whether nothing is to be done: one call at a time, with a unique id, then its result.
 
-    This is how most histories are; what needs a second look is not, whatever the look would find.
+    Fast check. False negatives are fine: the caller then takes the full path.
     """
     ids: list[str] = []
     waiting = ""  # the id of the call that has no result yet
@@ -101,7 +101,7 @@ def _is_orderly(turns: Sequence[Turn]) -> bool:
 
 
 def _is_settled(calls: Sequence[str], after: Turn, used: Mapping[str, int]) -> bool:
-    """Say whether nothing is to be done: ids of their own, and a turn that begins with the results."""
+    """Return whether nothing is to be done: unique ids, and a turn that begins with the results."""
     parts, count = after.parts, len(calls)
     if after.role is not USER or after.name or len(parts) < count:
         return False
@@ -123,7 +123,7 @@ def _has_results(parts: Iterable[Part]) -> bool:
 def _rename(
     turn: Turn, used: dict[str, int], losses: list[Loss]
 ) -> tuple[Turn, dict[str, list[str]]]:
-    """Give each call an id of its own; return the new ids, in call order, by the old ones."""
+    """Give each call a unique id; return the new ids, in call order, by the old ones."""
     names: dict[str, list[str]] = {}
     parts: list[Part] = []
     renamed = False

@@ -1,7 +1,7 @@
-"""A request, free of any dialect.
+"""A request, independent of any dialect.
 
-Decoders build it whole or raise; encoders never change it.  `Raw` fields hold JSON text exactly as the
-client wrote it, so that key order, digits and blanks survive and prefix caches stay warm.
+Readers build a whole `Request` or raise; writers never change it.  `Raw` fields hold JSON text exactly as the
+client wrote it: key order, digits and blanks survive, so that upstreams' prefix caches match.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,14 @@ BuiltInDialect: TypeAlias = Literal["chat", "anthropic", "responses"]
 
 
 class Role(StrEnum):
+    """Who speaks in a turn; `SYSTEM` is an instruction inside the conversation."""
+
     USER = "user"
     ASSISTANT = "assistant"
-    SYSTEM = "system"  # an instruction inside the conversation
+    SYSTEM = "system"
 
 
-# The same under plain names: to look a member up in its class costs as much as to make a part.
+# Looking a member up in its class costs as much as making a part; hot loops use these names.
 USER: Final = Role.USER
 ASSISTANT: Final = Role.ASSISTANT
 SYSTEM: Final = Role.SYSTEM
@@ -37,11 +39,15 @@ class CacheHint(Struct, frozen=True, gc=False):
 
 
 class Base64Source(Struct, frozen=True, gc=False, tag="base64"):
+    """A file inside the request: `data` is base64 text as received."""
+
     media_type: str
     data: str  # base64 text, as received
 
 
 class UrlSource(Struct, frozen=True, gc=False, tag="url"):
+    """A file at a URL, which the upstream downloads."""
+
     url: str
 
 
@@ -62,6 +68,11 @@ Source: TypeAlias = Base64Source | UrlSource | FileSource | TextSource
 
 
 class TextPart(Struct, frozen=True, gc=False, tag="text"):
+    """Text of a turn.
+
+    `cache` marks the end of a prefix worth caching; `citations` are JSON in the shape of `vendor`.
+    """
+
     text: str
     cache: CacheHint | None = None
     citations: tuple[Raw, ...] = ()  # as the vendor wrote them
@@ -69,12 +80,20 @@ class TextPart(Struct, frozen=True, gc=False, tag="text"):
 
 
 class ImagePart(Struct, frozen=True, gc=False, tag="image"):
+    """An image; `detail` is OpenAI's `low`, `high` or `auto`, empty if the client sent none."""
+
     source: Base64Source | UrlSource | FileSource
     detail: str = ""
     cache: CacheHint | None = None
 
 
 class DocumentPart(Struct, frozen=True, gc=False, tag="document"):
+    """A document, such as a PDF.
+
+    `source` is None if the content is in `parts`; `context` is text about the document; `cite` asks the model
+    to cite it.
+    """
+
     source: Source | None  # None: the content is in `parts`
     title: str = ""
     context: str = ""
@@ -84,11 +103,15 @@ class DocumentPart(Struct, frozen=True, gc=False, tag="document"):
 
 
 class AudioPart(Struct, frozen=True, gc=False, tag="audio"):
+    """Audio as base64 text; `format` is `wav` or `mp3`."""
+
     data: str
     format: str
 
 
 class SearchResultPart(Struct, frozen=True, gc=False, tag="search_result"):
+    """A search result that the client gives to the model: where it is from, its title and its text."""
+
     source: str
     title: str
     parts: tuple[TextPart, ...]
@@ -105,11 +128,15 @@ class OpaqueState(Struct, frozen=True, gc=False):
 
 
 class ReasoningSegment(Struct, frozen=True, gc=False):
+    """A piece of reasoning: the full text, or one part of a summary (`channel`)."""
+
     text: str
     channel: Channel = Channel.FULL
 
 
 class ReasoningPart(Struct, frozen=True, gc=False, tag="reasoning"):
+    """Reasoning of an assistant turn: readable `segments`, and `opaque` state that only its vendor can read."""
+
     segments: tuple[ReasoningSegment, ...] = ()
     opaque: tuple[OpaqueState, ...] = ()
 
@@ -120,6 +147,12 @@ class ReasoningPart(Struct, frozen=True, gc=False, tag="reasoning"):
 
 
 class ToolCallPart(Struct, frozen=True, gc=False, tag="tool_call"):
+    """A tool call in the history.
+
+    `id` is the client's (`ids.UpstreamIds` returns the upstream's); `arguments` are JSON text as received, or
+    the free-form input of a custom tool; `opaque` is state that signs the call.
+    """
+
     id: str  # as the client sent it; `ids.UpstreamIds` turns it into the upstream's own
     name: str
     arguments: str  # JSON text exactly as received; for custom calls the free-form input
@@ -129,6 +162,8 @@ class ToolCallPart(Struct, frozen=True, gc=False, tag="tool_call"):
 
 
 class ToolResultPart(Struct, frozen=True, gc=False, tag="tool_result"):
+    """The result of a tool call, matched by `call_id`; `is_error`: the tool failed."""
+
     call_id: str
     parts: tuple["TextPart | ImagePart | DocumentPart | SearchResultPart", ...] = ()
     is_error: bool = False
@@ -145,6 +180,8 @@ class ServerToolPart(Struct, frozen=True, gc=False, tag="server_tool"):
 
 
 class RefusalPart(Struct, frozen=True, gc=False, tag="refusal"):
+    """Text with which the model refused to answer."""
+
     text: str
 
 
@@ -173,6 +210,16 @@ Part: TypeAlias = (
 
 
 class Turn(Struct, frozen=True, gc=False):
+    """One message of a conversation.
+
+    Attributes:
+        role: Who speaks.
+        parts: Texts, images, calls, results, in order.
+        name: The speaker's name, where a dialect has one.
+        phase: Responses: the phase of an assistant message.
+        path: JSON path of the turn in the client's request.
+    """
+
     role: Role
     parts: tuple[Part, ...]
     name: str = ""
@@ -181,6 +228,26 @@ class Turn(Struct, frozen=True, gc=False):
 
 
 class Tool(Struct, frozen=True, kw_only=True, gc=False):
+    """One tool that the model may call.  `dragoman.tool` makes it of a function.
+
+    Attributes:
+        name: What the model calls.
+        description: What it does, for the model.
+        schema: JSON schema of the arguments.
+        strict: The server must enforce the schema; None: not stated.
+        flavor: Which kind of tool it is.
+        namespace: The namespace it is declared in.
+        grammar: Custom tools: syntax and definition.
+        server: The vendor runs it.
+        kind: Server and built-in tools: the vendor's type, such as `web_search`.
+        vendor: Server and built-in tools: whose it is.
+        raw: Server and built-in tools: the whole definition.
+        examples: Examples of arguments.
+        options: Names of options that no other dialect has.
+        cache: A cache mark on the definition.
+        path: JSON path of the tool in the client's request.
+    """
+
     name: str
     description: str = ""
     schema: Raw | None = None  # JSON schema of the arguments
@@ -199,6 +266,12 @@ class Tool(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ToolChoice(Struct, frozen=True, gc=False):
+    """Which tools the model may or must call.
+
+    `mode` is `auto`, `required` (any tool), `none`, or `tool` (the one with `name` and `namespace`).  `allowed`
+    restricts the tools by name; empty: all are allowed.
+    """
+
     mode: Literal["auto", "required", "none", "tool"]
     name: str = ""  # with mode "tool"
     namespace: str = ""
@@ -206,6 +279,8 @@ class ToolChoice(Struct, frozen=True, gc=False):
 
 
 class Sampling(Struct, frozen=True, gc=False, kw_only=True):
+    """Sampling parameters; None: the client sent none."""
+
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
@@ -216,7 +291,12 @@ class Sampling(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ReasoningWish(Struct, frozen=True, gc=False, kw_only=True):
-    """What the client asks of the model's reasoning."""
+    """How much the client wants the model to think, and how much of it to see.
+
+    `mode` is `default` (the client sent nothing), `off`, `auto` (the model decides), `budget` (with `budget` in
+    tokens) or `effort` (with `effort`: none, minimal, low, medium, high, xhigh, max).  `show` is empty if the
+    client sent nothing about it.
+    """
 
     mode: Literal["default", "off", "auto", "budget", "effort"] = "default"
     effort: str = ""  # none, minimal, low, medium, high, xhigh, max
@@ -225,6 +305,8 @@ class ReasoningWish(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
+    """The format of the answer: text, any JSON object, or JSON that matches `schema`."""
+
     kind: Literal["text", "json_object", "json_schema"] = "text"
     name: str = ""
     description: str = ""
@@ -233,7 +315,40 @@ class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One request, as the client meant it."""
+    """One request, free of any dialect.  Made by `dragoman.request`, or read from a client's body.
+
+    Attributes:
+        dialect: The dialect it was written in.
+        model: The model's name.
+        stream: The answer is to be streamed.
+        system: Instructions before the conversation.
+        turns: The conversation.
+        tools: What the model may call.
+        tool_choice: Which tools it may or must call.
+        parallel: Whether it may make several calls in one answer.
+        max_output: Limit of the answer in tokens.
+        sampling: Temperature and the like.
+        stop: Texts before which the answer ends.
+        count: How many answers are asked for.
+        reasoning: How much the model reasons.
+        format: What format the answer must have.
+        verbosity: How wordy the answer is to be.
+        user_id: An id of the end user.
+        tier: Auto, default, flex, scale, priority, fast, ultrafast.
+        cache_key: A key for the vendor's prompt cache.
+        cache_all: A mark on the whole prefix.
+        logprobs: Log probabilities are requested.
+        top_logprobs: How many alternatives of each token.
+        include_usage: The client wants token counts in its stream.
+        include: Responses: what the answer is to include.
+        previous_id: Responses: the answer that this request continues.
+        store: Responses: whether the vendor stores the answer.
+        metadata: The client's own data, as JSON.
+        extensions: Fields of the client's dialect that have no place above, as written: for a target of
+            the same dialect, for echoes, and to say what was lost.
+        losses: What was lost while it was read.
+        outlined_ids: Of calls in a history that is left out.
+    """
 
     dialect: DialectName
     model: str
@@ -300,9 +415,9 @@ class Request(Struct, frozen=True, kw_only=True):
         return False
 
     def outline(self) -> "Request":
-        """Return what must be known of a request while it is answered: all but the conversation.
+        """Return the request without its conversation, for the time of the answer.
 
-        An answer may go on for long, and a conversation is large.
+        An answer may take long, and a conversation is large.
         """
         return structs.replace(
             self,

@@ -1,11 +1,49 @@
-"""Which event may follow which: everything that decides it is in this file.
+"""Which event may follow which: the tables, and the machine that reads them.
 
-Theory of operation.  Two coupled machines: one for the turn, one for the block that is open; blocks
-never overlap.  An absent key in a table is the error, and the error names state and event.
+Theory of operation
+-------------------
 
-Rules beside the tables: block indexes count 0, 1, 2, …; a delta names the open block; only a cut call
-may end incomplete; every block has ended before `Finish`, while `Fault` may leave one open; a final
-`Usage` comes once; the reason of `Finish` agrees with the calls.
+Readers, stages and writers agree on one language: the events of `turn/events.py`.  This module defines its
+grammar.  Every writer passes each event to `Legality.check` before it writes a byte, so that a bug in a
+reader or a stage becomes an error event in the client's dialect and never a malformed stream.
+
+Two coupled machines decide.  The first one follows the turn:
+
+    idle ── Start ──► between blocks ◄── BlockEnd ── inside a block
+                            │  └──────── BlockStart ──────►│
+                            │                              │ deltas stay inside
+                         Finish                          Fault
+                            └────────────► ended ◄─────────┘
+
+`TURN` is that diagram as a table: state → event type → next state.  An absent key is an illegal event, and the
+error names the state and the event.  `Ping` and `Loss` are allowed before the end in every state and change
+nothing; a `Loss` may even follow the end, because writers find some losses only when they close.  `Usage` needs a
+`Start`, for no dialect can report counts of an answer that has not begun.  `Fault` is allowed everywhere before
+the end: an upstream can fail before its first byte, between blocks, or in the middle of a tool call.
+
+The second machine follows the open block.  Blocks never overlap: Messages and Responses number their blocks and
+write them one after another, and a Chat upstream that interleaves calls by index is put in order by
+`turn/assembler.py`.  `DELTAS` lists the deltas that fit each kind of block.  A `TextRun` fits where a `TextDelta`
+fits, as it is a number of them.  Server and opaque blocks take no delta: they are whole in `BlockStart.raw`.
+
+Rules that a table of types cannot express are methods of `Legality`:
+
+* Indexes.  Blocks are numbered 0, 1, 2, … without gaps.  A delta and a `BlockEnd` name the open block.
+* Incomplete blocks.  Only a call may end with `complete=False`: its arguments were truncated or are invalid, and
+  the client must not run it.  Text that was truncated is still text.
+* The end.  `Finish` needs every block to have ended.  `Fault` may leave a block open; how a dialect closes it is
+  the writer's business, and a truncated call is never closed as if it were whole.
+* Usage.  Counts are cumulative, so that there may be many `Usage` events, but only one of them is final.
+* Finish reasons.  `tool_calls` needs a call, and `stop` or `stop_sequence` must not hide one: agents decide by
+  this field whether to run tools (corpus case `chat/b9_stop_although_calls_were_made`).  Reasons that say the
+  answer was truncated or filtered are legal with and without calls, because they must never be masked.
+
+After a refusal the machine is broken and accepts nothing but a `Fault`, with which the translator ends the stream.
+
+The common case is a delta for the open block.  It is decided by one look-up (`allowed`) and one comparison,
+before any table is read; writers that send millions of deltas do the same two checks inline.
+
+`tests/unit/turn/test_state.py` walks the whole grid of states, kinds of block and events.
 """
 
 from enum import StrEnum
@@ -97,7 +135,7 @@ class Legality:
     """Follow a stream of events and refuse the first illegal one.
 
     `check` is called by every writer before it writes.  After a refusal only a `Fault` is accepted, so
-    that even our own mistake can be told in the client's dialect.
+    that even a bug of ours ends the stream in the client's dialect.
     """
 
     def __init__(self) -> None:

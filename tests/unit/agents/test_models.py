@@ -4,15 +4,15 @@ import pytest
 
 from dragoman.agents import AGENTS
 from dragoman.agents.agent import Window
-from dragoman.agents.models import Choice, Listed, choose, window
+from dragoman.agents.models import ListedModel, ModelChoice, choose, window
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import Match, ModelFacts, Route, Settings, Upstream
 from dragoman.gateway.routing import Router
 
 CLAUDE, CODEX = AGENTS["claude"], AGENTS["codex"]
 LOCAL = Upstream(base_url="http://127.0.0.1:1/v1")
-ONE = (Listed("one"),)
-TWO = (Listed("one"), Listed("two"))
+ONE = (ListedModel("one"),)
+TWO = (ListedModel("one"), ListedModel("two"))
 ANY = Router(Settings(upstreams={"local": LOCAL}))
 MAPPED = Router(
     Settings(
@@ -37,21 +37,21 @@ VENDOR = Router(
 @pytest.mark.parametrize(
     ("agent", "router", "listed", "expected"),
     [
-        pytest.param(CLAUDE, MAPPED, TWO, Choice(), id="routes take its own names"),
-        pytest.param(CLAUDE, VENDOR, TWO, Choice(), id="its vendor takes its own names"),
-        pytest.param(CLAUDE, None, TWO, Choice(), id="a gateway that is not ours"),
-        pytest.param(CLAUDE, None, ONE, Choice(model="one"), id="which has one model"),
+        pytest.param(CLAUDE, MAPPED, TWO, ModelChoice(), id="routes take its own names"),
+        pytest.param(CLAUDE, VENDOR, TWO, ModelChoice(), id="its vendor takes its own names"),
+        pytest.param(CLAUDE, None, TWO, ModelChoice(), id="a gateway that is not ours"),
+        pytest.param(CLAUDE, None, ONE, ModelChoice(model="one"), id="which has one model"),
         pytest.param(
-            CLAUDE, ANY, TWO, Choice(model="one"), id="its own names would only be passed on"
+            CLAUDE, ANY, TWO, ModelChoice(model="one"), id="its own names would only be passed on"
         ),
         pytest.param(
             CLAUDE,
             TIERS,
             TWO,
-            Choice(model="claude-sonnet-4-5", small="claude-haiku-4-5"),
+            ModelChoice(model="claude-sonnet-4-5", small="claude-haiku-4-5"),
             id="some tiers are set",
         ),
-        pytest.param(CODEX, MAPPED, TWO, Choice(model="one"), id="no names of its own"),
+        pytest.param(CODEX, MAPPED, TWO, ModelChoice(model="one"), id="no names of its own"),
     ],
 )
 def test_a_model_is_chosen_when_nobody_names_one(agent, router, listed, expected) -> None:
@@ -62,13 +62,13 @@ def test_a_model_is_chosen_when_nobody_names_one(agent, router, listed, expected
 def test_the_user_decides(router) -> None:
     choice = choose(CLAUDE, model="mine", small="little", listed=TWO, router=router)
 
-    assert Choice(model="mine", small="little") == choice
+    assert ModelChoice(model="mine", small="little") == choice
 
 
 def test_a_small_model_alone_leaves_the_large_one_as_it_is() -> None:
     choice = choose(CLAUDE, model="", small="little", listed=TWO, router=MAPPED)
 
-    assert Choice(model="claude-sonnet-4-5", small="little") == choice
+    assert ModelChoice(model="claude-sonnet-4-5", small="little") == choice
 
 
 def test_a_model_must_be_named_where_none_is_listed() -> None:
@@ -99,16 +99,16 @@ SET = Router(
         (
             "told",
             Window(),
-            (Listed("told", 500_000, None),),
+            (ListedModel("told", 500_000, None),),
             Window(context=500_000, output=32_000),
         ),
-        ("both", Window(), (Listed("both", 1, 1),), Window(context=64_000, output=4_000)),
+        ("both", Window(), (ListedModel("both", 1, 1),), Window(context=64_000, output=4_000)),
         ("unknown", Window(), TWO, Window()),
     ],
 )
 def test_h4_the_size_comes_from_the_user_then_the_settings_then_the_gateway(
     model, asked, listed, expected
 ) -> None:
-    choice = Choice(model=model)
+    choice = ModelChoice(model=model)
 
     assert expected == window(CLAUDE, choice, asked=asked, listed=listed, router=SET)

@@ -5,7 +5,7 @@ from msgspec import Raw
 from dragoman.client.errors import ClientError
 from dragoman.errors import MalformedError, MisuseError, TooLargeError
 from dragoman.mcp_server.results import Piece, chat_output, failure_of, pieces_of
-from dragoman.mcp_server.tool_types import Failure, ToldSource
+from dragoman.mcp_server.tool_types import Failure, SourceEntry
 from dragoman.turn.answer import Answer, Block, fold
 from dragoman.turn.events import (
     ArgsDelta,
@@ -73,7 +73,7 @@ def test_everything_in_an_answer_is_told() -> None:
     told = chat_output(answer, {"gx-functions-2ea-3a0"})
 
     assert ("Hi", "no", "length", "m") == (told.text, told.refusal, told.finish, told.model)
-    assert [ToldSource(url="u", title="t", cited_text="c")] == told.sources
+    assert [SourceEntry(url="u", title="t", cited_text="c")] == told.sources
     assert [b'{"a":1}', b"[2]"] == [bytes(one) for one in told.other]
     assert [("gx1-functions-2ea-3a0", False)] == [(one.id, one.complete) for one in told.tool_calls]
     assert None is told.usage

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.probe.calls import leaked, made
 from dragoman.probe.questions import AUTO
-from dragoman.probe.response import Failure, Heard, UnansweredError, read_listing, shown
+from dragoman.probe.response import Failure, Response, UnansweredError, printable, read_listing
 from dragoman.probe.trace import has_whole_arguments, trace
 from dragoman.simulator.native import FAMILIES
 from tests.support.probing import probe
@@ -79,9 +79,9 @@ def test_markers_alone_show_the_family(family):
         "messages": [{"role": "user", "content": "get_weather of Paris"}],
         "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": {}}}],
     }
-    heard = Heard("chat", status=200, body=ask("chat", body).body)
+    response = Response("chat", status=200, body=ask("chat", body).body)
 
-    leak = leaked(heard, AUTO, "some-model")
+    leak = leaked(response, AUTO, "some-model")
 
     assert leak is not None
     assert (READERS.get(family, family), "content", ["get_weather"]) == (
@@ -93,26 +93,26 @@ def test_markers_alone_show_the_family(family):
 
 def test_text_about_tools_is_no_call():
     body = b'{"choices":[{"message":{"content":"I would use get_weather(city) or <b>."}}]}'
-    heard = Heard("chat", status=200, body=body)
+    response = Response("chat", status=200, body=body)
 
-    assert () == made(heard, AUTO, "some-model")
+    assert () == made(response, AUTO, "some-model")
 
 
 def test_what_failed_has_no_answer():
-    heard = Heard("chat", failure=Failure("timeout", "no end of the answer within 1 s"))
+    response = Response("chat", failure=Failure("timeout", "no end of the answer within 1 s"))
 
     with pytest.raises(UnansweredError, match="no end of the answer within 1 s"):
-        _ = heard.whole
+        _ = response.whole
 
 
 def test_busy_is_not_refused():
-    assert "" == Heard("chat", status=429, body=b"{}").refused
-    assert Heard("chat", status=400, body=b'{"error":{"message":"no"}}').refused == "400: no"
+    assert "" == Response("chat", status=429, body=b"{}").refused
+    assert Response("chat", status=400, body=b'{"error":{"message":"no"}}').refused == "400: no"
 
 
 def test_what_a_peer_says_cannot_upset_a_terminal():
-    assert "a b \N{REPLACEMENT CHARACTER}[31m" == shown("a\n b\t \x1b[31m")
-    assert 120 == len(shown("x" * 500))
+    assert "a b \N{REPLACEMENT CHARACTER}[31m" == printable("a\n b\t \x1b[31m")
+    assert 120 == len(printable("x" * 500))
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,6 @@ def test_what_a_peer_says_cannot_upset_a_terminal():
     ],
 )
 def test_a_list_of_models_is_one_or_not(body, names, trouble):
-    found = read_listing(Heard("chat", status=200, body=body))
+    found = read_listing(Response("chat", status=200, body=body))
 
     assert (names, trouble) == (found.names, bool(found.trouble))

@@ -9,7 +9,7 @@ from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import MalformedError
 from dragoman.simulator.answer import read
 from dragoman.simulator.behaviour import compose
-from dragoman.simulator.conversation import AskedCall, Step, parse_directives
+from dragoman.simulator.conversation import DirectedCall, Step, parse_directives
 from dragoman.simulator.play import Reply
 from tests.support.simulator import CLOCK, WEATHER, answered, ask, question
 
@@ -171,10 +171,10 @@ def test_directives_are_steps() -> None:
     assert [
         Step(
             think="first I look",
-            calls=(AskedCall("get_weather", {"city": "Rome"}), AskedCall("get_time", {})),
+            calls=(DirectedCall("get_weather", {"city": "Rome"}), DirectedCall("get_time", {})),
         ),
         Step(say="two\nlines"),
-        Step(calls=(AskedCall("apply_patch", "*** Begin"),)),
+        Step(calls=(DirectedCall("apply_patch", "*** Begin"),)),
     ] == parse_directives(DIRECTED)
 
 

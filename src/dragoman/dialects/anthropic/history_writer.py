@@ -100,7 +100,7 @@ class CacheMarks:
 
 
 def marks_of(request: Request, losses: list[Loss]) -> CacheMarks:
-    """Return the marks of a request; if there are too many, that is told before all else."""
+    """Return the marks of a request; if there are too many, that is the first loss."""
 
     def too_many() -> int:
         total = marked_tools(request.tools, None)
@@ -179,7 +179,7 @@ class Files:
         """Return the block for a file.
 
         Raises:
-            UntranslatableError: the upstream does not take it; never is a file left out in silence.
+            UntranslatableError: the upstream does not take it; a file is never dropped silently.
         """
         match part:
             case ImagePart():
@@ -331,7 +331,7 @@ def without_instructions(messages: Raw) -> tuple[Raw, tuple[Loss, ...]]:
 
 
 def _joined(messages: list[_Message]) -> bytes:
-    """Return one message of the user's that says all of them; results of tools must come first."""
+    """Return one user message with the content of all; results of tools must come first."""
     blocks = [block for message in messages for block in _blocks(message)]
     blocks.sort(key=lambda block: decode(_BLOCK, block).type != "tool_result")
     return encode({"role": "user", "content": blocks})
@@ -488,7 +488,7 @@ class History:
         messages.append(OutMessage(USER, [schema.TextBlock(GO_ON)]))
 
     def lacks_thinking(self) -> bool:
-        """Say whether the tool loop that was written last begins without signed thinking."""
+        """Return whether the tool loop that was written last begins without signed thinking."""
         first: OutMessage | None = None
         for message in reversed(self._messages):
             if message.role is ASSISTANT:
@@ -588,7 +588,7 @@ class History:
         return None
 
     def _fill_thinking(self, blocks: list[OutBlock], turn: Turn) -> None:
-        """Put a placeholder before calls whose thinking the upstream demands and nobody has."""
+        """Put a placeholder before calls whose thinking the upstream demands and the history lacks."""
         if self._request.reasoning.mode == "off" or any(type(one) in _THINKING for one in blocks):
             return
         self._losses.append(Loss("reasoning_filled", turn.path))

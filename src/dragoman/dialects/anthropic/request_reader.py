@@ -61,7 +61,7 @@ def strip_billing_body(body: bytes) -> bytes:
             return body
         fields = _BILLING_FIELDS.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return body  # whoever reads it says what is wrong with it
+        return body  # its reader reports what is wrong with it
     if stripped:
         fields["system"] = Raw(msgspec.json.encode(stripped))
     else:
@@ -107,7 +107,7 @@ def decode_thinking(
         MalformedError: an effort that does not exist, or a budget that is missing.
     """
     if effort is not None and effort not in EFFORTS:
-        raise MalformedError(f"there is no effort `{effort}`", path="$.output_config.effort")
+        raise MalformedError(f"unknown effort `{effort}`", path="$.output_config.effort")
     if thinking is None:
         return ReasoningWish(mode="effort", effort=effort) if effort else ReasoningWish()
     show = _SHOWN.get(thinking.display or "", "")

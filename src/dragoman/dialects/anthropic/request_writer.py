@@ -117,7 +117,7 @@ _SERVICE_TIERS: Final = {tier: name for name, tier in schema.TIERS.items()}
 
 _LEAST_TOP_P: Final = 0.95  # beside thinking
 
-# Fields of other dialects that ask for nothing, and those whose wish has been understood.
+# Values that ask for nothing, and fields that are part of `Request.reasoning` already.
 _NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""', b'["text"]'})
 
 _WISHES: Final = frozenset(
@@ -260,7 +260,7 @@ class _Encoder:
         return plan, choice
 
     def _must_show_thinking(self, plan: Plan) -> bool:
-        """Say whether a tool loop without thinking is refused.
+        """Return whether a tool loop without thinking is refused.
 
         A model that decides for itself may not have thought; but a client of another dialect, or a
         history whose thinking had to be left out, does not tell.
@@ -318,8 +318,8 @@ class _Encoder:
 
 
 # --- requests that are relayed to another Messages upstream ---------------------------------------
-# The client's bytes pass, but for what the profile says is not taken there: the vendor's tools, and ways to
-# ask for thinking.
+# The client's bytes are forwarded, except for what the upstream does not take: the vendor's tools, and some
+# ways to ask for thinking.
 
 _FIELDS: Final[msgspec.json.Decoder[dict[str, Raw] | None]] = msgspec.json.Decoder(
     dict[str, Raw] | None
@@ -329,7 +329,7 @@ _NULL: Final = Raw(b"null")
 
 
 def misfits(request: Request, profile: Profile) -> bool:
-    """Say whether a request holds tools, or asks for thinking in a way, that the upstream does not take."""
+    """Return whether a request holds tools, or asks for thinking in a way, that the upstream does not take."""
     return _misfits_in_thinking(request, profile) or any(
         tool.kind and not _fits(tool, profile) for tool in request.tools
     )

@@ -161,9 +161,9 @@ def _vendor_tool(definition: schema.ToolDefinition, raw: Raw, path: str) -> Tool
 
 @made_once
 def without_deferred(tools: tuple[Tool, ...], references: tuple[str, ...]) -> tuple[Tool, ...]:
-    """Leave out tools that the client holds back until a search of its own has found them.
+    """Leave out tools that the client defers until its own search has found them.
 
-    Where the vendor is to search, nobody else can, and all tools stay.
+    If the vendor runs the search, all tools are kept.
     """
     if not any(tool.options for tool in tools) or any(tool.kind == "tool_search" for tool in tools):
         return tools

@@ -181,7 +181,7 @@ class _Definer:
 
 
 def _object_schema(parameters: Raw | None) -> Raw:
-    """Return a schema that says `"type": "object"`, as this dialect demands; its bytes if it does."""
+    """Return a schema with `"type": "object"`, which this dialect demands; unchanged if it has it."""
     if parameters is None:
         return NO_ARGUMENTS
     try:

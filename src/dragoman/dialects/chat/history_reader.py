@@ -63,7 +63,7 @@ from dragoman.turn.request import (
 )
 from dragoman.wire.json_values import read_float
 
-# State that a client of this dialect holds by itself: it says not whose it is.
+# State from a client of this dialect, which does not name its vendor.
 CHAT_ORIGIN: Final = "chat"
 
 _FUNCTION: Final = Flavor.FUNCTION

@@ -391,7 +391,7 @@ class Replay:
     def of(self, at: int, parts: Sequence[ReasoningPart], *, calls: bool) -> Replayed:
         """Return the reasoning that goes with turn `at`; turns are asked for in order.
 
-        `parts` are the turn's own reasoning; `calls` says whether it calls tools.
+        `parts` are the turn's own reasoning; `calls`: it calls tools.
         """
         if not parts and not self._fills:
             return NONE
@@ -473,7 +473,7 @@ _BETWEEN: Final = "(continued)"  # a turn that is there only because the upstrea
 
 _CUSTOM: Final = Flavor.CUSTOM
 
-# What stands for the text of a message that only calls tools.
+# The content of a message that only calls tools.
 EMPTY_CONTENT: Final[dict[str, str | UnsetType | None]] = {"null": None, "empty": "", "omit": UNSET}
 
 
@@ -630,7 +630,7 @@ class Messages:
                 assert_never(part)
 
     def _user(self, turn: Turn, messages: list[OutMessage]) -> None:
-        """Add the results of tools, and what the user says after them."""
+        """Add the results of tools, and the user's text after them."""
         results = 0
         attached: list[OutPart] = []
         for part in turn.parts:

@@ -27,13 +27,13 @@ from dragoman.turn.losses import Loss
 from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling
 
 # --- reasoning effort -----------------------------------------------------------------------------
-# The dialect has one field for it; vendors have their own, and each upstream is told in the one it knows.
+# The dialect has one field for it; vendors have their own, and clients use any of them.
 
 T = TypeVar("T")
 
 
 def decode_wish(effort: str | None, fields: Mapping[str, Raw]) -> ReasoningWish:
-    """Return the client's wish, whichever of the known fields it stands in."""
+    """Return the thinking that the client asks for, in any of the known fields."""
     if effort:
         return _wish(effort)
     if "reasoning" in fields:
@@ -60,7 +60,7 @@ def _wish(effort: str) -> ReasoningWish:
 
 
 def _budget(tokens: int) -> ReasoningWish:
-    """Return the wish for a budget; several vendors write a number below 0 where the model decides."""
+    """Return the thinking for a budget; several vendors document a number below 0 as "the model decides"."""
     return ReasoningWish(mode="auto") if tokens < 0 else ReasoningWish(mode="budget", budget=tokens)
 
 
@@ -76,7 +76,7 @@ def _switch(fields: Mapping[str, Raw]) -> bool | None:
 
 
 def _read(decoder: msgspec.json.Decoder[T], raw: Raw) -> T | None:
-    """Read a vendor's field; one of an unknown shape says nothing."""
+    """Read a vendor's field; one of an unknown shape is ignored."""
     try:
         return decode(decoder, bytes(raw))
     except MalformedError:

@@ -234,7 +234,7 @@ class _Encoder:
     def _agree(self, choice: OutChoice) -> tuple[ReasoningWish, OutChoice | None]:
         """Return the thinking and the tool choice for an upstream that may refuse both together.
 
-        DeepSeek and Moonshot think unless the request turns it off, so a request without any wish counts
+        DeepSeek and Moonshot think unless the request turns it off, so a request without settings counts
         as one with thinking.
         """
         wish, asked = self._request.reasoning, self._request.tool_choice
@@ -254,7 +254,7 @@ class _Encoder:
         return encode_wish(self._request, wish, self._profile, self.losses)
 
     def _keeps_own(self, wish: ReasoningWish) -> bool:
-        """Say whether a client's own reasoning fields are left as they are."""
+        """Return whether a client's own reasoning fields are left as they are."""
         return (
             self._profile.reasoning_control == "reasoning_effort"
             and wish == self._request.reasoning
@@ -339,7 +339,7 @@ _NULL: Final = Raw(b"null")
 
 
 def misfits(request: Request, profile: Profile) -> bool:
-    """Say whether a request holds custom tools, or calls of them, and the upstream takes none."""
+    """Return whether a request holds custom tools, or calls of them, and the upstream takes none."""
     if profile.supports_custom_tools:
         return False
     return any(tool.flavor is Flavor.CUSTOM for tool in request.tools) or any(

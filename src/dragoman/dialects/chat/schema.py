@@ -13,7 +13,7 @@ EMPTY: Final = Raw(b"")
 
 
 def is_given(raw: Raw) -> bool:
-    """Say whether a raw field holds something: not absent, null, or an empty container."""
+    """Return whether a raw field holds something: not absent, null, or an empty container."""
     return len(raw) > 2 and bytes(raw) != b"null"
 
 

@@ -146,7 +146,7 @@ def decode_choice(given: RequestIn, tools: Sequence[Tool]) -> ToolChoice | None:
 
 def _mode(word: str, path: str) -> ToolChoice:
     if word not in _MODES:
-        raise MalformedError(f"there is no tool choice `{word}`", path=path)
+        raise MalformedError(f"unknown tool choice `{word}`", path=path)
     return msgspec.convert({"mode": _MODES[word]}, ToolChoice)
 
 

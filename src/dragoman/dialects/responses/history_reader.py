@@ -175,7 +175,7 @@ def instructions(content: str | list[Part] | None, path: str) -> Sequence[TextPa
 def spoken_parts(
     content: str | list[Part] | None, path: str, losses: list[Loss]
 ) -> Sequence[TurnPart]:
-    """Read the content of the assistant's message; what is not known of it is passed over and told."""
+    """Read the content of the assistant's message; unknown parts are dropped and reported."""
     if content is None or isinstance(content, str):
         return (TextPart(content),) if content else ()
     parts: list[TurnPart] = []
@@ -195,7 +195,7 @@ def spoken_parts(
 
 # --- items ----------------------------------------------------------------------------------------
 # Items that the model made and that stand next to each other are one assistant turn; results that stand
-# next to each other are one user turn; every other message is a turn of its own.
+# next to each other are one user turn; every other message is a separate turn.
 
 _VENDOR: Final = "openai"
 
@@ -260,7 +260,7 @@ class History:
             self._read_item(item, path)
 
     def _read_one_by_one(self, raw: Raw, limits: Limits) -> None:
-        """Read an input that is no list of items as declared."""
+        """Read an input that is not a list of declared items."""
         given = decode_at(ITEM_LIST, raw, "$.input")
         if isinstance(given, str):
             self._begin(USER, "$.input").parts.append(TextPart(given))
@@ -312,7 +312,7 @@ class History:
                 assert_never(item)
 
     def _odd_item(self, raw: Raw, path: str) -> InputItem | None:
-        """Read an item that is no item as declared; None if it is carried whole."""
+        """Read an item that is not of a declared shape; None if it is kept whole."""
         head = decode_at(HEAD, raw, path)
         if head.type is None:
             if head.role is None and head.id is not None:
@@ -510,7 +510,7 @@ _HOSTED: Final = msgspec.json.Decoder(_Hosted)
 
 
 def _summary(kind: str, raw: Raw) -> str:
-    """Return one line that says what a vendor-run tool did."""
+    """Return a line that describes what a vendor-run tool did."""
     name = kind.removesuffix("_call")
     try:
         hosted = _HOSTED.decode(raw)

@@ -39,7 +39,7 @@ from dragoman.turn.tools import wire_name
 
 # --- items ----------------------------------------------------------------------------------------
 # Items are sent without ids: nothing is kept there that an id could name.  Reasoning goes back in its
-# encrypted form if that is the upstream's own, and as text if the profile says that text is taken.
+# encrypted form if that is the upstream's own, and as text if the profile allows it.
 
 
 class _PlainCall(Struct, gc=False, tag_field="type", tag="function_call"):
@@ -202,7 +202,7 @@ class ItemEncoder:
         self._losses.append(Loss(code, self._path))
 
     def _fill_reasoning(self, first: int) -> None:
-        """Put a placeholder before calls whose reasoning the upstream demands and nobody has."""
+        """Put a placeholder before calls whose reasoning the upstream demands and the history lacks."""
         written = self._items[first:]
         if any(isinstance(one, dict) and one["type"] == "reasoning" for one in written):
             return

@@ -307,7 +307,7 @@ _CALLS: Final = _SHELL_TYPES | {"custom_tool_call", "custom_tool_call_output"}
 
 
 def misfits(request: Request, profile: Profile) -> bool:
-    """Say whether a request holds tools, or calls of tools, that the upstream does not take."""
+    """Return whether a request holds tools, or calls of tools, that the upstream does not take."""
     if profile.supports_custom_tools or profile.vendor_tools:
         return False
     return any(not _fits(tool, profile) for tool in request.tools) or any(

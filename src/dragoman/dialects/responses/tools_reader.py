@@ -85,7 +85,7 @@ _TEXTS: Final = msgspec.json.Decoder(list[str])
 
 
 def arguments_of(flavor: Flavor, content: Raw) -> str:
-    """Return the arguments that an item's `action` or `operation` says."""
+    """Return the arguments in an item's `action` or `operation`."""
     if flavor is Flavor.APPLY_PATCH:
         return f'{{"operation":{bytes(content).decode()}}}'
     if flavor is Flavor.SHELL:
@@ -227,7 +227,7 @@ def _decode_tool(given: ToolDefinition, raw: Raw, path: str, namespace: str) -> 
 
 
 def _in_container(given: ToolDefinition) -> bool:
-    """Say whether a shell is one that the vendor runs."""
+    """Return whether a shell is one that the vendor runs."""
     return given.environment is not None and given.environment.type.startswith("container")
 
 

@@ -15,7 +15,7 @@ from dragoman.probe.questions import (
     TEXT_BODY_NEWER,
     TEXT_UNASKED,
 )
-from dragoman.probe.response import Heard, shown
+from dragoman.probe.response import Response, printable
 from dragoman.probe.trace import decoded
 
 _SLOWER: Final = 5.0  # times as long as before
@@ -64,26 +64,26 @@ async def models(probe: Probe) -> Finding:
 
 
 async def error_shape(probe: Probe) -> Finding:
-    heard = await probe.ask(SPOILT)
-    if heard.failure is not None:
-        return quirk(f"a broken request gets no answer: {heard.failure.reason}")
-    if heard.status < 400:
+    response = await probe.ask(SPOILT)
+    if response.failure is not None:
+        return quirk(f"a broken request gets no answer: {response.failure.reason}")
+    if response.status < 400:
         return quirk("a broken request is answered as if it were good")
-    shape = _shape(heard)
-    if heard.status in _REFUSALS and not shape:
-        return ok(f"status {heard.status}, told in the dialect")
-    return quirk(f"a broken request gets status {heard.status}{shape and f', {shape}'}")
+    shape = _shape(response)
+    if response.status in _REFUSALS and not shape:
+        return ok(f"status {response.status}, told in the dialect")
+    return quirk(f"a broken request gets status {response.status}{shape and f', {shape}'}")
 
 
-def _shape(heard: Heard) -> str:
+def _shape(response: Response) -> str:
     """Return what is odd about an error's body; empty if it is as the dialect has it."""
-    body = decoded(heard.body)
+    body = decoded(response.body)
     if body is None:
-        return f"not JSON but {heard.content_type.partition(';')[0] or 'something else'}"
+        return f"not JSON but {response.content_type.partition(';')[0] or 'something else'}"
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return "JSON that is no error of the dialect"
-    if heard.dialect == "anthropic" and (
+    if response.dialect == "anthropic" and (
         not isinstance(body, dict) or body.get("type") != "error" or "type" not in error
     ):
         return "JSON that is an error of another dialect"
@@ -91,13 +91,13 @@ def _shape(heard: Heard) -> str:
 
 
 async def unknown_model(probe: Probe) -> Finding:
-    heard = await probe.ask(NO_MODEL)
-    if heard.failure is not None or heard.passing:
-        return unknown(heard.trouble)
-    if heard.status in _REFUSALS:
-        return ok(f"refused with status {heard.status}")
-    if heard.status >= 500:
-        return quirk(f"refused with status {heard.status}, which looks like a failure")
+    response = await probe.ask(NO_MODEL)
+    if response.failure is not None or response.passing:
+        return unknown(response.trouble)
+    if response.status in _REFUSALS:
+        return ok(f"refused with status {response.status}")
+    if response.status >= 500:
+        return quirk(f"refused with status {response.status}, which looks like a failure")
     return ok("answered all the same: a misspelt name will not show")
 
 
@@ -108,7 +108,7 @@ async def disconnect(probe: Probe) -> Finding:
         return unknown(failure.reason)
     after = await probe.ask(AFTER_LEAVING)
     if after.trouble:
-        return quirk(f"after we left an answer, the next failed: {shown(after.trouble)}")
+        return quirk(f"after we left an answer, the next failed: {printable(after.trouble)}")
     if after.seconds > max(_SLOW_SECONDS, before.seconds * _SLOWER):
         return quirk("after we left an answer, the next was slow: it may go on for nobody")
     return ok("after we left an answer, the next came as ever")

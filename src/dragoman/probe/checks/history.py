@@ -25,41 +25,41 @@ from dragoman.probe.questions import (
     THOUGHT,
     TWO_SYSTEMS,
 )
-from dragoman.probe.response import Heard
+from dragoman.probe.response import Response
 
 # The style in which each dialect's own vendor takes ids that are not quite free.
 _PLAIN_IDS: Final = {"chat": "openai40", "anthropic": "anthropic64", "responses": "responses64"}
 HISTORIES: Final = (AUTO, HISTORY, HISTORY_EMPTY, HISTORY_OMITTED, HISTORY_REASONED)
 
 
-async def past(probe: Probe) -> Heard:
+async def past(probe: Probe) -> Response:
     """Have a conversation with a call in it taken, and learn how it must be written.
 
     Raises:
         UnansweredError: tools are not taken at all.
     """
     await need_tools(probe)
-    heard = first = await probe.ask(HISTORY)
-    if not heard.refused:
-        return heard
+    response = first = await probe.ask(HISTORY)
+    if not response.refused:
+        return response
     if probe.dialect == "chat":
         for question, empty in ((HISTORY_EMPTY, "empty"), (HISTORY_OMITTED, "omit")):
-            heard = await probe.ask(question)
-            if not heard.refused:
+            response = await probe.ask(question)
+            if not response.refused:
                 probe.learn(empty_content=empty)
-                return heard
-    heard = await probe.ask(HISTORY_REASONED)
-    if not heard.refused:
+                return response
+    response = await probe.ask(HISTORY_REASONED)
+    if not response.refused:
         probe.learn(reasoning=THOUGHT)
-        return heard
+        return response
     return first
 
 
 async def history(probe: Probe) -> Finding:
-    heard = await past(probe)
-    if heard.refused:
-        return fails(f"a conversation with a call in it is refused: {heard.refused}")
-    _ = heard.whole
+    response = await past(probe)
+    if response.refused:
+        return fails(f"a conversation with a call in it is refused: {response.refused}")
+    _ = response.whole
     if probe.dialect != "chat":
         return ok("taken")
     match probe.habits.empty_content:
@@ -94,11 +94,11 @@ async def foreign_ids(probe: Probe) -> Finding:
     return quirk("nine letters and digits are taken, and no other id", id_style="mistral9")
 
 
-def _taken(heard: Heard, sign: str, **if_refused: Fact) -> Finding:
+def _taken(response: Response, sign: str, **if_refused: Fact) -> Finding:
     """Say whether something was taken, and whether the answer shows that it was understood."""
-    if heard.refused:
-        return quirk(f"refused: {heard.refused}", **if_refused)
-    if sign in heard.whole.text.lower():
+    if response.refused:
+        return quirk(f"refused: {response.refused}", **if_refused)
+    if sign in response.whole.text.lower():
         return ok("taken and understood", **{name: not value for name, value in if_refused.items()})
     return ok("taken")
 
@@ -116,20 +116,20 @@ async def two_systems(probe: Probe) -> Finding:
 
 
 async def parts(probe: Probe) -> Finding:
-    heard = await probe.ask(PARTS)
-    if heard.refused:
-        return quirk(f"refused: {heard.refused}", content_parts="string")
-    _ = heard.whole
+    response = await probe.ask(PARTS)
+    if response.refused:
+        return quirk(f"refused: {response.refused}", content_parts="string")
+    _ = response.whole
     return ok("taken", content_parts="parts")
 
 
 async def images(probe: Probe) -> Finding:
     if probe.dialect == "chat" and (await probe.ask(PARTS)).refused:
         return unknown("content may be no list of parts")
-    heard = await probe.ask(IMAGE)
-    if heard.refused:
-        return quirk(f"refused: {heard.refused}", images="none", tool_images="placeholder")
-    if COLOUR not in heard.whole.text.lower():
+    response = await probe.ask(IMAGE)
+    if response.refused:
+        return quirk(f"refused: {response.refused}", images="none", tool_images="placeholder")
+    if COLOUR not in response.whole.text.lower():
         return ok("taken")
     if probe.peer.profile.images == "none":
         return ok("taken and seen", images="base64_only", tool_images="follow_up")

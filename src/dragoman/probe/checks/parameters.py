@@ -19,7 +19,7 @@ from dragoman.probe.questions import (
     UNREASONED,
     WARM,
 )
-from dragoman.probe.response import Heard, UnansweredError
+from dragoman.probe.response import Response, UnansweredError
 
 _CHARACTERS: Final = 8  # of a token, at the very most where numbers are counted
 _OPENING: Final = "<think>"
@@ -28,8 +28,8 @@ _CLOSING: Final = "</think>"
 
 async def output_limit(probe: Probe) -> Finding:
     if probe.dialect != "chat":
-        heard = await probe.ask(LIMIT)
-        return ok("held to") if _is_held(heard) else quirk("passed over: the answer goes on")
+        response = await probe.ask(LIMIT)
+        return ok("held to") if _is_held(response) else quirk("passed over: the answer goes on")
     older, newer = await probe.ask(LIMIT_OLDER), await probe.ask(LIMIT_NEWER)
     if _is_held(older):
         if _is_held(newer):
@@ -45,27 +45,29 @@ async def output_limit(probe: Probe) -> Finding:
     return quirk("neither field is held to")
 
 
-def _is_held(heard: Heard) -> bool:
+def _is_held(response: Response) -> bool:
     """Say whether the limit ended an answer; a finish that says otherwise is another check's.
 
     Raises:
         UnansweredError: the model said too little to tell.
     """
-    if heard.refused:
+    if response.refused:
         return False
-    usage = heard.whole.usage
-    if heard.cut or (usage is not None and usage.output_tokens in (SMALL_TOKENS - 1, SMALL_TOKENS)):
+    usage = response.whole.usage
+    if response.cut or (
+        usage is not None and usage.output_tokens in (SMALL_TOKENS - 1, SMALL_TOKENS)
+    ):
         return True
-    if len(heard.answer.text) + len(heard.answer.reasoning) <= SMALL_TOKENS * _CHARACTERS:
+    if len(response.answer.text) + len(response.answer.reasoning) <= SMALL_TOKENS * _CHARACTERS:
         raise UnansweredError("the answer is too short to tell")
     return False
 
 
 async def stop(probe: Probe) -> Finding:
-    heard = await probe.ask(STOP)
-    if heard.refused:
-        return quirk(f"refused: {heard.refused}", max_stop_sequences=0)
-    text = heard.whole.text.lower()
+    response = await probe.ask(STOP)
+    if response.refused:
+        return quirk(f"refused: {response.refused}", max_stop_sequences=0)
+    text = response.whole.text.lower()
     if "gamma" in text:
         return quirk("passed over: the answer goes on", max_stop_sequences=0)
     return ok("held to") if "alpha" in text else unknown("the answer is not what was asked for")
@@ -120,8 +122,8 @@ def _in_fields(probe: Probe, fields: list[str], when: str) -> Finding:
 
 
 async def reasoning_replay(probe: Probe) -> Finding:
-    heard = await past(probe)
-    if heard.refused:
+    response = await past(probe)
+    if response.refused:
         return unknown("no conversation with a call in it is taken")
     if probe.habits.reasoning:
         return quirk(

@@ -12,7 +12,7 @@ from dragoman.probe.questions import (
     TEXT_BODY,
     TEXT_UNASKED,
 )
-from dragoman.probe.response import Heard, UnansweredError, shown
+from dragoman.probe.response import Response, UnansweredError, printable
 from dragoman.probe.trace import has_whole_arguments
 
 _ENOUGH: Final = 3  # deltas from which a habit can be told
@@ -29,48 +29,48 @@ _ELSEWHERE: Final = frozenset(
 _ELSEWHERE_PATHS: Final = ("arguments", "input", "usage", "finish_reason", "status")
 
 
-async def streamed(probe: Probe) -> Heard:
+async def streamed(probe: Probe) -> Response:
     """Return the first streamed answer, as far as there is a stream.
 
     Raises:
         UnansweredError: none came.
     """
-    heard = await probe.ask(TEXT)
-    if heard.status != 200 or not heard.is_stream:
-        raise UnansweredError(heard.trouble or "there is no stream")
-    return heard
+    response = await probe.ask(TEXT)
+    if response.status != 200 or not response.is_stream:
+        raise UnansweredError(response.trouble or "there is no stream")
+    return response
 
 
 async def body(probe: Probe) -> Finding:
-    heard = await probe.ask(TEXT_BODY)
-    if heard.is_stream:
+    response = await probe.ask(TEXT_BODY)
+    if response.is_stream:
         return quirk("a stream, although none was asked for")
-    if heard.trouble:
-        return fails(heard.trouble)
-    if not heard.answer.text.strip():
+    if response.trouble:
+        return fails(response.trouble)
+    if not response.answer.text.strip():
         return unknown("it says nothing")
     return ok("as the dialect has it")
 
 
 async def framing(probe: Probe) -> Finding:
-    heard = await probe.ask(TEXT)
-    if heard.status == 200 and heard.is_stream:
-        if "text/event-stream" not in heard.content_type:
-            return quirk(f"events, but the content type is `{shown(heard.content_type)}`")
+    response = await probe.ask(TEXT)
+    if response.status == 200 and response.is_stream:
+        if "text/event-stream" not in response.content_type:
+            return quirk(f"events, but the content type is `{printable(response.content_type)}`")
         return ok("server-sent events")
-    if heard.trouble:
-        return fails(heard.trouble)
+    if response.trouble:
+        return fails(response.trouble)
     return quirk("one complete body, although a stream was asked for")
 
 
 async def line_ends(probe: Probe) -> Finding:
-    heard = await streamed(probe)
-    return quirk("lines end with CR and LF") if heard.trace.crlf else ok("lines end with LF")
+    response = await streamed(probe)
+    return quirk("lines end with CR and LF") if response.trace.crlf else ok("lines end with LF")
 
 
 async def comments(probe: Probe) -> Finding:
-    heard = await streamed(probe)
-    return quirk("comments stand between events") if heard.trace.comments else ok("none")
+    response = await streamed(probe)
+    return quirk("comments stand between events") if response.trace.comments else ok("none")
 
 
 async def event_lines(probe: Probe) -> Finding:
@@ -81,19 +81,19 @@ async def event_lines(probe: Probe) -> Finding:
 
 
 async def ending(probe: Probe) -> Finding:
-    heard = await streamed(probe)
+    response = await streamed(probe)
     called = await probe.ask(AUTO)
-    if heard.failure is not None:
-        return fails(heard.failure.reason)
-    if not heard.trace.finish:
+    if response.failure is not None:
+        return fails(response.failure.reason)
+    if not response.trace.finish:
         # Whoever cannot wait for a finish may still run calls that are complete.
         complete = has_whole_arguments(called.trace)
         return fails(
-            f"no finish is told: {heard.trouble}", **({"lenient_eof": True} if complete else {})
+            f"no finish is told: {response.trouble}", **({"lenient_eof": True} if complete else {})
         )
-    if heard.trouble:
-        return fails(f"the answer ends with a failure: {heard.trouble}")
-    if not heard.trace.last:
+    if response.trouble:
+        return fails(f"the answer ends with a failure: {response.trouble}")
+    if not response.trace.last:
         last = {"chat": "[DONE]", "anthropic": "message_stop"}.get(probe.dialect, "the last event")
         return quirk(f"`{last}` is missing")
     return ok("a finish, and the dialect's last word")
@@ -103,16 +103,16 @@ async def order(probe: Probe) -> Finding:
     """Judge all streams with the strict rules, but for those that other checks speak of."""
     judged = 0
     for question in (TEXT, AUTO, BOTH):
-        heard = await probe.ask(question)
-        if heard.status != 200 or not heard.is_stream or heard.trouble:
+        response = await probe.ask(question)
+        if response.status != 200 or not response.is_stream or response.trouble:
             continue
-        if heard.verdict is None:
+        if response.verdict is None:
             return fails("the stream passes a limit")
         judged += 1
-        for one in heard.verdict.violations:
+        for one in response.verdict.violations:
             last = one.path.rpartition(".")[2]
             if one.rule not in _ELSEWHERE and last not in _ELSEWHERE_PATHS:
-                return quirk(f"{one.rule}: {shown(one.reason)}")
+                return quirk(f"{one.rule}: {printable(one.reason)}")
     return ok("legal") if judged else unknown("there is no stream")
 
 
@@ -137,8 +137,8 @@ async def usage(probe: Probe) -> Finding:
     return quirk(f"none {', none '.join(missing)}")
 
 
-def _counts(heard: Heard) -> bool:
-    counts = heard.whole.usage
+def _counts(response: Response) -> bool:
+    counts = response.whole.usage
     return counts is not None and not counts.estimated
 
 
@@ -147,8 +147,8 @@ def _stream_usage(probe: Probe) -> dict[str, bool | int | float | str]:
 
 
 async def null_content(probe: Probe) -> Finding:
-    heard = await streamed(probe)
-    return quirk("`content` is null where it is empty") if heard.trace.nulls else ok("none")
+    response = await streamed(probe)
+    return quirk("`content` is null where it is empty") if response.trace.nulls else ok("none")
 
 
 async def cumulative(probe: Probe) -> Finding:

@@ -19,7 +19,7 @@ from dragoman.probe.questions import (
     TEXT,
     Question,
 )
-from dragoman.probe.response import Heard, UnansweredError, shown
+from dragoman.probe.response import Response, UnansweredError, printable
 from dragoman.probe.trace import decoded, has_whole_arguments
 from dragoman.toolcalls.schema_check import misfit
 
@@ -43,19 +43,19 @@ async def _calls(probe: Probe, question: Question) -> tuple[Made, ...]:
     Raises:
         UnansweredError: there is no whole answer, it was cut before it could make one, or none can be used.
     """
-    heard = await probe.ask(question)
-    found = made(heard, question, probe.peer.model)
-    if _unusable(heard):
-        raise UnansweredError(_unusable(heard))
-    if not found and heard.cut:
+    response = await probe.ask(question)
+    found = made(response, question, probe.peer.model)
+    if _unusable(response):
+        raise UnansweredError(_unusable(response))
+    if not found and response.cut:
         raise UnansweredError("the limit of tokens ended the answer before a call")
     return found
 
 
-def _unusable(heard: Heard) -> str:
+def _unusable(response: Response) -> str:
     """Return why none of the calls can be used; empty if one can, or if a limit explains it."""
-    calls = heard.answer.call_blocks
-    if not calls or heard.cut or any(one.complete for one in calls):
+    calls = response.answer.call_blocks
+    if not calls or response.cut or any(one.complete for one in calls):
         return ""
     return "the arguments are cut off or not JSON"
 
@@ -73,27 +73,27 @@ async def _structural(probe: Probe, question: Question) -> tuple[Made, ...]:
 
 
 async def auto(probe: Probe) -> Finding:
-    heard = await probe.ask(AUTO)
-    if heard.refused:
-        return fails(f"tools are refused: {heard.refused}")
-    trouble = heard.trouble or _unusable(heard)
-    if heard.status == 200 and heard.trace.arguments and trouble:
+    response = await probe.ask(AUTO)
+    if response.refused:
+        return fails(f"tools are refused: {response.refused}")
+    trouble = response.trouble or _unusable(response)
+    if response.status == 200 and response.trace.arguments and trouble:
         return fails(f"a call that cannot be used: {trouble}")
     found = await _calls(probe, AUTO)
     if not found:
         return fails("no call, although the user asks for one")
-    if not heard.answer.call_blocks:
+    if not response.answer.call_blocks:
         return quirk("a call, but as text")
     names = {one.name for one in AUTO.tools}
     odd = [one.name for one in found if one.name not in names]
-    return quirk(f"calls a tool that there is not: {shown(odd[0])}") if odd else ok("a call")
+    return quirk(f"calls a tool that there is not: {printable(odd[0])}") if odd else ok("a call")
 
 
 async def required(probe: Probe) -> Finding:
     await need_tools(probe)
-    heard = await probe.ask(REQUIRED)
-    if heard.refused:
-        return quirk(f"refused: {heard.refused}", tool_choice="auto_only")
+    response = await probe.ask(REQUIRED)
+    if response.refused:
+        return quirk(f"refused: {response.refused}", tool_choice="auto_only")
     if await _calls(probe, REQUIRED):
         return ok("a call")
     return quirk("passed over: no call", tool_choice="auto_only")
@@ -105,9 +105,9 @@ async def named(probe: Probe) -> Finding:
     weaker = {} if forced.refused else {"tool_choice": "strings_only"}
     if not forced.refused and not made(forced, REQUIRED, probe.peer.model):
         weaker = {}
-    heard = await probe.ask(NAMED)
-    if heard.refused:
-        return Finding(verdict="quirk", found=f"refused: {heard.refused}", implies={**weaker})
+    response = await probe.ask(NAMED)
+    if response.refused:
+        return Finding(verdict="quirk", found=f"refused: {response.refused}", implies={**weaker})
     found = await _calls(probe, NAMED)
     if not found or any(one.name != CLOCK.name for one in found):
         said = "another tool was called" if found else "no call"
@@ -117,9 +117,9 @@ async def named(probe: Probe) -> Finding:
 
 async def none(probe: Probe) -> Finding:
     await need_tools(probe)
-    heard = await probe.ask(NONE)
-    if heard.refused:
-        return quirk(f"refused: {heard.refused}", tool_choice_none=False)
+    response = await probe.ask(NONE)
+    if response.refused:
+        return quirk(f"refused: {response.refused}", tool_choice_none=False)
     if await _calls(probe, NONE):
         return quirk("passed over: a call all the same", tool_choice_none=False)
     return ok("no call", tool_choice_none=True)
@@ -138,19 +138,19 @@ async def parallel(probe: Probe) -> Finding:
 
 async def parallel_flag(probe: Probe) -> Finding:
     await need_tools(probe)
-    heard = await probe.ask(ONE_AT_A_TIME)
-    if heard.refused:
-        return quirk(f"refused: {heard.refused}", supports_parallel_flag=False)
+    response = await probe.ask(ONE_AT_A_TIME)
+    if response.refused:
+        return quirk(f"refused: {response.refused}", supports_parallel_flag=False)
     if len(await _calls(probe, ONE_AT_A_TIME)) > 1:
         return quirk("passed over: several calls", supports_parallel_flag=False)
     return ok("taken", supports_parallel_flag=True)
 
 
 async def interleaved(probe: Probe) -> Finding:
-    heard = await probe.ask(BOTH)
-    if len(structural(heard.whole)) < 2:
+    response = await probe.ask(BOTH)
+    if len(structural(response.whole)) < 2:
         return ok("no two calls to compare")
-    order = [which for which, _ in heard.trace.arguments]
+    order = [which for which, _ in response.trace.arguments]
     runs = [which for at, which in enumerate(order) if not at or order[at - 1] != which]
     if len(runs) > len(set(runs)):
         return quirk("the pieces of several calls alternate")
@@ -159,25 +159,25 @@ async def interleaved(probe: Probe) -> Finding:
 
 async def _booking(probe: Probe) -> Question:
     """Return the question that leads to a call with many arguments."""
-    heard = await probe.ask(BOOK)
-    if heard.trouble or heard.cut or made(heard, BOOK, probe.peer.model):
+    response = await probe.ask(BOOK)
+    if response.trouble or response.cut or made(response, BOOK, probe.peer.model):
         return BOOK
     return BOOK_FORCED
 
 
 async def arguments(probe: Probe) -> Finding:
     question = await _booking(probe)
-    heard = await probe.ask(question)
-    if heard.status == 200 and not heard.is_stream:
+    response = await probe.ask(question)
+    if response.status == 200 and not response.is_stream:
         raise UnansweredError("there is no stream")
-    pieces = [piece for _, piece in heard.trace.arguments]
+    pieces = [piece for _, piece in response.trace.arguments]
     if any(not isinstance(piece, str) for piece in pieces):
         return quirk("come as an object, not as text")
-    failed = heard.answer.fault is not None
-    if pieces and heard.trace.finish and not failed and not has_whole_arguments(heard.trace):
-        if heard.cut_at(question.limit):
+    failed = response.answer.fault is not None
+    if pieces and response.trace.finish and not failed and not has_whole_arguments(response.trace):
+        if response.cut_at(question.limit):
             return unknown("the limit of tokens cut them off")
-        cut = any(loss.code == "call_cut" for loss in heard.answer.losses)
+        cut = any(loss.code == "call_cut" for loss in response.answer.losses)
         return fails("are cut off" if cut else "are not JSON")
     found = await _structural(probe, question)
     if len(pieces) == len(found):
@@ -194,7 +194,7 @@ async def schema(probe: Probe) -> Finding:
     schema = _closed(decoded(BOOKING.schema.encode()))
     wrong = misfit(decoded(calls[0].arguments.encode()), schema)
     if wrong:
-        return quirk(shown(wrong))
+        return quirk(printable(wrong))
     return ok("nested, enumerated and required values are right")
 
 
@@ -221,8 +221,8 @@ async def call_ids(probe: Probe) -> Finding:
 
 async def native(probe: Probe) -> Finding:
     for question in (AUTO, REQUIRED, NAMED, BOTH, BOOK):
-        heard = await probe.ask(question)
-        leak = None if heard.trouble else leaked(heard, question, probe.peer.model)
+        response = await probe.ask(question)
+        leak = None if response.trouble else leaked(response, question, probe.peer.model)
         if leak is not None:
             where = "the text" if leak.place == "content" else "the reasoning"
             return Finding(
@@ -236,24 +236,24 @@ async def native(probe: Probe) -> Finding:
 async def finish(probe: Probe) -> Finding:
     text, called = await probe.ask(TEXT), await probe.ask(AUTO)
     judged = 0
-    for heard, question, expected in ((text, TEXT, _FINISH_TEXT), (called, AUTO, _FINISH_CALLS)):
-        if not _has_finish(heard) or (heard is called and not heard.answer.call_blocks):
+    for response, question, expected in ((text, TEXT, _FINISH_TEXT), (called, AUTO, _FINISH_CALLS)):
+        if not _has_finish(response) or (response is called and not response.answer.call_blocks):
             continue
-        if heard.cut_at(question.limit):
+        if response.cut_at(question.limit):
             continue
         judged += 1
-        word, due = heard.trace.finish, expected[probe.dialect]
+        word, due = response.trace.finish, expected[probe.dialect]
         if word != due:
-            kind = "a call" if heard is called else "text"
-            return quirk(f"`{shown(word)}` after {kind}, where `{due}` is due")
+            kind = "a call" if response is called else "text"
+            return quirk(f"`{printable(word)}` after {kind}, where `{due}` is due")
     if not judged:
         raise UnansweredError("no finish was told")
     return ok("fit what was said")
 
 
-def _has_finish(heard: Heard) -> bool:
-    good = heard.status == 200 and heard.is_stream and heard.answer.fault is None
-    return good and bool(heard.trace.finish)
+def _has_finish(response: Response) -> bool:
+    good = response.status == 200 and response.is_stream and response.answer.fault is None
+    return good and bool(response.trace.finish)
 
 
 ROWS: Final = (

@@ -16,10 +16,10 @@ QUIRKS: Final[dict[str, Quirk]] = {
     row.name: row for row in (*acceptance.ROWS, *content.ROWS, *wire_format.ROWS, *delivery.ROWS)
 }
 
-Asked = Sequence[tuple[str, str]]  # names and values
+QuirkValues = Sequence[tuple[str, str]]  # names and values
 
 
-def check(asked: Asked) -> None:
+def check(asked: QuirkValues) -> None:
     """Refuse what is no quirk.
 
     Raises:
@@ -36,7 +36,7 @@ def check(asked: Asked) -> None:
         quirk.check(value)
 
 
-def apply(play: Play, asked: Asked, moment: Literal["said", "written"]) -> Play:
+def apply(play: Play, asked: QuirkValues, moment: Literal["said", "written"]) -> Play:
     """Let the quirks of one moment act, once they are checked.
 
     Raises:
@@ -49,7 +49,7 @@ def apply(play: Play, asked: Asked, moment: Literal["said", "written"]) -> Play:
     return play
 
 
-def due(asked: Asked, dialect: DialectName, attempt: int) -> Asked:
+def due(asked: QuirkValues, dialect: DialectName, attempt: int) -> QuirkValues:
     """Return the quirks for the `attempt`-th request of the same body, from 1."""
     value = dict(asked).get("fail")
     if value is None:

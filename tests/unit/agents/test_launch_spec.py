@@ -20,12 +20,12 @@ FULL = Session(
 BARE = Session(url=URL, key="secret")
 
 
-def dress(name, session, environ=None):
-    return AGENTS[name].dress(session, environ or {})
+def launch_spec(name, session, environ=None):
+    return AGENTS[name].launch_spec(session, environ or {})
 
 
 def test_claude_gets_the_model_for_every_tier() -> None:
-    variables = dress("claude", FULL).variables
+    variables = launch_spec("claude", FULL).variables
     models = {name: value for name, value in variables.items() if name.endswith("MODEL")}
 
     assert {
@@ -39,15 +39,15 @@ def test_claude_gets_the_model_for_every_tier() -> None:
 
 
 def test_claude_keeps_its_own_names_where_they_mean_something() -> None:
-    outfit = dress("claude", BARE)
+    spec = launch_spec("claude", BARE)
 
-    assert not [name for name in outfit.variables if name.endswith("MODEL")]
-    assert "CLAUDE_CODE_SUBAGENT_MODEL" not in outfit.clashing
+    assert not [name for name in spec.variables if name.endswith("MODEL")]
+    assert "CLAUDE_CODE_SUBAGENT_MODEL" not in spec.clashing
 
 
 def test_h4_claude_is_told_the_window_and_the_longest_answer() -> None:
-    told = {name: dress("claude", FULL).variables.get(name) for name in H4}
-    untold = {name for name in dress("claude", BARE).variables if name in H4}
+    told = {name: launch_spec("claude", FULL).variables.get(name) for name in H4}
+    untold = {name for name in launch_spec("claude", BARE).variables if name in H4}
 
     assert H4 == told
     assert {"CLAUDE_CODE_ATTRIBUTION_HEADER"} == untold
@@ -62,18 +62,18 @@ H4 = {
 
 
 def test_the_file_for_claude_says_the_same_and_empties_what_leads_elsewhere() -> None:
-    outfit = dress("claude", FULL)
-    flag, content = outfit.file
+    spec = launch_spec("claude", FULL)
+    flag, content = spec.file
     variables = json.loads(content)["env"]
 
     assert "--settings" == flag
-    assert outfit.variables == {name: value for name, value in variables.items() if value}
-    assert set(outfit.clashing) == {name for name, value in variables.items() if not value}
+    assert spec.variables == {name: value for name, value in variables.items() if value}
+    assert set(spec.clashing) == {name for name, value in variables.items() if not value}
 
 
 def test_codex_gets_flags_that_are_toml() -> None:
-    outfit = dress("codex", FULL)
-    flags, values = outfit.arguments[::2], outfit.arguments[1::2]
+    spec = launch_spec("codex", FULL)
+    flags, values = spec.arguments[::2], spec.arguments[1::2]
 
     assert {"-c"} == set(flags)
     assert {
@@ -92,13 +92,13 @@ def test_codex_gets_flags_that_are_toml() -> None:
         "check_for_update_on_startup": False,
         "features": {"plugins": False},
     } == tomllib.loads("\n".join(values))
-    assert {"DRAGOMAN_AGENT_KEY": "secret"} == outfit.variables
+    assert {"DRAGOMAN_AGENT_KEY": "secret"} == spec.variables
 
 
 def test_opencode_gets_a_provider_over_what_the_user_has() -> None:
     own = '{"theme": "dark", "model": "x/y", "provider": {"x": {"npm": "z"}}}'
-    outfit = dress("opencode", FULL, {"OPENCODE_CONFIG_CONTENT": own})
-    content = json.loads(outfit.variables["OPENCODE_CONFIG_CONTENT"])
+    spec = launch_spec("opencode", FULL, {"OPENCODE_CONFIG_CONTENT": own})
+    content = json.loads(spec.variables["OPENCODE_CONFIG_CONTENT"])
     provider = content["provider"]["dragoman"]
 
     assert ("dark", 'dragoman/a/"b', "dragoman/c") == (
@@ -114,9 +114,9 @@ def test_opencode_gets_a_provider_over_what_the_user_has() -> None:
 
 def test_what_the_user_has_for_opencode_must_be_an_object() -> None:
     with pytest.raises(ConfigError, match="OPENCODE_CONFIG_CONTENT"):
-        dress("opencode", FULL, {"OPENCODE_CONFIG_CONTENT": "[]"})
+        launch_spec("opencode", FULL, {"OPENCODE_CONFIG_CONTENT": "[]"})
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_the_key_stands_in_no_argument(name) -> None:
-    assert "secret" not in " ".join(dress(name, FULL).arguments)
+    assert "secret" not in " ".join(launch_spec(name, FULL).arguments)
