@@ -45,7 +45,7 @@ def test_a_limit_that_is_an_error_to_pass_names_itself(name: str) -> None:
     source = text_of(SOURCE)
 
     assert (name in QUIET) is not (
-        f'TooLargeError("{name}"' in source or f'TooLong("{name}"' in source
+        f'TooLargeError("{name}"' in source or f'NameTooLongError("{name}"' in source
     )
 
 
