@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dragoman.limits import Limits as Limits
     from dragoman.profiles import profile as profile
     from dragoman.profiles.profile import Profile as Profile
+    from dragoman.toolcalls.parser import Parsed as Parsed
     from dragoman.toolcalls.parser import ToolCallParser as ToolCallParser
     from dragoman.translate import TranslatedBody as TranslatedBody
     from dragoman.translate import Translator as Translator
@@ -56,7 +57,27 @@ if TYPE_CHECKING:
     from dragoman.turn.answer import Answer as Answer
     from dragoman.turn.answer import Block as Block
     from dragoman.turn.answer import ToolCall as ToolCall
+    from dragoman.turn.events import ArgsDelta as ArgsDelta
+    from dragoman.turn.events import BlockEnd as BlockEnd
+    from dragoman.turn.events import BlockKind as BlockKind
+    from dragoman.turn.events import BlockStart as BlockStart
+    from dragoman.turn.events import Channel as Channel
+    from dragoman.turn.events import Citation as Citation
     from dragoman.turn.events import Event as Event
+    from dragoman.turn.events import Fault as Fault
+    from dragoman.turn.events import FaultKind as FaultKind
+    from dragoman.turn.events import Finish as Finish
+    from dragoman.turn.events import FinishReason as FinishReason
+    from dragoman.turn.events import Flavor as Flavor
+    from dragoman.turn.events import InputDelta as InputDelta
+    from dragoman.turn.events import Opaque as Opaque
+    from dragoman.turn.events import OpaqueKind as OpaqueKind
+    from dragoman.turn.events import Ping as Ping
+    from dragoman.turn.events import ReasoningDelta as ReasoningDelta
+    from dragoman.turn.events import RefusalDelta as RefusalDelta
+    from dragoman.turn.events import Start as Start
+    from dragoman.turn.events import TextDelta as TextDelta
+    from dragoman.turn.events import Usage as Usage
     from dragoman.turn.losses import Loss as Loss
     from dragoman.turn.request import DialectName as DialectName
     from dragoman.turn.request import Request as Request
@@ -108,10 +129,32 @@ _HOMES = {
         "error_response",
         "translate_request",
     ),
-    "dragoman.toolcalls.parser": ("ToolCallParser",),
+    "dragoman.toolcalls.parser": ("Parsed", "ToolCallParser"),
     "dragoman.translate": ("TranslatedBody", "Translator", "translate_body", "translate_error"),
     "dragoman.transport": ("TLS",),
-    "dragoman.turn.events": ("Event",),
+    "dragoman.turn.events": (
+        "ArgsDelta",
+        "BlockEnd",
+        "BlockKind",
+        "BlockStart",
+        "Channel",
+        "Citation",
+        "Event",
+        "Fault",
+        "FaultKind",
+        "Finish",
+        "FinishReason",
+        "Flavor",
+        "InputDelta",
+        "Opaque",
+        "OpaqueKind",
+        "Ping",
+        "ReasoningDelta",
+        "RefusalDelta",
+        "Start",
+        "TextDelta",
+        "Usage",
+    ),
     "dragoman.turn.answer": ("Answer", "Block", "ToolCall"),
     "dragoman.turn.losses": ("Loss",),
     "dragoman.turn.request": ("DialectName", "Request", "Tool", "Turn"),

@@ -22,7 +22,18 @@ ErrorTail: TypeAlias = Literal["open", "close", "message_stop"]
 
 
 class Rendering(Struct, frozen=True, kw_only=True, gc=False):
-    """Choices a client may make about how its answers look."""
+    """Choices a client may make about how its answers look.
+
+    Attributes:
+        chat_reasoning: The Chat fields that carry reasoning; `off` leaves it out.
+        responses_reasoning: Whether Responses carries reasoning as a summary or as content.
+        responses_refusal: Whether a refusal is a `refusal` part or plain text.
+        responses_encrypted: "always" writes reasoning state even for a client that did not ask for it, as
+            an answer that is kept here must have it.
+        stream_error_tail: How an interrupted Messages stream ends; see `ErrorTail`.
+        chat_truncated_tail: "nothing" ends a truncated Chat stream as the upstream did, without an error
+            event.
+    """
 
     chat_reasoning: Literal["reasoning_content", "reasoning", "both", "details", "off"] = (
         "reasoning_content"

@@ -65,7 +65,12 @@ def is_envelope(data: str) -> bool:
 
 
 class Sealer:
-    """Seal and open envelopes with one key.  Instances that share clients must share the key."""
+    """Seal and open envelopes with one key.  Instances that share clients must share the key.
+
+    Args:
+        key: The secret key; any bytes.
+        limits: Where `max_envelope_bytes` comes from.
+    """
 
     def __init__(self, key: bytes, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._key = key

@@ -22,13 +22,13 @@ from typing import ClassVar
 
 
 class DragomanError(Exception):
-    """Everything this package raises on purpose."""
+    """The base of all errors that this package raises on purpose."""
 
     http_status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
 
     def __reduce__(self) -> tuple[Callable[..., "DragomanError"], tuple[object, ...]]:
-        """Let an error be copied, and pass from one process to another, with all that it carries."""
+        """Support copying and pickling, with all attributes."""
         return _restored, (type(self), self.args, vars(self))
 
 
@@ -45,13 +45,19 @@ class ProtocolError(DragomanError):
 
 
 class PeerError(ProtocolError):
-    """The peer broke its dialect."""
+    """The peer broke its dialect; the subclasses say how."""
 
     http_status = 400
 
 
 class MalformedError(PeerError):
-    """The input is not of the dialect's grammar."""
+    """The input breaks the dialect's grammar.
+
+    Attributes:
+        reason: What is wrong, without the path.
+        path: JSON path of the field (`$.messages[2].content`); empty if there is none.
+        code: A stable word for programs; may be empty.
+    """
 
     def __init__(self, reason: str, *, path: str = "", code: str = "") -> None:
         self.reason = reason
@@ -61,11 +67,17 @@ class MalformedError(PeerError):
 
 
 class NotJsonError(MalformedError):
-    """The input is no JSON at all."""
+    """The input is not JSON."""
 
 
 class IllegalOrderError(PeerError):
-    """The input is of the grammar, but not at this place."""
+    """The input is well-formed, but not allowed at this point.
+
+    Attributes:
+        state: What the stream was in the middle of.
+        event: What came.
+        reason: More, if there is more to say.
+    """
 
     def __init__(self, *, state: str, event: str, reason: str = "") -> None:
         self.state = state
@@ -75,7 +87,11 @@ class IllegalOrderError(PeerError):
 
 
 class TruncatedError(PeerError):
-    """The input ended inside something."""
+    """The input ended early.
+
+    Attributes:
+        inside: What was not complete.
+    """
 
     def __init__(self, inside: str) -> None:
         self.inside = inside
@@ -83,7 +99,12 @@ class TruncatedError(PeerError):
 
 
 class TooLargeError(PeerError):
-    """A named limit was passed."""
+    """A limit was exceeded.
+
+    Attributes:
+        limit: The field of `Limits`.
+        allowed: Its value.
+    """
 
     http_status = 413
 
@@ -105,13 +126,19 @@ class NameTooLongError(TooLargeError):
 
 
 class MisuseError(ProtocolError):
-    """Our caller broke our contract."""
+    """The calling program misuses the API: a wrong type, a wrong order of calls."""
 
     exit_code = 2
 
 
 class UntranslatableError(DragomanError):
-    """The target dialect cannot say what the request asks for."""
+    """The target dialect cannot express the request.
+
+    Attributes:
+        reason: What cannot be expressed, without the path.
+        path: JSON path of the field in the client's request.
+        code: A stable word for programs, for example `unsupported_parameter`.
+    """
 
     http_status = 400
 
@@ -123,6 +150,6 @@ class UntranslatableError(DragomanError):
 
 
 class ConfigError(DragomanError):
-    """The operator's input is wrong."""
+    """A setting is invalid: of the client, the gateway or the command line."""
 
     exit_code = 2

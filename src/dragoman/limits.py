@@ -1,6 +1,6 @@
-"""Every bound on what a peer may send, named, with its reason.
+"""Every limit on what a peer may send, with its reason.
 
-Passing one raises `TooLargeError`, which names the field of `Limits` that was passed.
+Exceeding one raises `TooLargeError`, which names the field of `Limits`.
 """
 
 from typing import Final
@@ -12,60 +12,75 @@ MIB: Final = 1024 * KIB
 
 
 class Limits(Struct, frozen=True, kw_only=True, gc=False):
-    """What one exchange may hold.  The defaults fit real coding agents with room to spare."""
+    """What one exchange may hold in memory.  The defaults fit real coding agents with room to spare.
 
-    # A coding agent's request with images is a few MiB; vendors stop at 32 MB.
+    Exceeding a limit raises `TooLargeError` with the field's name.
+
+    Attributes:
+        max_request_bytes: The body of one request.  A coding agent's request with images is a few MiB; vendors stop at 32 MB.
+        max_json_items: Values of one JSON text, counted by the commas outside its strings.  A value costs
+            a decoder a hundred times what a byte of text does, and nothing can interrupt a decoder.  The
+            largest requests of coding agents hold some ten thousand.
+        max_json_escapes: Backslashes of one JSON text.  An escape costs a decoder several times what a
+            byte of text does; the longest prompts that models take, all of it source code, hold some
+            hundred thousand.
+        max_messages: Messages or items of a request; a vendor stops at the same number.
+        max_parts: Parts of all messages of a request: texts, pictures, calls, results.
+        max_tools: Tools of a request; vendors stop at 128, or at 10,000 where tools are searched for.
+        max_name_chars: A name in a request: of a model, a tool, a user.  Names are compared, logged and
+            shown.
+        max_id_chars: An id in a request; some gateways carry signed state in their ids.
+        max_response_bytes: The whole of one answer, streamed or not.
+        max_complete_bytes: A complete answer, which is decoded in one piece.
+        max_sse_event_bytes: One server-sent event; generated images arrive as one event of many MiB.
+        max_sse_buffer_bytes: Bytes of a stream that wait for the end of their event: never more than a
+            large event needs.
+        max_events: Events of one stream, comments among them.  The longest answers have some hundred
+            thousand; a peer that sends empty events without end keeps a reader busy without
+            exceeding any other limit.
+        max_tool_args_bytes: Arguments of one tool call.  They are counted, not buffered: a section cap of
+            some KiB is what cuts real `Write` calls, and no cap at all is a memory hole.
+        max_turn_args_bytes: Arguments of all calls of one answer: whoever gathers an answer holds all of
+            them.
+        max_calls: Calls of one answer; agents make a few dozen at most, and each is work for somebody.
+        max_waiting_bytes: What may wait while the call before it is still open (parallel calls whose
+            parts alternate).
+        max_tool_name_chars: A tool name arrives whole in every sane stream; this bounds names sent in
+            pieces.
+        max_blocks: Blocks of one answer, tool calls among them.
+        max_json_depth: Nesting of JSON in arguments; deeper input exists only to exhaust a parser.
+        max_header_bytes: The value of one header of an HTTP answer; no more of its name, nor of the
+            status line.
+        max_headers: Headers of an HTTP answer; proxies add a few dozen.
+        resend_window_bytes: How much of a call's arguments is remembered to recognise a peer that sends
+            them twice.
+        max_envelope_bytes: An envelope of foreign reasoning state travels in every later request: keep it
+            modest.
+    """
+
     max_request_bytes: int = 64 * MIB
-    # Values of one JSON text, counted by the commas outside its strings.  A value costs a decoder a hundred
-    # times what a byte of text does, and nothing can interrupt a decoder.  The largest requests of coding
-    # agents hold some ten thousand.
     max_json_items: int = 1_000_000
-    # Backslashes of one JSON text.  An escape costs a decoder several times what a byte of text does; the
-    # longest prompts that models take, all of it source code, hold some hundred thousand.
     max_json_escapes: int = 8_000_000
-    # Messages or items of a request; a vendor stops at the same number.
     max_messages: int = 100_000
-    # Parts of all messages of a request: texts, pictures, calls, results.
     max_parts: int = 200_000
-    # Tools of a request; vendors stop at 128, or at 10,000 where tools are searched for.
     max_tools: int = 10_000
-    # A name in a request: of a model, a tool, a user.  Names are compared, logged and shown.
     max_name_chars: int = 1024
-    # An id in a request; some gateways carry signed state in their ids.
     max_id_chars: int = 64 * KIB
-    # The whole of one answer, streamed or not.
     max_response_bytes: int = 256 * MIB
-    # A complete answer, which is decoded in one piece.
     max_complete_bytes: int = 64 * MIB
-    # One server-sent event; generated images arrive as one event of many MiB.
     max_sse_event_bytes: int = 32 * MIB
-    # Bytes of a stream that wait for the end of their event: never more than a large event needs.
     max_sse_buffer_bytes: int = 32 * MIB
-    # Events of one stream, comments among them.  The longest answers have some hundred thousand; a peer
-    # that sends nothing for ever, in small pieces, keeps a reader busy without passing any other bound.
     max_events: int = 1_000_000
-    # Arguments of one tool call.  They are counted, not buffered: a section cap of some KiB is what
-    # cuts real `Write` calls, and no cap at all is a memory hole.
     max_tool_args_bytes: int = 16 * MIB
-    # Arguments of all calls of one answer: whoever gathers an answer holds all of them.
     max_turn_args_bytes: int = 64 * MIB
-    # Calls of one answer; agents make a few dozen at most, and each is work for somebody.
     max_calls: int = 1000
-    # What may wait while the call before it is still open (parallel calls whose parts alternate).
     max_waiting_bytes: int = 16 * MIB
-    # A tool name arrives whole in every sane stream; this bounds names sent in pieces.
     max_tool_name_chars: int = 1024
-    # Blocks of one answer, tool calls among them.
     max_blocks: int = 10_000
-    # Nesting of JSON in arguments; deeper input exists only to exhaust a parser.
     max_json_depth: int = 256
-    # The value of one header of an HTTP answer; no more of its name, nor of the status line.
     max_header_bytes: int = 16 * KIB
-    # Headers of an HTTP answer; proxies add a few dozen.
     max_headers: int = 128
-    # How much of a call's arguments is remembered to recognise a peer that sends them twice.
     resend_window_bytes: int = 64 * KIB
-    # An envelope of foreign reasoning state travels in every later request: keep it modest.
     max_envelope_bytes: int = 256 * KIB
 
 

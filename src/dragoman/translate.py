@@ -56,7 +56,15 @@ _WORDLESS: Final = PRELUDE | {Finish}
 
 
 class TranslatedBody(Struct, frozen=True):
-    """An upstream's complete answer in a client's dialect."""
+    """An upstream's complete answer in a client's dialect.
+
+    Attributes:
+        body: The body for the client.
+        answer: The same answer, as a value.
+        status: Of an error, if the answer is one.
+        losses: What was not carried over unchanged.
+        reasoning_field: Chat: where the upstream put its reasoning, if it gave any.
+    """
 
     body: bytes
     answer: Answer
@@ -111,10 +119,15 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
 class Translator:
     """Translate one streamed answer.
 
-    `model` is the upstream's id of the model, and `native_format` the family of tool calls that it may
-    write as text: a family's key, `auto` for what the model is known to write, or `none`.  `stop` are stop
-    sequences to match here.  `watchers` see all events that the client is told, and change none.  For the
-    rest see `ExchangeOptions`.
+    Args:
+        source: The upstream's dialect.
+        target: The client's dialect.
+        model: The upstream's name of the model; `native_format="auto"` chooses by it.
+        native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
+            `none`.
+        stop: Stop sequences to match here, because the upstream cannot.
+        watchers: Stages that see all events that the client gets, and change none.
+        **options: What is known of the exchange; see `ExchangeOptions`.
     """
 
     def __init__(  # noqa: PLR0913 -- where from, where to, and how
@@ -371,8 +384,20 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
 ) -> TranslatedBody:
     """Turn an upstream's complete answer into one for a client.
 
-    An answer that came as a stream although none was asked for is read as one.  An error in the answer
-    gives the client's error body and its status.
+    An upstream that streams although none was requested is read too.  An error in the answer becomes the
+    client's error body and its status.
+
+    Args:
+        body: The upstream's body.
+        source: The upstream's dialect.
+        target: The client's dialect.
+        model: The upstream's name of the model; `native_format="auto"` chooses by it.
+        native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
+            `none`.
+        stop: Stop sequences to match here, because the upstream cannot.
+        watchers: Stages that see all events and change none.
+        request_id: An id to put into an error body.
+        **options: What is known of the exchange; see `ExchangeOptions`.
     """
     exchange = make_exchange(keep_identity=source == target, **options)
     tools = options.get("tools", ())
@@ -427,7 +452,15 @@ def _read_whole(body: bytes, frames: FrameReader, exchange: Exchange) -> list[Ev
 def translate_error(
     status: int, body: bytes, *, source: str, target: str, request_id: str = ""
 ) -> tuple[int, bytes]:
-    """Turn an upstream's error answer into the client's: its status and body."""
+    """Turn an upstream's error response into the client's: its status and body.
+
+    Args:
+        status: The upstream's HTTP status.
+        body: The upstream's body, in any shape.
+        source: The upstream's dialect.
+        target: The client's dialect.
+        request_id: An id to put into the body, where the dialect has a place for it.
+    """
     fault = dialect(source).decode_fault(status, body)
     return dialect(target).encode_fault(fault, request_id)
 

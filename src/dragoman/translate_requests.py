@@ -83,7 +83,14 @@ class ClientRequest(Struct, frozen=True):
 
 
 class TranslatedRequest(Struct, frozen=True):
-    """A client's request in an upstream's dialect."""
+    """A client's request in an upstream's dialect.
+
+    Attributes:
+        body: The body for the upstream.
+        request: What was sent to the upstream, as a value.
+        losses: What was not carried over unchanged.
+        stop: For `Translator(stop=…)`: stop sequences that the upstream cannot match.
+    """
 
     body: bytes
     request: Request  # as it was sent to the upstream
@@ -213,6 +220,13 @@ def translate_request(
     **options: Unpack[RequestOptions],
 ) -> TranslatedRequest:
     """Turn a client's request into one for an upstream.
+
+    Args:
+        body: The client's body.
+        source: The client's dialect.
+        target: The upstream's dialect.
+        sealer: Opens envelopes of reasoning state in the history; None: they are dropped.
+        **options: The target's profile, model and the like; see `RequestOptions`.
 
     Raises:
         MalformedError: the request is not of its dialect; carries the path.
@@ -402,7 +416,13 @@ def _concerns(loss: Loss, fields: Collection[str]) -> bool:
 
 
 def error_response(error: DragomanError, *, target: str, request_id: str = "") -> tuple[int, bytes]:
-    """Turn an error of ours about a client's request into that client's error answer."""
+    """Turn one of our errors about a client's request into a response: its status and body.
+
+    Args:
+        error: What `translate_request` raised.
+        target: The client's dialect.
+        request_id: An id to put into the body, where the dialect has a place for it.
+    """
     return dialect(target).encode_fault(fault_of_request(error), request_id)
 
 
@@ -421,6 +441,9 @@ def fault_of_request(error: DragomanError) -> Fault:
 
 def decode_tools(body: bytes) -> tuple[Tool, ...]:
     """Read a JSON list of tool definitions, each in the shape of any of the three dialects.
+
+    Args:
+        body: The list, as JSON text.
 
     Raises:
         MalformedError: it is not a list, or a definition fits no dialect.

@@ -73,9 +73,16 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, descriptors: int = 0, **more: str) -> Iterator[Served]:
-    """Run the gateway in a folder, with so many descriptors at most; `more` goes into its environment."""
-    limited = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh"] if descriptors else []
+def serving(
+    folder: Path, *options: str, descriptors: int = 0, soft: int = 0, **more: str
+) -> Iterator[Served]:
+    """Run the gateway in a folder; `more` goes into its environment.
+
+    It may have `descriptors` at most, and begins with `soft` of them.
+    """
+    limits = [f"ulimit -n {descriptors}"] if descriptors else []
+    limits += [f"ulimit -Sn {soft}"] if soft else []
+    limited = ["sh", "-c", " && ".join([*limits, 'exec "$@"']), "sh"] if limits else []
     process = subprocess.Popen(
         [*limited, *command("--port", "0", *options)],
         stdout=subprocess.PIPE,

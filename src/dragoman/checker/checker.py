@@ -76,6 +76,10 @@ class Checker:
 
     Goes on after a violation, so that a user sees several at once.  Raises `TooLargeError` when the stream
     passes a limit, and nothing else whatever the bytes; after that it is dead.
+
+    Args:
+        dialect: What the stream claims to be: `chat`, `anthropic` or `responses`.
+        limits: What the stream may hold.
     """
 
     def __init__(self, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> None:

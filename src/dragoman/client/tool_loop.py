@@ -67,6 +67,8 @@ class LoopStoppedError(DragomanError):
 
     Attributes:
         reason: The limit: `turns`, `calls`, `tokens`, `time` or `repeats`.
+
+    The `message` names how much was used.
     """
 
     exit_code: ClassVar[int] = 1
@@ -97,6 +99,7 @@ class ToolLoop:
         limits: When the loop stops by itself; see `LoopLimits`.
         on_event: Called with each event of an answer as it arrives, for example to show text.
         clock: Returns increasing seconds; `time.monotonic` by default.
+        **options: The last three, as keyword arguments.
 
     Example:
         loop = ToolLoop(client, request("What is the weather in Rome?", tools=[get_weather]))

@@ -1,6 +1,6 @@
-"""How much the process takes on at once: connections, requests, and the bytes of their bodies.
+"""How much one process accepts at once: connections, requests, and the bytes of their bodies.
 
-What passes a limit is refused with 503 and `retry-after`, in the client's dialect.
+A request beyond a limit is refused with 503 and `retry-after`, in the client's dialect.
 """
 
 from typing import Final
@@ -18,8 +18,10 @@ _BACKLOG: Final = 1024  # connections that the system accepts before we do
 
 def overloaded(limit: str, allowed: int) -> Fault:
     """Return why a request cannot be taken on now."""
-    said = f"the gateway has too much to do (`{limit}` is {allowed}); try again in a moment"
-    return Fault(FaultKind.OVERLOADED, said, status=STATUS, code=limit, retry_after=_RETRY_SECONDS)
+    message = f"the gateway has too much to do (`{limit}` is {allowed}); try again in a moment"
+    return Fault(
+        FaultKind.OVERLOADED, message, status=STATUS, code=limit, retry_after=_RETRY_SECONDS
+    )
 
 
 class OverloadedError(DragomanError):
@@ -76,7 +78,7 @@ class Descriptors(Struct, frozen=True):
     """
 
     connections: int  # of clients that are answered
-    surplus: int  # of clients that are only told 503
+    surplus: int  # of clients that only get a 503
     backlog: int
 
 

@@ -28,7 +28,7 @@ OWN_NAME: Final = {"server": "dragoman"}  # in place of the versions that the li
 _C_INT: Final = struct.Struct("i")
 _LOOK_SECONDS: Final = 0.25
 _HEAD_SECONDS: Final = 30.0  # for the head of a request, from the connection or its first byte
-_SURPLUS_SECONDS: Final = 5.0  # the same, for a client that is only told 503
+_SURPLUS_SECONDS: Final = 5.0  # the same, for a client that only gets a 503
 _REFUSED_SECONDS: Final = 1.0  # to read that, for one whose request is not even read
 _SURPLUS: Final = 64  # connections beyond `max_connections`, where descriptors are no bound
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -45,7 +45,7 @@ class ClientConnection(web.RequestHandler):
 
     def __init__(self, server: "ClientServer", **options: Any) -> None:
         super().__init__(server, **options)
-        # Beyond this many connections, it is told so and closed; 0: it is one of them.
+        # Beyond this many connections, it gets a 503 and is closed; 0: it is one of them.
         self.beyond = 0
         self._refused = False  # even beyond those: what it sends is not read
         self._patience = _HEAD_SECONDS
@@ -154,7 +154,7 @@ class ClientConnection(web.RequestHandler):
 
 
 class ClientServer(web.Server):
-    """Makes connections, and watches over them.  `settings` says what is allowed now."""
+    """Makes connections, and watches over them.  `settings` returns the current limits."""
 
     def __init__(
         self,
@@ -263,7 +263,7 @@ def _unsent(transport: asyncio.Transport) -> int:
         number = transport.get_extra_info("socket").fileno()
         found = fcntl.ioctl(number, termios.TIOCOUTQ, bytes(_C_INT.size))
     except (OSError, AttributeError):
-        return ours  # closed, or a system that does not tell
+        return ours  # closed, or the system does not support it
     theirs: int = _C_INT.unpack(found)[0]
     return ours + theirs
 

@@ -1,4 +1,4 @@
-"""When an upstream is left alone: after failures in a row, or when it asks for it.
+"""Cool-down: an upstream gets no requests for a while after failures in a row, or when it sends `retry-after`.
 
     well ──failures in a row, or `retry-after`──► resting ──time──► one probe ──success──► well
                                                      ▲                  │

@@ -97,7 +97,7 @@ class Feeder:
         self._received = 0
 
     def is_light(self, data: bytes) -> bool:
-        """Count what was read, and say whether it may be fed at once."""
+        """Count what was read, and return whether it may be fed at once."""
         size = len(data)
         self._received += size
         if size > SLICE_BYTES or self._received > _LONG_STREAM_BYTES:
@@ -124,7 +124,7 @@ def _allocator_trim() -> Callable[[int], int] | None:
     """Return the function by which the GNU allocator gives free memory back to the system.
 
     By itself it keeps large blocks for the next that are needed, and what lies between blocks in use.  It
-    gives back the end of its main arena only, so that threads are told to use that one.
+    gives back the end of its main arena only, so threads are made to use that one.
     """
     try:
         library = ctypes.CDLL(None)

@@ -16,7 +16,7 @@ from dragoman.turn.events import Fault, FaultKind
 
 ANONYMOUS: Final = "anonymous"
 _BUSY_RETRY_SECONDS: Final = 1.0  # when another request of the same key ends is not known
-_ROUNDING: Final = 1e-6  # whoever waited as long as told must not wait for a last bit
+_ROUNDING: Final = 1e-6  # a client that waited as long as it should must not be refused by rounding
 _TOLD_MODELS: Final = 20  # as many globs as fit into a readable error
 _HOW: Final = "send it as `x-api-key: KEY` or `authorization: Bearer KEY`"
 
@@ -93,8 +93,8 @@ class Holder:
             return None
         names = [f"`{glob.text}`" for glob in self._globs[:_TOLD_MODELS]]
         more = len(self._globs) - len(names)
-        told = ", ".join(names) + (f" and {more} more" if more else "")
-        message = f"this key may not use the model `{model[:200]}`; it may use {told}"
+        listed = ", ".join(names) + (f" and {more} more" if more else "")
+        message = f"this key may not use the model `{model[:200]}`; it may use {listed}"
         return Fault(FaultKind.PERMISSION, message, status=403, param="model")
 
     def may_name(self, vendor_id: str) -> bool:
@@ -192,7 +192,7 @@ def given_credential(headers: Mapping[str, str]) -> str | Fault:
         if plain:
             return plain
         return _unknown(f"`authorization` must be of the Bearer kind: {_HOW}")
-    # Digests are compared: the time says nothing of either value.
+    # Digests are compared: the time shows nothing about either value.
     if plain and token and not hmac.compare_digest(_digest(plain), _digest(token)):
         return _unknown(
             "`x-api-key` and `authorization` carry different keys; send one of them, or the same"

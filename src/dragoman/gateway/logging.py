@@ -54,7 +54,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""  # as the client asked for it
     upstream_model: str = ""
     native_format: str = ""  # family of native tool calls that was looked for
-    status: int = 0  # what the client was told
+    status: int = 0  # that the client got
     ended: str = ""  # the finish reason, `fault`, or `client_left`
     error: str = ""  # kind of the failure
     error_code: str = ""
@@ -63,7 +63,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_out: int = 0  # reasoning included
     tokens_cached: int = 0
     tokens_reasoning: int = 0
-    tokens_estimated: bool = False  # nobody reported them
+    tokens_estimated: bool = False  # no upstream reported them
     first_event_ms: float | None = None
     duration_ms: float = 0.0
     calls: int = 0  # tool calls that were made
@@ -101,7 +101,7 @@ class Logger:
 
     @classmethod
     def of(cls, settings: Log, *, secrets: Secrets = (), stream: TextIO | None = None) -> "Logger":
-        """Return the logger that the settings ask for, on standard error unless told otherwise."""
+        """Return the logger that the settings ask for, on standard error unless another stream is given."""
         out = sys.stderr if stream is None else stream
         terminal = out.isatty()
         return cls(
@@ -113,7 +113,7 @@ class Logger:
         )
 
     def redact(self, text: str) -> str:
-        """Return a text that may be told."""
+        """Return a text without secrets."""
         return redact(text, self.secrets)
 
     def request(self, record: RequestRecord) -> None:
@@ -136,13 +136,13 @@ class Logger:
         if self._json:
             self._write_json(now, level, event, clean)
         else:
-            told = "  ".join(f"{self._dim(name)} {value}" for name, value in clean.items())
-            self._write_text(now, f"{self._shade(level, event)}  {told}".rstrip())
+            shown = "  ".join(f"{self._dim(name)} {value}" for name, value in clean.items())
+            self._write_text(now, f"{self._shade(level, event)}  {shown}".rstrip())
 
     # --- one line ---------------------------------------------------------------------------------
 
     def _clean(self, facts: Mapping[str, object]) -> dict[str, object]:
-        """Return the facts that say something: no secrets, no control characters, of bounded size."""
+        """Return the facts that have a value: no secrets, no control characters, of bounded size."""
         clean: dict[str, object] = {}
         secrets = self.secrets
         for name, value in facts.items():
@@ -154,7 +154,7 @@ class Logger:
             elif isinstance(value, tuple):
                 if value:
                     clean[name] = tuple(_shown(str(one), secrets) for one in value[:_MAX_ITEMS])
-            elif value is not None and value is not False:  # a count of 0 says something
+            elif value is not None and value is not False:  # a count of 0 is information
                 clean[name] = value
         return clean
 
@@ -187,7 +187,7 @@ class Logger:
         target = record.upstream
         if record.upstream_model:
             target = f"{record.upstream}/{record.upstream_model}".lstrip("/")
-        said = [
+        parts = [
             self._shade(record.level, str(record.status or "---")),
             record.path,
             f"{record.model} → {target}" if target else record.model,
@@ -205,7 +205,7 @@ class Logger:
             f"{self._dim('key')} {record.key}" if record.key else "",
             self._dim(record.id),
         ]
-        return "  ".join(filter(None, said))
+        return "  ".join(filter(None, parts))
 
     def _seconds(self, record: RequestRecord) -> str:
         first = record.first_event_ms

@@ -40,7 +40,7 @@ _DECODER: Final = msgspec.json.Decoder(_Listing)
 
 
 async def ask_models(connector: Connector, plan: Plan, hop: Hop) -> list[str] | Fault:
-    """Return the names of an upstream's models, or why it does not tell."""
+    """Return the names of an upstream's models, or why there is no list."""
     name = hop.upstream_name
     try:
         async with asyncio.timeout(_ASK_SECONDS):
@@ -65,38 +65,38 @@ async def ask_models(connector: Connector, plan: Plan, hop: Hop) -> list[str] | 
     try:
         listing = _DECODER.decode(body or b"")
     except msgspec.MsgspecError:
-        said = f"{name}: no list of models came, but status {status}"
-        return Fault(FaultKind.UPSTREAM_BAD, said, status)
+        message = f"{name}: no list of models came, but status {status}"
+        return Fault(FaultKind.UPSTREAM_BAD, message, status)
     return [one.id for one in listing.data[:_MAX_MODELS]]
 
 
 class Catalogue:
-    """What was told, and when."""
+    """The model lists of upstreams, and until when each is valid."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self._told: dict[str, tuple[float, list[str]]] = {}  # until when, and which models
+        self._lists: dict[str, tuple[float, list[str]]] = {}  # until when, and which models
 
     def forget(self) -> None:
         """Ask again: the upstreams may be others."""
-        self._told.clear()
+        self._lists.clear()
 
     async def models(self, plan: Plan) -> Mapping[str, list[str]]:
-        """Return the models of every upstream whose settings list none; those that do not tell have none."""
+        """Return the models of every upstream whose settings list none; none for one that sends no list."""
         now = asyncio.get_running_loop().time()
         missing = [
             hop
             for hop in plan.router.upstreams()
-            if not hop.upstream.models and now >= self._told.get(hop.upstream_name, _NEVER)[0]
+            if not hop.upstream.models and now >= self._lists.get(hop.upstream_name, _NEVER)[0]
         ]
         asked = (ask_models(self._connector, plan, hop) for hop in missing)
         for hop, answer in zip(missing, await asyncio.gather(*asked), strict=True):
             name = hop.upstream_name
             if isinstance(answer, Fault):  # what was known before is better than nothing
-                self._told[name] = (now + _FAILED_SECONDS, self._told.get(name, _NEVER)[1])
+                self._lists[name] = (now + _FAILED_SECONDS, self._lists.get(name, _NEVER)[1])
             else:
-                self._told[name] = (now + _KEPT_SECONDS, answer)
-        return {name: models for name, (_, models) in self._told.items()}
+                self._lists[name] = (now + _KEPT_SECONDS, answer)
+        return {name: models for name, (_, models) in self._lists.items()}
 
 
 # --- written for clients ---

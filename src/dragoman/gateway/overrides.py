@@ -17,9 +17,9 @@
 | `user` | text | the end user's id |
 | `cache_key` | text | the prompt cache's key |
 
-A plain value is set whatever the client said.  `{ default = v }` is set if the client said nothing;
-`{ min = v }` and `{ max = v }` bring what the client said into bounds, and all three may stand together.
-`"drop"` takes away what the client said.  Thinking that the client switched off is switched on by a plain
+A plain value is set whatever the client sent.  `{ default = v }` is set if the client sent nothing;
+`{ min = v }` and `{ max = v }` limit what the client sent; all three may be combined.
+`"drop"` removes what the client sent.  Thinking that the client switched off is switched on by a plain
 value alone; a budget in the client's request counts as the effort it amounts to.
 """
 
@@ -44,7 +44,7 @@ _MODES: Final[dict[str, Literal["auto", "required", "none"]]] = {
 
 Kind: TypeAlias = Literal["number", "integer", "bool", "text", "texts", "effort", "verbosity"]
 Mode: TypeAlias = Literal["default", "off", "auto", "budget", "effort"]
-Get: TypeAlias = Callable[[Request], object]  # None: the client said nothing
+Get: TypeAlias = Callable[[Request], object]  # None: the client sent nothing
 Put: TypeAlias = Callable[[Request, object], Request]  # None takes it away
 
 
@@ -57,7 +57,7 @@ class Param(Struct, frozen=True):
     least: float = -math.inf
     most: float = math.inf
     is_open: Callable[[Request], bool] | None = (
-        None  # a default may be set; without: nothing was said
+        None  # a default may be set; without: nothing was sent
     )
 
 
@@ -127,7 +127,7 @@ def _sets(wish: object) -> bool:
 
 
 def _meant(param: Param, wish: object, said: object, *, is_open: bool) -> object:
-    """Return the value after an override: what the client said if the override does not concern it."""
+    """Return the value after an override: the client's own if the override does not apply."""
     if wish == DROP:
         return None
     if not isinstance(wish, Mapping):
@@ -245,7 +245,7 @@ def _put_thinking(request: Request, value: object) -> Request:
     if value is None:
         return structs.replace(request, reasoning=ReasoningWish(show=show))
     if value and _get_thinking(request):
-        return request  # how much, the client has said
+        return request  # the client has sent how much
     mode: Mode = "auto" if value else "off"
     return structs.replace(request, reasoning=ReasoningWish(mode=mode, show=show))
 

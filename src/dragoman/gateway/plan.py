@@ -1,4 +1,4 @@
-"""All that follows from the settings: made once, and made anew on a reload.
+"""Everything derived from the settings: made at the start, and again on a reload.
 
 A request keeps the plan it began with.
 """
@@ -127,7 +127,7 @@ def upstream_headers(
 def _passed_on(
     upstream: Upstream, client: Mapping[str, str], *, same_dialect: bool
 ) -> dict[str, str]:
-    """Return the client's own credential, for a route that says so."""
+    """Return the client's own credential, for a route with `auth = "passthrough"`."""
     names = ("authorization", "x-api-key")
     shown = {name: _text(client, name) for name in names if name in client}
     if upstream.auth == "auto" and same_dialect:
@@ -147,7 +147,7 @@ def _text(client: Mapping[str, str], name: str) -> str:
 
 
 def secrets_of(settings: Settings) -> Secrets:
-    """Return every secret of the settings, so that none is ever told."""
+    """Return every secret of the settings, so that none is ever sent or logged."""
     found = [key.key for key in settings.server.keys]
     if settings.server.seal_key is not None:
         found.append(settings.server.seal_key)
@@ -162,7 +162,7 @@ def tls_context(tls: Tls, upstream: str) -> ssl.SSLContext | bool:
     """Return how an upstream's certificate is verified and ours is shown; True: the usual way.
 
     Raises:
-        ConfigError: a file cannot be read or is no certificate.
+        ConfigError: a file cannot be read or is not a certificate.
     """
     if tls == Tls():
         return True

@@ -1,7 +1,7 @@
 """What an upstream wrote and clients do not send back as it was: reasoning before calls, and arguments.
 
 Some upstreams demand their reasoning on every later request of a tool loop, and many clients drop it.
-What was said before a call is remembered under the call's id as the client saw it, and put back when
+The reasoning before a call is remembered under the call's id as the client saw it, and put back when
 the client sends that call.  Messages clients serialise the arguments of a call again, with other blanks,
 escapes or key order, which spoils the upstream's prefix cache: if they still mean the same, they are
 replaced by the text that the upstream wrote, or that was made of a call in its text.  In this process
@@ -12,7 +12,7 @@ alone, for a while, and never more than the bounds allow.
     watchers = memory.watchers(request, owner, profile)       # for `Translator(watchers=…)`
 
 Upstreams that number their calls use the same ids in every conversation.  So a memory also knows how
-the conversation began and what the call said.
+the conversation began and which arguments the call had.
 """
 
 import operator
@@ -65,7 +65,7 @@ from dragoman.turn.stages import Stage
 _MAX_ANSWER_CHARS: Final = (
     256 * 1024
 )  # of reasoning and its state in one answer; longer ones are forgotten
-MAX_ARGUMENTS: Final = 64 * 1024  # characters of a call that are told; the rest is left out
+MAX_ARGUMENTS: Final = 64 * 1024  # characters of a call's arguments that are kept
 # State without which an upstream refuses or forgets its own reasoning, whatever else it takes back.
 VITAL: Final = frozenset({OpaqueKind.SIGNATURE, OpaqueKind.REDACTED, OpaqueKind.ENCRYPTED})
 
@@ -76,7 +76,7 @@ Parts: TypeAlias = tuple[
 
 
 class AnswerObserver:
-    """Watch one answer."""
+    """Watches one answer and reports what came before each of its calls; changes nothing."""
 
     def __init__(
         self,
@@ -89,13 +89,13 @@ class AnswerObserver:
     ) -> None:
         """Tell of calls as they begin, and as they end of what stood before them.
 
-        `used_ids` are those of the request's history; `replays` says that the upstream takes back
+        `used_ids` are those of the request's history; `replays`: the upstream takes back
         reasoning that it did not sign; `arguments` asks for calls without reasoning, too.
         """
         self._ids = ClientIds(used_ids)  # as every writer makes them, in the same order
         self._on_call = on_call  # client's id, native id
         self._on_reasoning = (
-            on_reasoning  # client's id, arguments, what stood before; None: nobody asks
+            on_reasoning  # client's id, arguments, what came before; None: not needed
         )
         self._replays = replays
         self._all_calls = arguments
@@ -103,7 +103,7 @@ class AnswerObserver:
         self._kind: BlockKind | None = None  # of the open block
         self._segments: list[tuple[tuple[Channel, int], list[str]]] = []  # of open reasoning
         self._states: list[OpaqueState] = []  # of the open block
-        self._said = False  # something was said since the last call
+        self._said = False  # text came since the last call
         self._before: list[ReasoningPart] = []
         self._after: list[ReasoningPart] = []
         self._thought = False  # there was something to remember in this answer
@@ -147,7 +147,7 @@ class AnswerObserver:
         self._segments[-1][1].append(delta.text)
 
     def _note_state(self, state: Opaque) -> None:
-        # Text that nobody signed needs no state.
+        # Unsigned text needs no state.
         if state.kind is not OpaqueKind.PLAIN and self._takes(len(state.data)):
             self._states.append(OpaqueState(state.kind, state.data, state.origin, state.item_id))
 
@@ -210,7 +210,7 @@ _MAX_IDS: Final = 10_000  # shortened ids
 # Conversations that begin alike and have calls of the same id and different arguments.
 _MAX_ALIKE: Final = 4
 _SHORTENED: Final = "gh-"
-_MAX_EXACT: Final = 2.0**53  # up to here every integer is a float of its own
+_MAX_EXACT: Final = 2.0**53  # up to here every integer is exact as a float
 
 
 def _number(text: str) -> float:
@@ -237,7 +237,7 @@ class Recollection(Struct, frozen=True):
     after: tuple[ReasoningPart, ...]  # reasoning between that text and the call
     signature: tuple[OpaqueState, ...]  # state of the call itself
     written: int  # hash of the arguments as they were written
-    meant: int  # and of what they mean, for clients that write them anew
+    meant: int  # and of what they mean, for clients that write them differently
     arguments: str = ""  # as the upstream wrote them; empty if they are too long to keep
 
     @property
@@ -298,7 +298,7 @@ class ReasoningMemory:
     def watchers(
         self, request: Request, owner: str, profile: Profile, *, arguments: bool = False
     ) -> tuple[Stage, ...]:
-        """Return who is to see the events of the answer to a request; nobody, if there can be no calls.
+        """Return the stages that watch the answer to a request; none, if there can be no calls.
 
         `request` is what was asked of the upstream, with ids as the client knows them.  With `arguments`
         those of every call are remembered as the upstream wrote them.
@@ -377,7 +377,7 @@ class ReasoningMemory:
 
         A turn gets the same reasoning, at the same place, on every request.  `signed_only` is for an
         upstream that takes no reasoning back but what it signed.  With `arguments`, those that the client
-        wrote anew become what the upstream wrote, so that its prefix cache still fits.
+        rewrote become what the upstream wrote, so that its prefix cache still fits.
         """
         with self._lock:
             self._drop_expired()
@@ -497,7 +497,7 @@ def _is_call(part: Part) -> bool:
 
 
 def _beginning(request: Request) -> int:
-    """Return what tells conversations apart: the first that a user said."""
+    """Return what distinguishes conversations: the hash of the user's first message."""
     for turn in request.turns:
         if turn.role is USER:
             return hash(tuple(part.text for part in turn.parts if isinstance(part, TextPart)))

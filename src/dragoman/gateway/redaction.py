@@ -1,4 +1,4 @@
-"""What must never be told: secrets that are known, and text that looks like one."""
+"""Removes secrets from text: the known ones, and text that looks like one."""
 
 import functools
 import json
@@ -23,7 +23,7 @@ _PATTERNS: Final = re.compile(
     | \bAKIA[A-Z0-9]{12,}
       # a signed token, or the beginning of one
     | \beyJ[A-Za-z0-9_\-.]{8,}
-      # what follows a word that says it is secret
+      # what follows a word for a secret
     | (?P<scheme>\b(?:bearer|basic)\s+)(?!auth)[A-Za-z0-9._~+/=\-]{6,}
     | (?P<name>
         \b(?:x-api-key|api[-_ ]?key|access[-_]token|auth[-_]token|authorization|client[-_]secret

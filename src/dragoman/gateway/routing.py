@@ -46,7 +46,7 @@ ONLY: Final = "only"  # the name of the route to the only upstream there is
 class Question(Struct, frozen=True, kw_only=True):
     """What routes may ask about a request."""
 
-    model: str  # as the client says it
+    model: str  # as the client names it
     dialect: DialectName = "chat"  # of the client
     thinking: bool = False
     tokens: int = 0  # by the estimate
@@ -167,7 +167,7 @@ class Router:
         )
 
     def choose(self, question: Question) -> Choice | None:
-        """Return who may answer, or None if no route fits and the name says nothing."""
+        """Return the route and its upstreams, or None if no route matches and the name shows no upstream."""
         model = self.meant(question.model)
         for way in self._routes:
             if way.condition.holds(model, question):
@@ -206,10 +206,10 @@ class Router:
             return facts
         return next((f for glob, f in self._fact_globs if glob.matches(model)), ModelFacts())
 
-    def models(self, told: Mapping[str, Sequence[str]] = {}) -> tuple[Listed, ...]:
+    def models(self, found: Mapping[str, Sequence[str]] = {}) -> tuple[Listed, ...]:
         """Return the names that clients may ask for, each with the facts that are set about it.
 
-        `told` holds what upstreams said when they were asked, for those whose settings list none.  A
+        `found` has the models of upstreams whose settings list none.  A
         model of an upstream is listed by the shortest name that leads to it.
         """
         owners: dict[str, str] = {}
@@ -223,7 +223,7 @@ class Router:
             if (choice := self.choose(Question(model=name))) is not None:
                 owners.setdefault(name, choice.hops[0].upstream_name)
         for owner, upstream in self._upstreams.items():
-            for model in upstream.models or told.get(owner, ()):
+            for model in upstream.models or found.get(owner, ()):
                 if shortest := self._name_for(owner, model):
                     owners.setdefault(shortest, owner)
         return tuple(

@@ -148,7 +148,7 @@ class Running:
 
 
 def _room() -> Descriptors | None:
-    """Return how many connections this process has descriptors for; None: nobody counts them."""
+    """Return how many connections this process has descriptors for; None: unlimited."""
     if sys.platform == "win32":
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -163,7 +163,7 @@ def _raise_descriptor_limit() -> None:
     wanted = _MANY_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
-    with suppress(ValueError, OSError):  # the system allows less than it says
+    with suppress(ValueError, OSError):  # the system allows less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
@@ -189,8 +189,8 @@ def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
         bound.close()
         reason = getattr(error, "strerror", None) or str(error)
         flag = "--port" if getattr(error, "errno", None) in _OF_PORTS else "--host"
-        said = f"cannot listen on {_in_url(host)}:{port}: {reason}; choose another with `{flag}`"
-        raise ConfigError(said) from error
+        message = f"cannot listen on {_in_url(host)}:{port}: {reason}; choose another with `{flag}`"
+        raise ConfigError(message) from error
     return bound
 
 
@@ -205,7 +205,7 @@ def _in_url(host: str) -> str:
 
 
 class Service:
-    """What one process runs until it is told to stop."""
+    """What one process runs until a signal to stop."""
 
     def __init__(
         self,
@@ -266,10 +266,10 @@ class Service:
                 Running(settings, seal_key=seal_key, bound=bound)
             )
             logger = running.gateway.runtime.logger
-            told = asyncio.Event()
+            stop = asyncio.Event()
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._told_to_stop, told, running)
+                loop.add_signal_handler(number, self._on_stop_signal, stop, running)
             if hasattr(signal, "SIGHUP"):
                 loop.add_signal_handler(signal.SIGHUP, self._told_to_reload, running)
                 let_signals_in()
@@ -279,16 +279,16 @@ class Service:
             gc.set_threshold(_GARBAGE)
             logger.notice("started", url=running.url, process=os.getpid())
             self._announce(running.url)
-            await told.wait()
+            await stop.wait()
             logger.notice("draining", process=os.getpid())
             clean = await running.stop()
             logger.notice("stopped", process=os.getpid(), all_streams_ended=clean)
         return 0
 
-    def _told_to_stop(self, told: asyncio.Event, running: Running) -> None:
-        if told.is_set():  # told twice: whoever asks does not want to wait
+    def _on_stop_signal(self, stop: asyncio.Event, running: Running) -> None:
+        if stop.is_set():  # the second signal: do not wait
             running.gateway.hurry()
-        told.set()
+        stop.set()
 
     def _with_companion(self, settings: Settings, *, running: bool = True) -> Settings:
         """Return new settings with the upstream of our own, if they name no other and it is `running`.

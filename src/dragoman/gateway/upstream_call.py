@@ -224,9 +224,12 @@ class UpstreamCall:
         return self._hop.profile.replay_reasoning == "auto" and not self._profile.refuses_reasoning
 
     def _client_request(self) -> ClientRequest:
-        """Return the client's request, without a line that only its dialect's own vendor can use."""
+        """Return the client's request; bytes that pass go without a line that only one vendor can use.
+
+        A request that is translated needs nothing: its reader has dropped the line.
+        """
         client, spoken = self._accepted.client, dialect(self._context.dialect)
-        strips = self._context.plan.settings.guards.strip_billing
+        strips = self._context.plan.settings.guards.strip_billing and not self._translates
         if spoken.strip_billing is None or not strips or self._hop.profile.origin == spoken.vendor:
             return client
         body = spoken.strip_billing(client.body)

@@ -43,7 +43,7 @@ _NAMES: Final[dict[str, str]] = {
     "prompt": "prompt",
     "audio": "audio",
 }
-_OBJECTS_ONLY: Final = frozenset({"prompt", "audio"})  # a plain text there is no id
+_OBJECTS_ONLY: Final = frozenset({"prompt", "audio"})  # a plain text there is not an id
 # Where clients and models write what they like.
 _OWN_DATA: Final = frozenset(
     {
@@ -84,7 +84,7 @@ def references(body: bytes, *, files_only: bool = False) -> list[Reference]:
     """Return the state that a request names, in no particular order.
 
     Raises:
-        MalformedError: it is no JSON.
+        MalformedError: it is not JSON.
     """
     if not _MAY_NAME.search(body):
         return []

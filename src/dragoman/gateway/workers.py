@@ -28,7 +28,7 @@ def let_signals_in() -> None:
 
 
 class Deaths:
-    """How many workers ended of late.  One that ends now and then, over weeks, is no reason to give up."""
+    """How many workers ended of late.  One that ends now and then, over weeks, does not count."""
 
     def __init__(self, allowed: int) -> None:
         self._allowed = allowed
@@ -47,7 +47,7 @@ class Deaths:
 
 
 class Workers:
-    """`count` processes that each do `work`; this one calls `reread` when they are told to read again."""
+    """`count` processes that each do `work`; this one calls `reread` when they are to read the settings again."""
 
     def __init__(
         self, count: int, work: Callable[[bool], int], reread: Callable[[], object]
@@ -59,7 +59,7 @@ class Workers:
         self._stopping = False
 
     def run(self, bound: socket.socket) -> int:
-        """Keep them running until told to stop; `bound` holds the port meanwhile."""
+        """Keep them running until a signal to stop; `bound` holds the port meanwhile."""
         with bound:
             for name in _PASSED_ON:
                 signal.signal(name, self._pass_on)
@@ -87,7 +87,7 @@ class Workers:
         return worst
 
     def _pause(self, seconds: float) -> None:
-        """Wait, unless told to stop: a signal's handler does not end a sleep."""
+        """Wait, unless a signal to stop came: a signal's handler does not end a sleep."""
         end = time.monotonic() + seconds
         while not self._stopping and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, _STEP_SECONDS))

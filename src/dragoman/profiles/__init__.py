@@ -13,6 +13,9 @@ from dragoman.profiles.profile import Profile
 def profile(name: str) -> Profile:
     """Return a profile by its name or an alias, in any letter case.
 
+    Args:
+        name: The name or alias; docs/upstreams.md lists them.
+
     Raises:
         ConfigError: there is none of that name.
     """

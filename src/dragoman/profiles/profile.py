@@ -12,7 +12,78 @@ from dragoman.ids import IdStyle
 
 
 class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """Facts about one upstream.  The defaults are those of a careful unknown Chat server."""
+    """Facts about one upstream.  The defaults are those of a careful unknown Chat server.
+
+    Attributes:
+        name: The profile's name.
+        says: One line: what this is.
+        vendor: Whose opaque state it understands; empty: its own name.
+        think_tags: `<think>` inside the text.
+        cumulative: Each delta repeats the whole text so far.
+        lenient_eof: A stream that ends after complete tool calls counts as finished.
+        cut_unsaid: A response that reached its limit ends as one that is complete.
+        signs_calls: May send state that signs a tool call, right after the call's header.
+        tool_calls: "whole" holds each call until it is complete.
+        max_tokens_field: The Chat field of the output limit.
+        max_output_tokens: Larger wishes are clamped to this.
+        default_max_output: Where the dialect demands a limit and the client gave none.
+        stream_usage: Knows `stream_options.include_usage`.
+        supports_store: Knows `store` and other fields of OpenAI's platform.
+        user_field: The field for the user's id.
+        id_style: Which call ids it accepts.
+        max_stop_sequences: Stop sequences it accepts; others are matched on the answer.
+        extra_fields: Fields that go into every request as they are: name and JSON value.  A client's own
+            field wins.
+        developer_role: Takes `developer` where others take `system`.
+        midturn_system: Takes instructions anywhere in the conversation.
+        own_midturn_system: Some of its models do: those that a client of its own dialect sends pass as
+            they came.
+        merge_system: Wants one leading system message and no other.
+        alternate_roles: Wants user and assistant to alternate.
+        user_after_tool: Takes a user message directly after a tool's result.
+        content_parts: "string": text only, joined.
+        tool_content: Content of a tool message.
+        tool_images: Where images of a tool result go: into the result, a user message after it, or a
+            placeholder text.
+        empty_assistant_content: How an assistant message without text is written.
+        refuses_empty_tool_content: An empty tool result is rejected.
+        images: Which images it accepts.
+        documents: Takes PDF files.
+        prefill: A last assistant turn to go on from.
+        tool_choice: Which tool choices it accepts.
+        tool_choice_none: Accepts `tool_choice: none`.
+        supports_parallel_flag: Accepts a switch against parallel tool calls.
+        supports_strict: Can enforce a tool's schema.
+        supports_custom_tools: Accepts tools with free-form input.
+        schema_dialect: See `profiles.schema`.
+        server_tools: Kinds of vendor-run tools it has, such as `web_search`.
+        server_tools_beside_chat: More of them, at its Messages and Responses API.
+        vendor_tools: Has every tool of its dialect's vendor.
+        vendor_models: A model of its dialect's vendor brings the vendor's tools along.
+        betas: Takes the `anthropic-beta` header of a Messages client.
+        json_schema: How a schema of the answer is sent.
+        drop_sampling: Refuses temperature and top_p.
+        max_temperature: Larger wishes are clamped to this.
+        seed_field: The field for the seed.
+        vendor_sampling: Takes `top_k` and friends.
+        supports_logprobs: Accepts `logprobs`.
+        supports_verbosity: Accepts `verbosity`.
+        supports_cache_key: Accepts a prompt cache key.
+        cache_control: Takes Anthropic's cache marks on Chat content parts.
+        cache_breakpoints: Takes OpenAI's explicit cache breakpoints.
+        reasoning_control: How reasoning is switched on and measured.
+        supported_efforts: The reasoning efforts it knows.
+        forced_tool_choice_with_thinking: Takes both in one request.
+        forced_tool_choice_policy: What to do where a forced tool and thinking exclude each other.
+        replay_reasoning: Which assistant turns get their reasoning back; "auto": as the model's family
+            wants it.
+        reasoning_field: The Chat field of its reasoning.
+        reasoning_filler: Put where the peer demands reasoning and there is none.
+        carry_reasoning: Later calls of a tool chain repeat its last reasoning.
+        signed_reasoning: Messages, Responses: takes back only what it signed itself.
+        refuses_reasoning: Answers 400 to reasoning in the history: what a client of its own dialect sends
+            is removed.
+    """
 
     name: str
     says: str = ""  # one line: what this is

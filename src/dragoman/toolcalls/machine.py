@@ -165,12 +165,11 @@ class Machine:
         self._searched = None
 
     @property
-    def holds_empty_call(self) -> bool:
-        """The held text is a call without arguments, unless the model was stopped early."""
-        if self.body is not None or self._candidates or not self.held:
+    def holds_marker(self) -> bool:
+        """The held text becomes a marker if nothing follows it: how the answer ends decides what it means."""
+        if self.body is not None or not self.held:
             return False
-        found = self._state.scanner.find_last(self.held, 0)
-        return found is not None and self._state.rules[found.which].empty
+        return bool(self._candidates) or self._state.scanner.find_last(self.held, 0) is not None
 
     def close(self, *, cut: bool = False) -> None:
         """End the input; `cut`: the model was stopped early."""

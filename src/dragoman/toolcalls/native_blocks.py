@@ -109,9 +109,12 @@ class NativeBlocks(BlockBuilder):
 
     def args(self, json: str, /) -> None:
         """Add to the arguments of the open call."""
-        self._size += len(json)
-        self.args_size += len(json)
-        self.hold(0)
+        size = len(json)
+        self._size += size
+        self.args_size += size
+        limits = self._limits
+        if self._size > limits.max_tool_args_bytes or self.args_size > limits.max_turn_args_bytes:
+            self.hold(0)
         text = json if self._custom is None else self._custom.feed(json)
         if text:
             self.call_delta(text)

@@ -35,7 +35,14 @@ from dragoman.turn.tools import ToolTable
 
 
 class Parsed(Struct, frozen=True):
-    """The content of a text."""
+    """The content of a text.
+
+    Attributes:
+        content: The text without reasoning and calls.
+        reasoning: The text inside of reasoning tags.
+        tool_calls: The calls, in order.
+        problems: What could not be read as a call, or was repaired.
+    """
 
     content: str = ""
     reasoning: str = ""
@@ -46,8 +53,14 @@ class Parsed(Struct, frozen=True):
 class ToolCallParser:
     """Parse one text that arrives in pieces of any size.
 
-    `tools`: the tools that the request declared.  None accepts every call; an empty sequence finds none.
-    `channel`: the field of the answer that the text comes from.  `whole`: hold each call until it has ended.
+    Args:
+        format: The family's key, an alias, or a `Format`.
+        tools: The tools that the request declared.  None accepts every call; an empty sequence finds none.
+        channel: The field of the answer that the text comes from.
+        start_in_reasoning: The text begins inside of reasoning, without an opening tag.
+        whole: Hold each call until it has ended.
+        seed: What the ids of calls are derived from.
+        limits: What the text may hold.
     """
 
     def __init__(  # noqa: PLR0913 -- one keyword for each thing that may be known of a text

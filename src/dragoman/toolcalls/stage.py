@@ -292,7 +292,7 @@ class Splitter:
             blocks.kind = None
             self._kind = None
             return
-        if machine.in_call or machine.holds_empty_call:
+        if machine.in_call or machine.holds_marker:
             # How the answer ends decides whether the call was cut.
             self._ending = True
             return

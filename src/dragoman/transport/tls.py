@@ -11,7 +11,15 @@ from dragoman.errors import ConfigError
 
 
 class TLS(Struct, frozen=True, kw_only=True):
-    """How a server is verified, and how we show ourselves to it."""
+    """How a server is verified, and our certificate for mutual TLS.
+
+    Attributes:
+        verify: Check the server's certificate; switch this off only for tests.
+        ca: A file with the authorities to trust instead of the system's.
+        cert: A file with our certificate, for mutual TLS.
+        key: A file with its private key; empty: in the same file.  A key with a password is rejected.
+        minimum: The oldest version of TLS that is accepted.
+    """
 
     verify: bool = True
     ca: str = ""  # file with the authorities to trust instead of the system's

@@ -78,7 +78,7 @@ class ToolCall(Struct, frozen=True, gc=False):
         id: The call's id; results refer to it.  Unique within a conversation of `ToolLoop`.
         name: The tool's name, as the request declares it.
         arguments: The arguments exactly as the model streamed them: JSON text, or free text for a custom
-            tool.  TruncatedError if the call was.
+            tool.  Incomplete if the call was truncated.
         error: Why the call must not be run: it was truncated, its arguments are not valid JSON, there is no
             such tool, or (in a `ToolLoop`) they do not fit the tool's schema.  Empty: it can be run.
         complete: False if the arguments ended early or are not valid JSON.
@@ -122,7 +122,16 @@ INVALID_CALL: Final = "the arguments are cut off or not valid JSON: the call was
 
 
 class Answer(Struct, frozen=True):
-    """A whole answer.  Exactly one of `finish` and `fault` is set."""
+    """A whole answer.  Exactly one of `finish` and `fault` is set.
+
+    Attributes:
+        start: The upstream's model and id of the answer.
+        blocks: Texts, reasoning and calls in order; with a fault, those that had arrived.
+        usage: Token counts; None if the upstream reported none.
+        finish: How it ended; None if it failed.
+        fault: Why it failed; None if it ended normally.
+        losses: What was not carried over unchanged, and what was repaired.
+    """
 
     start: Start
     blocks: tuple[Block, ...] = ()  # with a fault: those that had ended

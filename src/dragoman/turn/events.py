@@ -1,7 +1,7 @@
 """The events of one answer.
 
 A stream is `Start`, blocks one after another (never two open), a `Usage`, and one terminal event:
-`Finish` or `Fault`.  `Ping` and `Loss` may stand anywhere.  `turn/state.py` holds the order as tables.
+`Finish` or `Fault`.  `Ping` and `Loss` may come anywhere.  `turn/state.py` holds the order as tables.
 
 Ids are those of the upstream, verbatim; writers make them legal for their client.
 """
@@ -18,14 +18,27 @@ from dragoman.turn.losses import Loss
 
 
 class BlockKind(StrEnum):
+    """What a block of an answer is.
+
+    Attributes:
+        TEXT: What the model says.
+        REASONING: How it got there, or a summary of it.
+        TOOL_CALL: A call whose arguments are a JSON object, as `ArgsDelta`.
+        CUSTOM_CALL: A call whose input is free text, as `InputDelta`.
+        REFUSAL: The model declines, in its own words.
+        SERVER_CALL: A call of a tool that the vendor ran; whole in `raw`.
+        SERVER_RESULT: The result of such a call; whole in `raw`.
+        OPAQUE: A vendor's own block, such as a compaction; whole in `raw`.
+    """
+
     TEXT = "text"
     REASONING = "reasoning"
-    TOOL_CALL = "tool_call"  # arguments are a JSON object, as `ArgsDelta`
-    CUSTOM_CALL = "custom_call"  # input is free text, as `InputDelta`
+    TOOL_CALL = "tool_call"
+    CUSTOM_CALL = "custom_call"
     REFUSAL = "refusal"
-    SERVER_CALL = "server_call"  # a tool the vendor ran: whole in `raw`
-    SERVER_RESULT = "server_result"  # its result: whole in `raw`
-    OPAQUE = "opaque"  # a vendor's own block, whole in `raw` (compaction and the like)
+    SERVER_CALL = "server_call"
+    SERVER_RESULT = "server_result"
+    OPAQUE = "opaque"
 
 
 _STRING: Final = msgspec.json.Decoder(str)
@@ -37,30 +50,70 @@ CALL_KINDS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
 
 
 class Flavor(StrEnum):
-    """Which kind of client-run tool a call belongs to."""
+    """Which kind of tool a call belongs to.
+
+    Attributes:
+        FUNCTION: A function with JSON arguments.
+        CUSTOM: A tool with free text as its input.
+        LOCAL_SHELL: OpenAI's `local_shell`.
+        SHELL: OpenAI's `shell`.
+        APPLY_PATCH: OpenAI's `apply_patch`.
+    """
 
     FUNCTION = "function"
-    CUSTOM = "custom"  # free-form input
+    CUSTOM = "custom"
     LOCAL_SHELL = "local_shell"
     SHELL = "shell"
     APPLY_PATCH = "apply_patch"
 
 
 class Channel(StrEnum):
-    FULL = "full"  # the model's reasoning itself
-    SUMMARY = "summary"  # a summary of it
+    """Whether reasoning is the model's own or a summary.
+
+    Attributes:
+        FULL: The model's reasoning itself.
+        SUMMARY: A summary of it.
+    """
+
+    FULL = "full"
+    SUMMARY = "summary"
 
 
 class OpaqueKind(StrEnum):
-    SIGNATURE = "signature"  # signs visible reasoning text
-    REDACTED = "redacted"  # stands for reasoning that is not shown
-    ENCRYPTED = "encrypted"  # reasoning, encrypted for its vendor
-    DETAILS = "details"  # a vendor's own list of reasoning details, as JSON text
-    TOOL_SIGNATURE = "tool_sig"  # signs a tool call
-    PLAIN = "plain"  # unsigned reasoning that its upstream wants back
+    """What a piece of vendor state is for.
+
+    Attributes:
+        SIGNATURE: Signs visible reasoning text.
+        REDACTED: Replaces reasoning that is not shown.
+        ENCRYPTED: Reasoning, encrypted for its vendor.
+        DETAILS: A vendor's list of reasoning details, as JSON text.
+        TOOL_SIGNATURE: Signs a tool call.
+        PLAIN: Unsigned reasoning that its upstream expects back.
+    """
+
+    SIGNATURE = "signature"
+    REDACTED = "redacted"
+    ENCRYPTED = "encrypted"
+    DETAILS = "details"
+    TOOL_SIGNATURE = "tool_sig"
+    PLAIN = "plain"
 
 
 class FinishReason(StrEnum):
+    """Why an answer ended, whatever the vendor calls it.
+
+    Attributes:
+        STOP: The model was done.
+        STOP_SEQUENCE: A stop sequence was reached.
+        TOOL_CALLS: The model waits for results of its calls.
+        LENGTH: The output limit was reached; the last call may be truncated.
+        CONTEXT_FULL: The model's context was full.
+        CONTENT_FILTER: A filter ended the answer.
+        REFUSAL: The model refused.
+        PAUSE: The vendor paused a long turn: send the conversation again to continue.
+        COMPACTION: The vendor compacted the conversation.
+    """
+
     STOP = "stop"
     STOP_SEQUENCE = "stop_sequence"
     TOOL_CALLS = "tool_calls"
@@ -85,6 +138,26 @@ TRUNCATED = "upstream_truncated"
 
 
 class FaultKind(StrEnum):
+    """What went wrong, whatever the vendor calls it.
+
+    Attributes:
+        BAD_REQUEST: The request is invalid.
+        CONTEXT_LENGTH: The conversation is longer than the model's context.
+        CONTENT_POLICY: The vendor's policy rejects the request.
+        AUTH: The key is missing or wrong.
+        BILLING: The account has no credit left.
+        PERMISSION: The key may not do this.
+        NOT_FOUND: No such model or resource.
+        CONFLICT: The resource is in another state.
+        TOO_LARGE: The request has too many bytes.
+        RATE_LIMIT: Too many requests; see `retry_after`.
+        SERVER: The upstream failed.
+        UPSTREAM_BAD: The upstream's answer cannot be read, or was truncated.
+        OVERLOADED: The upstream has no capacity.
+        TIMEOUT: The upstream took too long.
+        GATEWAY: A failure on this side.
+    """
+
     BAD_REQUEST = "bad_request"
     CONTEXT_LENGTH = "context_length"
     CONTENT_POLICY = "content_policy"
@@ -96,10 +169,10 @@ class FaultKind(StrEnum):
     TOO_LARGE = "too_large"
     RATE_LIMIT = "rate_limit"
     SERVER = "server"
-    UPSTREAM_BAD = "upstream_bad"  # the upstream's answer cannot be read, or was cut
+    UPSTREAM_BAD = "upstream_bad"
     OVERLOADED = "overloaded"
     TIMEOUT = "timeout"
-    GATEWAY = "gateway"  # our own failure
+    GATEWAY = "gateway"
 
 
 class Start(Struct, frozen=True, gc=False, tag="start", tag_field="event"):
@@ -361,7 +434,7 @@ class Fault(Struct, frozen=True, gc=False, tag="fault", tag_field="event"):
 
 
 class Ping(Struct, frozen=True, gc=False, tag="ping", tag_field="event"):
-    """The upstream is alive."""
+    """The upstream is alive; nothing else happened."""
 
 
 Delta: TypeAlias = (

@@ -92,9 +92,16 @@ CODES: Final[dict[str, str]] = {
 
 
 class Loss(Struct, frozen=True, gc=False, tag="loss", tag_field="event"):
-    """One thing that was not carried as it stood.  Also an event of a stream, allowed anywhere."""
+    """One thing that was not carried over unchanged.  Also an event of a stream, allowed anywhere.
 
-    code: str  # a key of `CODES`
-    path: str = ""  # JSON path of the field, in the dialect it came from; or the block
-    detail: str = ""  # what is particular to this one
-    limit: str = ""  # the field of `Limits` that was passed, if that is the reason
+    Attributes:
+        code: A key of `CODES`.
+        path: JSON path of the field, in the dialect it came from; or the block.
+        detail: What is particular to this one.
+        limit: The field of `Limits` that was passed, if that is the reason.
+    """
+
+    code: str
+    path: str = ""
+    detail: str = ""
+    limit: str = ""

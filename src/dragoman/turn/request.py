@@ -210,10 +210,14 @@ Part: TypeAlias = (
 
 
 class Turn(Struct, frozen=True, gc=False):
-    """One turn of the conversation.
+    """One message of a conversation.
 
-    `name` is a Chat participant's; `phase` is a Responses message's; `path` is the JSON path of the turn in the
-    client's request, for losses and errors.
+    Attributes:
+        role: Who speaks.
+        parts: Texts, images, calls, results, in order.
+        name: The speaker's name, where a dialect has one.
+        phase: Responses: the phase of an assistant message.
+        path: JSON path of the turn in the client's request.
     """
 
     role: Role
@@ -224,12 +228,24 @@ class Turn(Struct, frozen=True, gc=False):
 
 
 class Tool(Struct, frozen=True, kw_only=True, gc=False):
-    """A declared tool.
+    """One tool that the model may call.  `dragoman.tool` makes it of a function.
 
-    A function has a JSON `schema` (None: no parameters).  A custom tool takes free-form text and may have a
-    `grammar` (syntax, definition).  A vendor's tool has `kind` (such as `web_search`), `vendor` and its whole
-    definition in `raw`; `server` is True if the vendor also runs it.  `options` names settings that no other
-    dialect has; `path` is the JSON path of the definition.
+    Attributes:
+        name: What the model calls.
+        description: What it does, for the model.
+        schema: JSON schema of the arguments.
+        strict: The server must enforce the schema; None: not stated.
+        flavor: Which kind of tool it is.
+        namespace: The namespace it is declared in.
+        grammar: Custom tools: syntax and definition.
+        server: The vendor runs it.
+        kind: Server and built-in tools: the vendor's type, such as `web_search`.
+        vendor: Server and built-in tools: whose it is.
+        raw: Server and built-in tools: the whole definition.
+        examples: Examples of arguments.
+        options: Names of options that no other dialect has.
+        cache: A cache mark on the definition.
+        path: JSON path of the tool in the client's request.
     """
 
     name: str
@@ -299,19 +315,39 @@ class OutputFormat(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One request, as the client meant it.
+    """One request, free of any dialect.  Made by `dragoman.request`, or read from a client's body.
 
-    * `model`, `stream`, `system`, `turns`, `tools`, `tool_choice`, `parallel` (several calls at once),
-      `max_output` (tokens), `sampling`, `stop`, `reasoning`, `format`, `verbosity`: None or empty where the
-      client sent nothing.
-    * `count`: how many answers are wanted (Chat's `n`).
-    * `user_id`, `tier`, `cache_key`, `store`, `metadata`, `previous_id`, `include`: fields of vendors' platforms.
-    * `cache_all`: a cache mark on the whole prompt.
-    * `include_usage`: the client wants token counts in its stream.
-    * `extensions`: fields of the client's dialect that have no place above, as written; they are sent to a
-      target of the same dialect and reported for others.
-    * `losses`: what the reader already had to drop or change.
-    * `outlined_ids`: ids of the calls in a history that `outline` removed.
+    Attributes:
+        dialect: The dialect it was written in.
+        model: The model's name.
+        stream: The answer is to be streamed.
+        system: Instructions before the conversation.
+        turns: The conversation.
+        tools: What the model may call.
+        tool_choice: Which tools it may or must call.
+        parallel: Whether it may make several calls in one answer.
+        max_output: Limit of the answer in tokens.
+        sampling: Temperature and the like.
+        stop: Texts before which the answer ends.
+        count: How many answers are asked for.
+        reasoning: How much the model reasons.
+        format: What format the answer must have.
+        verbosity: How wordy the answer is to be.
+        user_id: An id of the end user.
+        tier: Auto, default, flex, scale, priority, fast, ultrafast.
+        cache_key: A key for the vendor's prompt cache.
+        cache_all: A mark on the whole prefix.
+        logprobs: Log probabilities are requested.
+        top_logprobs: How many alternatives of each token.
+        include_usage: The client wants token counts in its stream.
+        include: Responses: what the answer is to include.
+        previous_id: Responses: the answer that this request continues.
+        store: Responses: whether the vendor stores the answer.
+        metadata: The client's own data, as JSON.
+        extensions: Fields of the client's dialect that have no place above, as written: for a target of
+            the same dialect, for echoes, and to say what was lost.
+        losses: What was lost while it was read.
+        outlined_ids: Of calls in a history that is left out.
     """
 
     dialect: DialectName

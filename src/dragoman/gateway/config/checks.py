@@ -44,7 +44,7 @@ _CONNECTION_HEADERS: Final = frozenset(
 
 
 def is_near(host: str) -> bool:
-    """Return whether a host is on this machine or in a network of its own, as far as its name says."""
+    """Return whether a host is on this machine or in a private network, as far as its name shows."""
     try:
         address = ip_address(host.strip("[]"))
     except ValueError:
@@ -67,7 +67,7 @@ def _address(text: str) -> str | Problem:
     text = text.strip()
     try:
         parts = urlsplit(text)
-        _ = parts.port  # raises if it is no number of a port
+        _ = parts.port  # raises if it is not a port number
     except ValueError as error:
         return Problem(f"not an address: {error}")
     if parts.scheme not in ("http", "https") or "://" not in text:
@@ -116,7 +116,7 @@ def _place(text: str, environment: ConfigEnvironment) -> str | Problem:
 
 
 def _profile(text: str) -> str | Problem:
-    return text.strip().lower()  # whether there is one, the whole file says
+    return text.strip().lower()  # whether it exists is checked with the whole file
 
 
 def _own_profile(text: str) -> str | Problem:

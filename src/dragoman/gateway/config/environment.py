@@ -26,7 +26,7 @@ _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 class ConfigEnvironment(Struct, frozen=True, kw_only=True):
-    """Where names and relative paths of the file lead."""
+    """Resolves the names and relative paths in the file."""
 
     environ: Mapping[str, str]
     folder: Path  # of the file
@@ -78,7 +78,7 @@ def find_secret(source: str, environment: ConfigEnvironment) -> Secret | Problem
 
 
 def is_reference(text: str) -> bool:
-    """Return whether a text says where a secret is."""
+    """Return whether a text refers to a secret."""
     return text.startswith(("env:", "file:"))
 
 

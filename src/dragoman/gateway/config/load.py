@@ -27,7 +27,7 @@ Labels: TypeAlias = dict[str, str]  # path of a value: the flag or variable that
 
 DEFAULT_UPSTREAM: Final = "default"  # the name of the upstream that flags describe
 
-# Variables that stand over the file: table and key.
+# Variables that override the file: table and key.
 VARIABLES: Final[dict[str, tuple[str, str]]] = {
     "DRAGOMAN_HOST": ("server", "host"),
     "DRAGOMAN_PORT": ("server", "port"),
@@ -38,7 +38,7 @@ VARIABLES: Final[dict[str, tuple[str, str]]] = {
 
 
 class Flags(Struct, frozen=True, kw_only=True):
-    """What the command line says; None: nothing."""
+    """The flags of the command line; None: not given."""
 
     upstream: str | None = None  # an address: replaces the file's upstreams, routes and tiers
     upstream_dialect: str | None = None
@@ -68,9 +68,9 @@ def load(
     flags: Flags = NO_FLAGS,
     need_secrets: bool = True,
 ) -> Loaded:
-    """Read the file, put the environment over it and the flags over both, and judge the result.
+    """Read the file, put the environment over it and the flags over both, and check the result.
 
-    Without a path the file is looked for, and its absence is no mistake.  Without `need_secrets` a
+    Without a path the file is looked for, and it may be absent.  Without `need_secrets` a
     secret that cannot be found is left empty.
 
     Raises:
@@ -106,7 +106,7 @@ def make_settings(
     flags: Flags = NO_FLAGS,
     need_secrets: bool = True,
 ) -> Loaded:
-    """Put environment and flags over a document, which is changed, and judge the result.
+    """Put environment and flags over a document, which is changed, and check the result.
 
     Raises:
         ConfigMistakesError: with everything that is wrong.
@@ -139,7 +139,7 @@ def parse(path: Path, cwd: Path) -> Document:
     """Return the document in a file.
 
     Raises:
-        ConfigError: it cannot be read, or `ConfigMistakesError` with the place where it is no TOML.
+        ConfigError: it cannot be read, or `ConfigMistakesError` with the place where it is not TOML.
     """
     text = read_text(path)
     if isinstance(text, Problem):
@@ -153,10 +153,10 @@ def parse(path: Path, cwd: Path) -> Document:
     raise ConfigMistakesError([mistake], source=_shown(path, cwd))
 
 
-def _not_toml(said: str) -> Mistake:
-    reason, at, place = said.removesuffix(")").rpartition(" (at ")
-    if not at or not said.endswith(")"):
-        reason, place = said, ""
+def _not_toml(error: str) -> Mistake:
+    reason, at, place = error.removesuffix(")").rpartition(" (at ")
+    if not at or not error.endswith(")"):
+        reason, place = error, ""
     return Mistake(place, f"not TOML: {reason[:1].lower()}{reason[1:]}")
 
 
@@ -219,11 +219,11 @@ def _catch_all(name: str, model: str | None) -> Document:
 
 def _only_upstream(document: Document, flags: Flags) -> tuple[str, list[Mistake]]:
     """Return the one upstream that flags without `--upstream` are about; empty: they say nothing."""
-    said = structs.asdict(flags)
+    given = structs.asdict(flags)
     about = [
         f"--{flag.replace('_', '-')}"
         for flag in ("upstream_dialect", "upstream_key_env", "model", "format")
-        if said[flag] is not None
+        if given[flag] is not None
     ]
     if not about:
         return "", []
@@ -248,12 +248,12 @@ def _describe(
     variable = flags.upstream_key_env
     if variable is None and flags.upstream is not None:
         variable = _usual_variable(flags.upstream, environ)
-    said = (
+    given = (
         ("dialect", flags.upstream_dialect, "--upstream-dialect"),
         ("key", None if variable is None else f"env:{variable}", "--upstream-key-env"),
         ("format", flags.format, "--format"),
     )
-    for key, value, flag in said:
+    for key, value, flag in given:
         if value is not None:
             table[key] = value
             labels[f"upstreams.{name}.{key}"] = flag

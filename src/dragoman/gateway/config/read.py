@@ -179,7 +179,7 @@ class SettingsReader:
         if is_reference(value):
             return self._secret(value, path)
         if _SECRET_PARTS & set(name.lower().replace("_", "-").split("-")):
-            return self._secret(value, path)  # which says how to write it
+            return self._secret(value, path)  # its message explains how to write it
         if any(not (" " <= character <= "~" or character == "\t") for character in value):
             return self._wrong(path, Problem("a header has plain characters only, on one line"))
         return value
@@ -226,7 +226,7 @@ def _under(path: str, name: str) -> str:
 
 
 def _placeholder(kind: inspect.Type) -> Value:
-    """Return an empty value where one is required and none is good; nothing is said about it again."""
+    """Return an empty value for a required key whose value is wrong; it is not reported again."""
     match kind:
         case inspect.Metadata(type=inner):
             return _placeholder(inner)

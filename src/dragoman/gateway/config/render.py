@@ -304,7 +304,7 @@ def add_profile(
     `new` is put before it under the profile's name, for a file that has no upstream.
 
     Raises:
-        ConfigError: there is a profile of that name, or the text is no TOML.
+        ConfigError: there is a profile of that name, or the text is not TOML.
     """
     before = _parsed(text)
     profiles = before.get("profiles")
@@ -323,7 +323,7 @@ def add_profile(
 
 
 def write_file(path: Path, text: str) -> None:
-    """Replace a file at once, if what it says can be used.
+    """Replace a file atomically, if its settings are valid.
 
     Raises:
         ConfigError: it cannot be written, or the settings would be wrong.

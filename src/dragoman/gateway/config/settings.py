@@ -1,7 +1,7 @@
 """What may stand in `dragoman.toml`: every table and key, with its default and meaning.
 
 These are plain facts after reading: globs are still text, secrets are already looked up, paths of files
-are resolved.  The types say all that can be said about one value alone, and are the only list of keys:
+are resolved.  The types describe each single value, and are the only list of keys:
 what reads, checks, shows and documents the file walks them.
 """
 
@@ -49,9 +49,9 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Secret(Struct, frozen=True, gc=False):
-    """A value that never shows: looked up from `env:NAME` or `file:PATH`."""
+    """A value that is never printed: looked up from `env:NAME` or `file:PATH`."""
 
-    source: str  # as the file says it
+    source: str  # as the file has it
     value: str = ""
 
     def __repr__(self) -> str:
@@ -132,7 +132,7 @@ class Upstream(Section, frozen=True):
     dialect: DialectText = "chat"
     key: Secret | None = None
     auth: Literal["auto", "bearer", "x-api-key", "none"] = (
-        "auto"  # auto: as the dialect's vendor does
+        "auto"  # auto: the style of the dialect's vendor
     )
     profile: ProfileName = ""  # empty: by the host of `base_url`, else `generic`
     format: FormatName = "auto"  # family of native tool calls, `auto` or `none`
@@ -145,7 +145,7 @@ class Upstream(Section, frozen=True):
     max_retry_after: Seconds = 30.0  # a longer wait is the client's to decide
     cooldown: Seconds = 30.0  # seconds to stay away after `failures` in a row
     failures: Annotated[int, Meta(ge=1)] = 3
-    tool_calls: Literal["", "stream", "whole"] = ""  # empty: as the profile says
+    tool_calls: Literal["", "stream", "whole"] = ""  # empty: the profile's
     strict: bool = False  # a malformed event fails the answer instead of being skipped
     models: tuple[str, ...] = ()  # what `/v1/models` lists of it; empty: asked from the upstream
     count_tokens: Literal["auto", "upstream", "tokenize", "estimate", "off"] = "auto"
@@ -175,7 +175,7 @@ class Route(Section, frozen=True):
     params: dict[str, object] = {}  # overrides: see `gateway.overrides`
     headers: dict[HeaderName, Secret | str] = {}
     body: dict[str, object] = {}
-    format: FormatName = ""  # empty: as the upstream says
+    format: FormatName = ""  # empty: the upstream's
     profile: ProfileName = ""
     timeouts: TimeoutChanges = TimeoutChanges()
     strict: bool = False  # a loss of meaning in the request is refused

@@ -264,7 +264,7 @@ def vendor_at(base_url: str) -> Vendor | None:
     try:
         parts = urlsplit(base_url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
-    except ValueError:  # no address at all: the checker says so
+    except ValueError:  # not an address: `checks.py` reports it
         return None
     for vendor in _ALL:
         for known in vendor.hosts:

@@ -133,7 +133,7 @@ class Database:
         self._max_bytes = max_bytes
         self._max_age = max_age_days * _DAY
         self._clock = clock
-        self.owners: tuple[str, ...] = ()  # who may keep answers; empty: nobody says
+        self.owners: tuple[str, ...] = ()  # whose answers may be stored; empty: not limited
         if path != MEMORY:
             _make_private(path)
         try:
@@ -370,7 +370,7 @@ class Database:
 
 
 def default_path(environ: Mapping[str, str]) -> str:
-    """Return where answers are kept if nobody says: in the folder for state of the XDG rules."""
+    """Return the default place of the file: the state folder of the XDG rules."""
     base = environ.get("XDG_STATE_HOME", "")
     # The rules say that a relative path is to be taken for none.
     folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"

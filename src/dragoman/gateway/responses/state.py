@@ -28,7 +28,7 @@ _DEFAULT_PAGE: Final = 20
 
 
 class _Head(Struct, gc=False):
-    """What tells an item's kind."""
+    """The fields that show an item's kind."""
 
     type: str | None = None
     role: str | None = None
@@ -70,7 +70,7 @@ class Expanded(Struct, frozen=True):
 
 
 def may_ask(body: bytes) -> bool:
-    """Say whether a request may leave out what was kept: cheap, and right if it says no."""
+    """Return whether a request may refer to stored items.  Fast check: false positives are fine."""
     return any(name in body for name in _ASKS)
 
 
@@ -78,7 +78,7 @@ def asked_of(body: bytes) -> Asked | None:
     """Return what a request asks to be put in; None if it stands for itself.
 
     Raises:
-        MalformedError: it is no request.
+        MalformedError: it is not a request.
     """
     fields = decode(_FIELDS, body)
     previous = decode_at(_TEXT, fields.get("previous_response_id", _NULL), "$.previous_response_id")
@@ -102,7 +102,7 @@ def expanded(
 ) -> bytes:
     """Return the request with the kept items, then its own.
 
-    Reasoning that is not kept stays a reference: a request goes on without it, and its reader says so.
+    Reasoning that is not kept stays a reference: the request is sent without it, and its reader reports the loss.
 
     Raises:
         MalformedError: an item is not kept; carries its path.
@@ -144,7 +144,7 @@ def _input_items(raw: Raw) -> tuple[Raw, ...]:
 
 
 def _head(raw: bytes | Raw) -> _Head:
-    """Return what tells an item's kind; nothing, if it is no item: its reader will complain."""
+    """Return the fields that show an item's kind; none, if it is not an item: its reader reports that."""
     try:
         return decode(_HEAD, bytes(raw))
     except MalformedError:
@@ -206,7 +206,7 @@ def exchanged(request_body: bytes, response: bytes) -> Exchanged | None:
 
 def _kept_items(raws: Sequence[Raw]) -> list[Item]:
     heads = ((bytes(raw), _head(raw)) for raw in raws)
-    # A reference that is still one stands for reasoning that nobody has.
+    # A reference that is left refers to reasoning that is not stored.
     return [Item(body, head.id or "") for body, head in heads if head.type != _REFERENCE]
 
 
@@ -282,7 +282,7 @@ def item_list(response_id: str, items: Sequence[bytes], page: Page) -> bytes:
 
 
 def _listed(response_id: str, items: Sequence[bytes]) -> list[Item]:
-    """Return items as a list shows them: each has a type, a state, and an id of its own."""
+    """Return items as a list shows them: each has a type, a state, and a unique id."""
     listed: list[Item] = []
     used: set[str] = set()
     for index, raw in enumerate(items):

@@ -4,7 +4,7 @@
     body = (await store.expand(body, owner)).body
     await store.keep(owner, body, response)
 
-All work with the database is done in one thread of its own, one task after another; whoever finds too
+All work with the database is done in one separate thread, one task after another; whoever finds too
 many tasks waiting, waits.  What belongs to one owner does not exist for another.
 """
 
@@ -101,7 +101,7 @@ class ResponsesStore:
         """Return a request with the items that it only names; one that names none is not touched.
 
         Raises:
-            MalformedError: an answer or an item is not kept here, or the body is no request.
+            MalformedError: an answer or an item is not kept here, or the body is not a request.
             TooLargeError: the whole passes `max_request_bytes`.
             StoreError: the store cannot be read.
         """
@@ -150,8 +150,8 @@ class ResponsesStore:
             if self._failures < _FAILURES:
                 raise
             self._skip_until = asyncio.get_running_loop().time() + _SKIP_SECONDS
-            said = f"{failed}; no response is kept for {_SKIP_SECONDS:g} s"
-            raise StoreError(said) from failed
+            message = f"{failed}; no response is kept for {_SKIP_SECONDS:g} s"
+            raise StoreError(message) from failed
         self._failures = 0
         return kept
 
@@ -212,8 +212,8 @@ class ResponsesStore:
                     raise StoreError("the store of responses is closed")
                 return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except TimeoutError as error:
-            said = f"the store of responses took longer than {seconds:g} s"
-            raise StoreError(said) from error
+            message = f"the store of responses took longer than {seconds:g} s"
+            raise StoreError(message) from error
         except sqlite3.Error as error:
             raise StoreError(f"the store of responses failed: {error}") from error
 

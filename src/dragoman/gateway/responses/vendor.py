@@ -1,4 +1,4 @@
-"""Responses that an upstream keeps itself: the gateway keeps no copy of them, and asks where they are.
+"""Responses that an upstream stores itself: the gateway has no copy of them, and forwards questions about them.
 
 An upstream knows only the gateway's key, not whose request it was.  It is asked only where that cannot hand
 out what belongs to somebody else: the client was given the id, the gateway has one client, or the client's own
@@ -44,7 +44,7 @@ _ABOUT_ONE: Final = re.compile(r"/([A-Za-z0-9_-]+)(/(input_items|cancel))?/?(\?|
 
 
 async def ask_keepers(context: RequestContext) -> web.StreamResponse | None:
-    """Pass a question about a response to whoever may keep it; None if nobody knows it."""
+    """Forward a question about a response to the upstreams that may store it; None if none does."""
     path = context.http.path_qs.removeprefix("/v1")
     asked = _ABOUT_ONE.match(path.removeprefix(dialect(context.dialect).path))
     if asked is None:
@@ -78,12 +78,12 @@ async def compact(context: RequestContext) -> web.StreamResponse:
         )
         if answer is not None:
             return answer
-    said = f"`{hop.upstream_name}` cannot compact conversations; let the client do it"
-    return refused(context, Fault(FaultKind.NOT_FOUND, said, code="unknown_url"))
+    message = f"`{hop.upstream_name}` cannot compact conversations; let the client do it"
+    return refused(context, Fault(FaultKind.NOT_FOUND, message, code="unknown_url"))
 
 
 def _keepers(context: RequestContext, *, known: bool) -> Iterator[tuple[Hop, Route]]:
-    """Return the upstreams that may be asked, each with the route that says with whose credential.
+    """Return the upstreams that may be asked, each with the route that decides the credential.
 
     `known`: the client was given the id that it asks for.
     """
@@ -119,8 +119,8 @@ async def _passed_on(
             if 200 <= reply.status < 300:
                 return await _relayed(context, hop, reply, clock)
             async with clock.next():
-                said = await reply.read_error()
-            fault = dialect(context.dialect).decode_fault(reply.status, said)
+                body = await reply.read_error()
+            fault = dialect(context.dialect).decode_fault(reply.status, body)
             fault = structs.replace(fault, retry_after=reply.retry_after or fault.retry_after)
     except TimeoutError:
         fault = Fault(FaultKind.TIMEOUT, clock.reason)
@@ -201,7 +201,7 @@ async def _pass_on_stream(
 ) -> None:
     """Send a stream in whole frames without known secrets; ids in it are remembered for the client.
 
-    If it breaks off, its last event says so: the status has left.
+    If it breaks off, its last event reports it, since the status has been sent.
     """
     several = len(context.plan.settings.server.keys) > 1
     run = context.runtime.heavy.run

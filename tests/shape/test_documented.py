@@ -1,0 +1,84 @@
+"""`help()` explains every public name, and every field and parameter of it."""
+
+import inspect
+import re
+from enum import Enum
+from typing import Any
+
+import msgspec
+import pytest
+
+import dragoman
+from dragoman import testing
+
+PUBLIC = {name: getattr(dragoman, name) for name in dragoman.__all__ if name != "__version__"}
+PUBLIC |= {f"testing.{name}": getattr(testing, name) for name in testing.__all__}
+# Type aliases: they have no docstring of their own; the reference explains them.
+ALIASES = {"DialectName", "Event"}
+DOCUMENTED = [pytest.param(name, value, id=name) for name, value in PUBLIC.items()]
+CLASSES = [one for one in DOCUMENTED if inspect.isclass(one.values[1])]
+
+
+def fields_of(cls: type) -> list[str]:
+    if issubclass(cls, Enum):
+        return list(cls.__members__)
+    return list(getattr(cls, "__struct_fields__", ()))
+
+
+def parameters_of(function: Any) -> list[str]:
+    skipped = {"self", "cls"}
+    try:
+        found = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return []
+    return [name for name in found if name not in skipped and not name.startswith("_")]
+
+
+def is_explained(name: str, doc: str) -> bool:
+    return bool(re.search(rf"^\s+\*{{0,2}}{name}: \S", doc, re.MULTILINE)) or f"`{name}`" in doc
+
+
+@pytest.mark.parametrize(("name", "value"), DOCUMENTED)
+def test_every_public_name_has_a_docstring(name: str, value: Any) -> None:
+    if name in ALIASES:
+        return
+    assert value.__doc__
+    assert not value.__doc__.startswith(f"{name}(")  # made by a decorator
+
+
+@pytest.mark.parametrize(("name", "cls"), CLASSES)
+def test_every_field_is_explained(name: str, cls: type) -> None:
+    doc = inspect.getdoc(cls) or ""
+
+    assert [] == [field for field in fields_of(cls) if not is_explained(field, doc)]
+
+
+@pytest.mark.parametrize(("name", "cls"), CLASSES)
+def test_every_parameter_of_a_constructor_is_explained(name: str, cls: type) -> None:
+    made = issubclass(cls, msgspec.Struct | Enum) or "__init__" not in vars(cls)
+    if made or name in {"Step", "SyncAnswerStream", "AnswerStream"}:  # not made by users
+        return
+    doc = f"{inspect.getdoc(cls)}\n{inspect.getdoc(cls.__init__)}"
+
+    assert [] == [one for one in parameters_of(cls.__init__) if not is_explained(one, doc)]
+
+
+@pytest.mark.parametrize(("name", "value"), DOCUMENTED)
+def test_every_parameter_of_a_function_is_explained(name: str, value: Any) -> None:
+    if not inspect.isfunction(value):
+        return
+    doc = inspect.getdoc(value) or ""
+
+    assert [] == [one for one in parameters_of(value) if not is_explained(one, doc)]
+
+
+@pytest.mark.parametrize(("name", "cls"), CLASSES)
+def test_every_public_method_has_a_docstring(name: str, cls: type) -> None:
+    own = {
+        attribute: value
+        for attribute, value in inspect.getmembers(cls)
+        if not attribute.startswith("_")
+        and (inspect.isfunction(value) or isinstance(value, property))
+    }
+
+    assert [] == [attribute for attribute, value in own.items() if not value.__doc__]
