@@ -127,7 +127,9 @@ def streams(draw: st.DrawFn, dialect: str) -> list[Event]:
     if draw(st.booleans()) and draw(st.booleans()):
         events.append(Fault(FaultKind.OVERLOADED, "too much to do", code="server_is_overloaded"))
         return events
-    usage = draw(st.builds(Usage, input=counts, output=counts, cache_read=counts))
+    usage = draw(
+        st.builds(Usage, input_tokens=counts, output_tokens=counts, cache_read_tokens=counts)
+    )
     events.append(
         Usage(
             usage.input_tokens,

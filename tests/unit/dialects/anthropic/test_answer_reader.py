@@ -151,7 +151,7 @@ def test_g_7_a10_counts_may_follow_the_reason() -> None:
 def test_h5_cache_writes_are_told_apart(usage: dict[str, Any], short: int, long: int) -> None:
     events = read(START | {"message": {"usage": usage}}, *END)
 
-    assert (short, long) == (events[-2].cache_write_5m, events[-2].cache_write_1h)  # type: ignore[union-attr]
+    assert (short, long) == (events[-2].cache_write_5m_tokens, events[-2].cache_write_1h_tokens)  # type: ignore[union-attr]
 
 
 def test_pending_holds_a_relay_until_a_block_is_told_and_from_the_reason_on() -> None:
