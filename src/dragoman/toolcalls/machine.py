@@ -165,23 +165,11 @@ class Machine:
         self._searched = None
 
     @property
-<<<<<<< HEAD
-    def holds_empty_call(self) -> bool:
-        """The held text is the header of a call: whether the call is complete depends on the ending."""
-        if self.body is not None or self._candidates or not self.held:
-            return False
-        found = self._state.scanner.find_last(self.held, 0)
-        if found is None:
-            return False
-        rule = self._state.rules[found.which]
-        return rule.action is Action.CALL or bool(rule.section)
-=======
     def holds_marker(self) -> bool:
         """The held text becomes a marker if nothing follows it: how the answer ends decides what it means."""
         if self.body is not None or not self.held:
             return False
         return bool(self._candidates) or self._state.scanner.find_last(self.held, 0) is not None
->>>>>>> main
 
     def close(self, *, cut: bool = False) -> None:
         """End the input; `cut`: the model was stopped early."""
