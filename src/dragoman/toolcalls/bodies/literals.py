@@ -45,12 +45,12 @@ _ESCAPES: Final = {
 }
 _CODES: Final = {"x": 2, "u": 4, "U": 8}  # numeric escapes and their number of digits
 _AFTER_STRING: Final = ",)]}:"  # before any other character a quotation mark is part of the string
-# What may follow the comma after a string, by the closers of the container in the text and in JSON.
+# What may follow the comma and the blanks after a string, by the closers of the container in the text and in JSON.
 _NEXT: Final = {
-    (")", "}"): re.compile(r"\s*(?:[\w\-]{1,128}\s*=|\))"),  # keyword arguments
-    ("}", "}"): re.compile(r"\s*['\"}]"),  # a dict
-    ("]", "]"): re.compile(r"\s*[\w\-+.'\"\[({\]]"),  # a list
-    (")", "]"): re.compile(r"\s*[\w\-+.'\"\[({)]"),  # a tuple
+    (")", "}"): re.compile(r"[\w\-]{1,128}\s*=|\)"),  # keyword arguments
+    ("}", "}"): re.compile(r"['\"}]"),  # a dict
+    ("]", "]"): re.compile(r"[\w\-+.'\"\[({\]]"),  # a list
+    (")", "]"): re.compile(r"[\w\-+.'\"\[({)]"),  # a tuple
 }
 # What may follow a call: another call, the end of the list, a marker.
 _AFTER_CALL: Final = re.compile(r"[,;\]]|<[|/]|[\w.\-]{1,128}\s*\(")
@@ -416,10 +416,13 @@ class LiteralsBody:
             at = solid.start()
         if rest[at] != ",":
             return False
+        solid = _SOLID.search(rest, at + 1)
+        if solid is None:
+            return None
         following = _NEXT[self._stack[depth - 1]]
-        if following.match(rest, at + 1):
+        if following.match(rest, solid.start()):
             return True
-        return None if following.match(rest + "a=", at + 1) or not rest[at + 1 :].strip() else False
+        return None if following.match(rest + "a=", solid.start()) else False
 
     def _may_follow_call(self, rest: str, solid: re.Match[str] | None) -> bool | None:
         """Return whether the text after a call's closing bracket can follow a call."""
