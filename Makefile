@@ -29,7 +29,7 @@ run: $(READY)  ## start the gateway on 127.0.0.1:8484; without settings the simu
 	@$(BIN)/dragoman serve
 
 test: $(READY)  ## run all tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The pure core: these tests open no sockets and start no processes.
 CORE_TESTS := $(addprefix tests/unit/,turn wire dialects checker toolcalls profiles) $(wildcard tests/unit/test_*.py)
