@@ -37,18 +37,6 @@ _PATTERN: Final = re.compile(
     "|".join(rf"(?P<w{n}>\b(?:{word})\b)" for n, word in enumerate(BANNED)), re.IGNORECASE
 )
 _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
-# Pages that have not been rewritten yet.
-LATER: Final = frozenset(
-    {
-        "docs/library-client.md",
-        "docs/library.md",
-        "docs/mcp.md",
-        "docs/native-formats.md",
-        "docs/probe.md",
-        "docs/simulator.md",
-        "docs/tool-loop.md",
-    }
-)
 
 
 def banned_words(text: str) -> list[tuple[int, str]]:
@@ -87,8 +75,7 @@ def test_page_has_no_banned_word(page: Path) -> None:
     name = str(page.relative_to(ROOT))
     found = [f"{name}:{line}: {what}" for line, what in banned_words(page.read_text("utf-8"))]
 
-    if name not in LATER:
-        assert not found, "\n".join(found)
+    assert not found, "\n".join(found)
 
 
 def test_words_are_found_with_their_line_and_not_in_code() -> None:

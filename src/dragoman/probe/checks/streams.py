@@ -190,7 +190,7 @@ ROWS: Final = (
     ),
     Check(
         name="ending",
-        asks="Is it told how a stream ends?",
+        asks="Does the stream say how it ended?",
         run=ending,
         questions=(TEXT, AUTO),
     ),

@@ -185,7 +185,7 @@ def _cut_args(play: Play, _value: str) -> Play:
 
 
 ROWS: Final = (
-    Quirk("leak-reasoning", "", "calls as text stand in the reasoning", _leak_reasoning),
+    Quirk("leak-reasoning", "", "calls as text are in the reasoning", _leak_reasoning),
     Quirk(
         "leak-both",
         "",
@@ -196,7 +196,7 @@ ROWS: Final = (
     Quirk(
         "think-tags",
         "",
-        "its thoughts stand in the text, between <think> and </think>",
+        "its thoughts are in the text, between <think> and </think>",
         _think_tags,
     ),
     Quirk(

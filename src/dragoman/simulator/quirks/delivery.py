@@ -182,7 +182,7 @@ ROWS: Final = (
         "fail",
         "N",
         "the faults of this name happen to the first N requests of the same body; without another "
-        "fault they are told that the server is overloaded",
+        "fault the response says that the server is overloaded",
         _fail,
         fault=True,
         bounds=(0, 1_000),

@@ -128,7 +128,7 @@ ROWS: Final = (
     Quirk(
         "reasoning-field",
         "NAME",
-        "where Chat's reasoning stands: `reasoning_content`, `reasoning`, `reasoning_details`",
+        "the field of Chat's reasoning: `reasoning_content`, `reasoning`, `reasoning_details`",
         _reasoning_field,
         words=("reasoning_content", "reasoning", "reasoning_details"),
     ),
@@ -142,7 +142,7 @@ ROWS: Final = (
         fault=True,
     ),
     Quirk("crlf", "", "lines end with CR and LF", _flag(crlf=True)),
-    Quirk("comments", "", "a comment stands before every event", _flag(comments=True)),
+    Quirk("comments", "", "a comment comes before every event", _flag(comments=True)),
     Quirk("whole-args", "", "arguments come in one piece", _flag(whole_arguments=True)),
     Quirk(
         "object-args", "", "arguments come as an object, not as text", _flag(object_arguments=True)
