@@ -54,7 +54,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     profile: Profile
     request: Request | None = None  # the client's, if it is at hand
     tools: ToolTable = NO_TOOLS  # the client's declared tools
-    model: str = ""  # the name the client is told; empty: the upstream's own
+    model: str = ""  # the model name in the response; empty: the upstream's own
     # The answer keeps the upstream's id, model and time: what a same-dialect relay writes itself must
     # fit the bytes it passes on.
     keep_identity: bool = False
@@ -63,7 +63,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
     created: int = 0  # Unix seconds; 0: what the upstream said
     sealer: Sealer | None = None  # without one, foreign reasoning state is not carried
     input_estimate: int = (
-        0  # tokens of the request, for clients that are told before they are known
+        0  # tokens of the request, for clients that get a count before the upstream reports one
     )
     strict: bool = False  # a malformed event is an error instead of a loss
     rendering: Rendering = Rendering()
@@ -71,7 +71,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
     @property
     def expects_call_signatures(self) -> bool:
-        """State that signs a call may come and can be carried: it must stand before the call."""
+        """State that signs a call may come and can be carried: it must come before the call."""
         return self.profile.signs_calls and self.sealer is not None
 
 

@@ -1,7 +1,7 @@
 """Signed envelopes: how one vendor's reasoning state travels through a client of another dialect.
 
-A client hands back what it was given, in a field meant for its own vendor's state.  The envelope says
-whose state it is, so that it returns to its origin and to nobody else.  It is authenticated, not secret.
+A client returns what it was given, in a field meant for its own vendor's state.  The envelope says
+whose state it is, so that it returns to its origin and nowhere else.  It is authenticated, not secret.
 Where several clients share a gateway, each has a key derived from the gateway's, so that no client can use
 what another one was given.
 
@@ -22,7 +22,7 @@ from dragoman.turn.events import OpaqueKind
 
 PREFIX: Final = "dgm1."
 _MAC_BYTES: Final = 12
-# Text packs well, but what unpacks to more than this many times the limit is no reasoning.
+# Text packs well, but what unpacks to more than this many times the limit is not reasoning.
 _MAX_SWELL: Final = 16
 
 
@@ -87,7 +87,7 @@ class Sealer:
     def seal(self, envelope: Envelope) -> str | None:
         """Return the envelope as printable ASCII, or None if it would pass `max_envelope_bytes`.
 
-        None also stands for text that no encoding can carry.
+        None is also returned for text that no encoding can carry.
         """
         try:
             plain = self._encoder.encode(envelope)

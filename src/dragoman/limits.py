@@ -40,7 +40,7 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
             exceeding any other limit.
         max_tool_args_bytes: Arguments of one tool call.  They are counted, not buffered: a section cap of
             some KiB is what cuts real `Write` calls, and no cap at all is a memory hole.
-        max_turn_args_bytes: Arguments of all calls of one answer: whoever gathers an answer holds all of
+        max_turn_args_bytes: Arguments of all calls of one answer: a program that collects an answer holds all of
             them.
         max_calls: Calls of one answer; agents make a few dozen at most, and each is work for somebody.
         max_waiting_bytes: What may wait while the call before it is still open (parallel calls whose
@@ -85,7 +85,7 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
 
 
 # Characters that are kept of an error's message, and of a word in it (a code, the name of a parameter).
-# Servers repeat whole requests in their errors; nobody reads that much.
+# Servers repeat whole requests in their errors; more of it helps no reader.
 MAX_ERROR_CHARS: Final = 16 * KIB
 MAX_ERROR_WORD_CHARS: Final = 256
 

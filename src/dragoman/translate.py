@@ -4,7 +4,7 @@
     out = translator.feed(data)      # any chunking
     out = translator.close()         # end of input
 
-Pure: ids, time and keys come in as arguments.  Every failure of a peer, and even one of our own, leaves
+Pure: ids, time and keys come in as arguments.  Every failure of a peer, and even one of this package, leaves
 as an ending of the client's dialect, never as a broken stream.
 """
 
@@ -149,7 +149,7 @@ class Translator:
         )
         self._said = False  # content was written
         self.calls: list[str] = []  # names of the tools that were called so far
-        self.losses: list[Loss] = []  # what was not carried, or mended, so far
+        self.losses: list[Loss] = []  # what was dropped or repaired so far
         self.outcome: Finish | Fault | None = None  # how the answer ended
         self.usage: Usage | None = None  # the last counts
         self._relay: Relay | None = None
@@ -298,7 +298,7 @@ class Translator:
         return relay.steady if cls is ArgsDelta else cls in _TEXT and relay.calm
 
     def _missing_end(self, relay: Relay, out: bytes) -> bytes:
-        """Return the last word that a peer left out: it told the finish of its answer, and was gone."""
+        """Return the last frame that the peer left out although it reported the finish of its answer."""
         if not isinstance(self.outcome, Finish) or not relay.follows or not self._last_word:
             return b""
         if not out or out.endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
@@ -344,7 +344,7 @@ class Translator:
                     self._note(event)
                 out.append(send(event))
         except IllegalOrderError as error:
-            # Our own mistake: the client is told in its own dialect, and the stream ends.
+            # Our own mistake: the client gets an error in its own dialect, and the stream ends.
             if self.outcome is not None:
                 return b"".join(out)  # it has ended already
             fault = Fault(FaultKind.GATEWAY, f"gateway error: {error}", code="gateway_error")
@@ -425,7 +425,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
 
 
 def _functions_only(profile: Profile) -> bool:
-    """Say whether the upstream is told every tool as a function."""
+    """Return whether the upstream gets every tool as a function."""
     return not (profile.supports_custom_tools or profile.vendor_tools)
 
 

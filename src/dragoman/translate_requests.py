@@ -241,7 +241,7 @@ def translate_request(
 def _holds_minted(client: ClientRequest) -> bool:
     """Return whether a request that was read may hold ids or envelopes that were made here.
 
-    They stand in calls, results and reasoning: to search all bytes costs more than to read the request.
+    They occur in calls, results and reasoning: searching all bytes costs more than reading the request.
     """
     for turn in client.request.turns:
         for part in turn.parts:
@@ -342,7 +342,7 @@ def _must_fit(request: Request, to: Dialect, profile: Profile) -> bool:
 
 
 def _is_instructed(request: Request, to: Dialect, profile: Profile) -> bool:
-    """Return whether instructions stand between messages, where the upstream does not take them."""
+    """Return whether there are instructions between messages that the upstream does not accept."""
     takes = profile.midturn_system or profile.own_midturn_system or to.without_instructions is None
     return not takes and any(turn.role is SYSTEM for turn in request.turns)
 

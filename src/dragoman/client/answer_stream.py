@@ -32,7 +32,7 @@ _UNFINISHED: Final = Fault(
 
 
 class IncomingAnswer:
-    """One streamed answer.  Opened once, in an event loop; fed by whoever reads."""
+    """One streamed answer.  Opened once, in an event loop; fed by the task or thread that reads."""
 
     def __init__(self, call: Prepared, session: Callable[[], Session], timeout: float) -> None:
         self._call = call
@@ -199,7 +199,7 @@ class AnswerStream(StreamedAnswer):
 
     Iterate over it for events, or over `text` for text alone; both read the same stream.  Enter it once.
     Leaving `async with` closes the connection unless the answer was read to its end, so the model stops
-    generating.  While nobody reads, at most 128 KiB are buffered and the server has to wait.
+    generating.  While the program does not read, at most 128 KiB are buffered and the server has to wait.
 
     Example:
         async with client.stream(request("Hello")) as stream:
@@ -250,7 +250,7 @@ class AnswerStream(StreamedAnswer):
     def text(self) -> AsyncIterator[str]:
         """The text of the answer as it arrives, without reasoning and tool calls.
 
-        Other events that arrive meanwhile are passed over; `answer` still contains them.
+        Other events that arrive meanwhile are skipped; `answer` still contains them.
 
         Raises:
             ClientError: while iterating, if the answer failed.

@@ -117,7 +117,7 @@ class SyncAnswerStream(StreamedAnswer):
 
     Iterate over it for events, or over `text` for text alone; both read the same stream.  Enter it once.
     Leaving `with` closes the connection unless the answer was read to its end, so the model stops
-    generating.  While nobody reads, at most 256 KiB are buffered and the server has to wait.
+    generating.  While the program does not read, at most 256 KiB are buffered and the server has to wait.
 
     Example:
         with client.stream(request("Hello")) as stream:
@@ -172,7 +172,7 @@ class SyncAnswerStream(StreamedAnswer):
     def text(self) -> Iterator[str]:
         """The text of the answer as it arrives, without reasoning and tool calls.
 
-        Other events that arrive meanwhile are passed over; `answer` still contains them.
+        Other events that arrive meanwhile are skipped; `answer` still contains them.
 
         Raises:
             ClientError: while iterating, if the answer failed.

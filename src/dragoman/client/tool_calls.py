@@ -1,7 +1,7 @@
 """The tool calls of one answer inside a loop: checked, handed out, resolved.
 
 A call that was truncated, or whose arguments are not JSON, stays in the history as it arrived, so that the model
-can be told about it.  It is never run.
+learns about it.  It is never run.
 """
 
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ class Step:
 
         Args:
             call: The call.
-            reason: What the model is told; empty: the call's `error`.
+            reason: The text that the model gets; empty: the call's `error`.
 
         Raises:
             MisuseError: this step has no such call, or the call has a result.

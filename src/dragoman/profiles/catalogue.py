@@ -11,7 +11,7 @@ from msgspec import structs
 
 from dragoman.profiles.profile import Profile
 
-# For servers that set no bound of their own.
+# For servers that set no bound themselves.
 _MANY_STOPS: Final = 64
 
 _OPENAI: Final = Profile(
@@ -80,10 +80,10 @@ _ALL: Final = (
     Profile(
         name="generic",
         says="any server that calls itself OpenAI-compatible",
-        signs_calls=True,  # Gemini may stand behind it
+        signs_calls=True,  # Gemini may be behind it
         midturn_system=False,  # refused by the templates of many open models
         replay_reasoning="auto",  # any model may run there
-        vendor_models=True,  # Anthropic or OpenAI may stand behind it
+        vendor_models=True,  # Anthropic or OpenAI may be behind it
     ),
     _OPENAI,
     structs.replace(
@@ -111,7 +111,7 @@ _ALL: Final = (
     Profile(
         name="openrouter",
         says="OpenRouter, in front of many vendors",
-        signs_calls=True,  # Gemini may stand behind it
+        signs_calls=True,  # Gemini may be behind it
         midturn_system=False,  # passed on as it is, and refused by some of the vendors
         prefill="native",
         supports_strict=True,
@@ -124,7 +124,7 @@ _ALL: Final = (
         # Signatures and encrypted reasoning come in the details and must return unchanged.
         replay_reasoning="always",
         reasoning_field="reasoning_details",
-        signed_reasoning=True,  # Claude may stand behind it
+        signed_reasoning=True,  # Claude may be behind it
     ),
     Profile(
         name="deepseek",
@@ -217,7 +217,7 @@ _ALL: Final = (
         user_field="none",
         # Otherwise reasoning comes as `<think>` inside the text, and would have to return there.
         extra_fields=(("reasoning_split", "true"),),
-        midturn_system=False,  # the template passes over all but the first
+        midturn_system=False,  # the template ignores all but the first
         merge_system=True,
         documents=False,
         tool_choice="auto_only",
@@ -303,7 +303,7 @@ _ALL: Final = (
         merge_system=True,
         images="base64_only",
         documents=False,
-        tool_choice="auto_only",  # the field is passed over
+        tool_choice="auto_only",  # the field is ignored
         tool_choice_none=False,
         supports_parallel_flag=False,
         supported_efforts=("none", "low", "medium", "high", "max"),
@@ -334,7 +334,7 @@ _ALL: Final = (
         midturn_system=False,
         merge_system=True,
         documents=False,
-        # What it does not know is a 422, and much of what it knows is passed over.
+        # What it does not know is a 422, and many known fields are ignored.
         tool_choice="auto_only",
         tool_choice_none=False,
         supports_parallel_flag=False,
@@ -346,14 +346,14 @@ _ALL: Final = (
     Profile(
         name="litellm",
         says="a LiteLLM proxy, in front of many vendors",
-        signs_calls=True,  # Gemini may stand behind it
+        signs_calls=True,  # Gemini may be behind it
         midturn_system=False,
         vendor_sampling=True,
         cache_control=True,
         supported_efforts=("none", "minimal", "low", "medium", "high", "xhigh"),
         replay_reasoning="tool_turns",
-        signed_reasoning=True,  # Claude may stand behind it
-        vendor_models=True,  # Anthropic or OpenAI may stand behind it
+        signed_reasoning=True,  # Claude may be behind it
+        vendor_models=True,  # Anthropic or OpenAI may be behind it
     ),
 )
 

@@ -25,7 +25,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         signs_calls: May send state that signs a tool call, right after the call's header.
         tool_calls: "whole" holds each call until it is complete.
         max_tokens_field: The Chat field of the output limit.
-        max_output_tokens: Larger wishes are clamped to this.
+        max_output_tokens: Larger values are clamped to this.
         default_max_output: Where the dialect demands a limit and the client gave none.
         stream_usage: Knows `stream_options.include_usage`.
         supports_store: Knows `store` and other fields of OpenAI's platform.
@@ -36,7 +36,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
             field wins.
         developer_role: Takes `developer` where others take `system`.
         midturn_system: Takes instructions anywhere in the conversation.
-        own_midturn_system: Some of its models do: those that a client of its own dialect sends pass as
+        own_midturn_system: Some of its models do: those that a client of the same dialect sends pass as
             they came.
         merge_system: Wants one leading system message and no other.
         alternate_roles: Wants user and assistant to alternate.
@@ -63,7 +63,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         betas: Takes the `anthropic-beta` header of a Messages client.
         json_schema: How a schema of the answer is sent.
         drop_sampling: Refuses temperature and top_p.
-        max_temperature: Larger wishes are clamped to this.
+        max_temperature: Larger values are clamped to this.
         seed_field: The field for the seed.
         vendor_sampling: Takes `top_k` and friends.
         supports_logprobs: Accepts `logprobs`.
@@ -81,7 +81,7 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
         reasoning_filler: Put where the peer demands reasoning and there is none.
         carry_reasoning: Later calls of a tool chain repeat its last reasoning.
         signed_reasoning: Messages, Responses: takes back only what it signed itself.
-        refuses_reasoning: Answers 400 to reasoning in the history: what a client of its own dialect sends
+        refuses_reasoning: Answers 400 to reasoning in the history: what a client of the same dialect sends
             is removed.
     """
 

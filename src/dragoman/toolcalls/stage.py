@@ -58,7 +58,7 @@ _TEXTS: Final = frozenset({TextDelta, ReasoningDelta})
 _LOOSE: Final = frozenset({Start, Usage, Loss, Ping})  # events of no block
 _UNSCANNED: Final = frozenset({ArgsDelta, InputDelta, RefusalDelta})
 _SCANNED: Final = frozenset({BlockKind.TEXT, BlockKind.REASONING})
-_NEVER: Final = "\0\uffff\0"  # stands in no text: nothing can begin a marker
+_NEVER: Final = "\0\uffff\0"  # occurs in no text: nothing can begin a marker
 # A format for models of no known family.
 PLAIN: Final = Format(key="", description="reasoning tags alone", models=(), rules=())
 
@@ -166,7 +166,7 @@ class Splitter:
         )
 
     def _fail(self, call: FailedCall) -> list[Event]:
-        """End the answer at a call that passes a limit; its end is not told, for it must not look whole."""
+        """End the answer at a call that passes a limit; its end is not emitted, because it must not look whole."""
         self._failed = True
         out = self._blocks.take()
         return [*out[: call.at], call.fault]

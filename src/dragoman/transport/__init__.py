@@ -1,6 +1,6 @@
 """HTTP as the shells need it: `open` a request, `read` its answer.  Bytes and metadata, nothing else.
 
-Nobody else knows how HTTP is spoken to servers.  No retries, no redirects, no proxies, no cookies, nothing
+No other package speaks HTTP to servers.  No retries, no redirects, no proxies, no cookies, nothing
 from the environment; only a caller that leaves trust to the system (`tls=True`) gets what `SSL_CERT_FILE` says.
 """
 

@@ -1,6 +1,6 @@
 """One connection to a server: bytes of requests out, answers in, one after the other.
 
-The parser works where the bytes arrive, and whoever reads is woken once for each arrival, however many chunks
+The parser works where the bytes arrive, and the reader is woken once for each arrival, however many chunks
 it held.  All connections of an event loop receive into the same memory: Python's own loop would otherwise ask
 the system for 256 KB, and give them back, for each arrival.
 """
@@ -74,7 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
-        self._waiter: asyncio.Future[None] | None = None  # of whoever reads
+        self._waiter: asyncio.Future[None] | None = None  # of the reader
         self._parts: list[bytes] = []  # of the body, not read yet
         self.on_body = self._parts.append  # called by the parser, once for each chunk
         self._parser = HttpResponseParser(self)
@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self.ended = False  # and the body
         self.keeps = False  # the connection may be used again
 
-    # --- for whoever asks ------------------------------------------------------------------------------
+    # --- for the connector ------------------------------------------------------------------------------
 
     async def ask(self, head: bytes, body: bytes | None) -> None:
         """Send a request and wait until the head of its answer has come.
@@ -151,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
         self._listener = listener
 
     def abort(self, why: TransportError | None = None) -> None:
-        """Close the connection at once; whoever reads, now or later, gets `why`."""
+        """Close the connection at once; a reader, now or later, gets `why`."""
         self._fail(why or failures.truncated())
 
     @property

@@ -67,7 +67,7 @@ def truncated() -> TransportError:
 
 
 def malformed(where: str, why: object) -> TransportError:
-    said = f"{where} answered with something that is no HTTP: {' '.join(str(why).split())[:200]}"
+    said = f"{where} did not answer in HTTP: {' '.join(str(why).split())[:200]}"
     return TransportError("http", "upstream_malformed", said)
 
 
@@ -76,5 +76,5 @@ def too_large(passed: TooLargeError) -> TransportError:
 
 
 def no_address(url: object) -> TransportError:
-    said = f"`{url}` is no address that can be asked"
+    said = f"`{url}` is not a usable address"
     return TransportError("connect", "upstream_address", said)

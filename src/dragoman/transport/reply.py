@@ -57,7 +57,7 @@ class Reply:
         if encoding not in _PLAIN:
             packing = unpacker(encoding)
             if packing is None:
-                said = f"content-encoding `{encoding[:40]}`, which nobody asked for"
+                said = f"content-encoding `{encoding[:40]}`, which was not asked for"
                 raise failures.malformed(connection.where, said)
             self.take = partial(self._take_unpacked, packing)
 
@@ -107,7 +107,7 @@ class Reply:
             raise failures.malformed(self._connection.where, error) from error
 
     async def read_all(self, limit: int, heard: Callable[[], object]) -> bytes | None:
-        """Return the whole answer, None if it is larger than `limit`; `heard` is told of each piece."""
+        """Return the whole answer, None if it is larger than `limit`; `heard` is called for each piece."""
         parts: list[bytes] = []
         size = 0
         while data := await self.read():
@@ -131,7 +131,7 @@ class Reply:
         return b"".join(parts)[:_ERROR_BYTES]
 
     def abort(self, why: TransportError) -> None:
-        """Close the connection; whoever reads, now or later, gets `why`."""
+        """Close the connection; a reader, now or later, gets `why`."""
         self._connection.abort(why)
 
     async def settle(self) -> None:
@@ -163,7 +163,7 @@ class Reply:
         self.close()
 
     def close(self) -> None:
-        """Give up what is left.  A generation that nobody reads must stop."""
+        """Give up what is left.  A generation without a reader must stop."""
         if not self._settled:
             self._connection.abort()
 

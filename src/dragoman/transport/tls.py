@@ -40,7 +40,7 @@ class TLS(Struct, frozen=True, kw_only=True):
             elif self.verify:
                 _trust_the_system(context)
             if self.cert:
-                # A key under a password is refused: nobody is there to be asked for it.
+                # A key under a password is refused: there is no user to enter it.
                 context.load_cert_chain(self.cert, self.key or None, password=lambda: "")
         except (OSError, ssl.SSLError) as error:
             file = next((one for one in (self.ca, self.cert, self.key) if not _is_file(one)), "")

@@ -31,7 +31,7 @@ class Place(IntEnum):
     DONE = 13  # the value has ended
 
 
-# What may stand in a string, with the escapes that are whole.
+# What a string may contain, with complete escapes.
 _PLAIN: Final = re.compile(
     r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
 )
@@ -91,7 +91,7 @@ class JsonScanner:
     def feed(self, text: str, /) -> int:
         """Read as far as `text` continues the value and return how far that was.
 
-        Less than `len(text)` means that the character there cannot stand at this place (see `place`),
+        Less than `len(text)` means that the character there is not allowed (see `place`),
         or that the value ended before it.  White space around the value is part of it.
 
         Raises:

@@ -37,7 +37,7 @@ class SSEReader:
     """Turn bytes, cut anywhere, into frames.
 
     With `keep_raw`, the `raw` of all frames joined is the input (without a byte-order mark), and frames
-    without data (comments) are given too; otherwise they are passed over.
+    without data (comments) are given too; otherwise they are skipped.
     """
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS, keep_raw: bool = False) -> None:

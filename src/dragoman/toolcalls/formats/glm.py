@@ -107,7 +107,7 @@ _RULES: Final[tuple[Rule, ...]] = (
 #     <arg_value>Oslo</arg_value>
 #     </tool_call>
 #
-# Keys and values in tags, on lines of their own; values are typed by the schema.
+# Keys and values in tags, on separate lines; values are typed by the schema.
 # Cases: tests/corpus/toolcalls/glm45.
 
 GLM45: Final = Format(

@@ -92,7 +92,7 @@ MISTRAL: Final = Format(
         # The name before the marker.  Only at the start of an answer can a word wait for the marker.
         # Case: mistral/name_before_the_marker.
         *call(*_NAME_FIRST, body=JsonSpec(), at=AT_START - {Where.TAIL}, declared=True),
-        # A rule of its own, so that `FormatGrammar.ends` leaves it out: a word must not end arguments that are not
+        # A separate rule, so that `FormatGrammar.ends` leaves it out: a word must not end arguments that are not
         # JSON.  Case: mistral/second_name_before_the_marker.
         *call(*_NAME_FIRST, body=JsonSpec(), at={Where.TAIL}, declared=True),
         *further_objects(body=_OBJECTS),
