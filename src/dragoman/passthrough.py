@@ -1,7 +1,7 @@
-"""A stream from a dialect into the same dialect: bytes pass as they came unless something was mended.
+"""Streams from a dialect into the same dialect: bytes are forwarded unchanged unless something was repaired.
 
-The writer is told every event all the same, so that it can take over at any frame; what it writes is
-thrown away while the original can stand.
+The writer gets every event all the same, so that it can take over at any frame; its output is dropped
+while the original bytes can be forwarded.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,7 +12,7 @@ from dragoman.turn.answer import merged
 from dragoman.turn.events import CALL_KINDS, BlockStart, Event, Fault, Finish, Flavor
 from dragoman.turn.losses import Loss
 
-# Losses that say: the bytes of the peer do not tell what the events tell.
+# Losses that mean: the peer's bytes do not say the same as the events.
 MENDED: Final = frozenset(
     {
         "args_as_object",
@@ -31,7 +31,7 @@ MENDED: Final = frozenset(
         "surrogate_replaced",
     }
 )
-# Faults that the peer did not tell itself.
+# Faults that the peer did not report itself.
 _OURS: Final = frozenset(
     {
         "upstream_truncated",
@@ -58,29 +58,29 @@ class Relay:
     def __init__(
         self, *, resumes: bool, used_ids: Collection[str] = (), functions_only: bool = False
     ) -> None:
-        self._resumes = resumes  # frames stand alone: after a mended one, others may pass again
+        self._resumes = resumes  # independent frames: they may be forwarded after a repaired one
         self._used_ids = used_ids  # by the history
-        # The upstream was told every tool as a function: calls of other kinds are written again.
+        # The upstream got every tool as a function: calls of other kinds are written again.
         self._functions_only = functions_only
         self._own_ids: set[str] = set()  # of calls of this answer
-        self._mended = False  # something was written anew
-        self.passed = False  # what was chosen last are the peer's own bytes
-        self._done = False  # the last word behind a failure has passed
-        self._spoiled = False  # the failure to be told is not the peer's
+        self._mended = False  # something was rewritten
+        self.passed = False  # the last choice was the peer's own bytes
+        self._done = False  # the last word after a failure was forwarded
+        self._spoiled = False  # the failure to be reported is not the peer's
         self._in_call = False  # the open block is a call
-        self._raw: list[bytes] = []  # what waits for a decision
+        self._raw: list[bytes] = []  # bytes that wait for a decision
         self._written: list[bytes] = []
         self._before: list[Event] = []
         self._after: list[Event] = []
 
     @property
     def calm(self) -> bool:
-        """Nothing waits, and a delta of text that nobody changes passes as it came."""
+        """Nothing waits: a delta of text that no stage changed is forwarded unchanged."""
         return not self._raw and not self._in_call and (self._resumes or not self._mended)
 
     @property
     def steady(self) -> bool:
-        """Nothing waits, and a piece of a call that nobody changes passes as it came."""
+        """Nothing waits: a piece of a call that no stage changed is forwarded unchanged."""
         return not self._raw and not self._mended
 
     @property
@@ -119,24 +119,24 @@ class Relay:
         return out
 
     def spoil(self) -> None:
-        """Expect a failure found here next: the peer's bytes do not tell it."""
+        """Expect a failure found here next, which the peer's bytes do not report."""
         self._spoiled = True
 
     def after_failure(self, raw: bytes, last_word: bytes) -> bytes:
-        """Return what to send of bytes behind a failure: the last word, once, if the peer told all itself."""
+        """Return what to send of bytes after a failure: the last word, once, if all sent bytes are the peer's."""
         if self._mended or self._done or _compact(raw) != _compact(last_word):
             return b""
         self._done = True
         return raw
 
     def stands(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
-        """Say whether a complete body can pass as it came."""
+        """Say whether a complete body can be forwarded unchanged."""
         self._before += before
         self._after += after
         return not self._changed()
 
     def _stands(self) -> bool:
-        """Say whether the bytes of the peer tell what the events tell."""
+        """Say whether the peer's bytes say the same as the events."""
         touches_call = self._in_call
         for event in self._after:
             if isinstance(event, BlockStart):
@@ -168,7 +168,7 @@ class Relay:
         return merged(self._before) != merged(self._after)
 
     def _renamed(self, event: BlockStart) -> bool:
-        """Say whether the client must be told another id than the peer's."""
+        """Say whether the client must get another id than the peer's."""
         native = event.call_id
         known = native in self._used_ids or native in self._own_ids
         self._own_ids.add(native)

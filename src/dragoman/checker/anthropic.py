@@ -66,7 +66,7 @@ RULES: Final[dict[str, str]] = {
     "call-id-characters": "a call's id has 1 to 64 of the characters A-Z a-z 0-9 _ -",
     "call-id-once": "no two calls have the same id: an agent drops the second and loops",
     "stop-reason": "the last `message_delta` has a stop reason that Messages knows",
-    "stop-reason-fits-calls": "`tool_use` is not told without a call to run, nor `end_turn` with one",
+    "stop-reason-fits-calls": "`tool_use` is not sent without a call to run, nor `end_turn` with one",
 }
 
 
@@ -76,11 +76,11 @@ class State(StrEnum):
     BLOCK = "a block is open"
     CLOSING = "`message_stop` is due"
     ENDED = "the message has ended"
-    FAILED = "an error was told"
-    FAILED_ENDED = "an error was told and the message has ended"
+    FAILED = "an error was sent"
+    FAILED_ENDED = "an error was sent and the message has ended"
 
 
-# A keep-alive may be needed before the model says anything, so `ping` may stand before the start.
+# A keep-alive may be needed before the model's first output, so `ping` may come before the start.
 # `message_stop` after an error helps clients that wait for it; all others have left at the error.
 ORDER: Final[dict[State, dict[str, State]]] = {
     State.IDLE: {"message_start": State.OPEN, "ping": State.IDLE, "error": State.FAILED},
@@ -107,7 +107,7 @@ ORDER: Final[dict[State, dict[str, State]]] = {
     State.FAILED_ENDED: {},
 }
 
-# Where the judge goes on after an event that may not stand where it does; others change nothing.
+# The state in which the checker continues after a misplaced event; other events change nothing.
 RESUME: Final[dict[str, State]] = {
     "content_block_start": State.BLOCK,
     "message_delta": State.CLOSING,
@@ -271,7 +271,7 @@ class MessagesGrammar:
             if self._state in (State.ENDED, State.FAILED, State.FAILED_ENDED):
                 self._findings.add("nothing-after-end", f"`{kind}` comes while {self._state}")
                 return False
-            self._findings.add("event-order", f"`{kind}` may not stand where {self._state}")
+            self._findings.add("event-order", f"`{kind}` is not allowed while {self._state}")
             following = RESUME.get(kind, self._state)
         self._state = following
         return True
@@ -288,7 +288,7 @@ class MessagesGrammar:
         self._arguments = Arguments(self._limits)
         self.blocks = count_block(self.blocks, self._limits)
         block = object_at(event, "content_block")
-        # Vendors add types of blocks, and clients pass over those they do not know.
+        # Vendors add types of blocks, and clients ignore those they do not know.
         fields = BLOCKS.get(self._kind, ())
         check_fields(fields, block, self._findings, root="$.content_block")
         if self._kind == "tool_use":

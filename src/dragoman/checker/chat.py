@@ -40,20 +40,20 @@ RULES: Final[dict[str, str]] = {
     "event-order": "a choice has a role, deltas, a finish reason; the usage comes after all of them",
     "required-field": "each chunk has the fields that its readers use, of their types",
     "same-id": "all chunks have the same id and time of creation",
-    "role-once": "the role is told in the first chunk of a choice and not again: clients join strings",
+    "role-once": "the role is sent in the first chunk of a choice and not again: clients join strings",
     "empty-choices-carry-usage": "only the usage chunk has no choices",
     "usage-last": "no chunk follows the one with the usage, for it would take the usage away again",
     "usage-counts": "the usage has prompt, completion and total tokens",
     "tool-index-contiguous": "calls have the indexes 0, 1, 2, … in the order they begin",
     "call-head": "the first delta of a call has its id, type and name",
-    "id-once": "the id of a call is told once: clients join strings",
-    "name-once": "the name of a call is told once: clients join strings",
+    "id-once": "the id of a call is sent once: clients join strings",
+    "name-once": "the name of a call is sent once: clients join strings",
     "call-id-unique": "no two calls have the same id",
     "partial-json-prefix": "the arguments of a call are a prefix of a JSON object after every delta",
     "arguments-whole": "the arguments of each call are a whole object at the finish, unless the answer"
     " was cut by its length or a filter",
     "finish-reason-known": "the finish reason is one that Chat Completions has",
-    "finish-reason-fits-calls": "`tool_calls` is not told without a call, nor `stop` with one, unless the"
+    "finish-reason-fits-calls": "`tool_calls` is not sent without a call, nor `stop` with one, unless the"
     " model refused",
     "done-marker": "`[DONE]` ends an answer, after the finish of every choice",
 }
@@ -61,9 +61,9 @@ RULES: Final[dict[str, str]] = {
 
 class State(StrEnum):
     OPEN = "the answer is open"
-    COUNTED = "the usage was told"
-    FAILED = "an error was told"
-    ENDED = "`[DONE]` was told"
+    COUNTED = "the usage was sent"
+    FAILED = "an error was sent"
+    ENDED = "`[DONE]` was sent"
 
 
 class Step(StrEnum):
@@ -87,9 +87,9 @@ STREAM: Final[dict[State, dict[Step, State]]] = {
 
 
 class ChoiceState(StrEnum):
-    IDLE = "its role is not told"
+    IDLE = "its role was not sent"
     OPEN = "it is open"
-    FINISHED = "its finish reason was told"
+    FINISHED = "its finish reason was sent"
 
 
 class ChoiceStep(StrEnum):
@@ -161,7 +161,7 @@ CALL_TAIL: Final = (
     Field("custom.input", TEXT, optional=True),
 )
 
-# Fields of a delta whose text is a block of its own to the user.
+# Fields of a delta whose text is a separate block to the user.
 CHANNELS: Final = {
     "content": "text",
     "refusal": "refusal",
@@ -213,7 +213,7 @@ class ChatGrammar:
             self._read_choice(choice, f"$.choices[{position}]")
         if counted:
             check_fields(USAGE, event, self._findings)
-            self._check_finished("event-order", "the usage is told")
+            self._check_finished("event-order", "the usage is sent")
         elif choices == [] and isinstance(event.get("choices"), list):
             reason = "a chunk has neither choices nor usage"
             self._findings.add("empty-choices-carry-usage", reason, "$.choices")
@@ -221,7 +221,7 @@ class ChatGrammar:
     def read_done(self) -> None:
         """Judge the marker of the end."""
         if self._step(Step.DONE) and not self._failed:
-            self._check_finished("done-marker", "`[DONE]` is told")
+            self._check_finished("done-marker", "`[DONE]` is sent")
 
     def end(self) -> Ending:
         """Judge the end of the input."""
@@ -321,7 +321,7 @@ class ChatGrammar:
             check_fields(CALL_TAIL, value, self._findings, root=path)
             for key, rule in (("id", "id-once"), ("function.name", "name-once")):
                 if text_at(value, key):
-                    reason = f"`{key}` of call {index} is told again"
+                    reason = f"`{key}` of call {index} is sent again"
                     self._findings.add(rule, reason, f"{path}.{key}")
         else:
             self._begin_call(choice, index, value, path)

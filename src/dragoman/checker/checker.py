@@ -196,7 +196,7 @@ class Checker:
             self._findings.add("empty-frame", "the event has no data")
 
     def _decode(self, data: bytes) -> Json | None:
-        """Return the event, mended if there is a way, or None."""
+        """Return the event, repaired if possible, or None."""
         try:
             event = _JSON.decode(data)
         except UnicodeDecodeError:

@@ -1,7 +1,7 @@
 """The part that the strict grammars of all dialects share: findings, and the shapes of fields.
 
-A reader mends what it can; a grammar mends nothing and says what a client could not live with.  Each
-dialect has its own in a module of its name; `checker.py` drives them.
+A reader repairs what it can; a grammar repairs nothing and reports everything that breaks a client.  Each
+dialect has its own grammar in the module of its name; `checker.py` drives them.
 """
 
 import re
@@ -51,7 +51,7 @@ class Violation(Struct, frozen=True, gc=False):
 
 class Ending(StrEnum):
     FINISH = "finish"
-    FAILURE = "failure"  # told in the dialect, which is legal
+    FAILURE = "failure"  # reported in the dialect's own form, which is legal
     TRUNCATED = "truncated"
 
 
@@ -301,7 +301,7 @@ def kind_of_event(name: str, event: Json, findings: Findings) -> str:
 
 def refuse_done(findings: Findings) -> None:
     """Note the marker of another dialect."""
-    findings.add("done-marker", "`[DONE]` is no event of this dialect")
+    findings.add("done-marker", "`[DONE]` is not an event of this dialect")
 
 
 def check_call_id(call_id: str, findings: Findings, path: str) -> None:

@@ -66,11 +66,11 @@ class State(StrEnum):
     QUEUED = "the response is queued"
     RUNNING = "the response is open"
     ENDED = "the response has ended"
-    FAILED = "a failure was told"
+    FAILED = "a failure was sent"
 
 
 _FAILURES: Final = {"failed": State.FAILED, "error": State.FAILED}
-# `item` stands for every symbol of the other table.
+# `item` represents every symbol of the other table.
 LIFECYCLE: Final[dict[State, dict[str, State]]] = {
     State.IDLE: {"created": State.CREATED, "error": State.FAILED},
     State.CREATED: {"queued": State.QUEUED, "in_progress": State.RUNNING, **_FAILURES},
@@ -84,7 +84,7 @@ LIFECYCLE: Final[dict[State, dict[str, State]]] = {
     State.ENDED: {},
     State.FAILED: {},
 }
-# Where the judge goes on after an event that may not stand where it does; others change nothing.
+# The state in which the checker continues after a misplaced event; other events change nothing.
 RESUME: Final[dict[str, State]] = {
     "in_progress": State.RUNNING,
     "item": State.RUNNING,
@@ -173,7 +173,7 @@ class ResponsesGrammar:
     def _step(self, symbol: str, kind: str) -> None:
         following = LIFECYCLE[self._state].get(symbol)
         if following is None:
-            reason = f"{shown(kind)} may not stand where {self._state}"
+            reason = f"{shown(kind)} is not allowed while {self._state}"
             self._findings.add("event-order", reason)
             following = RESUME.get(symbol, self._state)
         self._state = following

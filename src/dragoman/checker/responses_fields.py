@@ -168,7 +168,7 @@ HOSTED: Final = frozenset(
         "web_search_call",
     }
 )
-# Events that belong to no item and may stand anywhere while the response is open.
+# Events that belong to no item and may come anywhere while the response is open.
 LOOSE: Final = ("audio.",)
 
 # Items that the client has to act on.

@@ -1,4 +1,4 @@
-"""The items of a Responses stream, one open at a time: which event may stand where inside them."""
+"""The items of a Responses stream, one open at a time: which event may come where inside them."""
 
 from enum import StrEnum
 from typing import Final
@@ -45,7 +45,7 @@ class Inside(StrEnum):
     SUMMARY_DONE = "a summary is done and its part is open"
     THOUGHT = "a reasoning part is open"
     THOUGHT_DONE = "a reasoning text is done and its part is open"
-    BARE_THOUGHT = "a reasoning text is open"  # a part of its own is optional for it
+    BARE_THOUGHT = "a reasoning text is open"  # a separate part is optional for it
     CALL = "a function call is open"
     ARGUMENTS = "arguments are open"
     ARGUMENTS_DONE = "arguments are done and their call is open"
@@ -118,7 +118,7 @@ ITEM: Final[dict[Inside, dict[str, Inside]]] = {
     Inside.INPUT_DONE: {"output_item.done": Inside.NOTHING},
     Inside.HOSTED: {"hosted": Inside.HOSTED, "output_item.done": Inside.NOTHING},
 }
-# Where the judge goes on after an event that may not stand where it does; others change nothing.
+# The state in which the checker continues after a misplaced event; other events change nothing.
 RESUME_INSIDE: Final[dict[str, Inside]] = {
     "content_part.added/output_text": Inside.TEXT,
     "content_part.added/refusal": Inside.REFUSAL,
@@ -249,7 +249,7 @@ class ItemGrammar:
         """Follow the item's table; return whether the event is worth a closer look."""
         following = ITEM[self.inside].get(step)
         if following is None:
-            reason = f"{shown(kind)} may not stand where {self.inside}"
+            reason = f"{shown(kind)} is not allowed while {self.inside}"
             if step.startswith("output_item.added") and self._item is not None:
                 self._findings.add("one-item-open", reason)
             else:
@@ -263,7 +263,7 @@ class ItemGrammar:
     def _add_item(self, event: Json) -> None:
         item = object_at(event, "item")
         kind = text_at(item, "type")
-        # Vendors add types of items, and clients pass over those they do not know.
+        # Vendors add types of items, and clients ignore those they do not know.
         group = kind if kind in ADDED else "hosted"
         step = f"output_item.added/{group}"
         self._step_inside(step, "response.output_item.added")

@@ -20,7 +20,7 @@ _ESCAPE: Final = re.compile(
     rb"|u(?P<half>[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-# Halves of surrogate pairs stand in a plane of private characters while the JSON is decoded.
+# Halves of surrogate pairs are replaced by private-use characters while the JSON is decoded.
 _PRIVATE: Final = 0x100000
 _STAND_IN: Final = re.compile("[\U0010d800-\U0010dfff]")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -53,7 +53,7 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 
 def decode_at(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, path: str) -> T:
-    """Decode JSON that stands at `path` of something larger.
+    """Decode JSON that was found at `path` of a larger document.
 
     Raises:
         MalformedError: with the whole path of what is wrong.
@@ -162,7 +162,7 @@ def entries_of(raw: Raw) -> list[Raw]:
     """Return the entries of a JSON list, each as it is written; none for `null`.
 
     Raises:
-        MalformedError: it is no list.
+        MalformedError: it is not a list.
     """
     found = decode(_ENTRIES, raw)
     return [] if found is None else found

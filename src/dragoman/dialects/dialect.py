@@ -146,7 +146,7 @@ class Dialect:
     rate_limits: str = "x-ratelimit-{which}-{what}"
     count_tokens: TokenCounting | None = None
     vendor: str = ""  # whose ids of files and other state its requests may name
-    # Its servers store responses: requests may continue one by its id, and each has paths of its own.
+    # Its servers store responses: requests may continue one by its id, and each has its own paths.
     stores_responses: bool = False
     reasoning_signs: ReasoningSigns | None = None
 

@@ -25,12 +25,12 @@ def encode(value: object) -> bytes:
 
 
 def escaped(text: str) -> str:
-    """Return text as it stands inside a JSON string."""
+    """Return text escaped for the inside of a JSON string."""
     return encode(text)[1:-1].decode()
 
 
 def cleaned(value: Any) -> Any:
-    """Return a value of declared types with all of its texts mended; raw JSON is left alone."""
+    """Return a value of declared types with all of its texts repaired; raw JSON is left alone."""
     match value:
         case str():
             return mended(value)

@@ -36,12 +36,12 @@ _DELAY: Final = re.compile(
 )
 _SECONDS: Final = {"ms": 0.001, "milli": 0.001, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0}
 _DATA: Final = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
-_EXCERPT_CHARS: Final = 500  # of what is no error of anybody's, shown in the message
+_EXCERPT_CHARS: Final = 500  # of a body in no known error format, shown in the message
 _EXCERPT_BYTES: Final = 8000  # that are looked at: pages of proxies are indented
 
 
 def kind_of_status(status: int) -> FaultKind:
-    """Return what an HTTP status says; one that is no failure does not fit what came with it."""
+    """Return the kind of an HTTP status.  One below 400 contradicts the error that came with it."""
     kind = KIND_OF_STATUS.get(status)
     if kind is not None:
         return kind

@@ -224,7 +224,7 @@ class StreamReader:
         if self._assembler.started or not text or text.startswith(_STREAM_WORDS):
             self._frames.end()
         else:
-            message = f"upstream answered with something that is no event stream: {text}"
+            message = f"the upstream's response is not an event stream: {text}"
             fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
             self.broken = "sse"
             self._assembler.fault(fault)
@@ -337,7 +337,7 @@ def assembler_for(exchange: Exchange, *, seal_plain: bool = False) -> Assembler:
 
 
 def _check_text(data: bytes) -> None:
-    """Refuse bytes that are no text, which a lenient reader mends."""
+    """Raise for bytes that are not UTF-8, which a lenient reader repairs."""
     try:
         data.decode()
     except UnicodeDecodeError as error:

@@ -162,7 +162,7 @@ def _complaints(told: Any) -> str:
 
 
 def _cause(error: dict[str, Any]) -> str:
-    """Return what a vendor in the middle was told by the one behind it."""
+    """Return the original error that an intermediate vendor got from the vendor behind it."""
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     return f": {raw[:_MAX_CAUSE_CHARS]}" if isinstance(raw, str) and raw else ""
@@ -210,7 +210,7 @@ def _kind(status: int, words: tuple[str, ...], message: str) -> FaultKind:
 
 
 class _Answer(Struct, frozen=True):
-    """How a kind is told to a client."""
+    """How a kind is reported to a client."""
 
     status: int
     type: str
@@ -287,7 +287,7 @@ def encode_fault(
 
 
 def encode_error(fault: Fault, *, code: str = "") -> bytes:
-    """Return the error body, which also stands in streams of Chat Completions."""
+    """Return the error body, which is also an event in streams of Chat Completions."""
     answer = _ANSWERS[fault.kind]
     own = answer.own_code or fault.code in _NO_MODELS
     code = code or (fault.code if own else "") or answer.code or ""

@@ -40,7 +40,8 @@ _FIELDS: Final[dict[str, tuple[str | None, str | None, str | None]]] = {
 _COLUMN: Final[Mapping[DialectName, int]] = {"anthropic": 0, "chat": 1, "responses": 2}
 
 
-# Of the entries of most conversations and lists of tools: to write a path costs more than to read what stands there.
+# The paths of the entries of most conversations and lists of tools: formatting a path costs more than
+# reading the entry.
 _ENTRIES: Final = {
     field: tuple(f"$.{field}[{at}]" for at in range(500))
     for field in ("messages", "input", "tools")

@@ -114,7 +114,7 @@ class ToolCall(Struct, frozen=True, gc=False):
         return value if isinstance(value, dict) else {}
 
 
-# Why a call must not be run; also what the model is told as the call's result.
+# Why a call must not be run; the model also gets this text as the call's result.
 CUT_CALL: Final = (
     "the call was cut before its end: it was not run; make it again, in smaller pieces"
 )
@@ -264,7 +264,7 @@ class Folder:
         self._end: Finish | Fault | None = None
 
     def feed(self, events: Iterable[Event], /) -> None:
-        """Take events; what follows the end is passed over.
+        """Take events; those after the end are ignored.
 
         Raises:
             IllegalOrderError: the stream is not legal.
@@ -404,7 +404,7 @@ def _joined(lists: Sequence[Raw]) -> Raw | None:
 def merged(events: Iterable[Event]) -> list[Event]:
     """Return the events with neighbouring deltas of the same block and kind joined."""
     out: list[Event] = []
-    pieces: list[str] = []  # of the delta that stands last in `out`
+    pieces: list[str] = []  # of the last delta in `out`
     for event in events:
         if type(event) is TextRun:
             event = TextDelta(event.index, event.text)  # noqa: PLW2901 -- the same, as one delta

@@ -4,7 +4,7 @@ JSON arguments are a valid prefix while they stream and a JSON object at the end
 
 Fragments are forwarded as they come; only a comma waits for what follows it, and arguments that do not
 begin with `{` wait for the end.  What a peer gets wrong is repaired where that loses nothing, and
-reported.  Arguments that are truncated or cannot be repaired leave as they came: a client that cannot
+reported.  Arguments that are truncated or cannot be repaired are forwarded unchanged: a client that cannot
 parse them does not run the call and reports the error to the model.  A string, key or number is never
 closed, because half a command would then look like a whole one.
 """
@@ -33,7 +33,7 @@ _FOREIGN_WORDS: Final = {
     "False": "false",
 }
 _FOREIGN_WORD: Final = re.compile("|".join(_FOREIGN_WORDS))
-# How much is looked at in one step while mending, so that many mistakes cost no more than one.
+# How much is scanned in one step of a repair, so that many mistakes cost no more than one.
 _PIECE_CHARS: Final = 1024
 # Beyond this, evaluating a Python literal costs more than the answer is worth.
 _MAX_LITERAL_CHARS: Final = 64 * 1024
@@ -66,8 +66,8 @@ class Ending(Struct, frozen=True, gc=False):
 
     text: str = ""  # what is still to be forwarded
     whole: bool = True  # the arguments are complete
-    losses: tuple[str, ...] = ()  # codes of what was mended
-    broken: bool = False  # not a JSON object, and beyond mending: `text` is the rest as it came
+    losses: tuple[str, ...] = ()  # codes of the repairs
+    broken: bool = False  # not a JSON object, and beyond repair: `text` is the rest, unchanged
     open_ended: bool = (
         False  # nothing shows where they end: whole only if their peer was not cut off
     )
@@ -93,7 +93,7 @@ class JsonArguments:
         self._begun = False  # something other than white space came
         self._comma = ""  # a comma, and white space, that wait for what follows
         self._held: list[str] | None = None  # what came since forwarding stopped
-        self._mended = False  # what was held could be mended
+        self._mended = False  # the held text could be repaired
         self._trailing = False  # something followed the complete object
         self._unread = ""  # what followed it in the last fragment
         self._sent: list[str] | None = []  # what was forwarded, while it fits the window
@@ -159,7 +159,7 @@ class JsonArguments:
 
     @property
     def stalled(self) -> bool:
-        """What came is no JSON object, or went on as none: everything since waits for the end."""
+        """The input is not a JSON object, or stopped being one: everything since waits for the end."""
         return self._held is not None
 
     def take_unread(self) -> str:
@@ -176,7 +176,7 @@ class JsonArguments:
 
     @property
     def holding(self) -> bool:
-        """Something was received and not forwarded, or was mended, which is told at the end."""
+        """Something was received and not forwarded, or was repaired, which is reported at the end."""
         return self._held is not None or bool(self._comma or self._trailing or self._losses)
 
     def may_close(self, required: frozenset[str], /) -> bool:
@@ -216,7 +216,7 @@ class JsonArguments:
         return self._release("".join(out))
 
     def _mend_string(self, char: str) -> str:
-        """Return the spelling of a character that JSON does not allow where it stands in a string."""
+        """Return the spelling of a character that JSON does not allow unescaped in a string."""
         self._note("args_repaired")
         if self._scanner.in_string:
             # A control character: models write line feeds into strings as they are.
@@ -267,7 +267,7 @@ class JsonArguments:
             self._losses.append(code)
 
     def _end_held(self, rest: str) -> Ending:
-        """Make sense of arguments that are no JSON object as they came."""
+        """End arguments that were held because they are not a JSON object; unchanged if no repair works."""
         comma, losses = self._comma, tuple(self._losses)
         sent = None if self._sent is None else "".join(self._sent)
         if sent == "":
@@ -286,7 +286,7 @@ class JsonArguments:
         return _as_it_came(comma + rest, losses)
 
     def _mend(self, rest: str) -> str | None:
-        """Go on where forwarding stopped, mending; None if nobody can tell what was meant."""
+        """Continue where forwarding stopped, with repairs; None if the text is ambiguous."""
         scanner = self._scanner
         out = [self._comma]
         at = 0
@@ -420,7 +420,7 @@ class CustomInput:
         self._json = JsonArguments(limits=limits)
         self._came: list[str] = []  # everything, while the shape is not known
         self._read: list[str] = []  # the same, as JSON
-        self._head: str | None = ""  # its beginning, until it can be told what it is
+        self._head: str | None = ""  # its beginning, until that shows its shape; then None
         self._escape = ""  # an escape that is not complete
         self._streaming = False  # inside the string
         self._told = False  # the string has ended
@@ -444,7 +444,7 @@ class CustomInput:
         if self._streaming:
             return self._unescape(text)
         if self._told:
-            return ""  # other properties are passed over
+            return ""  # other properties are ignored
         self._came.append(fragment)
         self._read.append(text)
         if self._head is None:
@@ -467,7 +467,7 @@ class CustomInput:
             tail = self._unescape(ending.text) if ending.text else ""
             return Ending(tail, ending.whole, ending.losses, ending.broken)
         if self._told:
-            # The input is there; what came after it is of no interest.
+            # The input is complete; text after it is dropped.
             losses = (*_repaired(ending), "args_trailing") if ending.broken else ending.losses
             return Ending("", ending.whole or ending.broken, losses)
         return self._from_whole("".join(self._came), ending)
@@ -531,7 +531,7 @@ def _unescape_halves(body: str) -> str:
 
 
 def _repaired(ending: Ending) -> tuple[str, ...]:
-    """Return what was repaired in JSON that is not what the input stands in."""
+    """Return the codes of repairs, without those that say the JSON is not an object."""
     return tuple(code for code in ending.losses if code not in _NO_OBJECT)
 
 

@@ -85,7 +85,7 @@ class IncomingCall:
         return self._probe.whole
 
     def halved(self, ending: Ending) -> Ending:
-        """Return its ending if nobody can say that it is whole.
+        """Return its ending for a call that is not known to be whole.
 
         Clients take a call without any arguments for one that needs none and run it, so a call that
         was truncated before its first argument gets an opening bracket.
@@ -243,7 +243,7 @@ class Assembler(BlockBuilder):
         return self.kind is _TEXT
 
     def add_text(self, chars: int) -> None:
-        """Know of more text, whose deltas are told elsewhere."""
+        """Count more text, whose deltas are emitted elsewhere."""
         self._chars += chars
 
     def text(self, text: str, logprobs: Raw | None = None) -> None:
@@ -386,7 +386,7 @@ class Assembler(BlockBuilder):
             self._drain()
 
     def usage(self, usage: Usage) -> None:
-        """Note the counts so far; the last ones are told at the end."""
+        """Note the counts so far; the last ones are emitted at the end."""
         self._usage = usage
 
     def loss(self, code: str, path: str = "", detail: str = "") -> None:

@@ -1,7 +1,7 @@
-"""How many tokens a request has, before anybody has counted them.
+"""Estimates how many tokens a request has.
 
-An estimate and never more: it fills the place where a client is told a number before the upstream
-reports one.  Bytes of text over four, a little for each turn and tool, something for each picture.
+The estimate is used where a client gets a number before the upstream reports one.  It is about the bytes
+of text divided by four, plus a constant for each turn, tool and picture.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What could not be carried, or had to be mended: nothing is dropped in silence.
+"""Losses: what could not be translated, or had to be repaired.  Nothing is dropped silently.
 
 Knows the codes; must not know any dialect's field names.
 """
@@ -52,7 +52,7 @@ CODES: Final[dict[str, str]] = {
     "stop_emulated": "more stop sequences than the target takes; the rest must be matched here",
     "user_id_dropped": "the target has no field for a user id",
     "max_tokens_defaulted": "the target demands an output limit and the request has none",
-    # --- streams and answers: something the peer got wrong, mended ---
+    # --- streams and answers: mistakes of the peer that were repaired ---
     "chunk_malformed": "an event of the stream was not of its dialect and was skipped",
     "choice_dropped": "only the first choice of an answer is carried",
     "finish_reason_fixed": "the finish reason contradicted the answer",

@@ -74,7 +74,7 @@ def find_loop(turns: Sequence[Turn], *, repeats: int, longest: int) -> Loop | No
 
 
 def _rounds(step: Callable[[int], _Step | None], length: int) -> int:
-    """Return how often the last `length` steps stand one after another at the end."""
+    """Return how often the last `length` steps occur in a row at the end."""
     same = 0
     while (earlier := step(same + length)) is not None:
         later = step(same)
@@ -96,7 +96,7 @@ def _steps(turns: Sequence[Turn]) -> Iterator[_Step]:
             if not calls and after is USER:
                 return
             for call in reversed(calls):
-                # An id that comes again, further back, has a result of its own.
+                # An id that occurs again, further back, has its own result.
                 yield _Step(call, results.pop(call.id, None))
         else:
             for part in turn.parts:
@@ -152,7 +152,7 @@ def _contents(part: Part) -> Iterator[str]:
 
 
 def _canonical(arguments: str) -> str:
-    """Return arguments with their keys sorted and their blanks gone; text that is no JSON as it is."""
+    """Return arguments with sorted keys and without blanks; text that is not JSON is unchanged."""
     try:
         value = decode_any(arguments)
         return msgspec.json.encode(value, order="sorted").decode()

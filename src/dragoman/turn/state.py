@@ -151,10 +151,10 @@ class Legality:
         """Take one event.
 
         Raises:
-            IllegalOrderError: the event may not stand here.
+            IllegalOrderError: the event is not allowed here.
         """
         cls = type(event)
-        # The road of nearly every event: a delta for the block that is open.
+        # The path of nearly every event: a delta for the block that is open.
         if cls in self.allowed and event.index == self.index:  # type: ignore[union-attr]
             return
         following = TURN[self.state].get(cls)

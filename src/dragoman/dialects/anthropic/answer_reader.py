@@ -1,7 +1,7 @@
-"""Answers of a Messages upstream, streamed or whole, told to the assembler.
+"""Reads the answers of a Messages upstream, streamed or whole, into the assembler.
 
 Reads liberally.  Peers leave out stops, ends and counts, number every block 0, begin blocks that are not
-empty, or add `[DONE]`; what a block is follows from its start, what a delta is from its own type.
+empty, or add `[DONE]`.  The start of a block gives the block's type; each delta is read by its own type.
 """
 
 from typing import Final
@@ -183,7 +183,7 @@ class MessagesReader:
         self._usage = structs.replace(before, **given)
 
     def _counts(self, told: schema.WireUsage) -> Usage:
-        """Return the counts of the answer; those of a prompt that nobody counted are estimated."""
+        """Return the counts of the answer; the prompt's tokens are estimated if the upstream did not count them."""
         counts = _usage(told)
         if told.input_tokens is not None or counts.prompt_tokens:
             return counts

@@ -72,7 +72,7 @@ class Ending(Struct, frozen=True):
 
 
 def ending_of(finish: Finish, *, refused: bool) -> Ending:
-    """Return the ending; `refused` says that the model declined in a block of its own."""
+    """Return the ending; `refused` says that the model declined in a separate refusal block."""
     reason = STOP_REASONS[finish.reason]
     if refused and finish.reason is FinishReason.STOP:
         reason = "refusal"
@@ -161,7 +161,7 @@ def split_input(raw: Raw) -> tuple[bytes, bytes]:
 
 
 def half_call(block: Block) -> str:
-    """Return what stands in a complete answer for a call whose arguments are cut or invalid.
+    """Return the text that replaces a call with truncated or invalid arguments in a complete answer.
 
     `input` is an object there, which cannot show that something is missing, and agents run every
     `tool_use` block whatever the stop reason.
@@ -255,7 +255,7 @@ class MessagesWriter:
         self._usage: Usage | None = None
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
-        """Count the blocks as the upstream does, should these bytes of its own not pass."""
+        """Count the blocks as the upstream does, in case its bytes `raw` are not forwarded."""
         if resume:
             begun = _BLOCK_BEGUN.search(raw)
             if begun is not None:
@@ -273,10 +273,10 @@ class MessagesWriter:
             self.send(event)
 
     def send(self, event: Event, /) -> bytes:
-        """Return the bytes that tell an event.
+        """Return the bytes of an event.
 
         Raises:
-            IllegalOrderError: the event may not stand here.
+            IllegalOrderError: the event is not allowed here.
         """
         cls = type(event)
         legality = self._legality
@@ -444,7 +444,7 @@ class MessagesWriter:
         return start + self._delta % encode(_CUSTOM_HEAD) if self._custom else start
 
     def _sign_call(self) -> bytes:
-        """Write the signature of a call in a block of its own: before the call, or, if late, after."""
+        """Write the signature of a call in a separate block: before the call or, if it came late, after it."""
         if not self._opaque:
             return b""
         data = self._sealing.call_signature(self._opaque, self._call_id)

@@ -36,7 +36,7 @@ _NO_INPUT: Final = frozenset({b"", b"{}", b"null", b'""'})
 
 
 def decode_cleanly(decoder: msgspec.json.Decoder[T], data: bytes, assembler: Assembler) -> T:
-    """Decode what may hold halves of surrogate pairs; they are joined or replaced, and told."""
+    """Decode JSON that may hold halves of surrogate pairs: they are joined, or replaced and reported."""
     data = bytes(data)
     try:
         return decoder.decode(data)
@@ -147,9 +147,9 @@ class Blocks:
     def doubt_input(self) -> None:
         """Take the input of the call that is open as cut: the message is complete and ended at a limit.
 
-        The vendor's documentation of `max_tokens` tells clients to ask again if the last block is a
-        call, because it may be half.  Its input is an object all the same; without its last bracket
-        it can be told from a whole one.
+        The vendor's documentation of `max_tokens` tells clients to send the request again if the last
+        block is a call, because it may be truncated.  Its input is a complete object all the same;
+        without its last bracket, clients can distinguish it from a whole one.
         """
         block = self._latest
         if block is None or block.sort != "call":
@@ -158,7 +158,7 @@ class Blocks:
         self._assembler.loss("input_uncertain", f"block {block.number}")
 
     def _hold(self, block: _Block, wire: schema.WireBlock) -> None:
-        """Begin a block that is told as a whole, at its end."""
+        """Begin a block that is emitted as a whole, at its end."""
         self.held = True
         if wire.type == "redacted_thinking":
             if wire.data:

@@ -17,7 +17,7 @@ from dragoman.dialects.failures import (
 from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
 
-# What is told to a client: HTTP status and error type, by kind.
+# The HTTP status and error type that a client gets, by kind.
 TOLD: Final[dict[FaultKind, tuple[int, str]]] = {
     FaultKind.BAD_REQUEST: (400, "invalid_request_error"),
     FaultKind.CONTEXT_LENGTH: (400, "invalid_request_error"),
@@ -80,7 +80,7 @@ _ERROR: Final[msgspec.json.Decoder[_Error | str | None]] = msgspec.json.Decoder(
 
 
 def decode_fault(status: int, body: bytes) -> Fault:
-    """Return what an error answer says, whoever wrote it."""
+    """Return the fault in an error response of the vendor, a compatible server or a proxy."""
     body = unframed(body)
     try:
         wire = _BODY.decode(body)
@@ -130,7 +130,7 @@ class _WireError(Struct, frozen=True, omit_defaults=True):
     details: _WireDetails | None = None
 
 
-# The vendor's SDK goes on without a thread if it is told so in these words.
+# The vendor's SDK continues without a thread if an error has these details.
 _NO_THREAD: Final = _WireDetails("thread_unsupported_request", ("thread",))
 
 

@@ -114,7 +114,7 @@ class _PartDecoder:
         self._sealer = sealer
         self._losses = losses
         self._path = ""  # of the block that is decoded
-        # Signatures of calls, which travel in blocks of their own, by the call's id.
+        # Signatures of calls, which travel in separate blocks, by the call's id.
         self._signatures: list[tuple[str, OpaqueState]] = []
         self.references: list[str] = []  # tools that a search of the client's own has found
 

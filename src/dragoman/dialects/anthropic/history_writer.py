@@ -391,7 +391,7 @@ class History:
         leading = 0
         while leading < len(request.turns) and request.turns[leading].role is SYSTEM:
             leading += 1
-        # Instructions before any other turn are part of the system prompt wherever they stand.
+        # Instructions before any other turn are part of the system prompt, whichever field they came in.
         self.leading: tuple[Turn, ...] = request.turns[:leading]
         self._turns = settle(
             request.turns[leading:],

@@ -101,7 +101,7 @@ _SHOWN: Final = {"summarized": "summary", "omitted": "none"}
 def decode_thinking(
     thinking: schema.Thinking | None, effort: str | None, losses: list[Loss]
 ) -> ReasoningWish:
-    """Return the client's wish.  An effort wins over a budget; thinking that is off has neither.
+    """Return the requested reasoning.  An effort wins over a budget; disabled thinking has neither.
 
     Raises:
         MalformedError: an effort that does not exist, or a budget that is missing.
@@ -153,7 +153,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     turns, found = decode_messages(messages, sealer, losses)
     declared = TOOL_LISTS.read(wire.tools) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
-    # Most requests say little: what is not there is passed over without a call.
+    # Most requests set few fields: an absent one is skipped without a function call.
     reasoning, form = _NO_WISH, wire.output_format
     if wire.thinking is not None or wire.output_config is not None:
         config = wire.output_config or _NO_CONFIG

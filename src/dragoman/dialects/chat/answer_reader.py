@@ -122,10 +122,10 @@ _URLS: Final[msgspec.json.Decoder[list[str | UrlCitation]]] = msgspec.json.Decod
 
 
 def read_annotations(raw: Raw, base: int) -> list[Citation | None]:
-    """Read a message's annotations; None stands for one that is no address.
+    """Read a message's annotations; one that is not a URL citation is returned as None.
 
     Raises:
-        MalformedError: they are no list of objects.
+        MalformedError: they are not a list of objects.
     """
     citations: list[Citation | None] = []
     for one in decode(_LIST, bytes(raw)) if is_given(raw) else ():
@@ -135,10 +135,10 @@ def read_annotations(raw: Raw, base: int) -> list[Citation | None]:
 
 
 def read_addresses(raw: Raw) -> list[Citation]:
-    """Read a list of addresses that stand for the whole answer.
+    """Read a list of URLs that the whole answer cites.
 
     Raises:
-        MalformedError: it is no such list.
+        MalformedError: it is not a list of URLs.
     """
     citations: list[Citation] = []
     for one in decode(_URLS, bytes(raw)):
@@ -162,13 +162,14 @@ def _citation(cited: UrlCitation, base: int, raw: Raw) -> Citation:
 
 
 # --- the reader -----------------------------------------------------------------------------------
-# The fields of a chunk are read in the order in which they can have been said: reasoning, content,
-# refusal, calls, then error, finish reason and counts.  Counts may follow the finish reason, so the end is
-# told at `[DONE]` or at the end of input and not before.
+# The fields of a chunk are read in the order in which the model can have produced them: reasoning,
+# content, refusal, calls, then error, finish reason and counts.  Counts may follow the finish reason, so
+# the end is emitted at `[DONE]` or at the end of input and not before.
 
 _decode_plain: Final = PLAIN.decode
 
-# A peer whose text chunks always say something more is not tried on the plain road for ever.
+# After so many failures of the plain decoder, a stream is no longer tried with it: its text chunks have
+# further fields.
 _MAX_DETOURS: Final = 16
 
 _DONE: Final = b"[DONE]"
@@ -186,12 +187,12 @@ class ChatReader:
         self._channels = Channels(self.assembler, cumulative=exchange.profile.cumulative)
         self._calls = Calls(exchange, self.assembler, self._channels.halves.join)
         self._read_any = False  # a frame was read
-        self._started = False  # the answer's head was told
+        self._started = False  # the answer's head was emitted
         self._plain = False  # the last chunk was text and nothing else: so may be the next one
         self._detours = 0  # how often that was wrong
         self._tell_text = self.assembler.text
         self._ending: Choice | None = None  # the choice that brought the finish reason
-        self._tail = False  # only the end is still to be told
+        self._tail = False  # only the end is still to be emitted
         self._usage = EMPTY  # the last counts
         self._citations = EMPTY  # a list of addresses for the whole answer
 
@@ -206,10 +207,10 @@ class ChatReader:
         return self._tail or bool(self._channels.halves) or self._calls.pending
 
     def read(self, frame: Frame, /) -> None:
-        """Tell the assembler what a frame says.
+        """Read a frame into the assembler.
 
         Raises:
-            MalformedError: it is no chunk.
+            MalformedError: it is not a chunk.
         """
         data = frame.data
         if self._plain:
@@ -354,7 +355,7 @@ class ChatReader:
             self.assembler.loss("event_incomplete", "$.choices[0].delta.role")
 
     def _odd(self, data: bytes) -> None:
-        """Look at a chunk without choices: it may be an error in a shape of its own."""
+        """Look at a chunk without choices: it may be an error in a server's own format."""
         fields = _fields(data)
         told = {"message", "detail"} & fields.keys()
         if _string(fields.get("object", EMPTY)) == "error" or (
@@ -515,7 +516,7 @@ def _empty() -> Fault:
 
 
 def _fields(data: bytes) -> dict[str, Raw]:
-    """Return the fields of an object as they are; none if it is no object."""
+    """Return the fields of an object as raw JSON; an empty dict if the data is not an object."""
     try:
         return decode(FIELDS, data)
     except MalformedError:

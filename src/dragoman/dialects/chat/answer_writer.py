@@ -137,8 +137,8 @@ def write_annotation(citation: Citation, base: int) -> AnnotationOut | None:
 def write_details(exchange: Exchange, block: Block, first: int) -> list[Raw]:
     """Return a reasoning block as entries; `first` is the index of the first one.
 
-    Indexes count over the whole answer, for clients join entries by them.  State of another vendor goes
-    into an envelope, which returns to nobody but its origin.
+    Indexes count over the whole answer, because clients join entries by them.  State of another vendor
+    goes into an envelope, which is opened only for requests to its origin.
     """
     theirs = next((one for one in block.opaque if one.kind is OpaqueKind.DETAILS), None)
     if theirs is not None:
@@ -289,10 +289,10 @@ class ChatWriter:
             self.send(event)
 
     def send(self, event: Event, /) -> bytes:
-        """Return the bytes that tell the client of an event.
+        """Return the bytes of an event.
 
         Raises:
-            IllegalOrderError: the event may not stand here.
+            IllegalOrderError: the event is not allowed here.
         """
         self._check(event)
         if event.__class__ is TextDelta and event.logprobs is None:

@@ -54,7 +54,7 @@ class Details:
         """Take a delta's list and return its readable text: text, channel and part.
 
         Raises:
-            MalformedError: it is no list of objects.
+            MalformedError: it is not a list of objects.
         """
         readable: list[tuple[str, Channel, int]] = []
         for entry in decode(_LIST, bytes(raw)) or ():
@@ -70,7 +70,7 @@ class Details:
         return readable
 
     def take(self) -> str:
-        """Return the merged list as JSON, and begin anew."""
+        """Return the merged list as JSON, and begin an empty one."""
         try:
             text = msgspec.json.encode(self._entries).decode()
         except UnicodeEncodeError:  # halves of surrogate pairs
@@ -101,7 +101,7 @@ class Details:
         kind, index = str(delta.get("type")), delta.get("index")
         if isinstance(index, int):
             return self._by_place.get((kind, index))
-        # Without an index only running text is continued; anything else stands alone.
+        # Without an index only running text is continued; anything else is a separate entry.
         last = self._entries[-1] if self._entries else {}
         return last if kind in _READABLE and last.get("type") == kind else None
 
@@ -131,8 +131,8 @@ class _Call:
         self.custom = False  # its input is free text
         self.opened = False  # the assembler knows it
         self.held: list[str] = []  # arguments that wait for the name
-        self.extra = ""  # vendor state that was last told
-        self.again = False  # its name came once more after whole arguments, without any of its own
+        self.extra = ""  # vendor state that was last emitted
+        self.again = False  # its name came again after whole arguments, alone
 
 
 class Calls:
@@ -144,7 +144,7 @@ class Calls:
         self._assembler = assembler
         self._tools = exchange.tools
         self._limits = exchange.limits
-        self._join = join  # mends what was cut inside a character; told the call's key
+        self._join = join  # joins halves of a character, by the call's key
         self.seed = exchange.seed
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -155,7 +155,7 @@ class Calls:
 
     @property
     def pending(self) -> bool:
-        """A call has begun that the assembler has not been told of."""
+        """A call has begun that the assembler does not know yet."""
         return self._unopened > 0
 
     @property
@@ -347,8 +347,8 @@ def _name_and_input(delta: CallDelta) -> tuple[str, str]:
 
 
 # --- content, reasoning, refusal ------------------------------------------------------------------
-# Each character is told once, whole, and in the channel it came in, whichever of a server's fields it
-# stands in.  Knows deltas; must not know how a stream ends.
+# Each character is emitted once, whole, and in the channel it came in, whichever of a server's fields
+# has it.  Knows deltas; must not know how a stream ends.
 
 _CHANNELS: Final = ("content", "reasoning", "refusal")
 
@@ -400,7 +400,7 @@ class Channels:
                 self.lose_once("part_unknown", "", part.type)
 
     def reasoning(self, delta: Delta) -> None:
-        """Tell the reasoning of a delta once, whatever the number of fields it stands in."""
+        """Emit the reasoning of a delta once, even if several fields repeat it."""
         readable = []
         self._note_field(delta)
         if is_given(delta.reasoning_details):

@@ -208,7 +208,7 @@ class History:
         return [ReasoningPart(tuple(segments), (state,))]
 
     def _unsealed(self, entries: list[dict[str, Any]], path: str) -> list[ReasoningPart]:
-        """Read entries of our own making: an envelope ends the block it belongs to."""
+        """Read entries that Dragoman wrote: an envelope ends the block it belongs to."""
         parts: list[ReasoningPart] = []
         segments: list[ReasoningSegment] = []
         for entry in entries:

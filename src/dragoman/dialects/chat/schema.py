@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 # --- answers --------------------------------------------------------------------------------------
-# Fields that are not declared are passed over.  Shapes are wider than the vendor's own, for many servers
-# call themselves compatible; what is rare stays `Raw` until somebody looks at it.
+# Fields that are not declared are ignored.  The types are wider than the vendor's own, because many
+# servers call themselves compatible; rare fields stay `Raw` until code reads them.
 
 EMPTY: Final = Raw(b"")
 
@@ -127,7 +127,7 @@ class HeadChoice(Struct, gc=False):
 
 
 class Head(Struct, gc=False):
-    """What a chunk says of the whole answer: read until it has been told."""
+    """The fields of a chunk that describe the whole answer: read until the answer's head is emitted."""
 
     id: Raw = EMPTY
     model: Raw = EMPTY

@@ -109,7 +109,7 @@ def _custom(custom: CustomTool, path: str) -> Tool:
 
 
 def _vendor_tool(definition: ToolDefinition, raw: dict[str, Raw], path: str) -> Tool:
-    """Read a tool of a compatible vendor's own: its settings stand under the name of its type."""
+    """Read a tool that only a compatible vendor has: the key of its settings is the tool's type."""
     kind = definition.type
     if kind in ("function", "custom"):
         raise MalformedError(f"a tool of type {kind} needs its `{kind}`", path=path)

@@ -54,7 +54,7 @@ _INCOMPLETE: Final = {
     "content_filter": FinishReason.CONTENT_FILTER,
 }
 
-# What stands in place of an error where a peer gives none.
+# The values of `error` that peers send when they give no error.
 _NO_ERROR: Final = frozenset({b"null", b"{}", b'""'})
 
 
@@ -160,7 +160,7 @@ class ResponsesReader:
     # --- frames ---------------------------------------------------------------------------------
 
     def _read_odd(self, frame: Frame) -> None:
-        """Read a frame that is no event as declared: `[DONE]`, an error, an unknown or broken event."""
+        """Read a frame that is not a declared event: `[DONE]`, an error, an unknown or broken event."""
         if frame.data.startswith(b"[DONE]"):
             self.end()
             return

@@ -43,9 +43,9 @@ from dragoman.turn.state import Legality
 
 # --- the response object --------------------------------------------------------------------------
 # A response repeats the settings of its request.  They are taken from the request as the client wrote
-# them; where it said nothing, the values are the dialect's own defaults.
+# them; a setting that it lacks has the dialect's own default.
 
-# Settings that a response repeats, with what stands there if the request does not say.
+# Settings that a response repeats, with their defaults.
 _ECHOES: Final[tuple[tuple[str, bytes], ...]] = (
     ("background", b"false"),
     ("instructions", b"null"),
@@ -69,7 +69,7 @@ _ECHOES: Final[tuple[tuple[str, bytes], ...]] = (
     ("user", b"null"),
 )
 
-# How a turn that is not whole is told.
+# The `incomplete_details.reason` of a turn that is not whole.
 INCOMPLETE: Final[dict[FinishReason, bytes]] = {
     FinishReason.LENGTH: b"max_output_tokens",
     FinishReason.CONTEXT_FULL: b"max_output_tokens",
@@ -104,7 +104,7 @@ class ResponseHead:
         fault: Fault | None = None,
         incomplete: bytes = b"",
     ) -> bytes:
-        """Return the response object as it stands."""
+        """Return the response object in its current state."""
         head = b'%b,"status":"%b","error":%b,"incomplete_details":%b,"output":[' % (
             self._head,
             status,
@@ -128,7 +128,7 @@ def _echo(exchange: Exchange) -> bytes:
 
 
 def one_line(raw: Raw) -> bytes:
-    """Return JSON text without line ends, which stand between tokens only."""
+    """Return JSON text without line ends, which occur between tokens only."""
     return bytes(raw).translate(None, b"\r\n")
 
 
@@ -164,7 +164,7 @@ def annotation(citation: Citation, length: int) -> bytes | None:
 
 
 # --- events that pass unchanged -------------------------------------------------------------------
-# While frames pass as they came, the items have the upstream's ids and the events its numbers.  A writer
+# While frames are forwarded unchanged, the items have the upstream's ids and the events its numbers.  A writer
 # that takes over in the middle must go on with these.
 
 ADDED: Final = "response.output_item.added"
@@ -218,7 +218,7 @@ class Output:
         self.head: ResponseHead | None = None  # known from the start of the answer on
         self.sequence = 0  # of the next event
         self.items: list[bytes] = []  # finished ones
-        self.skipped = 0  # items that passed and told nothing
+        self.skipped = 0  # items that were forwarded and caused no events
         self.known: dict[int, RelayedItem] = {}  # by output index: items that the upstream added
 
     @property
@@ -322,7 +322,7 @@ class MessageWriter:
         return out
 
     def run(self, run: TextRun) -> bytes:
-        """Add texts to the open part, each with a delta of its own."""
+        """Add texts to the open part, each with its own delta."""
         self._texts.append(run.text)
         output, template = self._output, self._template
         first = output.sequence
@@ -555,7 +555,7 @@ class CallWriter:
                 return self._output.added(self._shell_item(content, "in_progress")) + (
                     self._output.done(self._shell_item(content, "completed"))
                 )
-            # It does not fit the tool's shape: told as a function's call, so that nothing is lost.
+            # It does not fit the tool's shape: emitted as a function's call, so that nothing is lost.
             self._shell = None
             self._texts = []
             out = self.announce() + self.arguments(text)
@@ -607,7 +607,7 @@ class CallWriter:
 
 # --- the writer -----------------------------------------------------------------------------------
 # Text and refusal blocks that follow each other are parts of one message item, which is closed when
-# something else begins or the turn ends.  Every other block is an item of its own.
+# something else begins or the turn ends.  Every other block is a separate item.
 
 # One line and no blank one: SDKs take a comment that ends with a blank line for an empty event.
 KEEP_ALIVE: Final = b": keep-alive\n"
@@ -675,7 +675,7 @@ class ResponsesWriter:
                 return b""
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
-        """Keep the upstream's ids, and its numbers, should these bytes of its own not pass."""
+        """Keep the upstream's ids, and its numbers, in case its bytes `raw` are not forwarded."""
         output = self._output
         numbers: list[int] = []
         announces = False
@@ -757,7 +757,7 @@ class ResponsesWriter:
     def _finish_cut(self, status: str) -> bytes:
         """Finish the item of a call with broken arguments.
 
-        Only a response that ends at a limit, or fails, has an incomplete item: the AI SDK passes over
+        Only a response that ends at a limit, or fails, has an incomplete item: the AI SDK ignores
         items with that status, so its agents would never report the arguments to the model.
         """
         call, self._cut = self._cut, None

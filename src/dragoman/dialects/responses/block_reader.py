@@ -44,10 +44,10 @@ class Item:
         self.type = kind
         self.id = ""
         self.call_id = ""
-        self.given: set[tuple[str, int]] = set()  # which parts of it were told
-        self.opened = False  # a call: told to the assembler
+        self.given: set[tuple[str, int]] = set()  # which parts of it were emitted
+        self.opened = False  # a call: the assembler knows it
         self.held: list[str] = []  # a call without a name yet: its arguments
-        self.done = False  # told in full
+        self.done = False  # emitted in full
         self.claimed = False  # found in the finished response
 
 
@@ -95,7 +95,7 @@ class Items:
         return item or self._begin(out.type, out.id or "", out.call_id or "", index)
 
     def final(self, out: OutputItem, index: int) -> Item:
-        """Return the item that stands at `index` of the finished response."""
+        """Return the item at `index` of the finished response."""
         item = self._known(out, lambda one: one.claimed) or self._at(out, index)
         if item is None:
             item = self._unnamed(out, [one for one in self._all if not one.claimed])
@@ -143,7 +143,7 @@ class Items:
 
 
 def _same(item: Item, out: OutputItem) -> bool:
-    """Say whether an item told whole can be the one that is known."""
+    """Say whether a complete item can be the one that is known."""
     if out.type and out.type != item.type:
         return False
     return not (item.call_id and out.call_id and item.call_id != out.call_id)

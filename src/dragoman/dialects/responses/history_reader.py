@@ -194,8 +194,8 @@ def spoken_parts(
 
 
 # --- items ----------------------------------------------------------------------------------------
-# Items that the model made and that stand next to each other are one assistant turn; results that stand
-# next to each other are one user turn; every other message is a separate turn.
+# Adjacent items that the model made are one assistant turn; adjacent results are one user turn; every
+# other message is a separate turn.
 
 _VENDOR: Final = "openai"
 

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 NULL: Final = Raw(b"null")
 
 
-# --- content parts, the same struct for every place they stand in -------------------------------
+# --- content parts, the same struct wherever they appear -----------------------------------------
 
 
 class Breakpoint(Struct, frozen=True, gc=False):
