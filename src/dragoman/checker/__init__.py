@@ -1,1 +1,1 @@
-"""The strict judge of streams.  Nothing that translates imports it."""
+"""The strict checker of streams.  No module that translates imports it."""

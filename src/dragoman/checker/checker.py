@@ -1,6 +1,6 @@
-"""The judge of streams: is this stream legal in its dialect, and where is it not.
+"""Checks whether a stream is legal in its dialect, and reports where it is not.
 
-The front door over the grammars of the dialects.  Knows framing and JSON, not what an event means.
+The entry point to the grammars of the dialects.  Knows framing and JSON, not the meaning of events.
 """
 
 import json
@@ -74,8 +74,8 @@ def check(dialect: str, stream: bytes, *, limits: Limits = DEFAULT_LIMITS) -> Ve
 class Checker:
     """Judge one stream, cut anywhere.
 
-    Goes on after a violation, so that a user sees several at once.  Raises `TooLargeError` when the stream
-    passes a limit, and nothing else whatever the bytes; after that it is dead.
+    Continues after a violation, so that a user sees several at once.  Raises `TooLargeError` when the stream
+    exceeds a limit, and no other error for any bytes; it cannot be used after that.
 
     Args:
         dialect: What the stream claims to be: `chat`, `anthropic` or `responses`.

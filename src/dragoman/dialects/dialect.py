@@ -32,15 +32,15 @@ class Writer(Protocol):
     def send(self, event: Event, /) -> bytes: ...
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
-        """See bytes of the same dialect that lead to what is sent next, and may pass in its place.
+        """Look at upstream bytes of the same dialect that may be forwarded instead of the next events.
 
-        `resume` says that all before them has passed or been written.  Returns whether they only
-        announce what the bytes after them tell.
+        `resume` says that everything before them was forwarded or written.  Returns whether they only
+        announce what the following bytes contain.
         """
         ...
 
     def skip(self, event: Event, /) -> None:
-        """Know a delta, as `send` does, that the bytes of its peer tell the client.  Raises the same."""
+        """Record a delta, as `send` does, whose upstream bytes are forwarded.  Raises the same."""
         ...
 
     def passed(self, raw: bytes, /) -> None:
@@ -114,7 +114,7 @@ class Dialect:
         b": keep-alive\n\n"  # sent to show that a stream is alive; clients ignore it
     )
     last_word: bytes = b""  # what follows the finish of an answer; empty if that is itself the last
-    # A frame means the same whatever was written before it, calls aside: a relay that rewrote one may forward
+    # Apart from calls, a frame does not depend on the frames before it: a relay that rewrote one may forward
     # the next one unchanged.
     frames_stand_alone: bool = False
 

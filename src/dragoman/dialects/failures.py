@@ -8,7 +8,7 @@ from msgspec import structs
 from dragoman.limits import MAX_ERROR_CHARS, MAX_ERROR_WORD_CHARS
 from dragoman.turn.events import Fault, FaultKind
 
-# What an HTTP status says where it says more than who was at fault.
+# The kinds of HTTP statuses that say more than client or server error.
 KIND_OF_STATUS: Final[dict[int, FaultKind]] = {
     401: FaultKind.AUTH,
     402: FaultKind.BILLING,
@@ -51,7 +51,7 @@ def kind_of_status(status: int) -> FaultKind:
 
 
 def is_context_length(message: str) -> bool:
-    """Say whether a message tells of a prompt that does not fit."""
+    """Say whether a message reports a prompt that exceeds the context."""
     return _CONTEXT.search(message) is not None
 
 
@@ -70,7 +70,7 @@ def excerpt(body: bytes) -> str:
 
 
 def bounded_fault(fault: Fault) -> Fault:
-    """Return a peer's failure with no more of its words than anybody reads."""
+    """Return a peer's failure with its message, code and parameter truncated to their limits."""
     if (
         len(fault.message) <= MAX_ERROR_CHARS
         and max(len(fault.code), len(fault.param)) <= MAX_ERROR_WORD_CHARS

@@ -293,13 +293,13 @@ class StreamReader:
         if len(data) > _MAX_TEMPLATE_BYTES or not self._frames.text_of(data):
             return None
         self._templates_left -= 1
-        left = self._templates_left > 0  # the last template would be tried for ever
+        left = self._templates_left > 0  # without one, the last would be tried on every read
         self._template = template_of(data, self._frames.text_of) if left else None
         self._text_block = self._assembler.index
         return self._template
 
     def _look_at(self, data: bytes) -> bytes:
-        """Tell an event stream from a JSON body, whatever was asked for, and from neither."""
+        """Find out whether the response is an event stream, a JSON body or neither, whatever was requested."""
         if self._body is not None:
             self._keep(self._body, data)
             return b""

@@ -105,7 +105,7 @@ def error_fault(raw: bytes) -> Fault:
 
 
 def find_fault(body: bytes) -> Fault | None:
-    """Return the failure that an answer tells, None if it tells none."""
+    """Return the failure that an answer reports, None if it reports none."""
     value = _first(_decoded(body))
     if not isinstance(value, dict) or not any(map(value.get, ("error", "detail", "message"))):
         return None
@@ -126,7 +126,7 @@ def _first(value: Any) -> Any:
 
 
 def _fault(value: Any, status: int, otherwise: str) -> Fault:
-    """Return the fault that a decoded error tells, with the message `otherwise` if it has none."""
+    """Return the fault that a decoded error reports, with the message `otherwise` if it has none."""
     value = _first(value)
     outer = value if isinstance(value, dict) else {}
     told = outer.get("error") or outer.get("detail") or value
@@ -179,7 +179,7 @@ def _status(error: dict[str, Any]) -> int:
 
 
 def _word(value: Any) -> str:
-    """Return a vendor's code or type; one that is a status says nothing more than that."""
+    """Return a vendor's code or type; empty if it only repeats an HTTP status."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or _status({"code": value}):
@@ -278,7 +278,7 @@ def encode_fault(
     *,
     code: str = "",
 ) -> tuple[int, bytes]:
-    """Return the HTTP status and body that tell a client of a failure; `code` replaces the usual one.
+    """Return the HTTP status and body that report a failure to a client; `code` replaces the usual one.
 
     An upstream's 529 stays: Qwen Code gives up after it, and retries a 503 for minutes.
     """

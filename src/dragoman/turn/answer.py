@@ -332,7 +332,7 @@ class Folder:
 
 
 def fold(events: Iterable[Event]) -> Answer:
-    """Return the answer that a legal stream of events tells.
+    """Return the answer that a legal stream of events makes up.
 
     Raises:
         IllegalOrderError: the stream is not legal.

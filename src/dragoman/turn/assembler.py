@@ -1,7 +1,7 @@
-"""From what a peer says, in whatever order, to a legal stream of events.
+"""Makes a legal stream of events from the content that a peer sends in any order.
 
-The readers of all dialects tell an `Assembler` what they find; it opens and ends blocks, keeps them
-from overlapping, guards arguments, and settles how the turn ends.  Knows no field names.
+The readers of all dialects report to an `Assembler` what they find; it opens and ends blocks, keeps them
+from overlapping, checks arguments, and decides how the turn ends.  Knows no field names.
 
 Blocks are serial.  While a call is open and its arguments are not whole, whatever else arrives waits
 (bounded by `max_waiting_bytes`) and follows in the order of its arrival.  A call ends when its peer
@@ -322,7 +322,7 @@ class Assembler(BlockBuilder):
     ) -> None:
         """Begin a call; `key` names it in `args`, `end_call` and `call_opaque`.
 
-        `flavor` and `namespace` are for peers that tell them; otherwise the declared tools do.
+        `flavor` and `namespace` are for peers that send them; otherwise the declared tools give them.
         `raw_input` says that what follows is free text, not JSON.
         """
         if self._call_count >= self._limits.max_calls:

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-# Every code that a `Loss` may carry, with what it tells the user.  A test holds the code base to it.
+# Every code that a `Loss` may carry, with its meaning for the user.  A test checks that the code uses exactly these.
 CODES: Final[dict[str, str]] = {
     # --- requests: something the target cannot say ---
     "field_dropped": "a request field has no counterpart in the target dialect",

@@ -52,7 +52,8 @@ class Loop(Struct, frozen=True):
 def find_loop(turns: Sequence[Turn], *, repeats: int, longest: int) -> Loop | None:
     """Return the loop that the history ends in: a call, or a short cycle of them, that gives nothing new.
 
-    `repeats` is how many rounds make a loop, `longest` how many calls a round may have.  A person who says something, and an answer without calls, end a loop: what comes after is a new try.
+    `repeats` is how many rounds make a loop, `longest` how many calls a round may have.  A user's
+    message, or an answer without calls, ends a loop: the calls after it are counted from the start.
     """
     steps = _steps(turns)
     seen: list[_Step] = []  # from the last call back, as far as it was asked for
@@ -87,7 +88,7 @@ def _rounds(step: Callable[[int], _Step | None], length: int) -> int:
 def _steps(turns: Sequence[Turn]) -> Iterator[_Step]:
     """Give the calls of the agent's present run from the last one back."""
     results: dict[str, ToolResultPart] = {}
-    after = USER  # who spoke next
+    after = USER  # the role of the next turn
     for turn in reversed(turns):
         if turn.role is SYSTEM:
             continue  # an agent's own remark
@@ -140,7 +141,7 @@ def _told(result: ToolResultPart) -> list[str]:
 
 
 def _contents(part: Part) -> Iterator[str]:
-    """Give what a part of a result says; marks for caches wander from turn to turn and say nothing."""
+    """Yield the content of a part of a result, without cache marks, which move from turn to turn."""
     match part:
         case TextPart():
             yield part.text

@@ -262,7 +262,7 @@ class Blocks:
             and delta.type == "text_delta"
             and delta.text
         ):
-            # The road of nearly every delta: more of a text that has begun.
+            # The path of nearly every delta: more of a text that has begun.
             self._assembler.text(delta.text)
             return
         if delta is None:

@@ -140,7 +140,7 @@ class _WireFault(Struct, frozen=True, tag="error", omit_defaults=True):
 
 
 def encode_fault(fault: Fault, request_id: str) -> tuple[int, bytes]:
-    """Return the status and the body that tell a client of a failure."""
+    """Return the status and the body that report a failure to a client."""
     status, _ = TOLD[fault.kind]
     return status, encode(_WireFault(_told(fault), request_id))
 

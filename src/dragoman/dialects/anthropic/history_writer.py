@@ -262,7 +262,7 @@ class Files:
 
 
 def _image_type(media_type: str, data: str, path: str) -> str:
-    """Return what an image is by its first bytes; what was said of it counts only if they say nothing."""
+    """Return an image's type by its first bytes; the declared type is used only if these are not known."""
     try:
         head = base64.b64decode(data[:32])
     except (binascii.Error, ValueError):

@@ -27,7 +27,7 @@ from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling
 _BILLING: Final = b"x-anthropic-billing-header:"
 
 # The name and its pairs; what follows them on the line is the prompt, if a client joined its blocks.
-# Where there are no pairs the whole line is meant.
+# Without pairs, the pattern matches the whole line.
 _BILLING_LINE: Final = re.compile(
     r"x-anthropic-billing-header:"
     r"(?:(?:[ \t]*\w+=[^;\s]*(?:;|(?=\s|\Z)))+[ \t]*|[^\n]*)(?:\r?\n)?",

@@ -262,8 +262,8 @@ class _Encoder:
     def _must_show_thinking(self, plan: Plan) -> bool:
         """Return whether a tool loop without thinking is refused.
 
-        A model that decides for itself may not have thought; but a client of another dialect, or a
-        history whose thinking had to be left out, does not tell.
+        A model that decides for itself may not have thought; but the history of a client of another
+        dialect, or one whose thinking had to be dropped, does not show whether it did.
         """
         if plan.by_budget or self._request.dialect != "anthropic":
             return True

@@ -147,7 +147,7 @@ class RawMessage(Struct, frozen=True, gc=False):
 
 
 class BlockHead(Struct, frozen=True, gc=False):
-    """What every block has, and what tells about those that are only passed on."""
+    """The type of every block, and the fields that describe blocks that are only forwarded."""
 
     type: str
     name: str | None = None

@@ -59,7 +59,7 @@ REASONS: Final[dict[str, FinishReason]] = {
     "refusal": FinishReason.CONTENT_FILTER,
 }
 
-# Reasons that are no ending but a failure.
+# Finish reasons that report a failure.
 FAILURES: Final = frozenset({"error", "abort", "aborted", "network_error"})
 
 
@@ -67,7 +67,7 @@ def read_usage(raw: Raw) -> Usage:
     """Read token counts in any spelling.
 
     Raises:
-        MalformedError: they are no counts.
+        MalformedError: they are not counts.
     """
     counts = decode(USAGE, bytes(raw))
     prompt = _count(counts.prompt_tokens, counts.input_tokens)
@@ -174,7 +174,7 @@ _MAX_DETOURS: Final = 16
 
 _DONE: Final = b"[DONE]"
 
-# Numeric codes that are no error, where a peer wraps its answers.
+# Numeric codes of success, where a peer wraps its answers.
 _SUCCESS: Final = frozenset({b"0", b"200", b'"0"', b'"200"', b"null"})
 
 
@@ -289,7 +289,7 @@ class ChatReader:
     # --- chunks -----------------------------------------------------------------------------------
 
     def _decode_odd(self, data: bytes) -> Chunk:
-        """Decode what the plain road does not take: cut characters, or an error of an odd shape."""
+        """Decode a chunk that the usual decoder rejects: cut characters, or an error of an odd shape."""
         self._channels.halves.active = self._channels.careful = True
         try:
             return decode(CHUNK, data)

@@ -67,7 +67,7 @@ def own_word(reason: str) -> str:
 
 
 def finish_word(reason: FinishReason) -> str:
-    """Return the `finish_reason` that tells a client."""
+    """Return the `finish_reason` for a client."""
     return _WORDS[reason]
 
 
@@ -182,7 +182,7 @@ DONE: Final = b"data: [DONE]\n\n"
 # One line only: a blank line after a comment makes some clients see an empty event.
 KEEP_ALIVE: Final = b": keep-alive\n"
 
-# A field in which an upstream's chunk tells reasoning, seen in the chunk's bytes.
+# A field in which an upstream's chunk has reasoning, found in the chunk's bytes.
 _TOLD_REASONING: Final = re.compile(rb'"(reasoning(?:_content)?)"\s*:\s*"(?!")')
 
 _REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
@@ -268,7 +268,7 @@ class ChatWriter:
         self._usage: Usage | None = None
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
-        """Keep to the fields in which the upstream itself tells its reasoning."""
+        """Write reasoning in the same fields as the upstream."""
         for name in _TOLD_REASONING.findall(raw):
             if name not in self._told_fields:
                 self._told_fields.append(name)

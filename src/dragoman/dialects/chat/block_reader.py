@@ -290,7 +290,7 @@ class Calls:
         if last is not None and last.name:
             self._open(last)
             if last.custom:
-                self._assembler.end_call(last.key)  # free text does not tell where it ends
+                self._assembler.end_call(last.key)  # free text does not show where it ends
         call = _Call(len(self._calls), call_id)
         self._calls.append(call)
         self._unopened += 1

@@ -1,4 +1,4 @@
-"""Failures that only Chat Completions tells as it does: by a finish reason."""
+"""Failures that only Chat Completions reports by a finish reason."""
 
 from dragoman.turn.events import Fault, FaultKind
 

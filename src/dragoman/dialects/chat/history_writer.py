@@ -425,7 +425,7 @@ class Replay:
         return ""
 
     def _details(self, parts: Sequence[ReasoningPart], turn: Turn, *, calls: bool) -> Replayed:
-        """Give details back to who sent them; text alone goes into the plain field.
+        """Send details back to the upstream they came from; text alone goes into the plain field.
 
         An upstream that demands the list itself gets text as an entry of it.
         """
@@ -625,7 +625,7 @@ class Messages:
             case RefusalPart(text=text) | ServerToolPart(summary=text):
                 return [TextOut(text)]
             case ToolResultPart() | ToolCallPart() | ReasoningPart():
-                return []  # results are written before, the others are no user's
+                return []  # results are written before; the others are not in a user's turn
             case _:
                 assert_never(part)
 

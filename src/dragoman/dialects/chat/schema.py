@@ -87,7 +87,7 @@ class Chunk(Struct, gc=False):
     citations: Raw = EMPTY
 
 
-# --- the plain road: a chunk that adds text and says nothing else -----------------------------------
+# --- plain chunks: they add text and have no other content ------------------------------------------
 # A field of type None refuses a value, so what decodes as `PlainChunk` can be passed on unseen.
 
 

@@ -70,7 +70,7 @@ class ResponsesReader:
         self._items = self._pieces.items
         self._strict = exchange.strict
         self._lenient_eof = exchange.profile.lenient_eof
-        # The limit whose reaching the peer does not tell.
+        # The output limit, if the peer does not report that an answer reached it.
         self._untold_limit = _limit(exchange) if exchange.profile.cut_unsaid else None
         self._named = False  # it was seen that events have names, or said that they have none
         self._numbered = (
@@ -90,7 +90,7 @@ class ResponsesReader:
             self._read_odd(frame)
             return
         hot = self._pieces.hot
-        # The road of nearly every event: more text for the part that is open.
+        # The path of nearly every event: more text for the part that is open.
         if (
             hot is not None
             and type(event) is TextDeltaEvent

@@ -391,7 +391,7 @@ class MessageWriter:
         return b"".join((head, b",".join(self._parts), b"]}"))
 
     def _part(self, text: bytes) -> bytes:
-        """Return the open part as JSON; `text` is what it says, as JSON too."""
+        """Return the open part as JSON; `text` is its text, as JSON too."""
         if self._kind == "refusal":
             return b'{"type":"refusal","refusal":%b}' % text
         logprobs = b',"logprobs":[%b]' % b",".join(self._logprobs) if self._logprobs else b""
@@ -638,7 +638,7 @@ class ResponsesWriter:
         self._encrypted = _wants_encrypted(exchange)
 
     def send(self, event: Event, /) -> bytes:
-        """Return the bytes that tell `event`."""
+        """Return the bytes of `event`."""
         self._legality.check(event)
         match event:
             case TextDelta():

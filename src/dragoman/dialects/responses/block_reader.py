@@ -88,7 +88,7 @@ class Items:
         return item
 
     def done(self, out: OutputItem, index: int | None) -> Item:
-        """Return the item that an event tells whole."""
+        """Return the item that an event contains whole."""
         item = self._known(out, lambda one: one.done) or self._at(out, index)
         if item is None and (not out.id or index is None):
             item = self._unnamed(out, [one for one in self._all if not one.done])
@@ -383,7 +383,7 @@ class Pieces:
         return "".join(text for _, text in self.halves.release())
 
     def _release_half(self) -> None:
-        """Let out, replaced, the half of a character whose other half never came."""
+        """Emit a replacement for the half of a character whose other half never came."""
         text = self._replacement()
         match self._focus[:1]:
             case ("text",):

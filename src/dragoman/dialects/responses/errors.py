@@ -12,8 +12,8 @@ from dragoman.turn.events import Fault, FaultKind
 # overload, it reports that the model is at capacity and gives up, in streams and in HTTP bodies alike.
 _RETRIED: Final = "server_error"
 
-# Agents choose what to do by the code.  Of those that tell a kind the first is meant where the fault
-# has none of them for its own.
+# Agents choose what to do by the code.  A fault keeps its own code if it is one of its kind's; otherwise
+# it gets the first.
 _CODES: Final[dict[FaultKind, tuple[str, ...]]] = {
     FaultKind.BAD_REQUEST: ("invalid_prompt",),
     FaultKind.CONTEXT_LENGTH: ("context_length_exceeded",),
@@ -49,7 +49,7 @@ class StreamError(Struct, frozen=True):
 
 
 def stream_error(fault: Fault) -> StreamError:
-    """Return the `error` of the failed response that tells `fault`."""
+    """Return the `error` of the failed response that reports `fault`."""
     codes = _CODES[fault.kind]
     message = fault.message
     if fault.retry_after is not None and not _TRY_AGAIN.search(message):

@@ -73,7 +73,7 @@ from dragoman.turn.request import Part as TurnPart
 
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^,]*)?;base64,(.*)", re.DOTALL)
 
-# The first characters of base64 tell an image's type where its sender does not.
+# The first characters of base64 show an image's type if its sender does not give it.
 _MAGIC: Final = {
     "iVBOR": "image/png",
     "/9j/": "image/jpeg",

@@ -274,7 +274,7 @@ class ChoiceObject(Struct, frozen=True, gc=False):
 
 
 class Head(Struct, frozen=True, gc=False):
-    """What tells an unknown object's kind."""
+    """The fields that show the type of an unknown object."""
 
     type: str | None = None
     role: str | None = None
