@@ -292,7 +292,7 @@ def test_a_gateway_that_does_not_answer_is_one_line_and_exit_3(stage: Stage) -> 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--gateway", "8484"), "`8484` is no address"),
+        (("--gateway", "8484"), "`8484` is not an address"),
         (
             ("--gateway", "http://127.0.0.1:9", "--upstream", "http://x"),
             "uses the settings of the running gateway",

@@ -1,4 +1,4 @@
-"""Coding agents that people run on the gateway: what each must be told, and how it is started."""
+"""Coding agents that people run on the gateway: the settings that each needs, and how it is started."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""What an agent is, and what it is told about where it works.
+"""What an agent is, and the gateway, key and models that it is started with.
 
-An agent's own file knows its variables, flags and settings; nothing else does.
+Only an agent's own module knows its variables, flags and settings.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,34 +10,36 @@ from msgspec import Struct
 
 from dragoman.turn.request import DialectName
 
-NO_KEY: Final = "dragoman"  # shown where no key is asked, for agents do not start without one
-KEY_VARIABLE: Final = "DRAGOMAN_AGENT_KEY"  # where agents find the key that may name a variable
+NO_KEY: Final = "dragoman"  # sent if there is no key: agents do not start without one
+KEY_VARIABLE: Final = (
+    "DRAGOMAN_AGENT_KEY"  # holds the key, for agents whose settings name a variable
+)
 
 
 class Window(Struct, frozen=True, kw_only=True):
-    """How much a model takes and gives, in tokens; 0: unknown."""
+    """The sizes of a model's context and output, in tokens; 0: unknown."""
 
     context: int = 0
     output: int = 0
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """Where an agent works and as whom."""
+    """The gateway, the key and the models that an agent uses."""
 
     url: str  # of the gateway, without `/v1`
     key: str = NO_KEY
-    model: str = ""  # what it asks for; empty: the names it knows itself
-    small: str = ""  # what it asks for in small matters; empty: `model`
+    model: str = ""  # the model it asks for; empty: its own default names
+    small: str = ""  # the model it asks for in small tasks; empty: `model`
     window: Window = Window()
 
 
 class LaunchSpec(Struct, frozen=True, kw_only=True):
-    """What an agent is started with; what the user gave stands behind `arguments`."""
+    """What an agent is started with; the user's own arguments follow `arguments`."""
 
     variables: dict[str, str]
-    clashing: tuple[str, ...] = ()  # variables that would lead it elsewhere
+    clashing: tuple[str, ...] = ()  # variables to unset: they would lead it to another server
     arguments: tuple[str, ...] = ()
-    # A flag that takes a file, and what stands in the file; it may hold the key.
+    # A flag that takes a file, and the content of the file, which may hold the key.
     file: tuple[str, str] | None = None
 
 
@@ -47,11 +49,11 @@ MakeLaunchSpec: TypeAlias = Callable[[Session, Mapping[str, str]], LaunchSpec]
 
 class Agent(Struct, frozen=True, kw_only=True):
     name: str
-    says: str  # what people call it
-    package: str  # of npm, which brings the program
+    says: str  # its name in messages
+    package: str  # the npm package that installs the program
     dialect: DialectName  # which it speaks
     launch_spec: MakeLaunchSpec
-    # Models that it asks for by itself, the best first; the last is for small matters.
+    # Models that it asks for by default, the preferred one first; the last is for small tasks.
     usual: tuple[str, ...] = ()
 
     @property

@@ -1,7 +1,7 @@
-"""Claude Code: everything is a variable.
+"""Claude Code: everything is set with environment variables.
 
-Its own `settings.json` may set variables too, and those stand over the environment's.  What is set here is
-therefore also given in a file of settings on the command line, which stands over both.
+Its own `settings.json` may set variables too, and those override the environment.  The variables are
+therefore also given in a settings file on the command line, which overrides both.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _SMALL: Final = (
     "ANTHROPIC_DEFAULT_HAIKU_MODEL",
     "ANTHROPIC_SMALL_FAST_MODEL",  # its older name
 )
-_ELSEWHERE: Final = (  # other places and other credentials
+_ELSEWHERE: Final = (  # would select other servers or other credentials
     "ANTHROPIC_API_KEY",  # is sent beside the token, and must be confirmed at the terminal
     "ANTHROPIC_UNIX_SOCKET",
     "CLAUDE_CODE_API_BASE_URL",
@@ -39,11 +39,11 @@ _ELSEWHERE: Final = (  # other places and other credentials
     "CLAUDE_CODE_USE_MANTLE",
     "CLAUDE_CODE_USE_VERTEX",
 )
-_OTHER_MODELS: Final = ("CLAUDE_CODE_SUBAGENT_MODEL",)  # stands over the choice of a model
+_OTHER_MODELS: Final = ("CLAUDE_CODE_SUBAGENT_MODEL",)  # overrides the choice of a model
 
 
 def launch_spec(session: Session, _environ: Mapping[str, str]) -> LaunchSpec:
-    """Return the variables, and the file that holds them against those of the user's settings."""
+    """Return the variables, and the settings file with which they override the user's settings."""
     variables = {
         "ANTHROPIC_BASE_URL": session.url,
         "ANTHROPIC_AUTH_TOKEN": session.key,

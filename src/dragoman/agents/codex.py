@@ -1,4 +1,4 @@
-"""Codex: flags that stand over its `config.toml`, which stays in force otherwise."""
+"""Codex: flags that override its `config.toml`; the rest of that file stays in force."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -14,7 +14,9 @@ from dragoman.gateway.logging import Logger
 from dragoman.gateway.plan import secrets_of
 from dragoman.gateway.serve import Companion, Running
 
-_LAST_SECONDS: Final = 1.0  # for requests that nobody waits for: the agent has ended
+_LAST_SECONDS: Final = (
+    1.0  # for requests still running after the agent has ended: no client waits for them
+)
 
 
 class GatewayThread:

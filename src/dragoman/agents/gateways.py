@@ -1,4 +1,4 @@
-"""Where an agent works: a gateway of its own, or one that runs already."""
+"""The gateway of an agent: one started for it, or one that runs already."""
 
 import os
 import stat
@@ -26,11 +26,11 @@ from dragoman.gateway.serve import Companion
 _SECONDS: Final = 10.0  # the gateway may have to ask its upstreams
 _MAX_BYTES: Final = 8 * 1024 * 1024
 _LOG_NAME: Final = "run.log"
-_MAX_LOG_BYTES: Final = 8 * 1024 * 1024  # beyond this the next run begins the file anew
+_MAX_LOG_BYTES: Final = 8 * 1024 * 1024  # the next run truncates a larger file
 
 
 class ModelOptions(Struct, frozen=True, kw_only=True):
-    """What the user says about the models."""
+    """The user's options for models."""
 
     model: str = ""
     small: str = ""
@@ -38,19 +38,19 @@ class ModelOptions(Struct, frozen=True, kw_only=True):
 
 
 class AgentGateway(Struct, frozen=True, kw_only=True):
-    """A gateway that answers."""
+    """A gateway that runs, and what was read from it."""
 
     url: str
     serve_url: str  # where `dragoman serve` would be with the same settings
-    key: Secret  # its source is empty where no key is asked
+    key: Secret  # its source is empty if there is no key
     listed: list[ListedModel]
-    router: Router | None = None  # None: the gateway is somebody else's
+    router: Router | None = None  # None: this process did not start the gateway
 
     def session(self, agent: Agent, options: ModelOptions) -> Session:
-        """Return what the agent is told.
+        """Return the gateway, key and models for an agent.
 
         Raises:
-            ConfigError: nobody says which model it should ask for.
+            ConfigError: no model is given, and the gateway lists none.
         """
         choice = choose(
             agent, model=options.model, small=options.small, listed=self.listed, router=self.router
@@ -69,7 +69,7 @@ def running_gateway(url: str, key: Secret | None) -> AgentGateway:
     """Return the gateway at an address.
 
     Raises:
-        ConfigError: it is no address, or the key is refused.
+        ConfigError: it is not an address, or the key is refused.
         UnreachableError: no gateway answers there.
     """
     clean = address(url)
@@ -115,7 +115,7 @@ def key_from(variable: str, environ: Mapping[str, str]) -> Secret:
 
 
 def log_path(environ: Mapping[str, str]) -> Path:
-    """Return where the lines of an agent's own gateway go: in the folder for state of the XDG rules."""
+    """Return the log file of an agent's own gateway, in the state folder of the XDG specification."""
     base = environ.get("XDG_STATE_HOME", "")
     folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
     return folder / "dragoman" / _LOG_NAME
@@ -123,7 +123,7 @@ def log_path(environ: Mapping[str, str]) -> Path:
 
 @contextmanager
 def open_log(path: Path) -> Iterator[TextIO]:
-    """Open a file for lines; one that has become large begins anew, and only its owner may look.
+    """Open a log file to append to; a large one is truncated, a new one is readable by its owner only.
 
     Raises:
         ConfigError: it cannot be written.
@@ -163,7 +163,7 @@ def address(text: str) -> str:
     """Return a gateway's address as agents need it: without `/v1` and without a last slash.
 
     Raises:
-        ConfigError: it is no address.
+        ConfigError: it is not an address.
     """
     try:
         parts = urlsplit(text)
@@ -171,7 +171,7 @@ def address(text: str) -> str:
     except ValueError:
         good = False
     if not good or parts.query or parts.fragment:
-        raise ConfigError(f"--gateway: `{text}` is no address such as http://127.0.0.1:8484")
+        raise ConfigError(f"--gateway: `{text}` is not an address such as http://127.0.0.1:8484")
     return text.rstrip("/").removesuffix("/v1")
 
 
@@ -185,7 +185,7 @@ def is_loopback(url: str) -> bool:
 
 
 def check_health(url: str) -> None:
-    """See that a gateway lives.
+    """Check that a gateway is alive.
 
     Raises:
         UnreachableError: it does not, or something else is there.
@@ -202,10 +202,10 @@ def check_health(url: str) -> None:
 
 
 def list_models(url: str, key: str) -> list[ListedModel]:
-    """Return the models of a gateway; none if it does not tell.
+    """Return the models of a gateway; an empty list if it does not list them.
 
     Raises:
-        ConfigError: it wants another key.
+        ConfigError: it refuses the key.
     """
     try:
         return _PAGE.decode(_get(f"{url}/v1/models", {"authorization": f"Bearer {key}"})).data

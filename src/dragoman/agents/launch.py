@@ -1,4 +1,4 @@
-"""Starting an agent with what it was given, or showing that to people who start it themselves."""
+"""Starting an agent, or showing the shell lines to users who start it themselves."""
 
 import os
 import shlex
@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import Secret
 
 _SIGNALLED: Final = 128  # what a shell adds to the number of the signal that ended a program
-# What a terminal sends to every program at it by itself, and what reaches only the one it is sent to.
+# Signals that a terminal sends to all of its foreground programs, and signals that reach one process.
 _FROM_KEYS: Final = ("SIGINT", "SIGQUIT")
 _TO_ONE: Final = ("SIGTERM", "SIGHUP")
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -49,7 +49,7 @@ def launch(
 
 
 def without_proxy(session: Session, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that keep an agent from sending what is for this machine through a proxy."""
+    """Return variables that keep an agent from sending requests to this machine through a proxy."""
     proxied = any(environ.get(name) or environ.get(name.lower()) for name in _PROXIES)
     if not proxied or not is_loopback(session.url):
         return {}
@@ -58,7 +58,7 @@ def without_proxy(session: Session, environ: Mapping[str, str]) -> dict[str, str
 
 
 def described(agent: Agent, arguments: Sequence[str], spec: LaunchSpec, key: Secret) -> str:
-    """Return the lines of a shell that start an agent in the same way.  No secret stands in them."""
+    """Return the lines of a shell that start an agent in the same way.  They hold no secret."""
     lines = [f"unset {' '.join(spec.clashing)}"] if spec.clashing else []
     for name, value in spec.variables.items():
         hidden = key.source and value == key.value
@@ -94,8 +94,8 @@ class _Child:
 
     @contextmanager
     def hears_signals(self) -> Iterator[None]:
-        """Take the signals that are the program's for as long as it runs."""
-        # Ctrl-C at a terminal reaches the program without us; twice would mean something else to it.
+        """Handle the signals that are meant for the program while it runs."""
+        # The terminal sends Ctrl-C to the program itself; a second one from here would have another meaning.
         at_terminal = any(os.isatty(number) for number in (0, 1, 2))
         handlers = dict.fromkeys(_FROM_KEYS, self._ignore if at_terminal else self._pass_on)
         handlers |= dict.fromkeys(_TO_ONE, self._pass_on)

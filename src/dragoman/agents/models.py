@@ -1,6 +1,6 @@
 """Which models an agent asks for, and how large they are.
 
-What the user says comes first, then the settings, then what the gateway lists.
+The user's options come first, then the settings, then the gateway's list of models.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from dragoman.errors import ConfigError
 from dragoman.gateway.routing import Question, Router
 
 _ANTHROPIC: Final = "anthropic"
-_USUAL_OUTPUT: Final = 32_000  # tokens that agents ask for if nobody tells them
-_SHARE: Final = 4  # part of a context that an answer may take if nobody says how long it gets
+_USUAL_OUTPUT: Final = 32_000  # output tokens that agents ask for by default
+_SHARE: Final = 4  # an answer of unknown limit gets this part (1/n) of the context
 
 
 class ListedModel(Struct, frozen=True):
@@ -35,10 +35,10 @@ class ModelChoice(Struct, frozen=True, kw_only=True):
 def choose(
     agent: Agent, *, model: str, small: str, listed: Sequence[ListedModel], router: Router | None
 ) -> ModelChoice:
-    """Return what the agent asks for.  Without a router the gateway is somebody else's.
+    """Return the models that the agent asks for; no router: this process did not start the gateway.
 
     Raises:
-        ConfigError: nobody says, and the gateway lists nothing.
+        ConfigError: no model is given, and the gateway lists none.
     """
     if model:
         return ModelChoice(model=model, small=small)
@@ -59,9 +59,9 @@ def choose(
 
 
 def _known(agent: Agent, router: Router, listed: set[str]) -> tuple[str, ...]:
-    """Return those of the agent's usual names that mean something to the settings.
+    """Return those of the agent's usual names that the settings can serve.
 
-    A name that a route only passes on means something to the vendor whose name it is, or where it is listed.
+    A name that a route forwards unchanged counts if the upstream is Anthropic's, or if the gateway lists it.
     """
 
     def means_something(name: str) -> bool:
@@ -82,7 +82,7 @@ def window(
     listed: Sequence[ListedModel],
     router: Router | None,
 ) -> Window:
-    """Return how large the main model is, as far as anybody says."""
+    """Return the sizes of the main model, as far as they are known."""
     name = choice.model or (agent.usual[0] if agent.usual else "")
     told = next((one for one in listed if one.id == name), ListedModel(name))
     sizes = Window(context=told.max_input_tokens or 0, output=told.max_tokens or 0)

@@ -1,4 +1,4 @@
-"""opencode: a piece of configuration in a variable, which is put over the user's own files."""
+"""opencode: configuration in a variable, which overrides the user's own files."""
 
 from collections.abc import Mapping
 from typing import Final, TypeAlias
@@ -65,17 +65,17 @@ def _own(environ: Mapping[str, str]) -> Json:
     """Return what the user has in the variable already.
 
     Raises:
-        ConfigError: it is no JSON object.
+        ConfigError: it is not a JSON object.
     """
     try:
         return msgspec.json.decode(environ.get(_CONTENT) or "{}", type=Json)
     except msgspec.DecodeError as error:
-        said = f"{_CONTENT} is set, and is no JSON object to add to: {error}"
+        said = f"{_CONTENT} is set, but is not a JSON object to add to: {error}"
         raise ConfigError(said) from error
 
 
 def _merged(under: Json, over: Json) -> Json:
-    """Return one object over another, as opencode itself puts files together."""
+    """Merge two objects as opencode merges files; values of `over` win."""
     whole = dict(under)
     for name, value in over.items():
         held = whole.get(name)

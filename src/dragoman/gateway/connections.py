@@ -61,7 +61,7 @@ class ClientConnection(web.RequestHandler):
         super().connection_made(transport)
 
     def allow_less(self, allowed: int) -> None:
-        """Answer requests with 503, and say so even if none comes: there are too many connections."""
+        """Answer with 503, even if no request comes: there are too many connections."""
         self.beyond = allowed
         self._patience = _SURPLUS_SECONDS
         self._last_word = _refusal(allowed)

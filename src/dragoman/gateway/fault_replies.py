@@ -56,7 +56,7 @@ def refused(context: RequestContext, fault: Fault, status: int = 0) -> web.Respo
 
 
 def fault_of_error(context: RequestContext, error: Exception) -> tuple[Fault, int]:
-    """Return an exception as a fault and a status (0: as its kind has it); one of our own bugs is logged."""
+    """Return an exception's fault and status (0: the default of the fault's kind); our own bugs are logged."""
     if isinstance(error, OverloadedError):
         return error.fault, error.http_status
     if isinstance(error, DragomanError):

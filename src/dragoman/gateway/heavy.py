@@ -27,7 +27,7 @@ _TRIM_SECONDS: Final = 0.5  # without heavy work, until its memory is given back
 
 
 class HeavyWork:
-    """Runs what is large in a thread, and what is small at once."""
+    """Runs large work in a thread, and small work at once in the event loop."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None  # made when first needed
@@ -36,10 +36,10 @@ class HeavyWork:
         self._last = 0.0  # when heavy work last ended, by the loop's clock
 
     async def run(self, size: int, work: Callable[[], T]) -> T:
-        """Return what `work` returns, which is to look at `size` bytes.
+        """Run `work`, which processes `size` bytes, and return its result.
 
-        A task that is cancelled meanwhile waits until the thread is done: what the work changes must not
-        change behind the back of whoever handles the cancellation.
+        A task that is cancelled meanwhile waits until the thread is done: the thread must not change
+        data while the code that handles the cancellation uses it.
         """
         if size <= LIGHT_BYTES:
             return work()

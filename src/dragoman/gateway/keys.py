@@ -65,7 +65,7 @@ class Admission:
         self._left = False
 
     def leave(self, tokens_used: int | None = None) -> None:
-        """End the request; `tokens_used` takes the place of the estimate, None lets it stand."""
+        """End the request; `tokens_used` replaces the estimate, None keeps it."""
         if self._left:
             return
         self._left = True
@@ -149,7 +149,7 @@ class Keyring:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """To whom kept data may belong."""
+        """The owners that stored data may have."""
         holders = (*self._holders.values(), *filter(None, (self._anonymous,)))
         return tuple(holder.owner for holder in holders)
 
@@ -202,9 +202,9 @@ def given_credential(headers: Mapping[str, str]) -> str | Fault:
 
 
 def _owner(key: Key | None) -> str:
-    """Return to whom kept data belongs: a key's configured name, else its digest.
+    """Return the owner of a key's stored data: the key's configured name, else its digest.
 
-    Never the place in the list: a key that is withdrawn would hand its data to the next one.
+    Never the place in the list: the next key would get the data of a key that is withdrawn.
     """
     if key is None:
         return ANONYMOUS

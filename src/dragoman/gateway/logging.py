@@ -73,7 +73,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def level(self) -> Level:
-        """How much this concerns whoever runs the gateway."""
+        """How much this concerns the operator of the gateway."""
         if self.status >= 500 or self.error in ("gateway", "server", "upstream_bad"):
             return "error"
         return "warning" if self.status >= 400 or self.error else "info"
@@ -179,7 +179,7 @@ class Logger:
                 self._stream.write(line.encode("ascii", "backslashreplace").decode() + "\n")
             self._stream.flush()
         except (OSError, ValueError):
-            pass  # closed, or its reader is gone: there is nowhere to say so
+            pass  # closed, or its reader is gone: there is nowhere to report it
 
     # --- for people -------------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class Logger:
 
 
 class _Notices(logging.Handler):
-    """Turns what the HTTP server has to say into notices: what happened, never to what bytes."""
+    """Turns log records of the HTTP server into notices with the kind of error, never with its bytes."""
 
     def __init__(self, logger: Logger) -> None:
         super().__init__(logging.WARNING)
@@ -257,7 +257,7 @@ def http_logger(logger: Logger) -> logging.Logger:
 
 
 def _shown(text: str, secrets: Secrets) -> str:
-    """Return a text that may stand in a line.  Names come with every request; what is long does not."""
+    """Return a text as a log line may show it.  Short texts are cached: names repeat with every request."""
     return _remembered(text, secrets) if len(text) < _MAX_REMEMBERED else _make_shown(text, secrets)
 
 

@@ -49,7 +49,7 @@ Put: TypeAlias = Callable[[Request, object], Request]  # None takes it away
 
 
 class Param(Struct, frozen=True):
-    """One name: what values it takes, and where it stands in a request."""
+    """One parameter: the values it takes, and how it is read and set in a request."""
 
     kind: Kind
     get: Get
@@ -62,9 +62,9 @@ class Param(Struct, frozen=True):
 
 
 def apply(params: Mapping[str, object], request: Request) -> Request:
-    """Return the request as a route wants it; the very same one if nothing changes.
+    """Return the request with a route's overrides; the same object if nothing changes.
 
-    The settings were checked: what `check` would complain about has no effect.
+    The settings were checked before: an override that `check` would report has no effect.
     """
     for name, wish in params.items():
         param = PARAMS.get(name)
@@ -88,7 +88,7 @@ def check(params: Mapping[str, object]) -> list[str]:
         if param is None:
             near = difflib.get_close_matches(name, PARAMS, n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(PARAMS)}"
-            mistakes.append(f"`{name}` is no parameter; {hint}")
+            mistakes.append(f"`{name}` is not a parameter; {hint}")
         elif isinstance(wish, Mapping):
             mistakes += _check_forms(name, param, wish)
         elif wish != DROP and not _fits(param, wish):
@@ -101,7 +101,7 @@ def check(params: Mapping[str, object]) -> list[str]:
 
 def _check_forms(name: str, param: Param, wish: Mapping[str, object]) -> list[str]:
     mistakes = [
-        f"`{name}.{form}` is no form; there are {', '.join(_FORMS)}"
+        f"`{name}.{form}` is not a form; there are {', '.join(_FORMS)}"
         for form in wish
         if form not in _FORMS
     ]
@@ -209,11 +209,11 @@ def _number(value: object) -> float:
     return value if isinstance(value, int | float) else math.nan
 
 
-# --- where each parameter stands ------------------------------------------------------------------
+# --- where each parameter is in a request ---------------------------------------------------------
 
 
 def _field(name: str, nothing: object = None) -> tuple[Get, Put]:
-    """Return how to read and write a field of the request; `nothing` is what it holds if unsaid."""
+    """Return how to read and write a field of the request; `nothing` is its value if the client sent none."""
 
     def get(request: Request) -> object:
         value = getattr(request, name)

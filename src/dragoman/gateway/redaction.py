@@ -13,7 +13,7 @@ MAX_CHARS: Final = 8 * 1024  # of a text that is shown to anybody
 # A secret this short may be part of a word; only the whole word is taken out.
 _SHORT: Final = 8
 
-# Text that looks like a credential, whoever's it is.  What a group holds is kept.
+# Text that looks like a credential, of any vendor or user.  The text in a named group is kept.
 _PATTERNS: Final = re.compile(
     r"""
       # keys by the letters that vendors put before them
@@ -43,7 +43,7 @@ def redact(text: str, secrets: Secrets = ()) -> str:
     """Return a text without any of `secrets`, and without what looks like a credential.
 
     A text of more than `MAX_CHARS` is cut.  The cut may halve a secret, which is then not recognised, so
-    as much as the longest secret has is left out before it.
+    the last characters before it are left out too, as many as the longest secret has.
     """
     cut = len(text) > MAX_CHARS
     text = text[:MAX_CHARS]
@@ -83,7 +83,7 @@ def _kept(match: re.Match[str]) -> str:
 
 @functools.lru_cache(maxsize=8)
 def _known(secrets: Secrets) -> re.Pattern[str] | None:
-    """Return what finds every secret; the longest first, for one may be the beginning of another."""
+    """Return a pattern for all secrets; the longest first, because one may be the beginning of another."""
     ordered = sorted({one for one in secrets if one}, key=len, reverse=True)
     if not ordered:
         return None

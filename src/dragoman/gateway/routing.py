@@ -1,4 +1,4 @@
-"""Where a request goes: aliases, then routes, then tiers, then names that say it themselves.
+"""Where a request goes: aliases, then routes, then tiers, then `upstream/model`, then the only upstream.
 
 A name is first replaced by its alias, if it has one.  Then the first that fits decides:
 
@@ -181,7 +181,7 @@ class Router:
         return None if self._only is None else self._only.choice(model)
 
     def hops(self) -> tuple[Hop, ...]:
-        """Return every target of the settings; a `*` in a model still stands for the client's name."""
+        """Return every target of the settings; a `*` in a model is not replaced yet."""
         ways = (*self._routes, *self._tiers, *([self._only] if self._only else []))
         return tuple(hop for way in ways for hop in way.hops)
 

@@ -31,7 +31,7 @@ from dragoman.gateway.workers import Workers, let_signals_in
 if sys.platform != "win32":
     import resource
 
-# Something that must run beside the gateway and may change its settings, such as an upstream of its own.
+# Something that must run beside the gateway and may change its settings, such as the simulator.
 Companion: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[Settings]]
 
 _GARBAGE: Final = (
@@ -133,7 +133,7 @@ class Running:
         self._settings = settings
 
     async def stop(self) -> bool:
-        """Let streams end, then end those that are left; say whether all ended by themselves."""
+        """Let streams end, then end those that are left; return whether all ended by themselves."""
         late = await self.gateway.drain(self._settings.server.drain_seconds)
         if late:
             try:
@@ -234,14 +234,14 @@ class Service:
         self._settings = structs.replace(self._settings, server=structs.replace(server, port=port))
         Plan(
             self._settings, seal_key=seal_key, keyring=Keyring(server.keys)
-        )  # say once what is wrong
+        )  # report mistakes once, not in every worker
         workers = Workers(
             server.workers, lambda first: self._work(seal_key, first=first), self._reread
         )
         return workers.run(bound)
 
     def _reread(self) -> None:
-        """Read the file again, for workers that begin later; the others say what is wrong with it."""
+        """Read the file again, for workers that start later; the running workers report its mistakes."""
         if self._reload is None:
             return
         server = self._settings.server
@@ -291,10 +291,10 @@ class Service:
         stop.set()
 
     def _with_companion(self, settings: Settings, *, running: bool = True) -> Settings:
-        """Return new settings with the upstream of our own, if they name no other and it is `running`.
+        """Return new settings with the companion's upstream, if they name none and it is `running`.
 
         Raises:
-            ConfigError: there is none of our own either.
+            ConfigError: there is no upstream of a companion either.
         """
         if settings.upstreams or (self._companion is not None and not running):
             return settings

@@ -94,7 +94,7 @@ class Question(Struct, frozen=True):
 
 
 def way_of(upstream: Upstream, profile: str) -> Way:
-    """Return how tokens are counted at an upstream, as its settings say or as is known of its kind."""
+    """Return how tokens are counted at an upstream, by its settings, else by its dialect and profile."""
     if upstream.count_tokens != "auto":
         can_ask = (
             upstream.count_tokens != "upstream"
@@ -130,7 +130,7 @@ def prompt_question(prompt: str) -> Question:
 
 
 def server_root(base_url: str) -> str:
-    """Return where a server has what stands beside its API: the base URL without `/v1`."""
+    """Return the root for a server's endpoints outside its API: the base URL without `/v1`."""
     return base_url.rstrip("/").removesuffix("/v1")
 
 

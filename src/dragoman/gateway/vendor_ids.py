@@ -1,10 +1,10 @@
 """Ids of state that a vendor keeps: which ones a request names, and which ones an answer gives.
 
-An upstream knows the gateway's key alone.  If several clients share it, one of them could name what belongs
-to another: a response to go on from, a conversation, an item, a container, a file.  So what is named must
-have been given to the same key before, or be allowed by its settings.
+An upstream sees only the gateway's key.  If several clients share it, one of them could name what belongs
+to another: a response to go on from, a conversation, an item, a container, a file.  So an id in a request
+must have been given to the same client key before, or be allowed by that key's settings.
 
-Requests are searched by field name at any depth, except where clients write data of their own (schemas,
+Requests are searched by field name at any depth, except where clients write their own data (schemas,
 arguments, metadata).  Answers are read at the few places where vendors put ids, so that nothing a model or
 a client wrote can be mistaken for one.
 """

@@ -1,4 +1,4 @@
-"""The library's values in the shapes that tools give back."""
+"""Converts the library's values into the output types of tools."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -33,7 +33,7 @@ _VENDORS: Final = frozenset({BlockKind.SERVER_CALL, BlockKind.SERVER_RESULT, Blo
 
 
 class Piece(Struct, frozen=True, omit_defaults=True):
-    """What came of an answer since the last notification, as JSON in its message, in this order."""
+    """The part of an answer since the last notification, sent as JSON; the fields arrived in this order."""
 
     reasoning: str = ""
     text: str = ""
@@ -42,7 +42,7 @@ class Piece(Struct, frozen=True, omit_defaults=True):
 
 
 def pieces_of(events: Iterable[Event]) -> list[Piece]:
-    """Return what events say; a piece ends where it could not tell what comes next in order."""
+    """Return the content of events; a new piece begins where the order of the fields would be wrong."""
     pieces: list[Piece] = []
     open_: list[list[str]] = [[] for _ in Piece.__struct_fields__]
     last = 0
@@ -57,7 +57,7 @@ def pieces_of(events: Iterable[Event]) -> list[Piece]:
             case ArgsDelta(json=said) | InputDelta(text=said):
                 at = 3
             case _:
-                continue  # told at the end
+                continue  # part of the result at the end
         if at < last or at == last == 2:
             pieces.append(Piece(*map("".join, open_)))
             open_ = [[] for _ in Piece.__struct_fields__]
@@ -68,7 +68,7 @@ def pieces_of(events: Iterable[Event]) -> list[Piece]:
 
 
 def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
-    """Return an answer; `used` are the ids of calls that stand in the conversation."""
+    """Return an answer; `used` are the ids of calls that the conversation already has."""
     ids = ClientIds(used)
     calls = [
         ToolCallEntry(

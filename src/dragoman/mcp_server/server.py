@@ -24,13 +24,13 @@ from dragoman.mcp_server.upstreams import Upstreams
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
-HOST: Final = "127.0.0.1"  # and nothing else: whoever reaches the server asks with our keys
+HOST: Final = "127.0.0.1"  # loopback only: every client of the server uses our upstream keys
 PATH: Final = "/mcp"
 _BACKLOG: Final = 128
 _DRAIN_SECONDS: Final = 3
 _INSTRUCTIONS: Final = (
     "Asks models of any vendor, finds tool calls that models write as text, and translates between API "
-    "dialects.  Tool calls are told, never run."
+    "dialects.  Tool calls are reported, never run."
 )
 
 
@@ -67,7 +67,7 @@ def make_server(upstreams: Upstreams) -> Server[Any]:
 
 
 class _Progress:
-    """Tell what has come, for a caller that asked to be told."""
+    """Sends the answer so far to a caller that asked for progress."""
 
     def __init__(self, context: Context) -> None:
         self._session = context.session
@@ -149,9 +149,9 @@ _LISTED: Final = [
 
 
 async def serve_stdio(upstreams: Upstreams) -> None:
-    """Serve whoever started this process, until it closes our standard input.
+    """Serve the program that started this process, until it closes our standard input.
 
-    Standard output carries the protocol alone; the SDK turns everything else to standard error.
+    Standard output carries the protocol alone; the SDK redirects everything else to standard error.
     """
     server = make_server(upstreams)
     try:
@@ -162,10 +162,10 @@ async def serve_stdio(upstreams: Upstreams) -> None:
 
 
 async def serve_http(upstreams: Upstreams, port: int, announce: Callable[[str], object]) -> None:
-    """Serve programs of this machine until a signal says to stop; pages in a browser are refused.
+    """Serve programs of this machine until a stop signal; pages in a browser are refused.
 
     Raises:
-        ConfigError: the port cannot be had.
+        ConfigError: the port is not available.
     """
     listening = _listen(port)
     port = listening.getsockname()[1]
@@ -194,7 +194,7 @@ async def serve_http(upstreams: Upstreams, port: int, announce: Callable[[str], 
 
 
 class _Announced(uvicorn.Server):
-    """A server that says when it serves, and takes signals by then."""
+    """A server that calls `announce` when it serves; its signal handlers are installed by then."""
 
     def __init__(self, config: uvicorn.Config, announce: Callable[[], object]) -> None:
         super().__init__(config)

@@ -165,7 +165,7 @@ class NoInput(Input, frozen=True):
 
 
 class LossEntry(Struct, frozen=True):
-    """Something that could not be carried, or was mended."""
+    """Something that could not be carried, or was repaired."""
 
     code: Annotated[str, Meta(description="A word for programs.")]
     path: Annotated[str, Meta(description="JSON path of the field; may be empty.")]
@@ -174,7 +174,7 @@ class LossEntry(Struct, frozen=True):
 
 
 Losses: TypeAlias = Annotated[
-    list[LossEntry], Meta(description="What could not be carried, or was mended.")
+    list[LossEntry], Meta(description="What could not be carried, or was repaired.")
 ]
 
 
@@ -226,13 +226,13 @@ class ParseOutput(Struct, frozen=True, kw_only=True):
     content: Annotated[str, Meta(description="The text without calls and reasoning.")]
     reasoning: Annotated[str, Meta(description="The reasoning in it.")]
     tool_calls: Annotated[list[ToolCallEntry], Meta(description="The calls in it, in order.")]
-    problems: Annotated[list[LossEntry], Meta(description="What was mended, or could not be.")]
+    problems: Annotated[list[LossEntry], Meta(description="What was repaired, or could not be.")]
 
 
 class TranslateOutput(Struct, frozen=True, kw_only=True):
     text: Annotated[str, Meta(description="The request, answer or stream in the other dialect.")]
     losses: Losses
-    failure: Annotated[str | None, Meta(description="Set if the answer tells of a failure.")]
+    failure: Annotated[str | None, Meta(description="Set if the answer reports a failure.")]
 
 
 class ViolationEntry(Struct, frozen=True, kw_only=True):
@@ -274,7 +274,7 @@ class FormatsOutput(Struct, frozen=True, kw_only=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """What a tool tells when it failed: the library's error, field for field."""
+    """The result of a tool that failed: the library's error, field for field."""
 
     error: str  # the name of the error's class
     message: str

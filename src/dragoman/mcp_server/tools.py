@@ -42,7 +42,7 @@ class ToolContext(Struct, frozen=True):
     """What a tool may use beside its arguments."""
 
     upstreams: Upstreams
-    report: Report  # tells whoever called what has come so far
+    report: Report  # sends the answer so far to the caller, as pieces
 
 
 class ServedTool(Struct, frozen=True):
@@ -51,7 +51,7 @@ class ServedTool(Struct, frozen=True):
     input_type: type[Struct]
     output_type: type[Struct]
     run: Callable[[Any, ToolContext], Awaitable[Struct]]
-    uses_upstream: bool = False  # somebody else is asked: an upstream
+    uses_upstream: bool = False  # it sends requests to an upstream
 
 
 async def _chat(asked: ChatInput, context: ToolContext) -> ChatOutput:

@@ -1,4 +1,4 @@
-"""Whom the server may ask: given by whoever starts it."""
+"""The upstreams that the server uses; the program that starts it supplies them."""
 
 from typing import Annotated, Protocol
 
@@ -8,7 +8,7 @@ from dragoman.client.client import Client
 
 
 class Target(Struct, frozen=True):
-    """Who answers for a model."""
+    """The client that answers for a model, and the upstream's name of the model."""
 
     client: Client
     model: str  # as the upstream calls it
@@ -34,10 +34,10 @@ class ModelList(Struct, frozen=True, kw_only=True):
 
 class Upstreams(Protocol):
     def target(self, model: str, /) -> Target:
-        """Return who answers for a model; an empty name: whoever answers by default.
+        """Return the target that answers for a model; an empty name: the default target.
 
         Raises:
-            ConfigError: nobody does.
+            ConfigError: there is none.
         """
 
     async def models(self) -> ModelList:

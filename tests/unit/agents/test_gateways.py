@@ -24,7 +24,7 @@ def test_an_address_is_taken_with_and_without_v1(text: str) -> None:
     ["", "8484", "127.0.0.1:8484", "ftp://x", "http://", "http://x:y", "http://x?a", "http://[x"],
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="is no address"):
+    with pytest.raises(ConfigError, match="is not an address"):
         address(text)
 
 

@@ -137,8 +137,8 @@ def test_what_changes_nothing_gives_the_very_same_request(name: str) -> None:
 @pytest.mark.parametrize(
     ("params", "says"),
     [
-        ({"temprature": 1}, "`temprature` is no parameter; did you mean `temperature`?"),
-        ({"zzz": 1}, "`zzz` is no parameter; there are temperature, top_p"),
+        ({"temprature": 1}, "`temprature` is not a parameter; did you mean `temperature`?"),
+        ({"zzz": 1}, "`zzz` is not a parameter; there are temperature, top_p"),
         ({"temperature": "hot"}, "`temperature` must be a number from 0 to 2, a table or `drop`"),
         ({"temperature": True}, "`temperature` must be a number"),
         ({"temperature": float("nan")}, "`temperature` must be a number"),
@@ -154,7 +154,7 @@ def test_what_changes_nothing_gives_the_very_same_request(name: str) -> None:
         ({"stop": [""]}, "`stop` must be a text or a list of texts"),
         ({"user": ""}, "`user` must be a text"),
         ({"verbosity": "loud"}, "`verbosity` must be low, medium or high"),
-        ({"temperature": {"maximum": 1}}, "`temperature.maximum` is no form; there are default, min, max"),
+        ({"temperature": {"maximum": 1}}, "`temperature.maximum` is not a form; there are default, min, max"),
         ({"temperature": {}}, "`temperature` is an empty table"),
         ({"temperature": {"min": 1, "max": 0.5}}, "`temperature.min` is above `temperature.max`"),
         ({"effort": {"min": "max", "max": "low"}}, "`effort.min` is above `effort.max`"),

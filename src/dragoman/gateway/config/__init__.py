@@ -1,1 +1,1 @@
-"""The operator's file: what may stand in it, how it is read, checked, written and shown."""
+"""The operator's file: its keys, and how it is read, checked, written and shown."""

@@ -165,7 +165,9 @@ def _meaning(text: str) -> str | Problem:
     if not text:
         return Problem("an alias means a name")
     if text.count("*") > 1:
-        return Problem("there is more than one `*`", "one stands for the name the client asked for")
+        return Problem(
+            "there is more than one `*`", "one is replaced by the name the client asked for"
+        )
     return text
 
 
@@ -180,7 +182,7 @@ def _target(text: str) -> str | Problem:
         return Problem(f"`{text}` is not `upstream/model`")
     if model.count("*") > 1:
         return Problem(
-            f"`{text}` has more than one `*`", "one stands for the name the client asked for"
+            f"`{text}` has more than one `*`", "one is replaced by the name the client asked for"
         )
     return text
 
@@ -210,7 +212,7 @@ def _host(text: str) -> str | Problem:
         host = urlsplit(text).netloc.partition(":")[0] if text.count("[") == 0 else ""
         return Problem("a host, not an address", f"write `{host}`" if host else "")
     if "/" in text or any(character.isspace() for character in text):
-        return Problem(f"`{text}` is no host")
+        return Problem(f"`{text}` is not a host")
     return text
 
 
@@ -224,7 +226,7 @@ def _origin(text: str) -> str | Problem:
         return Problem(f"not an origin: {error}")
     bare = f"{parts.scheme}://{parts.netloc}"
     if not parts.scheme or not parts.netloc:
-        return Problem(f"`{text}` is no origin", "write `https://host` or `http://host:port`")
+        return Problem(f"`{text}` is not an origin", "write `https://host` or `http://host:port`")
     if bare != text.rstrip("/"):
         return Problem("an origin ends with its host and port", f"write `{bare}`")
     return bare

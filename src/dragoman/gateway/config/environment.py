@@ -59,7 +59,7 @@ def read_text(path: Path, *, limit: int = MAX_FILE_BYTES) -> str | Problem:
 
 
 def find_secret(source: str, environment: ConfigEnvironment) -> Secret | Problem:
-    """Look up what `env:NAME` or `file:PATH` stands for.  No message shows a value."""
+    """Look up the secret that `env:NAME` or `file:PATH` refers to.  No message shows its value."""
     kind, colon, rest = source.partition(":")
     match kind, colon:
         case "env", ":":
@@ -84,7 +84,7 @@ def is_reference(text: str) -> bool:
 
 def _from_environment(name: str, environment: ConfigEnvironment) -> str | Problem:
     if not _VARIABLE.fullmatch(name):
-        return Problem(f"`{name}` is no name of a variable", "write `env:NAME`")
+        return Problem(f"`{name}` is not a variable name", "write `env:NAME`")
     value = environment.environ.get(name)
     if value is None:
         return Problem(
@@ -105,10 +105,10 @@ def _bare(text: str) -> Problem:
     variable = _SHELL_VARIABLE.fullmatch(text.strip())
     if variable:
         return Problem(
-            "this is no way to name a variable", f"write `env:{variable[1] or variable[2]}`"
+            "a variable is not written like this", f"write `env:{variable[1] or variable[2]}`"
         )
     return Problem(
-        "a secret does not stand in the file itself",
+        "a secret must not be in the file itself",
         "put it into an environment variable and write `env:NAME`, or into a file and write `file:PATH`",
     )
 
@@ -117,7 +117,7 @@ def _bare(text: str) -> Problem:
 
 
 def read_dotenv(path: Path) -> tuple[dict[str, str], list[Mistake]]:
-    """Return the variables of a `.env` file, and warnings about lines that are none."""
+    """Return the variables of a `.env` file, and warnings about lines that cannot be read."""
     if not path.is_file():
         return {}, []
     text = read_text(path)
@@ -138,7 +138,7 @@ def parse_dotenv(text: str) -> tuple[dict[str, str], list[Mistake]]:
         value = None if parts is None else _dotenv_value(parts[2])
         if parts is None or value is None:
             # The line may hold half a secret: it is not shown.
-            warnings.append(Mistake(f".env:{number}", "not a line `NAME=value`; passed over"))
+            warnings.append(Mistake(f".env:{number}", "not a line `NAME=value`; ignored"))
         else:
             found[parts[1]] = value
     return found, warnings

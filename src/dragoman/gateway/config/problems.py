@@ -12,14 +12,14 @@ _SHOWN: Final = 40  # characters of a wrong value that are shown
 
 
 class Problem(Struct, frozen=True):
-    """What is wrong with one value, wherever it stands."""
+    """What is wrong with one value, without its location."""
 
     message: str
     suggestion: str = ""
 
 
 class Mistake(Struct, frozen=True):
-    """What is wrong, and where; also what a warning is made of."""
+    """What is wrong, and where; also used for warnings."""
 
     path: str  # `upstreams.local.base_url`, `routes[2].to[1]` (counted from 1), a flag, a variable
     message: str

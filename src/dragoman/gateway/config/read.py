@@ -21,16 +21,16 @@ from dragoman.gateway.config.settings import Key, Secret, Settings, TextKind
 Value: TypeAlias = object
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
-_MAX_DEPTH: Final = 32  # of values that are passed on
+_MAX_DEPTH: Final = 32  # of values that are forwarded
 
-# Parts of a header's name that say that its value is a credential.
+# Parts of a header's name that mark its value as a credential.
 _SECRET_PARTS: Final = frozenset(
     {"apikey", "auth", "authorization", "cookie", "key", "password", "secret", "token"}
 )
 
 
 class _Wrong:
-    """Stands for a value that was no good; whoever holds it takes a default instead."""
+    """Marks a value that was wrong and reported; its default is used, or the item is left out."""
 
 
 _WRONG: Final = _Wrong()

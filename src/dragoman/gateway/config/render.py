@@ -224,7 +224,7 @@ port = {port}
 
 # {says}.
 [upstreams.{name}]
-# What stands before `/chat/completions`, `/messages` or `/responses`.
+# The URL before `/chat/completions`, `/messages` or `/responses`.
 base_url = {base_url}
 dialect = {dialect}
 {key}
@@ -243,7 +243,7 @@ match = {{ model = "*" }}
 {remark}
 to = {target}
 
-# Names of your own for models.
+# Your own names for models.
 # [aliases]
 # "gpt-5" = "claude-sonnet-4-5"
 
@@ -366,7 +366,7 @@ def _parsed(text: str) -> dict[str, object]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"the file is no TOML: {error}") from error
+        raise ConfigError(f"the file is not TOML: {error}") from error
 
 
 def _upstream_in(line: str) -> str | None:

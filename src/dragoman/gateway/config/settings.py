@@ -1,8 +1,8 @@
-"""What may stand in `dragoman.toml`: every table and key, with its default and meaning.
+"""The content of `dragoman.toml`: every table and key, with its default and meaning.
 
 These are plain facts after reading: globs are still text, secrets are already looked up, paths of files
 are resolved.  The types describe each single value, and are the only list of keys:
-what reads, checks, shows and documents the file walks them.
+the code that reads, checks, shows and documents the file walks them.
 """
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
@@ -17,7 +17,7 @@ DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8484
 
 
-# What a text stands for; `config.checks` knows how each is judged.
+# The meaning of a text; `config.checks` has a check for each.
 TextKind: TypeAlias = Literal[
     "address", "built_in", "dialect", "file", "format", "glob", "header", "host", "meaning", "name", "origin",
     "own_profile", "place", "profile", "target",
@@ -33,7 +33,7 @@ GlobText: TypeAlias = Annotated[str, Meta(extra={"kind": "glob"})]
 HeaderName: TypeAlias = Annotated[str, Meta(extra={"kind": "header"})]
 Host: TypeAlias = Annotated[
     str, Meta(extra={"kind": "host"})
-]  # a name or number, nothing environment
+]  # a host name or an IP address, not a URL
 Meaning: TypeAlias = Annotated[str, Meta(extra={"kind": "meaning"})]  # of an alias
 Name: TypeAlias = Annotated[str, Meta(extra={"kind": "name"})]  # of an upstream
 Origin: TypeAlias = Annotated[str, Meta(extra={"kind": "origin"})]  # of a page
@@ -90,7 +90,7 @@ class Key(Section, frozen=True):
 
     key: Secret
     name: str = (
-        ""  # for logs (empty: `key-1`, …), and to whom what is kept belongs (empty: a digest)
+        ""  # for logs (empty: `key-1`, …), and the owner of stored answers (empty: a digest)
     )
     models: tuple[GlobText, ...] = ()  # globs over the model names a client asks for; empty: all
     # Globs over ids of a vendor's state (files, containers, …) that it may name beside those it was given.
@@ -128,7 +128,7 @@ class Server(Section, frozen=True):
 
 
 class Upstream(Section, frozen=True):
-    base_url: Address  # what stands before `/chat/completions`, `/messages` or `/responses`
+    base_url: Address  # the URL before `/chat/completions`, `/messages` or `/responses`
     dialect: DialectText = "chat"
     key: Secret | None = None
     auth: Literal["auto", "bearer", "x-api-key", "none"] = (
@@ -218,7 +218,7 @@ def _changes() -> type[Struct]:
 if TYPE_CHECKING:
 
     class ProfileChanges(Section, frozen=True):
-        """A profile of one's own: a built-in one, and what differs; every fact of `Profile` is a key."""
+        """A user's profile: a built-in one, and the changes to it; every fact of `Profile` is a key."""
 
         base: str = ""  # empty: `generic`
 

@@ -1,11 +1,12 @@
-"""The tables in which answers are kept, and all that is asked of them.  SQLite, one thread, no JSON of peers.
+"""The tables in which answers are kept, and all queries on them.  SQLite, one thread, no JSON of peers.
 
-An item that stands in many requests is kept once: a conversation of n turns, of which each request
-repeats all before it, takes room for n turns.  Such a piece counts the answers that need it and goes
-with the last of them.  What is old goes first, when something new comes.
+An item that appears in many requests is kept once: a conversation of n turns, of which each request
+repeats all before it, takes room for n turns.  Such a piece counts the answers that need it and is
+deleted with the last of them.  When an answer is added, those that are too old are deleted, then the
+oldest until the rest has room.
 
-Each owner has an equal share of the room, so that none can push out what another one keeps.  What an owner
-has is counted by triggers.
+Each owner has an equal share of the room, so that no owner can push out the answers of another.  Triggers
+count what each owner has.
 """
 
 import hashlib
@@ -86,8 +87,8 @@ _SECOND: Final = (  # what the second version added
     "CREATE INDEX given_by_owner ON given (owner)",
     "CREATE INDEX given_by_age ON given (noted)",
 )
-# The first version knew a key without a name by its place in the list (`key-2`), which says nothing of
-# whose it is now: what belongs to a place is deleted.  Names get the mark that they have now.
+# The first version identified a key without a name by its place in the list (`key-2`), and another key may
+# have that place now: the data of such owners is deleted.  Named owners get today's prefix `name:`.
 _FROM_FIRST: Final = (
     "DELETE FROM response WHERE owner GLOB 'key-[0-9]*' AND NOT owner GLOB 'key-*[^0-9]*'",
     "DELETE FROM piece WHERE owner GLOB 'key-[0-9]*' AND NOT owner GLOB 'key-*[^0-9]*'",
@@ -227,7 +228,7 @@ class Database:
             return bool(self._forget("owner = ? AND name = ?", (owner, name)))
 
     def note_given(self, owner: str, ids: Iterable[str], most: int) -> None:
-        """Remember that an owner was given these ids, and of all it was given the latest `most`."""
+        """Record that an owner was given these ids; only the owner's latest `most` ids are kept."""
         with self._connection:
             self._execute("BEGIN IMMEDIATE")
             now = self._clock()
@@ -307,7 +308,7 @@ class Database:
         return self._forget("id = (SELECT min(id) FROM response WHERE owner = ?)", (owner,))
 
     def _who_yields(self) -> str:
-        """Return whose answers make room for others': of keys that were withdrawn, then the largest."""
+        """Return the owner whose oldest answer is deleted next: a withdrawn key, else the largest owner."""
         row = self._execute(
             "SELECT name FROM owner WHERE bytes > 0"  # noqa: S608 -- a constant
             f" ORDER BY name IN ({_ALL_OF}), bytes DESC LIMIT 1",
@@ -372,7 +373,7 @@ class Database:
 def default_path(environ: Mapping[str, str]) -> str:
     """Return the default place of the file: the state folder of the XDG rules."""
     base = environ.get("XDG_STATE_HOME", "")
-    # The rules say that a relative path is to be taken for none.
+    # The XDG specification: a relative path is ignored.
     folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
     return str(folder / "dragoman" / "responses.sqlite")
 

@@ -75,7 +75,7 @@ def may_ask(body: bytes) -> bool:
 
 
 def asked_of(body: bytes) -> Asked | None:
-    """Return what a request asks to be put in; None if it stands for itself.
+    """Return what a request needs from the store; None if it refers to no stored items.
 
     Raises:
         MalformedError: it is not a request.

@@ -4,8 +4,8 @@
     body = (await store.expand(body, owner)).body
     await store.keep(owner, body, response)
 
-All work with the database is done in one separate thread, one task after another; whoever finds too
-many tasks waiting, waits.  What belongs to one owner does not exist for another.
+All work with the database is done in one separate thread, one task after another; if too many
+tasks are waiting, the caller waits first.  An owner cannot see the answers of another owner.
 """
 
 import asyncio
@@ -83,9 +83,9 @@ class ResponsesStore:
         return store
 
     def set_owners(self, owners: Sequence[str]) -> None:
-        """Name those who may keep answers: each has an equal share of the room.
+        """Set the owners that may keep answers: each has an equal share of the room.
 
-        What belongs to anybody else goes first when room is needed.
+        The answers of other owners are deleted first when room is needed.
         """
         self._database.owners = tuple(owners)
 
@@ -98,7 +98,7 @@ class ResponsesStore:
         self._thread.shutdown(wait=False)
 
     async def expand(self, body: bytes, owner: str, *, limits: Limits = DEFAULT_LIMITS) -> Expanded:
-        """Return a request with the items that it only names; one that names none is not touched.
+        """Return a request with the stored items that it refers to; other requests are unchanged.
 
         Raises:
             MalformedError: an answer or an item is not kept here, or the body is not a request.
@@ -126,7 +126,7 @@ class ResponsesStore:
         return await self._run(work)
 
     async def keep(self, owner: str, request_body: bytes, response: bytes) -> bool:
-        """Keep the answer to an expanded request, unless it says `"store": false`; say whether it is kept.
+        """Keep the answer to an expanded request, unless it has `"store": false`; return whether it is kept.
 
         The end of a stream waits for this: it takes a second at most.  After several failures in a row
         nothing is kept for a while, and nothing is tried.

@@ -35,7 +35,7 @@ def warnings(text: str) -> list[str]:
 
 TABLE = "expected a table, got"
 BARE = (
-    "a secret does not stand in the file itself; put it into an environment variable and write "
+    "a secret must not be in the file itself; put it into an environment variable and write "
     "`env:NAME`, or into a file and write `file:PATH`"
 )
 
@@ -195,11 +195,11 @@ BARE = (
         (UP + "key = 5", "upstreams.up.key: expected `env:NAME` or `file:PATH`"),
         (
             UP + 'key = "OPENAI_API_KEY"',
-            "upstreams.up.key: this is no way to name a variable; write `env:OPENAI_API_KEY`",
+            "upstreams.up.key: a variable is not written like this; write `env:OPENAI_API_KEY`",
         ),
         (
             UP + 'key = "${my_key}"',
-            "upstreams.up.key: this is no way to name a variable; write `env:my_key`",
+            "upstreams.up.key: a variable is not written like this; write `env:my_key`",
         ),
         (
             UP + 'key = "env:NOPE"',
@@ -215,7 +215,7 @@ BARE = (
         ),
         (
             UP + 'key = "env:A B"',
-            "upstreams.up.key: `A B` is no name of a variable; write `env:NAME`",
+            "upstreams.up.key: `A B` is not a variable name; write `env:NAME`",
         ),
         (UP + 'key = "file:"', "upstreams.up.key: `file:` names no file; write `file:PATH`"),
         (
@@ -326,7 +326,7 @@ BARE = (
             ROUTE + 'to = "up/*/*"',
             (
                 "routes[1].to[1]: `up/*/*` has more than one `*`; "
-                "one stands for the name the client asked for"
+                "one is replaced by the name the client asked for"
             ),
         ),
         (
@@ -349,12 +349,12 @@ BARE = (
         ('aliases.a = ""', "aliases.a: an alias means a name"),
         (
             'aliases."a*" = "*b*"',
-            'aliases."a*": there is more than one `*`; one stands for the name the client asked for',
+            'aliases."a*": there is more than one `*`; one is replaced by the name the client asked for',
         ),
         # overrides
         (
             ROUTE + 'to = "up/x"\nparams = { temperatur = 1 }',
-            "routes[1].params: `temperatur` is no parameter; did you mean `temperature`?",
+            "routes[1].params: `temperatur` is not a parameter; did you mean `temperature`?",
         ),
         # names that are taken
         (

@@ -250,7 +250,7 @@ def test_odd_lines_of_dotenv_are_warned_about_and_not_shown(tmp_path):
 
     warnings = load(None, environ={}, cwd=tmp_path).warnings
 
-    assert [".env:2: not a line `NAME=value`; passed over"] == [str(one) for one in warnings]
+    assert [".env:2: not a line `NAME=value`; ignored"] == [str(one) for one in warnings]
 
 
 def test_a_dotenv_that_cannot_be_read_is_warned_about(tmp_path):

@@ -106,7 +106,7 @@ def test_a_profile_of_the_same_name_is_not_replaced():
 
 
 def test_a_file_that_is_no_toml_is_left_alone():
-    with pytest.raises(ConfigError, match="no TOML"):
+    with pytest.raises(ConfigError, match="not TOML"):
         add_profile("[server\n", PROFILE)
 
 
