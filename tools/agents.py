@@ -2,13 +2,13 @@
 
     python -m tools.agents [--all | --record] [ARGUMENTS OF PYTEST]
 
-Without a flag, a part of the hard table is run (tests/agents/hard_results.py says which); `--all` runs all of
-it, also without the gateway, and `--record` renews the checked-in results of the hard table by what it finds.
+Without a flag, a part of the hard table is run (tests/agents/hard_results.py selects it); `--all` runs all of
+it, also without the gateway, and `--record` updates the checked-in results of the hard table.
 
 The versions are pinned in tests/agents/node.  They go into a folder for each state of those pins, outside the
-tree: `$DRAGOMAN_CACHE/agents`, or `~/.cache/dragoman/agents`.  The tests run in a network of their own where
-the system allows it, so that nothing but loopback can be reached; without it, proxies that nobody serves stand
-in the way of what heeds them.
+tree: `$DRAGOMAN_CACHE/agents`, or `~/.cache/dragoman/agents`.  The tests run in a separate network namespace
+where the system allows it, so that only loopback can be reached; otherwise the proxy variables point to an
+unused port, which blocks the programs that respect them.
 """
 
 import fcntl
@@ -38,7 +38,7 @@ INSIDE: Final = "--in-a-network-of-its-own"
 ALL_FLAG: Final = "--all"
 RECORD_FLAG: Final = "--record"
 HARD_TABLE: Final = "tests/agents/test_hard_table.py"
-# Read by tests/agents/conftest.py: where the programs are, and whether the network is their own.
+# Read by tests/agents/conftest.py: the folder of the programs, and whether the network is separate.
 FOLDER_VARIABLE: Final = "DRAGOMAN_AGENTS"
 ALONE_VARIABLE: Final = "DRAGOMAN_AGENTS_ALONE"
 
@@ -56,7 +56,7 @@ def main() -> int:
     lacking = missing()
     if lacking:
         names = ", ".join(json.loads((PINS / "package.json").read_text("utf-8"))["dependencies"])
-        print(f"test-agents: skipped, for {lacking}.  Not tested: {names}")
+        print(f"test-agents: skipped: {lacking}.  Not tested: {names}")
         return 0
     folder = install()
     if folder is None:
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def record(arguments: list[str]) -> int:
-    """Run the hard table, and put what was found into the tree."""
+    """Run the hard table, and write the results into the tree."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.jsonl"
         file.touch()
@@ -82,28 +82,28 @@ def record(arguments: list[str]) -> int:
 
 
 def run_alone(arguments: list[str]) -> int:
-    """Run tests in a network of their own, if one can be had."""
+    """Run tests in a separate network namespace, if the system allows one."""
     again = [sys.executable, "-m", "tools.agents", INSIDE, *arguments]
     for namespace in (["unshare", "--net"], ["unshare", "--map-root-user", "--net"]):
         if shutil.which("unshare") and works([*namespace, "true"]):
             os.environ[ALONE_VARIABLE] = "1"
             return subprocess.call([*namespace, *again], cwd=ROOT)
-    print("test-agents: no network of their own can be had here; proxies stand in its place")
+    print("test-agents: no separate network is possible; unused proxies are set instead")
     return run(arguments)
 
 
 def missing() -> str:
-    """Return what is lacking for the agents to run, or nothing."""
+    """Return which requirement of the agents is missing; empty if none is."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             return f"there is no `{program}` on PATH"
     said = subprocess.check_output(["node", "--version"], text=True).strip()
     major = int(said.removeprefix("v").partition(".")[0])
-    return "" if major >= OLDEST_NODE else f"Node is {said}, and {OLDEST_NODE} is the least"
+    return "" if major >= OLDEST_NODE else f"Node is {said}, {OLDEST_NODE} or newer is needed"
 
 
 def install() -> Path | None:
-    """Return the folder that holds the programs, once they are there; None if they cannot be had."""
+    """Return the folder of the programs, installed if needed; None if the installation fails."""
     pins = b"".join((PINS / name).read_bytes() for name in ("package.json", "package-lock.json"))
     base = cache() / "agents"
     base.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def install() -> Path | None:
         print(f"test-agents: installing agents into {folder} (once; 1.3 GB, some minutes)")
         log = base / f"{folder.name}.log"
         if not fetched(part, log):
-            print(f"test-agents: npm could not install them; its words are in {log}:")
+            print(f"test-agents: npm could not install them; its log is {log}:")
             print("\n".join(log.read_text("utf-8", "replace").splitlines()[-20:]))
             return None
         part.rename(folder)
@@ -127,16 +127,16 @@ def install() -> Path | None:
 
 
 def fetched(folder: Path, log: Path) -> bool:
-    """Install with npm, and say whether all is there; once more if not, for networks fail at times."""
+    """Install with npm, with one retry, and return whether every program is installed."""
     log.write_text("", "utf-8")
     if fetch(folder, log) and complete(folder):
         return True
-    print("test-agents: npm failed; once more", flush=True)
+    print("test-agents: npm failed; retrying", flush=True)
     return fetch(folder, log) and complete(folder)
 
 
 def fetch(folder: Path, log: Path) -> bool:
-    """Let npm install what the lock names, telling how it goes.
+    """Install the locked packages with npm, and print the progress.
 
     `npm ci` would refuse a lock without optional packages that not every registry has.
     """
@@ -170,7 +170,7 @@ def megabytes(folder: Path) -> int:
 
 
 def complete(folder: Path) -> bool:
-    """Return whether every program is there in its pinned version."""
+    """Return whether every program is installed in its pinned version."""
     pinned = json.loads((PINS / "package.json").read_text("utf-8"))["dependencies"]
     for name, version in pinned.items():
         told = folder / "node_modules" / name / "package.json"
@@ -185,7 +185,7 @@ def works(command: list[str]) -> bool:
 
 
 def raise_loopback() -> None:
-    """Bring up the one interface of a new network."""
+    """Bring up the loopback interface of a new network namespace."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         asked = struct.pack("16sh14x", b"lo", 0)
         _, flags = struct.unpack("16sh14x", fcntl.ioctl(one, _SIOCGIFFLAGS, asked))
@@ -193,7 +193,7 @@ def raise_loopback() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    # More than cores, for agents mostly wait when they ask a failing upstream again.
+    # More processes than cores: agents mostly wait before they retry a failing upstream.
     options = ["--timeout", "900", "--durations", "15"]
     return run_tests(arguments or ["tests/agents"], options, processes=4)
 

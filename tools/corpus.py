@@ -1,4 +1,4 @@
-"""Write `events.json` (and, with --as, `as/<dialect>.sse`) of corpus cases from what the code gives now.
+"""Write `events.json` (and, with --as, `as/<dialect>.sse`) of corpus cases from the current output of the code.
 
     python tools/corpus.py chat/a1_one_chunk_call [--as anthropic]...
 

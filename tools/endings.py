@@ -1,4 +1,4 @@
-"""Write how answers end, as clients see it now, into tests/gateway/endings.
+"""Write the endings of answers that clients receive now into tests/gateway/endings.
 
     python tools/endings.py [name]...
 

@@ -2,7 +2,7 @@
 
     python -m tools.frameworks [ARGUMENTS OF PYTEST]
 
-The versions are pinned in tests/frameworks; see tools/venvs.py for where they go.
+The versions are pinned in tests/frameworks; tools/venvs.py describes where they are installed.
 """
 
 import os

@@ -1,10 +1,10 @@
-"""Keep the table of hard situations: merge the results of a run, and draw the table in docs/agent-tests.md.
+"""Update the table of hard situations: merge the results of a run, and draw the table in docs/agent-tests.md.
 
     python -m tools.hard_table draw
     python -m tools.hard_table merge FILE
     python -m tools.hard_table worse
 
-`python -m tools.agents --record` runs every cell, merges what was found, and draws.
+`python -m tools.agents --record` runs every cell, merges the results, and draws.
 """
 
 import json
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def merge(file: Path) -> None:
-    """Put the results of a run into the checked-in file; the last one of a cell counts."""
+    """Put the results of a run into the checked-in file; the last result of a cell wins."""
     results: Results = hard_results.load() if hard_results.FILE.exists() else {}
     for line in file.read_text("utf-8").splitlines():
         agent, situation, column, outcome = json.loads(line)
@@ -49,7 +49,7 @@ def merge(file: Path) -> None:
 
 
 def worse(results: Results) -> list[Cell]:
-    """Return the cells in which an agent is worse off behind the gateway than without it."""
+    """Return the cells whose outcome is worse behind the gateway than without it."""
     return [
         (agent, situation, column)
         for agent, situations in results.items()

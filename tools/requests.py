@@ -1,4 +1,4 @@
-"""Write `as/*` of the request cases from what the code gives now.
+"""Write `as/*` of the request cases from the current output of the code.
 
     python tools/requests.py [NAME…]
 

@@ -2,7 +2,7 @@
 
     python -m tools.servers [llama_cpp | litellm | transformers] [ARGUMENTS OF PYTEST]
 
-The versions are pinned in tests/servers; see tools/venvs.py for where they go.
+The versions are pinned in tests/servers; tools/venvs.py describes where they are installed.
 """
 
 import os
@@ -13,7 +13,7 @@ from tools.strangers import ROOT, run_tests
 from tools.venvs import environment
 
 LOCKS: Final = ROOT / "tests" / "servers"
-# Where each was installed is told to tests/servers by an environment variable.
+# The environment variable that passes the folder of each server to tests/servers.
 SERVERS: Final = {
     "llama_cpp": "DRAGOMAN_LLAMA_CPP",
     "litellm": "DRAGOMAN_LITELLM",
@@ -31,7 +31,7 @@ def main() -> int:
     wanted = list(arguments)
     if not any(one.startswith("tests") for one in wanted):
         wanted.append(f"tests/servers/test_{server}.py")
-    # One process: a server here has one slot, and more of them would only share the machine.
+    # One process: a server has one slot here, and several servers would only share the machine.
     options = ["--timeout", "300", "--durations", "5"]
     return run_tests(wanted, options, processes=1)
 

@@ -1,7 +1,7 @@
-"""Run tests that drive programs which nobody here wrote.
+"""Run tests that drive third-party programs.
 
-Such a program may lose its patience on a busy machine.  What failed is therefore run once more, one test at a
-time, and it is said that it was; what fails twice has failed.
+Such a program may time out on a busy machine.  Failed tests are therefore run once more, one at a time, and
+this is printed; a test that fails twice has failed.
 """
 
 import subprocess
@@ -21,8 +21,8 @@ def run_tests(wanted: Sequence[str], options: Sequence[str], processes: int) -> 
     code = subprocess.call([*pytest, *spread, *wanted], cwd=ROOT)
     if code != _TESTS_FAILED:
         return code
-    print("\nSome tests FAILED, as told above.  They are run once more, one at a time:", flush=True)
+    print("\nSome tests FAILED, see above.  They are run once more, one at a time:", flush=True)
     code = subprocess.call([*pytest, "--last-failed", *wanted], cwd=ROOT)
     if not code:
-        print("The tests that failed at first, as told above, have passed now.", flush=True)
+        print("The tests that failed in the first run, see above, have passed now.", flush=True)
     return code

@@ -1,6 +1,6 @@
-"""Virtual environments outside the tree, for programs that tests drive and nobody here wrote.
+"""Virtual environments outside the tree, for third-party programs that tests drive.
 
-Each holds what one lock names, in a folder for each state of that lock under `$DRAGOMAN_CACHE`, or
+Each holds the packages of one lock file, in a folder for each state of that lock under `$DRAGOMAN_CACHE`, or
 `~/.cache/dragoman`.
 """
 
@@ -21,14 +21,14 @@ _TELL_EVERY: Final = 10.0  # seconds
 
 
 def cache() -> Path:
-    """Return the folder that outlives a checkout."""
+    """Return the cache folder, which is outside the checkout."""
     return Path(os.environ.get("DRAGOMAN_CACHE") or Path.home() / ".cache" / "dragoman")
 
 
 def environment(kind: str, lock: Path) -> Path | None:
-    """Return the folder of an environment that holds what a lock names, made if need be.
+    """Return the folder of an environment with the packages of a lock file, created if needed.
 
-    None if it cannot be had; why has been said then.
+    Returns None if the installation fails, and prints why.
     """
     base = cache() / kind
     base.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def environment(kind: str, lock: Path) -> Path | None:
         print(f"installing {lock.stem} into {folder} (once)", flush=True)
         log = base / f"{folder.name}.log"
         if not _install(folder, lock, log):
-            print(f"{lock.stem} could not be installed; what was said is in {log}:")
+            print(f"{lock.stem} could not be installed; the log is {log}:")
             print("\n".join(log.read_text("utf-8", "replace").splitlines()[-20:]))
             return None
         ready.touch()
@@ -59,7 +59,7 @@ def _install(folder: Path, lock: Path, log: Path) -> bool:
 
 
 def _run(command: list[str], out: int) -> bool:
-    """Run a command to its end, telling that it goes on."""
+    """Run a command to its end, and print the elapsed time meanwhile."""
     begun = told = time.monotonic()
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as process:
         while True:

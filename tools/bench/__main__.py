@@ -2,9 +2,9 @@
 
     python -m tools.bench [--quick] [--only chunk|request|native|gateway|client]
 
-Each figure is compared with its floor in turns, several times over, so that what the machine does meanwhile
-hits both alike.  Of the core the median of the ratios counts; for the gateway see its module.  The exit code
-is 1 if a budget is passed.
+Each figure and its floor are measured alternately, several times, so that other load on the machine affects
+both alike.  For the core, the result is the median of the ratios; for the gateway see its module.  The exit
+code is 1 if a budget is exceeded.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""One streamed chunk: Chat in, each dialect out, many events a read."""
+"""One streamed chunk: Chat in, each dialect out, many events per read."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +25,7 @@ class _Chunk(msgspec.Struct, gc=False):
 
 
 def chunk_payloads(count: int, *, differ: bool = False) -> list[bytes]:
-    """Return text chunks as a Chat server sends them, about 265 bytes each; alike but for their text, or not."""
+    """Return text chunks as a Chat server sends them, about 265 bytes each; equal except for their text, or not."""
     words = ["the", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "more"]
     return [
         msgspec.json.encode(
@@ -51,14 +51,14 @@ def chunk_payloads(count: int, *, differ: bool = False) -> list[bytes]:
 
 
 def reads(payloads: list[bytes], size: int = 65536) -> list[bytes]:
-    """Return the stream as a socket gives it: many events a read."""
+    """Return the stream as reads of a socket: many events per read."""
     end = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
     stream = b"".join(b"data: %b\n\n" % payload for payload in payloads) + end
     return [stream[at : at + size] for at in range(0, len(stream), size)]
 
 
 def floor_of(payloads: list[bytes]) -> Callable[[], None]:
-    """Return what decodes the needed fields of chunks and encodes their strings."""
+    """Return the floor: a function that decodes the needed fields of chunks and encodes their strings."""
     decoder = msgspec.json.Decoder(_Chunk)
     encoder = msgspec.json.Encoder()
 
@@ -95,7 +95,7 @@ def bench_chunk(rounds: int, count: int = 20_000) -> list[Row]:
             Row(
                 name,
                 ratio,
-                f"≤ {budget:g}" if budget else "(told, no budget)",
+                f"≤ {budget:g}" if budget else "(no budget)",
                 budget is None or ratio <= budget,
                 f"{seconds / count * 1e6:.2f} µs a chunk, floor {floor_seconds / count * 1e6:.2f} µs",
             )

@@ -1,8 +1,8 @@
-"""The client beside the vendors' own, which read the same streams from the same server.
+"""Compares the client with the vendors' clients, which read the same streams from the same server.
 
-What is counted is the CPU time of the reading process alone; the server is another one.  The vendors'
-clients give raw events, while ours also puts the answer together.  `python -m tools.bench.client READER PORT`
-opens streams, waits until all have begun, and writes how much memory each of them takes.
+Only the CPU time of the reading process counts; the server is a separate process.  The vendors' clients
+return raw events, while ours also assembles the answer.  `python -m tools.bench.client READER PORT`
+opens streams, waits until all have begun, and prints the memory of each stream.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _HELD: Final = 200  # streams that are open at once
 _TEXT: Final = "Tell me of foxes."
 _MESSAGES: Final[Any] = [{"role": "user", "content": _TEXT}]
 
-# Takes an address, a model, and what to call once there is a client; returns how many events came.
+# Takes an address, a model, and a callback for when the client exists; returns the number of events.
 Read = Callable[[str, str, Callable[[], None]], Awaitable[int]]
 
 
@@ -201,7 +201,7 @@ HOLDERS: Final = {"ours": _hold_ours, "openai": _hold_openai, "anthropic": _hold
 
 
 async def _hold(reader: str, url: str) -> None:
-    async with AsyncExitStack() as warm:  # what is loaded once is no stream's
+    async with AsyncExitStack() as warm:  # one-time imports do not count for a stream
         await _read_once(reader, url)
         await HOLDERS[reader](url, warm)
     gc.collect()
@@ -223,7 +223,7 @@ async def _read_once(reader: str, url: str) -> None:
 
 
 def _memory(reader: str, server: Server) -> float:
-    """Return the bytes of a stream that is open, in a process of its own."""
+    """Return the memory in bytes of an open stream, measured in a separate process."""
     out = subprocess.run(
         [sys.executable, "-m", "tools.bench.client", reader, str(server.port)],
         capture_output=True,
@@ -235,7 +235,7 @@ def _memory(reader: str, server: Server) -> float:
 
 
 def bench_client(rounds: int) -> Iterator[Row]:
-    """Give the rows of the client."""
+    """Return the rows of the client."""
     rounds = min(rounds, 9)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "streams.log"
@@ -251,7 +251,7 @@ def bench_client(rounds: int) -> Iterator[Row]:
                     yield Row(
                         f"memory of an open stream, beside {reader}",
                         their / my,
-                        "(told, no budget)",
+                        "(no budget)",
                         True,
                         f"{my / 1024:.0f} KB, theirs {their / 1024:.0f} KB",
                     )

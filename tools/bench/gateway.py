@@ -1,8 +1,8 @@
-"""The gateway beside a byte relay on the same HTTP stack: how much of it the translation costs.
+"""Compares the gateway with a byte relay on the same HTTP stack, to show the cost of the translation.
 
 Four processes: an upstream that writes prebuilt bytes and a client that counts, on one core; and on the other
-the gateway, as `dragoman serve` runs it, or the relay, never both at once.  They are measured in turns, several
-times, and the best of each counts: whatever else the machine does can only slow them down.
+the gateway, as `dragoman serve` runs it, or the relay, never both at once.  They are measured alternately,
+several times, and the best of each counts: other load on the machine can only slow them down.
 """
 
 import resource
@@ -44,7 +44,7 @@ class Bench:
 
     @contextmanager
     def upstream(self) -> Iterator[Server]:
-        """Run the upstream that everything else asks."""
+        """Run the upstream that the gateway and the relay use."""
         with self._serving("tools.bench.upstream", measured=False) as server:
             self._upstream = server
             yield server
@@ -56,13 +56,13 @@ class Bench:
 
     @contextmanager
     def gateway(self) -> Iterator[Server]:
-        """Run the gateway as anybody would, with its line for each request."""
+        """Run the gateway with its default log, one line for each request."""
         flags = ["serve", "--port", "0", "--upstream", f"{self._address}/v1"]
         with self._serving("dragoman.cli.main", *flags, measured=True) as server:
             yield server
 
     def load(self, server: Server, case: str, connections: int, seconds: float = 0) -> Result:
-        """Ask a server for a while."""
+        """Send requests to a server for one window."""
         with subprocess.Popen(
             [
                 *(sys.executable, "-m", "tools.bench.load", case),
@@ -109,7 +109,7 @@ def bench_gateway(rounds: int) -> Iterator[Row]:
 
 
 def _allow_files() -> None:
-    """Let processes that are started from here hold as many connections as are measured."""
+    """Raise the limit of open files, so that child processes can hold all measured connections."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if most == resource.RLIM_INFINITY else min(_FILES, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
@@ -121,7 +121,7 @@ def _allow_files() -> None:
 def _in_turns(
     bench: Bench, relay: Server, gateway: Server, case: str, connections: int
 ) -> tuple[list[Result], list[Result]]:
-    """Return what the relay and the gateway did, round by round."""
+    """Return the results of the relay and of the gateway, round by round."""
     floors, works = [], []
     for _ in range(bench.rounds):
         floors.append(bench.load(relay, case, connections))
@@ -135,7 +135,7 @@ def _rate(results: list[Result]) -> float:
 
 
 def _cpu(results: list[Result]) -> float:
-    """Return the least microseconds of CPU for one request or event."""
+    """Return the lowest CPU time for one request or event, in microseconds."""
     return min(one.cpu_each for one in results)
 
 
@@ -145,7 +145,7 @@ def _whole_rows(bench: Bench, upstream: Server, relay: Server, gateway: Server) 
     yield Row(
         "gateway, complete answers, of the relay's rate",
         _rate(works) / _rate(floors),
-        "(told, no budget)",
+        "(no budget)",
         True,
         f"{_rate(works):.0f}/s of {_rate(floors):.0f}/s; {_shown_cpu(works, floors)}"
         f" a request; peers alone {alone.rate:.0f}/s",
@@ -184,7 +184,7 @@ def _paced_rows(
         yield Row(
             f"gateway, {streams} paced streams, CPU over the relay's",
             _cpu(works) / _cpu(floors),
-            "(told, no budget)",
+            "(no budget)",
             True,
             f"{_shown_cpu(works, floors)} an event",
         )
@@ -201,7 +201,7 @@ def _paced_rows(
 
 
 def _memory_rows(bench: Bench) -> Iterator[Row]:
-    """Measure fresh processes: one that has been busy has room to spare."""
+    """Measure the memory of fresh processes: after load, a process has free memory to reuse."""
     if not HAS_PROC:
         return
     case = paced(_OPEN_STREAMS, _OPEN_STREAMS)

@@ -1,8 +1,8 @@
-"""The clients: raw sockets, no more parsing than counting needs.
+"""The clients of the gateway benchmark: raw sockets that parse only enough to count.
 
     python -m tools.bench.load CASE --port P --process PID --connections N --seconds S
 
-Writes one line of JSON: what was got, how late it was, and what it cost the process that was asked.
+Prints one line of JSON: the responses, their latency, and the CPU time and memory of the server process.
 """
 
 import argparse
@@ -30,9 +30,9 @@ class Result(msgspec.Struct):
 
     done: int = 0  # requests, or events of paced streams
     seconds: float = 0.0
-    cpu: float = 0.0  # seconds of the process that was asked
+    cpu: float = 0.0  # seconds of the server process
     resident: int = 0  # its memory, in bytes
-    p50: float = 0.0  # of an event's way, in milliseconds
+    p50: float = 0.0  # latency of an event, in milliseconds
     p99: float = 0.0
 
     @property
@@ -68,7 +68,7 @@ class Client(asyncio.Protocol):
 
 
 class WholeClient(Client):
-    """Asks for complete answers, one after the other."""
+    """Requests complete answers, one after the other."""
 
     def __init__(self, request: bytes) -> None:
         super().__init__(request)
@@ -90,7 +90,7 @@ class WholeClient(Client):
 
 
 class StreamClient(Client):
-    """Asks for streams, one after the other; the first is looked at as a whole."""
+    """Requests streams, one after the other; the first one is checked completely."""
 
     def __init__(self, request: bytes) -> None:
         super().__init__(request)
@@ -114,7 +114,7 @@ class StreamClient(Client):
 
 
 class PacedClient(Client):
-    """Holds one stream, and notes how late its events are."""
+    """Holds one stream, and records the latency of its events."""
 
     open = 0  # streams that have begun
     late: list[int] = []  # nanoseconds
@@ -147,7 +147,7 @@ async def measure(
     for _ in range(connections):
         _, client = await loop.create_connection(lambda: kind(request), "127.0.0.1", port)
         clients.append(client)
-        # Streams begin one after the other, or what is measured is how they begin.
+        # Streams begin one after the other; otherwise their start would be measured.
         if kind is PacedClient and not len(clients) % _TOGETHER:
             await _all_open(len(clients))
     await asyncio.sleep(_WARM_UP)

@@ -1,4 +1,4 @@
-"""How things are measured: beside their floor, in turns, several times over."""
+"""Measures a function and its floor alternately, several times."""
 
 import gc
 import statistics
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Row(msgspec.Struct):
-    """One budget and what was measured."""
+    """One budget and its measured value."""
 
     name: str
     ratio: float
@@ -21,7 +21,7 @@ class Row(msgspec.Struct):
 def ratio_of(
     work: Callable[[], None], floor: Callable[[], None], rounds: int
 ) -> tuple[float, float, float]:
-    """Return the median ratio of two timings taken in turns, and the median seconds of each."""
+    """Return the median ratio of two alternating timings, and the median seconds of each."""
     ratios, works, floors = [], [], []
     work()
     floor()

@@ -1,4 +1,4 @@
-"""Tool calls written as text: what looking for them costs, and what parsing them costs."""
+"""Tool calls written as text: the cost of detecting and of parsing them."""
 
 from tools.bench.chunks import chunk_payloads, floor_of, reads
 from tools.bench.measure import Row, ratio_of
@@ -41,7 +41,7 @@ def bench_native(rounds: int) -> list[Row]:
 
 
 def quiet_row(rounds: int, count: int = 20_000) -> Row:
-    """Measure text without markers, looked at and not looked at."""
+    """Measure text without markers, with and without detection."""
     pieces = reads(chunk_payloads(count))
 
     def translate(native_format: str) -> None:

@@ -1,4 +1,4 @@
-"""The processes of a measurement: started, pinned, looked at, and always ended."""
+"""Starts, pins, observes and always ends the processes of a measurement."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ HAS_PROC: Final = Path("/proc/self/stat").exists()
 
 
 class Cores:
-    """Who runs where: what is measured has a core of its own, its peers share another."""
+    """The cores: the measured process has one to itself, its peers share another."""
 
     def __init__(self) -> None:
         cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -23,7 +23,7 @@ class Cores:
         self._measured, self._peers = ({cores[-1]}, {cores[0]}) if self.apart else (set(), set())
 
     def pin(self, process: int, *, measured: bool) -> None:
-        """Keep a process on its core, where the system can do that."""
+        """Pin a process to its core, where the system supports it."""
         if self.apart:
             os.sched_setaffinity(process, self._measured if measured else self._peers)
 
@@ -40,7 +40,7 @@ class Server:
 def serving(
     arguments: Sequence[str], log: Path, cores: Cores, *, measured: bool
 ) -> Iterator[Server]:
-    """Run a server that writes its address to its output; `log` takes the rest of what it says."""
+    """Run a server that writes its address to its output; its other output goes to `log`."""
     with (
         log.open("wb") as errors,
         subprocess.Popen(
@@ -65,7 +65,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     """End a process; streams that are open need not end first."""
     if child.poll() is not None:
         return
-    for number in (signal.SIGTERM, signal.SIGTERM):  # twice: do not wait
+    for number in (signal.SIGTERM, signal.SIGTERM):  # the second signal skips the graceful shutdown
         child.send_signal(number)
         time.sleep(0.05)
     try:
@@ -76,7 +76,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 
 
 def cpu_seconds(process: int) -> float:
-    """Return the CPU time that a process has used; 0 where that cannot be known."""
+    """Return the CPU time that a process has used; 0 where the system does not report it."""
     if not HAS_PROC:
         return 0.0
     # The name, in brackets, may hold anything; user and system time are the 14th and 15th fields.
@@ -85,7 +85,7 @@ def cpu_seconds(process: int) -> float:
 
 
 def resident_bytes(process: int) -> int:
-    """Return the memory of a process; 0 where that cannot be known."""
+    """Return the memory of a process; 0 where the system does not report it."""
     if not HAS_PROC:
         return 0
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

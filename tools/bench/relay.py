@@ -1,8 +1,8 @@
-"""The floor: the gateway's HTTP stack, both sides of it, and no translation.
+"""The floor: the gateway's HTTP stack, as server and client, without translation.
 
     python -m tools.bench.relay http://127.0.0.1:PORT
 
-Writes its address, and serves until it is ended.
+Prints its address, and serves until it is terminated.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from yarl import URL
 
 
 class Relay:
-    """Passes bytes on as they come."""
+    """Forwards bytes unchanged."""
 
     def __init__(self, session: aiohttp.ClientSession, upstream: str) -> None:
         self._session = session
@@ -37,7 +37,7 @@ class Relay:
                     await response.write(data)
                 await response.write_eof()
             except ConnectionError:
-                pass  # the client has left
+                pass  # the client has disconnected
             return response
 
 

@@ -86,7 +86,7 @@ class _ResponsesFloor(responses.RequestBody, frozen=True):
 FLOORS = {"anthropic": _AnthropicFloor, "chat": _ChatFloor, "responses": _ResponsesFloor}
 
 
-def request_row(  # noqa: PLR0913, PLR0917 -- what is measured, and how it is told
+def request_row(  # noqa: PLR0913, PLR0917 -- the measured case, and its labels
     bodies: list[bytes], source: str, target: str, budget: float | None, rounds: int, note: str = ""
 ) -> Row:
     """Measure requests against one typed decode and encode of the same bytes."""
@@ -106,7 +106,7 @@ def request_row(  # noqa: PLR0913, PLR0917 -- what is measured, and how it is to
     return Row(
         f"request{note}, {source} to {target}",
         ratio,
-        f"≤ {budget:g}" if budget else "(told, no budget)",
+        f"≤ {budget:g}" if budget else "(no budget)",
         budget is None or ratio <= budget,
         f"{each:.0f} µs for {len(bodies[0])} bytes, floor {least:.0f} µs",
     )

@@ -2,9 +2,9 @@
 
     python -m tools.bench.streams
 
-Writes its address, and serves until it is ended.  The request's model says how: `dense` writes all at once,
-`paced` an event at a time, `held` begins and then waits until the client leaves.  Each event is a chunk of its
-own, as it is wherever a server does not know how long its answer will be.
+Prints its address, and serves until it is terminated.  The request's model selects the mode: `dense` writes all
+at once, `paced` one event at a time, `held` begins and then waits until the client disconnects.  Each event is a
+separate HTTP chunk, as from servers that do not know the length of the answer in advance.
 """
 
 import asyncio

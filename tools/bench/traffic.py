@@ -1,6 +1,6 @@
-"""What the gateway's peers say to each other, made beforehand.
+"""Prebuilt requests and responses of the gateway's peers.
 
-The name of the model says what the upstream is to do, for it is the one thing that passes through a gateway
+The name of the model selects what the upstream does, because it is the one field that a gateway forwards
 unchanged: `kimi-k2-json`, `kimi-k2-dense`, or `kimi-k2-paced-400-10000` for one of 400 streams that get 10 000
 events a second between them.
 """
@@ -15,13 +15,13 @@ TEXTS: Final = 200
 EVENTS: Final = TEXTS + 4  # with the role, the finish, the usage and the end
 _MODEL: Final = "kimi-k2"
 ASKED: Final = re.compile(rb'"model":\s*"kimi-k2-(json|dense|paced)(?:-(\d+)-(\d+))?"')
-# When an event left, in nanoseconds of a clock that all processes share.
+# The time at which an event was sent, in nanoseconds of a clock that all processes share.
 STAMP: Final = re.compile(rb"@(\d+);")
 _WORDS: Final = ("the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "more")
 
 
 def paced(streams: int, events_per_second: int) -> str:
-    """Return the case of streams that share a rate."""
+    """Return the name of the case for streams that share a rate."""
     return f"paced-{streams}-{events_per_second}"
 
 
@@ -135,13 +135,13 @@ def dense_answer() -> bytes:
 
 
 def paced_first() -> bytes:
-    """Return how a paced stream begins."""
+    """Return the beginning of a paced stream."""
     begin = _event({"role": "assistant", "content": ""}), _event({"content": "Well"})
     return STREAM_HEAD + b"".join(map(_chunk, begin))
 
 
 def stamped_chunk() -> bytes:
-    """Return one event of a paced stream that tells when it left."""
+    """Return one event of a paced stream, with the time at which it was sent."""
     return _TEMPLATE % time.monotonic_ns()
 
 
@@ -167,7 +167,7 @@ def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-# Nanoseconds are written with 19 digits, so that every event is of one length.
+# Nanoseconds are written with 19 digits, so that all events have the same length.
 _TEMPLATE: Final = _chunk(_event({"content": " word @" + "9" * 19 + ";"})).replace(
     b"9" * 19, b"%019d"
 )

@@ -1,8 +1,8 @@
-"""A lean upstream: prebuilt bytes, no parsing beyond what it must.
+"""A fast upstream: writes prebuilt bytes and parses only the framing and the model of a request.
 
     python -m tools.bench.upstream
 
-Writes its address, and serves until it is ended.
+Prints its address, and serves until it is terminated.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ _WHOLE: Final = whole_answer()
 _DENSE: Final = dense_answer()
 _FIRST: Final = paced_first()
 _WAIT: Final = 0.01  # seconds
-_LAG: Final = 0.05  # seconds behind its time, after which a pacer gives up what it missed
+_LAG: Final = 0.05  # seconds of delay, after which a pacer skips the missed events
 
 
 class Pacer:
     """Writes to streams in turn, at an even rate, while all of them are open.
 
-    A thread of its own: the timers of event loops are no finer than a millisecond, and a burst each
-    millisecond would measure the burst.
+    It runs in its own thread: timers of event loops have a resolution of one millisecond, and a burst
+    each millisecond would distort the latency.
     """
 
     def __init__(self, streams: int, events_per_second: int) -> None:
@@ -43,7 +43,7 @@ class Pacer:
         return not self._free
 
     def enter(self, transport: asyncio.Transport) -> socket.socket:
-        """Add a stream; it is its caller's to `leave`."""
+        """Add a stream; the caller must call `leave`."""
         stream = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         stream.setblocking(False)
         self._slots[self._slots.index(None)] = stream
@@ -69,7 +69,7 @@ class Pacer:
                 elif wait < -_LAG:
                     due = time.monotonic()
                 if stream is not None:
-                    with suppress(OSError):  # gone, or it does not read: both show at the other end
+                    with suppress(OSError):  # disconnected, or not reading: the client notices both
                         stream.send(stamped_chunk())
 
 
@@ -114,7 +114,7 @@ class Upstream(asyncio.Protocol):
             pacer = _pacers.get(key)
             if pacer is None:
                 pacer = _pacers[key] = Pacer(*key)
-            if pacer.full:  # those of the last window have not all left
+            if pacer.full:  # streams of the last window are still open
                 asyncio.get_running_loop().call_later(_WAIT, self._answer, request)
                 return
             self._transport.write(_FIRST)

@@ -1,1 +1,1 @@
-"""What an upstream gets right and wrong: small questions, and what their answers show."""
+"""`dragoman probe`: sends small requests to an upstream and reports what works and what does not."""

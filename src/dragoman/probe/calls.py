@@ -1,4 +1,4 @@
-"""The calls of an answer, whether they came as calls or as text; and whose text."""
+"""Finds the calls of an answer, structured or written as text, and the family that wrote the text."""
 
 import re
 from functools import lru_cache
@@ -29,28 +29,28 @@ class Made(Struct, frozen=True):
 
 
 class Leak(Struct, frozen=True):
-    """Calls that stand in text."""
+    """Calls that are written as text."""
 
-    family: str  # key of the family, `auto` if it does not show
+    family: str  # key of the family, `auto` if it is not recognized
     place: Place
     calls: tuple[Made, ...]
 
 
 def is_kimi_id(call_id: str) -> bool:
-    """Return whether an id is of the kind by which Kimi knows its calls."""
+    """Return whether a call id has the form that Kimi uses."""
     return _KIMI_ID.fullmatch(call_id) is not None
 
 
 def structural(answer: Answer) -> tuple[Made, ...]:
-    """Return the calls that came as calls."""
+    """Return the structured calls of an answer."""
     return tuple(Made(one.call_id, one.name, one.text, one.complete) for one in answer.call_blocks)
 
 
 def made(response: Response, question: Question, model: str) -> tuple[Made, ...]:
-    """Return the calls of an answer; if none came as one, those that stand in its text.
+    """Return the structured calls of an answer; without any, the calls written in its text.
 
     Raises:
-        UnansweredError: there is no whole answer.
+        UnansweredError: there is no complete answer.
     """
     found = structural(response.whole)
     if found:
@@ -60,10 +60,10 @@ def made(response: Response, question: Question, model: str) -> tuple[Made, ...]
 
 
 def leaked(response: Response, question: Question, model: str) -> Leak | None:
-    """Find calls that stand in the text or the reasoning of an answer.
+    """Find calls that are written in the text or the reasoning of an answer.
 
     Raises:
-        UnansweredError: there is no whole answer.
+        UnansweredError: there is no complete answer.
     """
     answer = response.whole
     if answer.call_blocks:
@@ -83,7 +83,7 @@ def leaked(response: Response, question: Question, model: str) -> Leak | None:
 def _family(
     text: str, place: Place, question: Question, known: str | None
 ) -> tuple[str, Parsed] | None:
-    """Return the family that understands most of a text; if several do as well, the model's own."""
+    """Return the family that parses most of a text; on a tie, the model's own family."""
     tools = [Tool(name=one.name, schema=Raw(one.schema.encode())) for one in question.tools]
     keys = sorted(FORMATS, key=lambda key: key != known)
     if known is not None and not any(
@@ -91,12 +91,12 @@ def _family(
         for key in (AUTO.key, known)
         if key != STANDARD
     ):
-        return None  # it is known what to look for, and it is not there
+        return None  # the model's family is known, and neither its parser nor `auto` finds a call
     parsed = ((key, parse(text, format=key, tools=tools, channel=place)) for key in keys)
     found = [(key, one) for key, one in parsed if one.tool_calls]
     return min(found, key=lambda pair: _left(pair[1]), default=None)
 
 
 def _left(parsed: Parsed) -> tuple[int, int]:
-    """Return how much a family did not understand."""
+    """Return how much of the text a family could not parse: problems, then characters."""
     return len(parsed.problems), len(parsed.content.strip()) + len(parsed.reasoning.strip())

@@ -1,4 +1,4 @@
-"""What a check is, and what it found."""
+"""The types of a check and of its finding."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -20,11 +20,11 @@ OPENAI: Final[tuple[DialectName, ...]] = ("chat", "responses")
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """What one check found."""
+    """The result of one check."""
 
     verdict: Judgement
     found: str  # one line
-    implies: dict[str, Fact] = {}  # fields of a profile, and what they should be
+    implies: dict[str, Fact] = {}  # fields of a profile, with the values that fit the upstream
     format: str = ""  # the family of tool calls written as text
 
 
@@ -48,7 +48,7 @@ class Check(Struct, frozen=True, kw_only=True):
     """One row of the table."""
 
     name: str
-    asks: str  # what it wants to know, for lists
+    asks: str  # the question that it answers, for lists
     run: "Callable[[Probe], Awaitable[Finding]]"
-    questions: tuple[Question, ...] = ()  # all that it may ask; other checks may share them
+    questions: tuple[Question, ...] = ()  # all that it may send; other checks may share them
     dialects: tuple[DialectName, ...] = ALL_DIALECTS

@@ -1,4 +1,4 @@
-"""Questions onto the wire, each once; and what was response."""
+"""Sends questions to an upstream, each one once, and keeps the responses."""
 
 import asyncio
 import ssl
@@ -17,34 +17,34 @@ from dragoman.profiles.profile import Profile
 from dragoman.transport import Connector, Reply, TransportError
 from dragoman.turn.request import DialectName
 
-_MAX_BYTES: Final = 4 * 1024 * 1024  # of one answer; the questions ask for a hundredth of it
-_MAX_PAUSE: Final = 10.0  # seconds; a server that wants longer is not asked again
+_MAX_BYTES: Final = 4 * 1024 * 1024  # of one response; the questions request a hundredth of it
+_MAX_PAUSE: Final = 10.0  # seconds; there is no retry if the server requests a longer wait
 
 
 class Peer(Struct, frozen=True, kw_only=True):
-    """Who is asked, and how."""
+    """The upstream that is probed, and how to connect to it."""
 
-    url: str  # what stands before `/chat/completions` and the like
+    url: str  # the part before `/chat/completions`, `/messages` or `/responses`
     dialect: DialectName
     model: str = ""
     headers: Mapping[str, str] = {}
-    secrets: tuple[str, ...] = ()  # that must never be told
-    extra: Mapping[str, object] = {}  # fields that the operator puts into every request
+    secrets: tuple[str, ...] = ()  # removed from every response
+    extra: Mapping[str, object] = {}  # fields that the operator adds to every request
     tls: ssl.SSLContext | bool = True
     timeout: float = 60.0  # seconds for one answer
-    pause: float = 1.0  # seconds before a busy server is asked again, if it does not say
-    profile: Profile = Profile(name="generic")  # what is known of it so far
+    pause: float = 1.0  # seconds before a retry at a busy server, unless it sends Retry-After
+    profile: Profile = Profile(name="generic")  # the known facts about it
 
 
 class Probe:
-    """One run over one upstream.  The same question is asked once."""
+    """One run against one upstream.  The same question is sent once."""
 
     def __init__(self, peer: Peer, connector: Connector) -> None:
         self.peer = peer
         self.habits = Habits()
         self.requests = 0
-        self.repeated = 0  # of them, because the server was busy
-        self.output_tokens = 0  # as far as they were told
+        self.repeated = 0  # requests that were retries, because the server was busy
+        self.output_tokens = 0  # as far as the upstream reported them
         self._connector = connector
         self._responses: dict[bytes, Response] = {}  # by the request's body
         self._listing: Listing | None = None
@@ -54,27 +54,27 @@ class Probe:
         return self.peer.dialect
 
     def learn(self, **habits: str | bool) -> None:
-        """Remember what the upstream takes, for the questions that follow."""
+        """Remember what the upstream accepts, for the questions that follow."""
         self.habits = structs.replace(self.habits, **habits)
 
     def use_model(self, model: str) -> None:
         self.peer = structs.replace(self.peer, model=model)
 
     async def ask(self, question: Question) -> Response:
-        """Ask a question, unless the same was asked before."""
+        """Send a question and return its response; a repeated question gets the stored response."""
         body = self._body(question)
         if body not in self._responses:
             self._responses[body] = await self._patiently(body)
         return self._responses[body]
 
     async def list_models(self) -> Listing:
-        """Ask for the models, unless they were asked for before."""
+        """Request the list of models, once."""
         if self._listing is None:
             self._listing = read_listing(await self._send("GET", "/models", None))
         return self._listing
 
     async def leave(self, question: Question) -> Failure | None:
-        """Ask, and go away when the answer begins."""
+        """Send a question and disconnect when the response begins."""
         self.requests += 1
         try:
             async with asyncio.timeout(self.peer.timeout):
@@ -97,7 +97,7 @@ class Probe:
         return msgspec.json.encode({**fields, **peer.extra})
 
     async def _patiently(self, body: bytes) -> Response:
-        """Ask, and once more if the server was busy."""
+        """Send a request, and retry once if the server was busy."""
         response, pause = await self._timed(body)
         if response.passing and pause <= _MAX_PAUSE:
             await asyncio.sleep(pause)
@@ -156,7 +156,7 @@ class Probe:
         return await self._connector.open(
             method,
             URL(f"{peer.url.rstrip('/')}{path}"),
-            # A connection that the server closes between two answers would cost us a question.
+            # Without this, the server could close a kept connection between two requests: one would fail.
             headers={**peer.headers, "connection": "close"},
             body=body,
             connect_seconds=peer.timeout,
@@ -167,7 +167,7 @@ class Probe:
         return Failure("timeout", f"no end of the answer within {self.peer.timeout:g} s")
 
     def _without_secrets(self, body: bytes) -> bytes:
-        """Take out what the upstream repeats of our credentials: errors do that."""
+        """Remove our credentials from a response: some error messages repeat them."""
         for secret in self.peer.secrets:
             body = body.replace(secret.encode(), b"[key]")
         return body

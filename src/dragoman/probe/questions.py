@@ -1,7 +1,7 @@
-"""Questions to an upstream, free of any dialect: small conversations with a few parameters.
+"""Questions to an upstream, independent of dialects: small conversations with a few parameters.
 
 Questions are values: two checks that ask the same question share one request.  The first half of this
-module holds their types, the second half all questions that are ever asked.
+module holds their types, the second half every question.
 """
 
 import base64
@@ -14,9 +14,9 @@ from msgspec import Struct, structs
 EmptyContent: TypeAlias = Literal["null", "empty", "omit"]
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 
-TEXT_TOKENS: Final = 512  # reasoning models spend most of it on thoughts
+TEXT_TOKENS: Final = 512  # reasoning models spend most of it on reasoning
 CALL_TOKENS: Final = 1024
-SMALL_TOKENS: Final = 16  # the least that every vendor takes
+SMALL_TOKENS: Final = 16  # the smallest limit that every vendor accepts
 
 
 class Say(Struct, frozen=True):
@@ -25,7 +25,7 @@ class Say(Struct, frozen=True):
     role: Literal["system", "developer", "user", "assistant"]
     text: str
     image: str = ""  # a PNG, in base64
-    parts: bool = False  # the content is a list of parts, however short
+    parts: bool = False  # the content is a list of parts, even if there is only one
 
 
 class Call(Struct, frozen=True):
@@ -57,27 +57,27 @@ class Tool(Struct, frozen=True):
 class Question(Struct, frozen=True, kw_only=True):
     said: tuple[Say | Called | Result, ...]
     tools: tuple[Tool, ...] = ()
-    choice: str = ""  # `auto`, `required`, `none`, or a tool's name; empty: nothing is said
+    choice: str = ""  # `auto`, `required`, `none`, or a tool's name; empty: not sent
     parallel: bool | None = None
     stream: bool = True
-    usage: bool = True  # Chat: token counts are asked for
+    usage: bool = True  # Chat: token counts are requested
     limit: int = TEXT_TOKENS  # of output tokens
-    limit_field: LimitField | None = None  # Chat: None: the one that is known to be taken
-    empty_content: EmptyContent | None = None  # Chat: beside calls; None: what is known to be taken
+    limit_field: LimitField | None = None  # Chat: None: the field that is known to be accepted
+    empty_content: EmptyContent | None = None  # Chat: with calls; None: the known accepted one
     stop: tuple[str, ...] = ()
     temperature: float | None = None
-    reason: bool = False  # reasoning is asked for
+    reason: bool = False  # reasoning is requested
     model: str = ""  # instead of the one that is probed
-    spoilt: bool = False  # the conversation is not of the dialect
+    spoilt: bool = False  # the conversation is malformed
 
 
 class Habits(Struct, frozen=True):
-    """What an upstream was seen to take, so that other questions do not fail for it."""
+    """What an upstream was seen to accept, so that later questions are not refused for another reason."""
 
     limit_field: LimitField = "max_tokens"
     empty_content: EmptyContent = "null"
     stream_options: bool = True
-    reasoning: str = ""  # what every assistant's turn with calls must carry
+    reasoning: str = ""  # that every assistant's turn with calls must carry
 
 
 # --- the tools that questions declare ---
@@ -144,7 +144,7 @@ AFTER_LEAVING: Final = Question(
 AUTO: Final = Question(said=(_ASK_WEATHER,), tools=TOOLS, choice="auto", limit=CALL_TOKENS)
 REQUIRED: Final = Question(
     said=(_HELLO,), tools=TOOLS, choice="required", limit=CALL_TOKENS
-)  # nothing but the choice speaks for a call
+)  # only the tool choice leads to a call
 NAMED: Final = structs.replace(AUTO, choice=CLOCK.name)
 NONE: Final = structs.replace(AUTO, choice="none")
 BOTH: Final = Question(said=(_ASK_BOTH,), tools=(WEATHER,), choice="auto", limit=CALL_TOKENS)
@@ -161,10 +161,10 @@ BOOK: Final = Question(
     choice="auto",
     limit=CALL_TOKENS,
 )
-BOOK_FORCED: Final = structs.replace(BOOK, choice="required")  # if it does not call by itself
+BOOK_FORCED: Final = structs.replace(BOOK, choice="required")  # if `auto` leads to no call
 
 # --- conversations ---
-OWN_ID: Final = "abcdefghi"  # which nobody refuses
+OWN_ID: Final = "abcdefghi"  # every upstream accepts it
 KIMI_ID: Final = "functions.get_weather:0"
 LONG_ID: Final = "call_" + "0123456789" * 5
 CLAUDE_ID: Final = "toolu_01abcdefghijklmnopqrstuv"

@@ -1,7 +1,7 @@
-"""Questions as request bodies of each dialect.
+"""Writes questions as request bodies of each dialect.
 
 They are written by hand and not by the writers in `dragoman.dialects`, which adapt a request to what an
-upstream accepts: a question must arrive exactly as it is.
+upstream accepts: a question must arrive unchanged.
 """
 
 from typing import Final, TypeAlias
@@ -14,9 +14,9 @@ from dragoman.turn.request import DialectName
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 Fields: TypeAlias = dict[str, Json]
 
-SPOILT: Final = "this is no conversation"  # where a list is due
+SPOILT: Final = "this is not a conversation"  # sent where the dialect requires a list
 _CHOICES: Final = {"auto": "auto", "required": "any", "none": "none"}
-_THOUGHT_TOKENS: Final = 1024  # the least that is taken
+_THOUGHT_TOKENS: Final = 1024  # the smallest budget that is accepted
 
 
 def write_question(question: Question, dialect: DialectName, model: str, habits: Habits) -> Fields:
@@ -125,7 +125,7 @@ def _anthropic(question: Question, model: str, habits: Habits) -> Fields:
 
 
 def _split_system(question: Question) -> tuple[list[Say], list[Say | Called | Result]]:
-    """Take the instructions at the top, which have a place of their own, from the conversation."""
+    """Split off the leading instructions: Messages has the separate field `system` for them."""
     rest = list(question.said)
     leading: list[Say] = []
     while rest and isinstance(first := rest[0], Say) and first.role in ("system", "developer"):

@@ -1,4 +1,4 @@
-"""What an upstream answered to one question, and all that can be read from it."""
+"""The response of an upstream to one question, and the facts that are derived from it."""
 
 from functools import cached_property
 from typing import Final
@@ -16,26 +16,26 @@ from dragoman.turn.answer import Answer
 from dragoman.turn.events import Fault, FinishReason
 from dragoman.turn.request import DialectName
 
-# Nothing is looked for in the text: it is judged as it came.
+# Calls and think tags in the text are not parsed: checks see the text unchanged.
 _AS_IT_IS: Final = Profile(name="probe", think_tags="off")
-# Statuses that say nothing of the request: the server was busy, or somebody between here and there.
+# Statuses that do not depend on the request: the server or a proxy was busy.
 _PASSING: Final = frozenset({408, 409, 425, 429, 502, 503, 504, 529})
-_SHOWN: Final = 120  # characters of what an upstream says
+_SHOWN: Final = 120  # characters of a message of the upstream
 
 
 class UnansweredError(Exception):
-    """A question has no answer from which anything could be told."""
+    """There is no answer that a check could judge."""
 
 
 class Failure(Struct, frozen=True):
-    """Why nothing came, or not all of it."""
+    """Why a response is missing or incomplete."""
 
     stage: str  # connect, tls, http, timeout, size
     reason: str
 
 
 class Response:
-    """One answer.  What is told of it is worked out when it is asked for."""
+    """One response.  Properties are computed on first access."""
 
     def __init__(  # noqa: PLR0913 -- all that comes with an answer
         self,
@@ -48,7 +48,7 @@ class Response:
         retry_after: float | None = None,
     ) -> None:
         self.dialect = dialect
-        self.status = status  # 0: none came
+        self.status = status  # 0: no response
         self.content_type = content_type
         self.body = body
         self.failure = failure
@@ -62,7 +62,7 @@ class Response:
 
     @cached_property
     def answer(self) -> Answer:
-        """What it says, read as liberally as the gateway reads."""
+        """The parsed answer; the reader is as lenient as the gateway's."""
         return read_body(self.body, source=self.dialect, native_format="none", profile=_AS_IT_IS)
 
     @cached_property
@@ -71,7 +71,7 @@ class Response:
 
     @cached_property
     def verdict(self) -> Verdict | None:
-        """What the strict judge says of a stream; None if it passes a limit."""
+        """The result of the strict checker for a stream; None if the stream exceeds a limit."""
         try:
             return check(self.dialect, self.body)
         except TooLargeError:
@@ -79,26 +79,26 @@ class Response:
 
     @cached_property
     def fault(self) -> Fault | None:
-        """What an error answer says."""
+        """The error of a response with an error status."""
         if self.status < 400:
             return None
         return find_dialect(self.dialect).decode_fault(self.status, self.body)
 
     @property
     def refused(self) -> str:
-        """Why the request was not taken, as far as it lies in the request; empty if it was taken."""
+        """Why the request was refused, if the request is the cause; empty otherwise."""
         if self.failure is not None or self.status in _PASSING or self.fault is None:
             return ""
         return f"{self.status}: {printable(self.fault.message)}"
 
     @property
     def passing(self) -> bool:
-        """The server could not answer now; another time it may."""
+        """Whether the failure is temporary: a retry may work."""
         return self.status in _PASSING
 
     @property
     def trouble(self) -> str:
-        """Why there is no whole answer; empty if there is one."""
+        """Why there is no complete answer; empty if there is one."""
         if self.failure is not None:
             return self.failure.reason
         if self.fault is not None:
@@ -109,29 +109,29 @@ class Response:
 
     @property
     def whole(self) -> Answer:
-        """The answer, if there is a whole one.
+        """The answer, if it is complete.
 
         Raises:
-            UnansweredError: there is none.
+            UnansweredError: there is no complete answer.
         """
         if self.trouble:
             raise UnansweredError(self.trouble)
         return self.answer
 
     def cut_at(self, limit: int) -> bool:
-        """Say whether the limit of tokens ended it, and not without reason."""
+        """Return whether the token limit ended the answer; a reported usage must be at least half of it."""
         usage = self.answer.usage
         return self.cut and (usage is None or usage.estimated or usage.output_tokens * 2 >= limit)
 
     @property
     def cut(self) -> bool:
-        """The limit of tokens ended it: what is missing may not be the upstream's fault."""
+        """Whether the token limit ended the answer: missing parts may then not be the upstream's fault."""
         finish = self.answer.finish
         return finish is not None and finish.reason is FinishReason.LENGTH
 
 
 def printable(text: str) -> str:
-    """Return what a peer says for people: short, on one line, without anything that upsets terminals."""
+    """Return a message of a peer for display: short, on one line, without control characters."""
     line = " ".join(text.split())
     clean = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line)
     return clean if len(clean) <= _SHOWN else f"{clean[: _SHOWN - 1]}…"
@@ -166,5 +166,5 @@ def read_listing(response: Response) -> Listing:
     try:
         body = _DECODER.decode(response.body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Listing(trouble="what came is no list of models")
+        return Listing(trouble="the response is not a list of models")
     return Listing(tuple(one.id for one in body.data[:_MOST]))

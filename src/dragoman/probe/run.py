@@ -1,4 +1,4 @@
-"""A run: which checks, what it may cost, and all that was found."""
+"""A run: chooses checks, estimates their cost, runs them and builds the report."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal
@@ -17,13 +17,13 @@ from dragoman.profiles.profile import Profile
 from dragoman.transport import Connector
 from dragoman.turn.request import DialectName
 
-REACH: Final = "reach"  # always comes first: nothing else can be asked without it
-_FORCED: Final = ("tools-required", "tools-named")  # calls that are made at least when they must be
+REACH: Final = "reach"  # always runs first: the other checks depend on it
+_FORCED: Final = ("tools-required", "tools-named")  # checks of forced calls
 _REFUSED_KEY: Final = (401, 403)
 
 
 class Cost(Struct, frozen=True):
-    """The most that a run may ask for."""
+    """An upper bound for the cost of a run."""
 
     requests: int
     output_tokens: int
@@ -41,24 +41,24 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """All that was found."""
+    """The findings of a run."""
 
     url: str
     dialect: DialectName
     model: str
     outcome: Literal["good", "bad", "unreachable"]  # `bad`: something essential fails
     requests: int
-    output_tokens: int  # as far as they were told
+    output_tokens: int  # as far as the upstream reported them
     checks: tuple[Row, ...]
-    profile: dict[str, Fact]  # what differs from the profile that was known
+    profile: dict[str, Fact]  # fields that differ from the known profile
     format: str = ""  # the family of tool calls written as text
 
 
 def chosen(names: Sequence[str], dialect: DialectName) -> tuple[Check, ...]:
-    """Return the checks of these names, all if there is none, as far as they fit the dialect.
+    """Return the checks of the dialect with these names, plus `reach`; without names, all of them.
 
     Raises:
-        ConfigError: there is no check of a name.
+        ConfigError: a name is unknown.
     """
     for name in names:
         if name not in CHECKS:
@@ -71,7 +71,7 @@ def chosen(names: Sequence[str], dialect: DialectName) -> tuple[Check, ...]:
 
 
 def cost(checks: Iterable[Check], dialect: DialectName) -> Cost:
-    """Return the most that these checks may ask for."""
+    """Return an upper bound for the cost of these checks; shared questions count once."""
     asked: dict[bytes, int] = {}
     listed = 0
     for check in checks:
@@ -89,7 +89,7 @@ async def run(
     *,
     before: Callable[[Check], object] = lambda _check: None,
 ) -> Report:
-    """Ask the upstream; `before` is told of each check that begins.
+    """Run the checks against the upstream; `before` is called with each check before it starts.
 
     Raises:
         ConfigError: no model is named, and the upstream lists none.
@@ -116,7 +116,7 @@ async def run(
 
 
 async def _gone(probe: Probe, checks: Sequence[Check]) -> Report | None:
-    """Return the report of an upstream that is not there at all."""
+    """Return a report if the upstream cannot be reached or refuses the key, else None."""
     finding = await _found(CHECKS[REACH], probe)
     response = await probe.ask(TEXT_BODY)
     if response.failure is None and response.status not in _REFUSED_KEY:
@@ -160,7 +160,7 @@ async def _report(probe: Probe, rows: Sequence[Row]) -> Report:
 async def _outcome(probe: Probe, rows: Sequence[Row]) -> Literal["good", "bad", "unreachable"]:
     verdicts = {row.name: row.verdict for row in rows}
     if verdicts.get(REACH) == "fails":
-        first = await probe.ask(TEXT_BODY)  # asked already
+        first = await probe.ask(TEXT_BODY)  # the stored response of `reach`
         key = first.status in _REFUSED_KEY
         broken = first.failure is not None or first.status >= 500
         return "unreachable" if broken or key or first.passing else "bad"
@@ -172,7 +172,7 @@ async def _outcome(probe: Probe, rows: Sequence[Row]) -> Literal["good", "bad", 
 
 
 def differing(rows: Iterable[Row], known: Profile) -> dict[str, Fact]:
-    """Return what a profile should say otherwise; the last check has the last word."""
+    """Return the fields of a profile that should change; of two checks the later one wins."""
     facts = {name: value for row in rows for name, value in row.implies.items()}
     have = structs.asdict(known)
     return {name: value for name, value in facts.items() if have[name] != value}

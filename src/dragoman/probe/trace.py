@@ -1,6 +1,6 @@
-"""What a stream looks like on the wire: the facts that a reader mends and forgets.
+"""Records how a stream looks on the wire: the deviations that a reader repairs silently.
 
-Readers in `dragoman.dialects` tell what an answer means; this tells how it was written.
+Readers in `dragoman.dialects` parse the meaning of an answer; this module records its form.
 """
 
 from collections.abc import Iterator
@@ -16,29 +16,29 @@ from dragoman.wire.sse import Frame, SSEReader
 
 _JSON: Final = msgspec.json.Decoder(object)
 _DONE: Final = b"[DONE]"
-# The richest first: details may carry signatures that must return.
+# The richest first: details may carry signatures that later requests must contain.
 _REASONING_FIELDS: Final = ("reasoning_details", "reasoning_content", "reasoning")
 _LAST: Final = ("response.completed", "response.incomplete", "response.failed")
 
 
 class Trace(Struct, kw_only=True):
-    """What was seen in one answer."""
+    """The facts about one stream."""
 
-    events: int = 0  # that can be read
+    events: int = 0  # that can be parsed
     named: int = 0  # of these, with an `event:` line
     comments: int = 0
     crlf: bool = False
-    last: bool = False  # the dialect's last word was said: `[DONE]`, `message_stop`, a final event
-    finish: str = ""  # the word for why the answer ended
+    last: bool = False  # the dialect's last event arrived: `[DONE]`, `message_stop`, a final event
+    finish: str = ""  # the finish reason, as the dialect names it
     texts: list[str] = []  # deltas of text
     nulls: int = 0  # deltas whose content is null
     reasoning: list[str] = []  # fields that held reasoning, each once
-    arguments: list[tuple[int, object]] = []  # deltas of arguments: which call, and what it held
+    arguments: list[tuple[int, object]] = []  # deltas of arguments: index of the call, and piece
     usage: bool = False
 
 
 def trace(dialect: DialectName, stream: bytes) -> Trace:
-    """Look at a stream; what cannot be read is passed over."""
+    """Return the facts about a stream; events that cannot be parsed are ignored."""
     found = Trace(crlf=b"\r\n" in stream)
     see = {"chat": _chat, "anthropic": _anthropic, "responses": _responses}[dialect]
     for frame in _frames(stream):
@@ -55,7 +55,7 @@ def trace(dialect: DialectName, stream: bytes) -> Trace:
 
 
 def has_whole_arguments(seen: Trace) -> bool:
-    """Say whether the first call's arguments are a whole object; what follows may be another call's."""
+    """Return whether the first call's arguments are a complete object; other calls are ignored."""
     if not seen.arguments:
         return False
     first = seen.arguments[0][0]
@@ -71,11 +71,11 @@ def _frames(stream: bytes) -> Iterator[Frame]:
         yield from reader.feed(stream)
         yield from reader.close()
     except TooLargeError:
-        return  # the reader of the dialect says so
+        return  # the reader of the dialect reports it
 
 
 def decoded(data: bytes) -> object:
-    """Return JSON, None if it is none."""
+    """Return the decoded JSON; None if it is invalid."""
     try:
         return _JSON.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -83,7 +83,7 @@ def decoded(data: bytes) -> object:
 
 
 def _part(value: object, key: str) -> dict[str, object]:
-    """Return an object inside another, empty if there is none."""
+    """Return an object inside another; empty if it is absent."""
     inner = value.get(key) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
 

@@ -1,1 +1,1 @@
-"""A deterministic model on a socket: an offline upstream of any dialect, native family and fault."""
+"""A deterministic upstream for offline tests: serves every dialect, native tool format and fault."""

@@ -1,4 +1,4 @@
-"""From a request's bytes to the bytes that answer it: pure, so the same request has the same answer."""
+"""Turns a request's bytes into the response's bytes; pure: equal requests get equal answers."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -20,23 +20,23 @@ from dragoman.turn.request import DialectName, Request
 SSE: Final = "text/event-stream; charset=utf-8"
 JSON: Final = "application/json"
 _PAGE: Final = b"<html><body><h1>Error %d</h1>The simulator's proxy.</body></html>\n"
-_MOST_SINGLE: Final = 1_000_000  # bytes that get a write of their own
+_MOST_SINGLE: Final = 1_000_000  # bytes up to which `chunk:byte` writes each byte separately
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What is sent, and how."""
+    """The response to send, and its timing and ending."""
 
     status: int = 200
     headers: dict[str, str]
     writes: Sequence[bytes]  # one write each
-    length: int | None = None  # of the whole body, if it is told in advance
+    length: int | None = None  # for the Content-Length header; None: it is not sent
     pace: float = 0.0
     slow: float = 0.0
     ending: Literal["end", "cut", "reset", "stall"] = "end"
 
     @property
     def size(self) -> int:
-        """How many bytes all writes have."""
+        """The number of bytes of all writes."""
         return sum(map(len, self.writes))
 
 
@@ -44,8 +44,8 @@ def read(dialect: DialectName, body: bytes) -> ReceivedRequest:
     """Read a request, strictly.
 
     Raises:
-        MalformedError: it is not of the dialect; carries the path.
-        TooLargeError: it passes `max_request_bytes`.
+        MalformedError: it does not fit the dialect; the error carries the path.
+        TooLargeError: it exceeds `max_request_bytes`.
     """
     request = find_dialect(dialect).decode_request(body, sealer=None, limits=DEFAULT_LIMITS)
     _refuse_what_is_not_played(request)
@@ -69,10 +69,10 @@ def answer(
 ) -> Answer:
     """Answer a request; `attempt` counts requests of the same bytes, from 1.
 
-    A `reply` is said in place of the model's own, with the quirks `more` beside those of its name.
+    A `reply` replaces the model's own; the quirks `more` are added to those of the model's name.
 
     Raises:
-        MalformedError: the model's name or a directive is not understood.
+        MalformedError: the model's name or a directive is invalid, or a quirk refuses the request.
     """
     wanted = (*parse_model(asked.request.model).quirks, *more)
     quirks.check(wanted)
@@ -82,10 +82,10 @@ def answer(
 
 
 def finished(play: Play, wanted: quirks.QuirkValues) -> Play:
-    """Let quirks, stop sequences, the model's grammar and the limit of tokens act, in that order.
+    """Apply quirks, stop sequences, the model's grammar and the token limit, in that order.
 
     Raises:
-        MalformedError: a quirk's value is not one it takes.
+        MalformedError: a quirk refuses the request, or does not fit the model.
     """
     play = quirks.apply(play, wanted, "said")
     request = play.asked.request
@@ -95,7 +95,7 @@ def finished(play: Play, wanted: quirks.QuirkValues) -> Play:
 
 
 def send(play: Play) -> Answer:
-    """Return what is sent for an answer."""
+    """Return the response to send for an answer."""
     how = play.delivery
     headers = request_ids(play.asked.id)
     if how.retry_after and how.error:
@@ -119,7 +119,7 @@ def send(play: Play) -> Answer:
 
 
 def refusal(dialect: DialectName, error: DragomanError, seed: str) -> Answer:
-    """Answer a request that was not understood."""
+    """Return the error response for a request that is malformed or refused."""
     path, code = "", ""
     if isinstance(error, MalformedError):
         path, code = error.path.removeprefix("$").removeprefix("."), error.code
@@ -132,7 +132,7 @@ def refusal(dialect: DialectName, error: DragomanError, seed: str) -> Answer:
 
 
 def plain_refusal(error: DragomanError) -> Answer:
-    """Answer the same as servers do that did not expect it."""
+    """Return the same error as a plain 500, like a server that did not expect it."""
     body = f"Internal Server Error: {error}".encode()
     headers = {"content-type": "text/plain; charset=utf-8"}
     return Answer(status=500, headers=headers, writes=[body], length=len(body))
@@ -143,7 +143,7 @@ def request_ids(seed: str) -> dict[str, str]:
 
 
 def _stopped(whole: Answer, how: Delivery) -> Answer:
-    """Cut the writes as the delivery says, and end them where it says."""
+    """Split the writes and end them early, as the delivery requires."""
     writes = list(whole.writes)
     total = whole.size
     at = how.stop_at if how.stop_at >= 0 else total // 2

@@ -1,4 +1,4 @@
-"""What the played model says: text without tools, calls with them, text again once they have answered."""
+"""Composes the model's answer: text without tools, calls with tools, text after their results."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from dragoman.simulator.samples import sample
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Request, Tool
 
-_SHORT: Final = 120  # characters of what the user said that are repeated
+_SHORT: Final = 120  # characters of the user's text that the answer repeats
 _CALLABLE: Final = frozenset({Flavor.FUNCTION, Flavor.CUSTOM})
 
 
 def compose(asked: ReceivedRequest) -> Reply:
-    """Return what the model answers, before any quirk.
+    """Return the model's answer, before any quirk.
 
     Raises:
         MalformedError: a directive is not understood.
@@ -41,7 +41,7 @@ def compose(asked: ReceivedRequest) -> Reply:
 
 
 def callable_tools(request: Request) -> list[Tool]:
-    """Return the tools that the model may call, by the request's own choice."""
+    """Return the tools that the request's tool choice allows."""
     choice = request.tool_choice
     tools = [tool for tool in request.tools if not tool.server and tool.flavor in _CALLABLE]
     if choice is None:
@@ -73,7 +73,7 @@ def plausible_call(asked: ReceivedRequest, tool: Tool, number: int) -> Call:
 
 
 def call_id(asked: ReceivedRequest, number: int) -> str:
-    """Return the id of a call: of this request and no other."""
+    """Return the id of a call, unique to this request."""
     digest = hashlib.sha256(f"{asked.seed}/{number}".encode()).hexdigest()[:24]
     return f"toolu_{digest}" if asked.request.dialect == "anthropic" else f"call_{digest}"
 

@@ -32,7 +32,7 @@ from dragoman.turn.request import (
 
 _LINE: Final = re.compile(r"^[ \t]*sim:[ \t]*(\w+)[ \t]*+(.*)$", re.MULTILINE)
 _CALL: Final = re.compile(r"(\S+)[ \t]*(.*)", re.DOTALL)
-_ASIDE: Final = "<system-reminder>"  # agents put notes to the model beside what the user wrote
+_ASIDE: Final = "<system-reminder>"  # agents add notes to the model next to the user's text
 
 
 class Result(Struct, frozen=True):
@@ -41,14 +41,14 @@ class Result(Struct, frozen=True):
 
 
 class Prompt(Struct, frozen=True):
-    """What stands between two answers: what the user said, what tools returned."""
+    """The input between two answers: the user's messages and the results of tools."""
 
     texts: tuple[str, ...]
     results: tuple[Result, ...]
 
     @property
     def text(self) -> str:
-        """Return what the user said last, leaving notes of agents aside."""
+        """Return the user's last text, without the notes that agents add."""
         said = [text for text in self.texts if text.strip()]
         own = [text for text in said if not text.lstrip().startswith(_ASIDE)]
         return (own or said or [""])[-1]
@@ -106,7 +106,7 @@ class DirectedCall(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """One answer that was asked for."""
+    """One answer that directives request."""
 
     think: str = ""
     say: str = ""
@@ -114,7 +114,7 @@ class Step(Struct, frozen=True):
 
 
 def due_step(conversation: list[Prompt]) -> Step | None:
-    """Return the step that is due now, or None if nothing was asked for.
+    """Return the step that is due now, or None without directives.
 
     Raises:
         MalformedError: a directive is not understood.
@@ -129,7 +129,7 @@ def due_step(conversation: list[Prompt]) -> Step | None:
 
 
 def parse_directives(text: str) -> list[Step]:
-    """Return the steps that a text asks for.
+    """Return the steps that the directives in a text request.
 
     Raises:
         MalformedError: a directive is not understood.

@@ -35,7 +35,7 @@ def models() -> Fields:
 
 
 def model(name: str) -> Fields:
-    """Return one model.  Any name is one."""
+    """Return one model; every name is valid."""
     return {
         "id": name,
         "object": "model",
@@ -48,7 +48,7 @@ def model(name: str) -> Fields:
 
 
 def count_tokens(dialect: DialectName, body: bytes) -> Fields:
-    """Answer how many tokens a request has.
+    """Return the token count of a request.
 
     Raises:
         MalformedError: it is not of the dialect.

@@ -1,4 +1,4 @@
-"""What the simulator received and what became of it, for tests to look at."""
+"""Records the requests that the simulator received and how each response ended, for tests."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -17,20 +17,20 @@ _SHOWN: Final = 4  # characters of a credential
 
 
 class Exchange:
-    """One request and the fate of its answer."""
+    """One request, and how its response ended."""
 
     def __init__(self, *, number: int, method: str, path: str, headers: Mapping[str, str]) -> None:
         self.number = number  # from 1
         self.method = method
-        self.path = path  # with the query, as it came
+        self.path = path  # with the query, not decoded
         self.headers = {name.lower(): _shortened(name, value) for name, value in headers.items()}
         self.body = b""
         self.status = 0  # of the answer; 0 before its headers are sent
         self.written = 0  # bytes of the answer's body
         self.finished = False  # the whole answer was sent
-        self.closed_early = False  # the client left before that
+        self.closed_early = False  # the client disconnected before that
         self.over = False  # nothing more will be sent
-        self.ending = ""  # how the answer was to end: end, cut, reset or stall
+        self.ending = ""  # the planned ending: end, cut, reset or stall
 
     @property
     def json(self) -> Json:
@@ -42,7 +42,7 @@ class Exchange:
         return value
 
     def fields(self) -> Fields:
-        """Return all that is known, for `GET /sim/exchanges`."""
+        """Return the recorded fields, for `GET /sim/exchanges`."""
         return {
             "number": self.number,
             "method": self.method,
@@ -104,7 +104,7 @@ class Exchanges:
         self.touch()
 
     def touch(self) -> None:
-        """Wake all who wait for something to change."""
+        """Wake the tasks that wait for a change."""
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -14,7 +14,7 @@ PLAIN: Final = "plain"
 
 class ModelName(Struct, frozen=True):
     base: str
-    family: str  # whose grammar its calls are written in; empty: structural
+    family: str  # the grammar of its calls; empty: structured calls
     quirks: tuple[tuple[str, str], ...]  # name and value
 
 
@@ -25,7 +25,7 @@ def parse_model(model: str) -> ModelName:
 
 
 def parse_quirk(text: str) -> tuple[str, str]:
-    """Cut `name:value` in two."""
+    """Split `name:value`."""
     name, _, value = text.partition(":")
     return name.strip(), value.strip()
 

@@ -18,7 +18,7 @@ Fields: TypeAlias = dict[str, Json]
 
 # Answers carry a time of creation; a fixed one keeps them the same for the same request.
 CREATED: Final = 1_750_000_000
-EVERYTHING: Final = 2**62  # for `Delivery.stop_at`: the stop takes the place of a clean end
+EVERYTHING: Final = 2**62  # for `Delivery.stop_at`: send everything, then stop without a clean end
 TOKEN: Final = 4  # characters
 _MOST_PIECES: Final = 100_000  # a name may ask for texts of many MiB: they come in larger pieces
 _READ: Final = ("system", "instructions", "messages", "input", "tools", "prompt")
@@ -30,7 +30,7 @@ FrameKind: TypeAlias = Literal[
 
 
 class Frame(Struct, kw_only=True):
-    """One event of a stream; `raw` bytes stand for themselves."""
+    """One event of a stream; `raw` bytes are sent unchanged in its place."""
 
     kind: FrameKind
     event: str = ""
@@ -39,12 +39,12 @@ class Frame(Struct, kw_only=True):
 
 
 class ReceivedRequest(Struct, frozen=True, kw_only=True):
-    """A request, and what follows from it."""
+    """A request, and values derived from it."""
 
     request: Request
-    fields: Fields  # the body as it came, for echoes
+    fields: Fields  # the decoded body, for fields that the response repeats
     seed: str  # hexadecimal; the same for the same request
-    family: str = ""  # whose grammar calls are written in; empty: structural
+    family: str = ""  # the grammar of calls; empty: structured calls
 
     @property
     def id(self) -> str:
@@ -70,8 +70,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     calls: tuple[Call, ...] = ()
     finish: Finish = "stop"
     stop_sequence: str = ""
-    written: tuple[Call, ...] = ()  # calls that stand in text or reasoning, in the family's grammar
-    leaked: bool = False  # they stand in the reasoning
+    written: tuple[Call, ...] = ()  # calls written as text, in the family's grammar
+    leaked: bool = False  # they are written in the reasoning
 
     @property
     def reasoning_tokens(self) -> int:
@@ -79,7 +79,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     @property
     def output_tokens(self) -> int:
-        """Return how many tokens the whole answer is, at least one."""
+        """Return the number of tokens of the whole answer, at least one."""
         said = self.reasoning_tokens + count(self.text)
         return max(1, said + sum(count(call.name) + count(call.arguments) for call in self.calls))
 
@@ -89,7 +89,7 @@ class Style(Struct, frozen=True, kw_only=True):
 
     piece: int = 4  # characters of one delta; 0: all in one
     usage: bool = True
-    usage_unasked: bool = False  # Chat: on the chunk that tells the finish
+    usage_unasked: bool = False  # Chat: on the chunk with the finish reason
     cumulative: bool = False  # Chat: each delta repeats the text so far
     whole_arguments: bool = False
     object_arguments: bool = False
@@ -100,7 +100,7 @@ class Style(Struct, frozen=True, kw_only=True):
     crlf: bool = False
     comments: bool = False
     reasoning_fields: tuple[str, ...] = ("reasoning_content",)  # of Chat
-    finish: str = ""  # told as it is, whatever the reply's finish
+    finish: str = ""  # written unchanged, in place of the reply's finish
     leak: bool = False  # calls as text go into the reasoning
     edits: tuple["Edit", ...] = ()  # changes to the list of events, in order
 
@@ -136,7 +136,7 @@ Edit: TypeAlias = Callable[[list[Frame], Play], list[Frame]]
 
 
 def count(text: str) -> int:
-    """Return how many tokens a text is."""
+    """Return the number of tokens of a text."""
     return -(-len(text) // TOKEN)
 
 
@@ -151,13 +151,13 @@ def pieces(text: str, size: int) -> list[str]:
 
 
 def input_tokens(asked: ReceivedRequest) -> int:
-    """Count the JSON text of all that a model would read, at least one token."""
+    """Return the number of tokens of the JSON text that a model would read, at least one."""
     given = (asked.fields[name] for name in _READ if name in asked.fields)
     return max(1, sum(len(msgspec.json.encode(one)) // TOKEN for one in given))
 
 
 def as_object(call: Call) -> Json:
-    """Return a call's arguments; what was cut is closed, and what is no JSON stays text."""
+    """Return a call's decoded arguments; truncated JSON is closed, invalid JSON stays text."""
     if call.flavor is Flavor.CUSTOM:
         return {"input": call.arguments}
     text = call.arguments

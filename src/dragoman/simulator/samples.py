@@ -180,6 +180,6 @@ def _number(schema: Mapping[str, Json], *, whole: bool) -> int | float:
         value = -(-low // step) * step
     if high is not None and value > high:
         value = high // step * step
-        if low is not None and value < low:  # nothing of that step fits: stand between the bounds
+        if low is not None and value < low:  # no multiple of the step fits
             value = low if whole else (low + high) / 2
     return int(value) if whole else value

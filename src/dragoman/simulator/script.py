@@ -1,4 +1,4 @@
-"""A file of exact replies: the first one that fits a request answers it.
+"""A file of exact replies: the first reply that matches a request is sent.
 
 [[replies]]
 match = { model = "sim/*", contains = "weather", turn = 1, path = "/v1/messages" }
@@ -26,11 +26,11 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class Match(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which requests a reply is for; what is absent fits all."""
+    """Which requests a reply is for; an absent field matches every request."""
 
     model: str = "*"  # glob
-    contains: str = ""  # in what the user said last
-    returned: str = ""  # in what a tool has returned anywhere in the conversation
+    contains: str = ""  # in the user's last text
+    returned: str = ""  # in a tool result anywhere in the conversation
     turn: int | None = None  # which answer of the conversation it would be, from 1
     path: str = "*"  # glob
 
@@ -52,10 +52,10 @@ class ScriptReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     raw: str = ""  # a file with the body, beside the script
     status: int = 200  # with `raw`
     headers: dict[str, str] = {}  # with `raw`
-    times: int | None = None  # how often it is used; absent: always
+    times: int | None = None  # how often it is used; absent: unlimited
 
     def reply(self, asked: ReceivedRequest) -> Reply:
-        """Return what the model says."""
+        """Return the reply that the model composes."""
         given = [DirectedCall(call.name, call.arguments) for call in self.calls]
         calls = tuple(
             msgspec.structs.replace(made, id=call.id or made.id)
@@ -117,7 +117,7 @@ class Script:
         return Answer(status=reply.status, headers=headers, writes=[body], length=None)
 
     def reset(self) -> None:
-        """Forget what was used."""
+        """Reset the counts of used replies."""
         self._uses = [0] * len(self._replies)
 
 
@@ -141,7 +141,7 @@ def load_script(path: Path) -> Script:
             except MalformedError as error:
                 raise ConfigError(f"{where}.quirks[{number}]`: {error.reason}") from error
         if reply.raw and (reply.text or reply.reasoning or reply.calls or reply.quirks):
-            raise ConfigError(f"{where}.raw`: bytes of a file stand alone, without text or quirks")
+            raise ConfigError(f"{where}.raw`: use `raw` without text or quirks")
         if not reply.raw and (reply.status != 200 or reply.headers):
             raise ConfigError(
                 f"{where}`: `status` and `headers` go with `raw`; for an error write "

@@ -65,7 +65,7 @@ class Simulator:
 
     @property
     def url(self) -> str:
-        """Where it is, without a path."""
+        """The base URL, without a path."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
@@ -85,7 +85,7 @@ class Simulator:
         """Serve.
 
         Raises:
-            ConfigError: the address cannot be had.
+            ConfigError: the address is in use or not available.
         """
         for name in DIALECT_NAMES:
             dialect(name)  # loaded now, so that the first answer is as quick as the others
@@ -103,7 +103,7 @@ class Simulator:
         self._runner = runner
 
     async def close(self) -> None:
-        """Stop serving; answers that are under way are given up."""
+        """Stop serving; responses in progress are cancelled."""
         self._deliveries.cancel()
         if self._runner is not None:
             await self._runner.cleanup()
@@ -142,7 +142,7 @@ class Simulator:
         return app
 
     def _served(self, make: _Make) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """Record an exchange around what makes its answer."""
+        """Return a handler that records the exchange around `make`."""
 
         async def serve(request: web.Request) -> web.StreamResponse:
             exchange = self.exchanges.open(request.method, request.path_qs, request.headers)
@@ -161,7 +161,7 @@ class Simulator:
         return serve
 
     def _answer(self, request: web.Request, body: bytes) -> Answer:
-        """Return the script's answer, or the model's own."""
+        """Return the script's answer; without a match, the model's answer."""
         spoken = _dialect(request)
         seed = seed_of(spoken, body)
         attempt = self._memory.count(seed)
@@ -200,7 +200,7 @@ class Simulator:
         return _json_response({"exchanges": []})
 
     def _refuse_pages(self, request: web.Request) -> None:
-        """Keep pages in a browser from what other programs have sent."""
+        """Refuse requests of web pages: they must not read what other programs sent."""
         host = urlsplit(f"//{request.host}").hostname or ""
         if "origin" in request.headers or host not in _LOCAL | {self.host.lower()}:
             raise web.HTTPForbidden(text="not for pages in a browser\n")
@@ -252,21 +252,21 @@ def _address_problem(host: str, port: int, error: OSError) -> str:
 
 
 class Deliveries:
-    """The answers that are under way, so that closing need not wait for them."""
+    """The responses in progress; closing cancels them instead of waiting."""
 
     def __init__(self, exchanges: Exchanges) -> None:
         self._exchanges = exchanges
         self._tasks: set[asyncio.Task[object]] = set()
 
     def cancel(self) -> None:
-        """Give up what is under way."""
+        """Cancel the responses in progress."""
         for task in self._tasks:
             task.cancel(_CLOSING)
 
     async def deliver(
         self, request: web.Request, answer: Answer, exchange: Exchange
     ) -> web.StreamResponse:
-        """Send an answer.  Whoever waits for this exchange is woken when it is over."""
+        """Send an answer.  Tasks that wait for this exchange are woken when it ends."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 -- a coroutine runs in a task
         self._tasks.add(task)
@@ -280,7 +280,7 @@ class Deliveries:
             exchange.closed_early = _CLOSING not in error.args
             raise
         except ConnectionError:
-            exchange.closed_early = True  # nothing to complain of: clients may leave
+            exchange.closed_early = True  # not an error: clients may disconnect
         finally:
             self._tasks.discard(task)
             exchange.over = True
@@ -308,7 +308,7 @@ class Deliveries:
             exchange.written += len(piece)
         self._exchanges.touch()
         if pause and answer.ending == "reset":
-            # A reset discards what the client has received and not yet read.
+            # A reset discards bytes that the client has received and not yet read.
             await asyncio.sleep(pause)
         await _end(request, response, answer)
 
@@ -323,7 +323,7 @@ async def _end(request: web.Request, response: web.StreamResponse, answer: Answe
         case "cut" if transport is not None:
             transport.close()
         case "reset" if transport is not None:
-            # What was written must be on its way, for a reset discards what is left.
+            # Flush first: a reset discards bytes that are not yet sent.
             transport.set_write_buffer_limits(0)
             await request.writer.drain()
             peer = transport.get_extra_info("socket")
@@ -335,7 +335,7 @@ async def _end(request: web.Request, response: web.StreamResponse, answer: Answe
 
 
 class Memory:
-    """Counts and answers by the seed of a request: both are only for speed and for `fail:N`."""
+    """Counts of requests (for `fail:N`) and cached answers, by the seed of a request."""
 
     def __init__(self) -> None:
         self._attempts: OrderedDict[str, int] = OrderedDict()
@@ -358,7 +358,7 @@ class Memory:
         return found
 
     def keep(self, seed: str, answer: Answer) -> None:
-        """Remember an answer; the ones that were not used for longest make room."""
+        """Cache an answer; the least recently used ones are evicted."""
         self._answers[seed] = answer
         self._held += _cost(answer)
         while self._held > _MOST_BYTES:
@@ -372,5 +372,5 @@ class Memory:
 
 
 def _cost(answer: Answer) -> int:
-    """Return about how much memory an answer takes."""
+    """Return the approximate memory of an answer."""
     return answer.size + _PER_WRITE * len(answer.writes)

@@ -1,4 +1,4 @@
-"""Answers that end early: by a stop sequence, by the limit of tokens, inside a call."""
+"""Ends answers early: at a stop sequence, at the token limit, inside a call."""
 
 import json
 
@@ -20,7 +20,7 @@ def at_stop(reply: Reply, sequences: tuple[str, ...]) -> Reply:
 
 
 def to_tokens(reply: Reply, limit: int | None) -> Reply:
-    """End the answer where its tokens are spent."""
+    """End the answer at the token limit."""
     if limit is None or reply.output_tokens <= limit:
         return reply
     left = limit

@@ -181,7 +181,7 @@ def test_kind_of_a_file_follows_from_its_name(tmp_path: Path) -> None:
         ("[[replies]]\nraw = 'none.sse'\n", r"`replies\[0\].raw`: cannot read .*none.sse"),
         (
             "[[replies]]\nraw = 'x'\ntext = 'y'\n",
-            r"`replies\[0\].raw`: bytes of a file stand alone",
+            r"`replies\[0\].raw`: use `raw` without text or quirks",
         ),
         ("[[replies]]\nstatus = 500\n", "`status` and `headers` go with `raw`"),
     ],

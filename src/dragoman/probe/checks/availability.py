@@ -1,4 +1,4 @@
-"""Whether there is an upstream at all, and how it behaves when something is wrong."""
+"""Checks whether the upstream can be reached, and how it handles errors."""
 
 from typing import Final
 from urllib.parse import urlsplit
@@ -18,13 +18,13 @@ from dragoman.probe.questions import (
 from dragoman.probe.response import Response, printable
 from dragoman.probe.trace import decoded
 
-_SLOWER: Final = 5.0  # times as long as before
-_SLOW_SECONDS: Final = 2.0  # less is noise
+_SLOWER: Final = 5.0  # times the duration of the first response
+_SLOW_SECONDS: Final = 2.0  # shorter is noise
 _REFUSALS: Final = range(400, 500)
 
 
 async def reach(probe: Probe) -> Finding:
-    """Get a first answer, and learn what every other question depends on."""
+    """Get a first answer, and learn the fields that every other question depends on."""
     body = await probe.ask(TEXT_BODY)
     if body.refused and probe.dialect == "chat":
         newer = await probe.ask(TEXT_BODY_NEWER)
@@ -42,7 +42,7 @@ async def reach(probe: Probe) -> Finding:
     if body.trouble and stream.trouble:
         return fails(body.trouble)
     if probe.repeated:
-        return quirk("it was busy, and answered when it was asked again")
+        return quirk("it was busy, and answered on a retry")
     return ok(_road(probe))
 
 
@@ -71,18 +71,18 @@ async def error_shape(probe: Probe) -> Finding:
         return quirk("a broken request is answered as if it were good")
     shape = _shape(response)
     if response.status in _REFUSALS and not shape:
-        return ok(f"status {response.status}, told in the dialect")
+        return ok(f"status {response.status}, with the dialect's error body")
     return quirk(f"a broken request gets status {response.status}{shape and f', {shape}'}")
 
 
 def _shape(response: Response) -> str:
-    """Return what is odd about an error's body; empty if it is as the dialect has it."""
+    """Return how an error's body deviates from the dialect; empty if it does not."""
     body = decoded(response.body)
     if body is None:
         return f"not JSON but {response.content_type.partition(';')[0] or 'something else'}"
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
-        return "JSON that is no error of the dialect"
+        return "JSON that is not an error of the dialect"
     if response.dialect == "anthropic" and (
         not isinstance(body, dict) or body.get("type") != "error" or "type" not in error
     ):
@@ -110,13 +110,13 @@ async def disconnect(probe: Probe) -> Finding:
     if after.trouble:
         return quirk(f"after we left an answer, the next failed: {printable(after.trouble)}")
     if after.seconds > max(_SLOW_SECONDS, before.seconds * _SLOWER):
-        return quirk("after we left an answer, the next was slow: it may go on for nobody")
+        return quirk("after we left an answer, the next was slow: the first may still run")
     return ok("after we left an answer, the next came as ever")
 
 
 REACH: Final = Check(
     name="reach",
-    asks="Is it there, does TLS hold, does it answer in its dialect?",
+    asks="Can it be reached, is its TLS certificate valid, does it answer in its dialect?",
     run=reach,
     questions=(TEXT_BODY, TEXT_BODY_NEWER, TEXT, TEXT_UNASKED),
 )
@@ -124,19 +124,19 @@ MODELS: Final = Check(name="models", asks="Does it list its models?", run=models
 ROWS: Final = (
     Check(
         name="error-shape",
-        asks="Is a broken request refused in the dialect's words?",
+        asks="Is a malformed request refused with the dialect's error body?",
         run=error_shape,
         questions=(SPOILT,),
     ),
     Check(
         name="unknown-model",
-        asks="What becomes of a model that does not exist?",
+        asks="What happens with a model that does not exist?",
         run=unknown_model,
         questions=(NO_MODEL,),
     ),
     Check(
         name="disconnect",
-        asks="Does it go on well after a client left?",
+        asks="Does it keep working after a client disconnects?",
         run=disconnect,
         questions=(LONG, AFTER_LEAVING, TEXT_BODY),
     ),

@@ -1,4 +1,4 @@
-"""What a conversation may hold: roles, parts, pictures, calls of the past."""
+"""Checks what a conversation may hold: roles, parts, images, past calls."""
 
 from typing import Final
 
@@ -27,16 +27,16 @@ from dragoman.probe.questions import (
 )
 from dragoman.probe.response import Response
 
-# The style in which each dialect's own vendor takes ids that are not quite free.
+# The id style of each dialect's own vendor, which restricts characters or length.
 _PLAIN_IDS: Final = {"chat": "openai40", "anthropic": "anthropic64", "responses": "responses64"}
 HISTORIES: Final = (AUTO, HISTORY, HISTORY_EMPTY, HISTORY_OMITTED, HISTORY_REASONED)
 
 
 async def past(probe: Probe) -> Response:
-    """Have a conversation with a call in it taken, and learn how it must be written.
+    """Send a conversation with a call in it, in several forms, and learn the form that is accepted.
 
     Raises:
-        UnansweredError: tools are not taken at all.
+        UnansweredError: tools are refused.
     """
     await need_tools(probe)
     response = first = await probe.ask(HISTORY)
@@ -79,7 +79,7 @@ async def foreign_ids(probe: Probe) -> Finding:
     everything = await probe.ask(FOREIGN)
     if not everything.refused:
         _ = everything.whole
-        # Kimi takes any id, and falls back to writing calls as text: its own style stays.
+        # Kimi accepts any id, but writes calls as text after a foreign one: keep its own style.
         own = [one.call_id for one in (await probe.ask(AUTO)).answer.call_blocks]
         kimi = probe.peer.profile.id_style == "kimi" or any(map(is_kimi_id, own))
         return ok("any id is taken", **({} if kimi else {"id_style": "any"}))
@@ -95,7 +95,7 @@ async def foreign_ids(probe: Probe) -> Finding:
 
 
 def _taken(response: Response, sign: str, **if_refused: Fact) -> Finding:
-    """Say whether something was taken, and whether the answer shows that it was understood."""
+    """Report whether a request was accepted, and whether the answer shows that it was understood."""
     if response.refused:
         return quirk(f"refused: {response.refused}", **if_refused)
     if sign in response.whole.text.lower():
@@ -125,7 +125,7 @@ async def parts(probe: Probe) -> Finding:
 
 async def images(probe: Probe) -> Finding:
     if probe.dialect == "chat" and (await probe.ask(PARTS)).refused:
-        return unknown("content may be no list of parts")
+        return unknown("content may not be a list of parts")
     response = await probe.ask(IMAGE)
     if response.refused:
         return quirk(f"refused: {response.refused}", images="none", tool_images="placeholder")
@@ -139,13 +139,13 @@ async def images(probe: Probe) -> Finding:
 ROWS: Final = (
     Check(
         name="history",
-        asks="Is a conversation with calls taken?",
+        asks="Is a conversation with calls accepted?",
         run=history,
         questions=HISTORIES,
     ),
     Check(
         name="foreign-ids",
-        asks="Are ids of other vendors taken?",
+        asks="Are ids of other vendors accepted?",
         run=foreign_ids,
         questions=(
             *HISTORIES,
@@ -157,20 +157,20 @@ ROWS: Final = (
     ),
     Check(
         name="developer",
-        asks="Is the role `developer` taken?",
+        asks="Is the role `developer` accepted?",
         run=developer,
         questions=(DEVELOPER,),
         dialects=OPENAI,
     ),
     Check(
         name="midturn-system",
-        asks="Are instructions inside the conversation taken?",
+        asks="Are instructions inside the conversation accepted?",
         run=midturn_system,
         questions=(MIDTURN,),
     ),
     Check(
         name="two-systems",
-        asks="Are several instructions at the top taken?",
+        asks="Are several instructions at the top accepted?",
         run=two_systems,
         questions=(TWO_SYSTEMS,),
         dialects=OPENAI,
@@ -182,5 +182,5 @@ ROWS: Final = (
         questions=(PARTS,),
         dialects=CHAT,
     ),
-    Check(name="images", asks="Are pictures taken?", run=images, questions=(PARTS, IMAGE)),
+    Check(name="images", asks="Are images accepted?", run=images, questions=(PARTS, IMAGE)),
 )

@@ -1,4 +1,4 @@
-"""Wishes of a request: limits, stop sequences, sampling, reasoning."""
+"""Checks parameters of a request: limits, stop sequences, sampling, reasoning."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ from dragoman.probe.questions import (
 )
 from dragoman.probe.response import Response, UnansweredError
 
-_CHARACTERS: Final = 8  # of a token, at the very most where numbers are counted
+_CHARACTERS: Final = 8  # upper bound for one token, when the answer counts numbers
 _OPENING: Final = "<think>"
 _CLOSING: Final = "</think>"
 
@@ -29,14 +29,14 @@ _CLOSING: Final = "</think>"
 async def output_limit(probe: Probe) -> Finding:
     if probe.dialect != "chat":
         response = await probe.ask(LIMIT)
-        return ok("held to") if _is_held(response) else quirk("passed over: the answer goes on")
+        return ok("held to") if _is_held(response) else quirk("ignored: the answer goes on")
     older, newer = await probe.ask(LIMIT_OLDER), await probe.ask(LIMIT_NEWER)
     if _is_held(older):
         if _is_held(newer):
             return ok("both fields are held to", max_tokens_field="max_tokens")
-        how = "refused" if newer.refused else "passed over"
+        how = "refused" if newer.refused else "ignored"
         return ok(f"`max_tokens`; the newer field is {how}", max_tokens_field="max_tokens")
-    how = "refused" if older.refused else "passed over"
+    how = "refused" if older.refused else "ignored"
     if _is_held(newer):
         return quirk(
             f"`max_tokens` is {how}, `max_completion_tokens` is held to",
@@ -46,10 +46,10 @@ async def output_limit(probe: Probe) -> Finding:
 
 
 def _is_held(response: Response) -> bool:
-    """Say whether the limit ended an answer; a finish that says otherwise is another check's.
+    """Return whether the limit ended an answer; the check `finish` judges the finish reason.
 
     Raises:
-        UnansweredError: the model said too little to tell.
+        UnansweredError: the answer is too short to decide.
     """
     if response.refused:
         return False
@@ -59,7 +59,7 @@ def _is_held(response: Response) -> bool:
     ):
         return True
     if len(response.answer.text) + len(response.answer.reasoning) <= SMALL_TOKENS * _CHARACTERS:
-        raise UnansweredError("the answer is too short to tell")
+        raise UnansweredError("the answer is too short to decide")
     return False
 
 
@@ -69,7 +69,7 @@ async def stop(probe: Probe) -> Finding:
         return quirk(f"refused: {response.refused}", max_stop_sequences=0)
     text = response.whole.text.lower()
     if "gamma" in text:
-        return quirk("passed over: the answer goes on", max_stop_sequences=0)
+        return quirk("ignored: the answer goes on", max_stop_sequences=0)
     return ok("held to") if "alpha" in text else unknown("the answer is not what was asked for")
 
 
@@ -89,7 +89,7 @@ async def temperature(probe: Probe) -> Finding:
 
 
 async def reasoning(probe: Probe) -> Finding:
-    """Look where reasoning comes: unasked, when it is asked for, or inside the text."""
+    """Find where reasoning appears: by default, on request, or inside the text."""
     unasked = await probe.ask(TEXT)
     if unasked.status == 200 and not unasked.is_stream:
         return unknown("there is no stream")
@@ -137,7 +137,7 @@ async def reasoning_replay(probe: Probe) -> Finding:
         found = f"needed while reasoning is asked for: {bare.refused}"
         return quirk(found, replay_reasoning=how, reasoning_filler=" ")
     if probe.dialect != "chat":
-        return ok("not needed")  # what others wrote cannot be given: it would need their signatures
+        return ok("not needed")  # other models' reasoning cannot be sent: it needs their signatures
     given = await probe.ask(REPLAYED if reasons else HISTORY_REASONED)
     if given.refused:
         return quirk(f"reasoning of the past is refused: {given.refused}", replay_reasoning="never")
@@ -148,13 +148,13 @@ async def reasoning_replay(probe: Probe) -> Finding:
 ROWS: Final = (
     Check(
         name="reasoning",
-        asks="Where does reasoning come?",
+        asks="Where does reasoning appear?",
         run=reasoning,
         questions=(TEXT, REASONED),
     ),
     Check(
         name="reasoning-replay",
-        asks="Must reasoning be given back?",
+        asks="Must requests send back earlier reasoning?",
         run=reasoning_replay,
         questions=(*HISTORIES, REASONED, UNREASONED, REPLAYED),
     ),
@@ -166,14 +166,14 @@ ROWS: Final = (
     ),
     Check(
         name="stop",
-        asks="Are stop sequences held to?",
+        asks="Are stop sequences respected?",
         run=stop,
         questions=(STOP,),
         dialects=("chat", "anthropic"),
     ),
     Check(
         name="temperature",
-        asks="Which temperatures are taken?",
+        asks="Which temperatures are accepted?",
         run=temperature,
         questions=(HOT, WARM),
     ),

@@ -1,4 +1,4 @@
-"""How answers are written: framing, order, ending, counts."""
+"""Checks the form of answers: framing, order, ending, token counts."""
 
 from itertools import pairwise
 from typing import Final
@@ -15,9 +15,9 @@ from dragoman.probe.questions import (
 from dragoman.probe.response import Response, UnansweredError, printable
 from dragoman.probe.trace import has_whole_arguments
 
-_ENOUGH: Final = 3  # deltas from which a habit can be told
+_ENOUGH: Final = 3  # deltas that are needed to judge
 
-# Rules of the strict judge that other checks speak of.
+# Rules of the strict checker that other checks report.
 _ELSEWHERE: Final = frozenset(
     {
         "arguments-whole", "call-id-characters", "call-id-once", "call-id-unique", "done-marker",
@@ -30,10 +30,10 @@ _ELSEWHERE_PATHS: Final = ("arguments", "input", "usage", "finish_reason", "stat
 
 
 async def streamed(probe: Probe) -> Response:
-    """Return the first streamed answer, as far as there is a stream.
+    """Return the first streamed answer.
 
     Raises:
-        UnansweredError: none came.
+        UnansweredError: there is no stream.
     """
     response = await probe.ask(TEXT)
     if response.status != 200 or not response.is_stream:
@@ -70,7 +70,7 @@ async def line_ends(probe: Probe) -> Finding:
 
 async def comments(probe: Probe) -> Finding:
     response = await streamed(probe)
-    return quirk("comments stand between events") if response.trace.comments else ok("none")
+    return quirk("there are comments between events") if response.trace.comments else ok("none")
 
 
 async def event_lines(probe: Probe) -> Finding:
@@ -86,10 +86,10 @@ async def ending(probe: Probe) -> Finding:
     if response.failure is not None:
         return fails(response.failure.reason)
     if not response.trace.finish:
-        # Whoever cannot wait for a finish may still run calls that are complete.
+        # With `lenient_eof`, complete calls are accepted although the finish is missing.
         complete = has_whole_arguments(called.trace)
         return fails(
-            f"no finish is told: {response.trouble}", **({"lenient_eof": True} if complete else {})
+            f"no finish reason: {response.trouble}", **({"lenient_eof": True} if complete else {})
         )
     if response.trouble:
         return fails(f"the answer ends with a failure: {response.trouble}")
@@ -100,14 +100,14 @@ async def ending(probe: Probe) -> Finding:
 
 
 async def order(probe: Probe) -> Finding:
-    """Judge all streams with the strict rules, but for those that other checks speak of."""
+    """Check all streams with the strict rules, except those that other checks report."""
     judged = 0
     for question in (TEXT, AUTO, BOTH):
         response = await probe.ask(question)
         if response.status != 200 or not response.is_stream or response.trouble:
             continue
         if response.verdict is None:
-            return fails("the stream passes a limit")
+            return fails("the stream exceeds a limit")
         judged += 1
         for one in response.verdict.violations:
             last = one.path.rpartition(".")[2]
@@ -163,7 +163,7 @@ async def cumulative(probe: Probe) -> Finding:
 ROWS: Final = (
     Check(
         name="body",
-        asks="Is a complete answer what it should be?",
+        asks="Does an answer without streaming fit the dialect?",
         run=body,
         questions=(TEXT_BODY,),
     ),
@@ -177,26 +177,26 @@ ROWS: Final = (
     Check(name="comments", asks="Are there comments?", run=comments, questions=(TEXT,)),
     Check(
         name="event-lines",
-        asks="Has every event its name?",
+        asks="Does every event have an `event:` line?",
         run=event_lines,
         questions=(TEXT,),
         dialects=tuple(one for one in ALL_DIALECTS if one != "chat"),
     ),
     Check(
         name="order",
-        asks="Do streams hold to the dialect's rules?",
+        asks="Do streams follow the dialect's rules?",
         run=order,
         questions=(TEXT, AUTO, BOTH),
     ),
     Check(
         name="ending",
-        asks="Does the stream say how it ended?",
+        asks="Does the stream report why it ended?",
         run=ending,
         questions=(TEXT, AUTO),
     ),
     Check(
         name="usage",
-        asks="Where are tokens counted?",
+        asks="Where are token counts reported?",
         run=usage,
         questions=(TEXT_BODY, TEXT, TEXT_UNASKED),
     ),
@@ -209,7 +209,7 @@ ROWS: Final = (
     ),
     Check(
         name="cumulative",
-        asks="Do deltas repeat what was said?",
+        asks="Do deltas repeat the earlier text?",
         run=cumulative,
         questions=(TEXT,),
         dialects=CHAT,

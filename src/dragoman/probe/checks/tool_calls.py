@@ -1,4 +1,4 @@
-"""Tool calls: whether they are made, and what they look like."""
+"""Checks tool calls: whether the model makes them, and in which form."""
 
 from typing import Final
 
@@ -28,10 +28,10 @@ _FINISH_CALLS: Final = {"chat": "tool_calls", "anthropic": "tool_use", "response
 
 
 async def need_tools(probe: Probe) -> None:
-    """Make sure that tools are taken at all.
+    """Make sure that the upstream accepts tools.
 
     Raises:
-        UnansweredError: they are not.
+        UnansweredError: it refuses them.
     """
     if (await probe.ask(AUTO)).refused:
         raise UnansweredError("tools are refused")
@@ -41,7 +41,7 @@ async def _calls(probe: Probe, question: Question) -> tuple[Made, ...]:
     """Return the calls that a question leads to.
 
     Raises:
-        UnansweredError: there is no whole answer, it was cut before it could make one, or none can be used.
+        UnansweredError: there is no complete answer, it was cut before a call, or no call is usable.
     """
     response = await probe.ask(question)
     found = made(response, question, probe.peer.model)
@@ -53,7 +53,7 @@ async def _calls(probe: Probe, question: Question) -> tuple[Made, ...]:
 
 
 def _unusable(response: Response) -> str:
-    """Return why none of the calls can be used; empty if one can, or if a limit explains it."""
+    """Return why no call is usable; empty if one is, or if the token limit is the cause."""
     calls = response.answer.call_blocks
     if not calls or response.cut or any(one.complete for one in calls):
         return ""
@@ -61,14 +61,14 @@ def _unusable(response: Response) -> str:
 
 
 async def _structural(probe: Probe, question: Question) -> tuple[Made, ...]:
-    """Return the calls that came as calls.
+    """Return the structured calls.
 
     Raises:
-        UnansweredError: there is none.
+        UnansweredError: there are none.
     """
     found = structural((await probe.ask(question)).whole)
     if not found:
-        raise UnansweredError("no call came as a call")
+        raise UnansweredError("there is no structured call")
     return found
 
 
@@ -86,7 +86,7 @@ async def auto(probe: Probe) -> Finding:
         return quirk("a call, but as text")
     names = {one.name for one in AUTO.tools}
     odd = [one.name for one in found if one.name not in names]
-    return quirk(f"calls a tool that there is not: {printable(odd[0])}") if odd else ok("a call")
+    return quirk(f"calls a tool that does not exist: {printable(odd[0])}") if odd else ok("a call")
 
 
 async def required(probe: Probe) -> Finding:
@@ -96,7 +96,7 @@ async def required(probe: Probe) -> Finding:
         return quirk(f"refused: {response.refused}", tool_choice="auto_only")
     if await _calls(probe, REQUIRED):
         return ok("a call")
-    return quirk("passed over: no call", tool_choice="auto_only")
+    return quirk("ignored: no call", tool_choice="auto_only")
 
 
 async def named(probe: Probe) -> Finding:
@@ -111,7 +111,7 @@ async def named(probe: Probe) -> Finding:
     found = await _calls(probe, NAMED)
     if not found or any(one.name != CLOCK.name for one in found):
         said = "another tool was called" if found else "no call"
-        return Finding(verdict="quirk", found=f"passed over: {said}", implies={**weaker})
+        return Finding(verdict="quirk", found=f"ignored: {said}", implies={**weaker})
     return ok("a call of that tool", **({"tool_choice": "full"} if weaker else {}))
 
 
@@ -121,7 +121,7 @@ async def none(probe: Probe) -> Finding:
     if response.refused:
         return quirk(f"refused: {response.refused}", tool_choice_none=False)
     if await _calls(probe, NONE):
-        return quirk("passed over: a call all the same", tool_choice_none=False)
+        return quirk("ignored: a call all the same", tool_choice_none=False)
     return ok("no call", tool_choice_none=True)
 
 
@@ -142,7 +142,7 @@ async def parallel_flag(probe: Probe) -> Finding:
     if response.refused:
         return quirk(f"refused: {response.refused}", supports_parallel_flag=False)
     if len(await _calls(probe, ONE_AT_A_TIME)) > 1:
-        return quirk("passed over: several calls", supports_parallel_flag=False)
+        return quirk("ignored: several calls", supports_parallel_flag=False)
     return ok("taken", supports_parallel_flag=True)
 
 
@@ -227,7 +227,7 @@ async def native(probe: Probe) -> Finding:
             where = "the text" if leak.place == "content" else "the reasoning"
             return Finding(
                 verdict="quirk",
-                found=f"calls stand in {where}, as {leak.family} writes them",
+                found=f"calls are written in {where}, in the format {leak.family}",
                 format=leak.family,
             )
     return ok("no markers of calls in text or reasoning")
@@ -247,7 +247,7 @@ async def finish(probe: Probe) -> Finding:
             kind = "a call" if response is called else "text"
             return quirk(f"`{printable(word)}` after {kind}, where `{due}` is due")
     if not judged:
-        raise UnansweredError("no finish was told")
+        raise UnansweredError("there is no finish reason")
     return ok("fit what was said")
 
 
@@ -271,13 +271,13 @@ ROWS: Final = (
     ),
     Check(
         name="tools-named",
-        asks="Does it call the tool that it must?",
+        asks="Does it call the tool that the request names?",
         run=named,
         questions=(AUTO, REQUIRED, NAMED),
     ),
     Check(
         name="tools-none",
-        asks="Does it call none when it must not?",
+        asks="Does it call no tool when it must not?",
         run=none,
         questions=(AUTO, NONE),
     ),
@@ -313,7 +313,7 @@ ROWS: Final = (
     ),
     Check(
         name="call-ids",
-        asks="What ids has it for calls?",
+        asks="Which ids do calls have?",
         run=call_ids,
         questions=(AUTO, BOTH),
     ),
@@ -325,7 +325,7 @@ ROWS: Final = (
     ),
     Check(
         name="finish",
-        asks="Are finish reasons true?",
+        asks="Are finish reasons correct?",
         run=finish,
         questions=(TEXT, AUTO),
     ),

@@ -1,4 +1,4 @@
-"""The dialects as the model writes them, one file each.
+"""Writes answers in each dialect, one file each.
 
 They are written by hand and know nothing of the writers in `dragoman.dialects`: a peer that shared their
 code would share their faults.
@@ -40,7 +40,7 @@ def body(play: Play) -> bytes:
 
 
 def failure(play: Play, status: int) -> list[Frame]:
-    """Return the events by which a stream tells that it failed."""
+    """Return the events that report a failure in a stream."""
     told = words(status)
     match play.asked.request.dialect:
         case "chat":

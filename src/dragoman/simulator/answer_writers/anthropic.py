@@ -1,4 +1,4 @@
-"""The model's voice in Anthropic Messages."""
+"""Writes answers in Anthropic Messages."""
 
 import hashlib
 from typing import Final
@@ -66,7 +66,7 @@ def body(play: Play) -> Fields:
 
 
 def failure(play: Play, status: int, message: str) -> list[Frame]:
-    """Return how a stream tells that it failed."""
+    """Return the events that report a failure in a stream."""
     return [Frame(kind="error", event="error", data=error(status, message, play.asked.id))]
 
 
@@ -77,12 +77,12 @@ def error(status: int, message: str, request_id: str) -> Fields:
 
 
 def _thinking(play: Play) -> str:
-    """Return what is shown of the reasoning; its signature stands for all of it."""
+    """Return the visible reasoning; the signature always covers the full reasoning."""
     return "" if play.asked.request.reasoning.show == "none" else play.reply.reasoning
 
 
 def signature(thinking: str) -> str:
-    """Sign a thought, so that a changed one can be told."""
+    """Sign reasoning, so that a changed text can be detected."""
     return "sim" + hashlib.sha256(thinking.encode()).hexdigest()
 
 

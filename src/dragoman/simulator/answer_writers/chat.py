@@ -1,4 +1,4 @@
-"""The model's voice in Chat Completions."""
+"""Writes answers in Chat Completions."""
 
 from collections.abc import Iterable
 from itertools import accumulate
@@ -83,7 +83,7 @@ def body(play: Play) -> Fields:
 
 
 def failure(code: str | None, kind: str, message: str) -> list[Frame]:
-    """Return how a stream tells that it failed."""
+    """Return the events that report a failure in a stream."""
     return [Frame(kind="error", data=error(message, kind, code)), DONE]
 
 
@@ -103,7 +103,7 @@ def _head(play: Play) -> Fields:
 
 
 def _chunks(play: Play) -> Chunk:
-    """Return what makes the chunks of one answer, which all begin the same."""
+    """Return a function that makes the chunks of one answer; their first fields are the same."""
     head = _head(play)
     tail: Fields = {}
     if play.style.usage and play.asked.request.include_usage:

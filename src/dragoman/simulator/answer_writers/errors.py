@@ -1,4 +1,4 @@
-"""The words for what went wrong, by HTTP status, in each dialect's vocabulary."""
+"""The error types and codes of each dialect, by HTTP status."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Words(Struct, frozen=True):
-    """How a status is called: Messages' type, Chat's type and code, the code inside a Responses stream."""
+    """The names of a status: Messages' type, Chat's type and code, the code inside a Responses stream."""
 
     messages: str
     chat: str
@@ -90,5 +90,5 @@ _WORDS: Final[dict[int, Words]] = {
 
 
 def words(status: int) -> Words:
-    """Return the words for a status; one without its own gets those of its hundred."""
+    """Return the names of a status; an unlisted one gets those of 400 or 500."""
     return _WORDS.get(status) or _WORDS[400 if status < 500 else 500]

@@ -1,4 +1,4 @@
-"""Events to bytes, the same for all dialects."""
+"""Turns events into bytes, the same for all dialects."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest

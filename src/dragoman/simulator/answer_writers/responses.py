@@ -1,4 +1,4 @@
-"""The model's voice in OpenAI Responses."""
+"""Writes answers in OpenAI Responses."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ from dragoman.simulator.play import (
 )
 from dragoman.turn.events import Flavor
 
-# Fields of the request that the response repeats, with what stands for an absent one.
+# Fields of the request that the response repeats, with the default of each.
 _ECHOED: Final[Fields] = {
     "instructions": None,
     "metadata": {},
@@ -35,7 +35,7 @@ _ECHOED: Final[Fields] = {
     "store": True,
 }
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
-# What a neutral ending is called here; anything else is told as it is.
+# The status for each neutral finish; any other finish is written unchanged.
 _STATUS: Final = {
     "stop": "completed",
     "tool_calls": "completed",
@@ -68,7 +68,7 @@ def frames(play: Play) -> list[Frame]:
 
 
 def number(all_frames: list[Frame]) -> None:
-    """Give the events their numbers, once the list is what it will be."""
+    """Write sequence numbers into the events, after all edits of the list."""
     at = 0
     for frame in all_frames:
         if not frame.raw:
@@ -91,7 +91,7 @@ def body(play: Play) -> Fields:
 
 
 def failure(play: Play, status: int, message: str) -> list[Frame]:
-    """Return how a stream tells that it failed."""
+    """Return the events that report a failure in a stream."""
     response = _response(play, "failed", [])
     response["error"] = {"code": words(status).response, "message": message}
     return [_event("error", "response.failed", response=response)]

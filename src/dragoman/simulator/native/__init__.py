@@ -22,14 +22,14 @@ FAMILIES: Final[dict[str, Family]] = {
 
 
 def arguments_of(call: Call) -> Arguments:
-    """Return a call's arguments as the object that its text is."""
+    """Return a call's arguments, decoded; the text of a custom tool becomes `input`."""
     if call.flavor is Flavor.CUSTOM:
         return {"input": call.arguments}
     return _ARGUMENTS.decode(call.arguments)
 
 
 def render(play: Play) -> Play:
-    """Write the calls as text, if the model has a grammar of its own."""
+    """Write the calls as text, if the model belongs to a family with a native grammar."""
     reply = play.reply
     if not play.asked.family or not reply.calls:
         return play

@@ -1,4 +1,4 @@
-"""Families that write calls as expressions: Python's, or one of their own."""
+"""Families that write calls as expressions: in Python's syntax, or in the family's own."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""What every renderer of a family's calls is made of."""
+"""Building blocks of the renderers of each family's calls."""
 
 import json
 from collections.abc import Callable
@@ -20,12 +20,12 @@ RenderOne: TypeAlias = Callable[[Call], str]
 
 
 class Family(NamedTuple):
-    """How a family writes, and what its grammar cannot say."""
+    """How a family writes calls, and the limits of its grammar."""
 
     render: Render
     typed: bool = False  # values need the tool's schema
-    before: bool = True  # text may stand before the calls
-    after: bool = True  # text may stand after them
+    before: bool = True  # text may precede the calls
+    after: bool = True  # text may follow the calls
     trims: bool = False  # blanks around a string are not kept
     most: int = 4  # calls in one answer
     declared: bool = False  # only declared tools are calls

@@ -1,6 +1,6 @@
-"""The quirks that a model's name can ask for.
+"""The quirks that a model's name can request.
 
-They act in the order of this table, whatever their order in the name.
+They are applied in the order of this table, not in their order in the name.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ QuirkValues = Sequence[tuple[str, str]]  # names and values
 
 
 def check(asked: QuirkValues) -> None:
-    """Refuse what is no quirk.
+    """Refuse unknown quirks and wrong values.
 
     Raises:
-        MalformedError: it is not in the table, or has a value that it does not take.
+        MalformedError: a quirk is not in the table, or does not accept its value.
     """
     for name, value in asked:
         quirk = QUIRKS.get(name)
@@ -37,7 +37,7 @@ def check(asked: QuirkValues) -> None:
 
 
 def apply(play: Play, asked: QuirkValues, moment: Literal["said", "written"]) -> Play:
-    """Let the quirks of one moment act, once they are checked.
+    """Apply the quirks of one moment; `check` must have accepted them.
 
     Raises:
         MalformedError: one does not fit the model.

@@ -1,4 +1,4 @@
-"""Quirks of what a server takes: what it refuses with a 400, and what it passes over in silence."""
+"""Quirks of how a server accepts requests: fields that it refuses with a 400 or ignores silently."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -94,7 +94,7 @@ def _images(play: Play) -> bool:
 
 
 def _custom_tools(play: Play) -> bool:
-    """Say whether anything but functions is declared or was called, vendor-run tools aside."""
+    """Return whether a tool that is not a function is declared or was called; server tools are ignored."""
     request = play.asked.request
     parts = (part for turn in request.turns for part in turn.parts)
     flavors = {part.flavor for part in parts if isinstance(part, ToolCallPart)}
@@ -102,7 +102,7 @@ def _custom_tools(play: Play) -> bool:
     return bool(flavors - {Flavor.FUNCTION})
 
 
-# What may be refused: whether a request has it.
+# What may be refused: each function returns whether a request has it.
 _REFUSED: Final[dict[str, Holds]] = {
     "developer": lambda play: "developer" in _roles(play),
     "midturn-system": _midturn,
@@ -133,7 +133,7 @@ _REFUSED: Final[dict[str, Holds]] = {
 
 
 def _without_choice(mode: str) -> Callable[[Request], Request]:
-    """Leave the choice to the model, which calls nothing that only the choice speaks for."""
+    """Drop a tool choice: without `required` the model makes no call, otherwise it decides itself."""
     left: ToolChoice = ToolChoice("none" if mode == "required" else "auto")
 
     def change(request: Request) -> Request:
@@ -145,7 +145,7 @@ def _without_choice(mode: str) -> Callable[[Request], Request]:
     return change
 
 
-# What may be passed over: the request as it is then understood.
+# What may be ignored: each function returns the request without it.
 _IGNORED: Final[dict[str, Callable[[Request], Request]]] = {
     "required": _without_choice("required"),
     "named": _without_choice("tool"),
@@ -174,16 +174,16 @@ def _reasoning_sent(play: Play) -> str:
 def _ignores(play: Play, value: str) -> Play:
     asked = play.asked
     if value == "max_tokens" and "max_completion_tokens" in asked.fields:
-        return play  # the newer name of Chat's limit is not meant
+        return play  # the quirk does not apply to the newer name of Chat's limit
     changed = structs.replace(asked, request=_IGNORED[value](asked.request))
     own = play.reply == compose(asked)  # not a script's
     return structs.replace(play, asked=changed, reply=compose(changed) if own else play.reply)
 
 
 def _needs_reasoning(play: Play, value: str) -> Play:
-    """Think, and refuse a turn with calls that does not give the reasoning back.
+    """Add reasoning, and refuse a turn with calls that lacks its reasoning.
 
-    The server looks in the field where its own answers carry reasoning, and its error names it.
+    The required field is the one in which the answers carry reasoning; the error names it.
     """
     field = _reasoning_place(play)
     if play.asked.request.dialect == "chat":
@@ -223,7 +223,7 @@ ROWS: Final = (
     Quirk(
         "ignores",
         "WHAT",
-        f"passes it over: {', '.join(_IGNORED)}",
+        f"ignores it: {', '.join(_IGNORED)}",
         _ignores,
         words=tuple(_IGNORED),
     ),

@@ -1,4 +1,4 @@
-"""Quirks of what the model says."""
+"""Quirks of the content of an answer."""
 
 from collections.abc import Callable
 from typing import Final
@@ -39,14 +39,14 @@ def _think_tags(play: Play, _value: str) -> Play:
 
 
 def _think_close(play: Play, _value: str) -> Play:
-    """Leave the first tag out, as servers do whose template has written it already."""
+    """Omit the opening tag, like servers whose chat template already contains it."""
     reply = play.reply
     text = f"{reply.reasoning or _THOUGHT}</think>\n\n{reply.text}"
     return _said(play, structs.replace(reply, reasoning="", text=text))
 
 
 def _loose_args(play: Play, _value: str) -> Play:
-    """Leave the last argument of each call out, and write the numbers of the others as text."""
+    """Omit the last argument of each call, and write the numbers of the others as text."""
     calls = tuple(
         structs.replace(call, arguments=encode_body(_loose(arguments_of(call))).decode())
         for call in play.reply.calls
@@ -121,7 +121,7 @@ def _ids(play: Play, value: str) -> Play:
 
 
 def _structural(play: Play, _value: str) -> Play:
-    """Take the model's grammar away; Kimi keeps the ids by which it knows its calls."""
+    """Write structured calls instead of the model's grammar; Kimi keeps its form of ids."""
     asked = structs.replace(play.asked, family="")
     reply = play.reply
     if play.asked.family == "kimi_k2" and asked.request.dialect != "anthropic":

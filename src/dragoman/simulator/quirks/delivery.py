@@ -66,7 +66,7 @@ def _retry_after(play: Play, value: str) -> Play:
 
 
 def _fail(play: Play, _value: str) -> Play:
-    """Change nothing: others look for the name."""
+    """Change nothing: other code checks for the name."""
     return play
 
 
@@ -92,7 +92,7 @@ def _stopped(how: Literal["cut", "reset", "stall"]) -> Act:
     return act
 
 
-PLAIN_ERRORS: Final = "+plain-errors"  # in a name; the server looks for it, for nothing was read
+PLAIN_ERRORS: Final = "+plain-errors"  # in a name; the server finds it in the raw body
 
 ROWS: Final = (
     Quirk(
@@ -147,7 +147,7 @@ ROWS: Final = (
         "[STATUS]",
         "an error in place of the end of the stream, with the words for that status",
         _error_end,
-        "written",  # behind what ends the stream early
+        "written",  # after the quirks that end the stream early
         fault=True,
         bounds=_STATUS,
     ),

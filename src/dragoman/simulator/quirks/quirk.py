@@ -1,4 +1,4 @@
-"""What a quirk is: one row, one small function from an answer to a changed one."""
+"""The type of a quirk: a row of the table, with a function that changes an answer."""
 
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
@@ -13,17 +13,17 @@ _MAX_DIGITS: Final = 15
 
 
 class Quirk(Struct, frozen=True):
-    """One deviation or fault that a model's name can ask for."""
+    """One deviation or fault that a model's name can request."""
 
     name: str
-    value: str  # what stands behind the colon; empty: nothing; in brackets: it may be absent
+    value: str  # placeholder of the part after the colon; empty: none; in brackets: optional
     says: str  # one line for lists
     act: Act
-    # `said` acts on what the model means, `written` after its calls were written in its grammar.
+    # `said`: applied to the composed answer; `written`: after its calls were written in the grammar.
     moment: Literal["said", "written"] = "said"
     fault: bool = False  # `fail:N` lifts it after N requests
     bounds: tuple[int, int] | None = None  # of a value that is a number
-    words: tuple[str, ...] = ()  # that may stand in place of the number, or all there are
+    words: tuple[str, ...] = ()  # accepted besides the number; without bounds, all accepted values
 
     @property
     def usage(self) -> str:
@@ -34,10 +34,10 @@ class Quirk(Struct, frozen=True):
         return f"{self.name}[:{self.value[1:-1]}]" if optional else f"{self.name}:{self.value}"
 
     def check(self, value: str) -> None:
-        """Refuse a value that the quirk does not take, so that `act` need not.
+        """Refuse a value that the quirk does not accept; `act` relies on it.
 
         Raises:
-            MalformedError: it is not one.
+            MalformedError: the value is not accepted.
         """
         if bool(value) != bool(self.value) and not self.value.startswith("["):
             raise MalformedError(f"quirk `{self.name}` is written `{self.usage}`", path="$.model")
