@@ -63,7 +63,7 @@ class Relay:
         # The upstream got every tool as a function: calls of other kinds are written again.
         self._functions_only = functions_only
         self._own_ids: set[str] = set()  # of calls of this answer
-        self._mended = False  # something was rewritten
+        self._rewritten = False  # something was rewritten
         self.passed = False  # the last choice was the peer's own bytes
         self._done = False  # the last word after a failure was forwarded
         self._spoiled = False  # the failure to be reported is not the peer's
@@ -76,17 +76,17 @@ class Relay:
     @property
     def calm(self) -> bool:
         """Nothing waits: a delta of text that no stage changed is forwarded unchanged."""
-        return not self._raw and not self._in_call and (self._resumes or not self._mended)
+        return not self._raw and not self._in_call and (self._resumes or not self._rewritten)
 
     @property
     def steady(self) -> bool:
         """Nothing waits: a piece of a call that no stage changed is forwarded unchanged."""
-        return not self._raw and not self._mended
+        return not self._raw and not self._rewritten
 
     @property
     def follows(self) -> bool:
         """All that was sent is the peer's own."""
-        return not self._mended
+        return not self._rewritten
 
     @property
     def waits(self) -> bool:
@@ -113,7 +113,7 @@ class Relay:
             return b""
         self.passed = self._stands()
         parts = self._raw if self.passed else self._written
-        out = b"".join(parts)
+        out = b"".join(filter(None, parts))  # a lone piece is not copied
         for kept in (self._raw, self._before, self._after, self._written):
             kept.clear()
         return out
@@ -124,7 +124,7 @@ class Relay:
 
     def after_failure(self, raw: bytes, last_word: bytes) -> bytes:
         """Return what to send of bytes after a failure: the last word, once, if all sent bytes are the peer's."""
-        if self._mended or self._done or _compact(raw) != _compact(last_word):
+        if self._rewritten or self._done or _compact(raw) != _compact(last_word):
             return b""
         self._done = True
         return raw
@@ -142,10 +142,10 @@ class Relay:
             if isinstance(event, BlockStart):
                 self._in_call = event.kind in CALL_KINDS
             touches_call = touches_call or self._in_call or isinstance(event, Finish)
-        if self._mended and not (self._resumes and not touches_call):
+        if self._rewritten and not (self._resumes and not touches_call):
             return False
         if self._changed():
-            self._mended = True
+            self._rewritten = True
             return False
         return True
 

@@ -261,7 +261,7 @@ class Translator:
                 out.append(self._pass(relay, b"".join(unit.raws), before, after))
         except PeerError as error:
             out.append(self.fail(fault_of(error)))
-        return b"".join(out)
+        return b"".join(filter(None, out))  # a lone piece is not copied
 
     def _relay_run(
         self, relay: Relay, raws: list[bytes], before: Sequence[Event], after: list[Event]
@@ -353,7 +353,7 @@ class Translator:
         except TooLargeError as error:
             self.outcome = fault = fault_of(error)
             out.append(send(fault))
-        return b"".join(out)
+        return b"".join(filter(None, out))  # a lone piece is not copied
 
     def _note(self, event: Event) -> None:
         if isinstance(event, BlockStart):

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import structs
 
 from dragoman.client.errors import ClientError
-from dragoman.dialects.surrogates import mended
 from dragoman.errors import MisuseError
 from dragoman.toolcalls.schema_check import misfit
 from dragoman.turn.answer import Answer, ToolCall
@@ -28,6 +27,7 @@ from dragoman.turn.request import (
     Turn,
 )
 from dragoman.wire.json_values import decode_any
+from dragoman.wire.surrogates import join_surrogates
 
 Content: TypeAlias = TextPart | ImagePart | DocumentPart | SearchResultPart
 
@@ -124,7 +124,7 @@ def _parts(value: object) -> tuple[Content, ...]:
 
 def _text(value: object) -> str:
     if isinstance(value, str):
-        return mended(value)
+        return join_surrogates(value)
     try:
         return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -37,13 +37,13 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     except msgspec.ValidationError as error:
         raise malformed(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        mended = data.decode("utf-8", "replace").encode()
-        if mended == data and not _SURROGATE.search(data):
+        repaired = data.decode("utf-8", "replace").encode()
+        if repaired == data and not _SURROGATE.search(data):
             raise NotJsonError(f"not valid JSON: {error}") from None
     except RecursionError:
         raise NotJsonError("the JSON nests too deeply") from None
     try:
-        return _restored(decoder.decode(_ESCAPE.sub(_stand_in, mended)))  # type: ignore[no-any-return]
+        return _restored(decoder.decode(_ESCAPE.sub(_stand_in, repaired)))  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise malformed(error) from None
     except msgspec.DecodeError as error:

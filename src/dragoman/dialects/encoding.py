@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from dragoman.dialects.surrogates import mended
+from dragoman.wire.surrogates import join_surrogates
 
 _LONG_CHARS: Final = (
     1024 * 1024
@@ -33,13 +33,13 @@ def cleaned(value: Any) -> Any:
     """Return a value of declared types with all of its texts repaired; raw JSON is left alone."""
     match value:
         case str():
-            return mended(value)
+            return join_surrogates(value)
         case Raw():
             return value
         case list() | tuple():
             return [cleaned(one) for one in value]
         case dict():
-            return {mended(key): cleaned(one) for key, one in value.items()}
+            return {join_surrogates(key): cleaned(one) for key, one in value.items()}
         case Struct():
             names = value.__struct_fields__
             return structs.replace(value, **{name: cleaned(getattr(value, name)) for name in names})

@@ -20,11 +20,11 @@ from dragoman.dialects.failures import (
     text_of,
     unframed,
 )
-from dragoman.dialects.surrogates import mended
 from dragoman.errors import MalformedError
 from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
 from dragoman.wire.json_values import read_float
+from dragoman.wire.surrogates import join_surrogates
 
 _ANY: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(Any, float_hook=read_float)
 _MAX_CAUSE_CHARS: Final = 500
@@ -146,8 +146,8 @@ def _message(inner: dict[str, Any], outer: dict[str, Any], error: Any) -> str:
         for name in ("message", "msg", "detail"):
             found = holder.get(name)
             if isinstance(found, str) and found:
-                return mended(found + _cause(inner))
-    return mended(error) if isinstance(error, str) else ""
+                return join_surrogates(found + _cause(inner))
+    return join_surrogates(error) if isinstance(error, str) else ""
 
 
 def _complaints(told: Any) -> str:
@@ -158,7 +158,7 @@ def _complaints(told: Any) -> str:
             place = one.get("loc")
             field = ".".join(map(str, place)) if isinstance(place, list) else ""
             complaints.append(f"{field}: {one['msg']}" if field else one["msg"])
-    return mended("; ".join(complaints))
+    return join_surrogates("; ".join(complaints))
 
 
 def _cause(error: dict[str, Any]) -> str:
@@ -184,7 +184,7 @@ def _word(value: Any) -> str:
         value = str(value)
     if not isinstance(value, str) or _status({"code": value}):
         return ""
-    return mended(value)
+    return join_surrogates(value)
 
 
 def _is_image_code(word: str) -> bool:

@@ -10,7 +10,6 @@ from dragoman.client.messages import read_messages
 from dragoman.client.messages import request as new_request
 from dragoman.client.messages import system as instruction
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.surrogates import mended
 from dragoman.errors import MalformedError
 from dragoman.mcp_server.results import Piece, chat_output, loss_entries, pieces_of
 from dragoman.mcp_server.tool_types import (
@@ -34,6 +33,7 @@ from dragoman.toolcalls.stage import PLAIN, choose_format
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import decode_tools, translate_request
 from dragoman.turn.request import Request, Tool
+from dragoman.wire.surrogates import join_surrogates
 
 Report: TypeAlias = Callable[[Piece], Awaitable[None]]
 
@@ -114,7 +114,7 @@ async def _parse(asked: ParseInput, _context: ToolContext) -> ParseOutput:
 
 
 async def _translate(asked: TranslateInput, _context: ToolContext) -> TranslateOutput:
-    data = mended(asked.text).encode()
+    data = join_surrogates(asked.text).encode()
     if asked.what == "request":
         request = translate_request(
             data,
@@ -161,7 +161,7 @@ async def _translate(asked: TranslateInput, _context: ToolContext) -> TranslateO
 
 
 async def _check(asked: CheckInput, _context: ToolContext) -> CheckOutput:
-    verdict = check(asked.dialect, mended(asked.stream).encode())
+    verdict = check(asked.dialect, join_surrogates(asked.stream).encode())
     return convert(verdict, CheckOutput, from_attributes=True)
 
 

@@ -20,6 +20,7 @@ from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.wire.json_scanner import JsonScanner, Place
 from dragoman.wire.json_values import decode_any
+from dragoman.wire.surrogates import join_surrogates
 
 _SPACE: Final = " \t\n\r"
 _TRAILING_COMMA: Final = re.compile(r",[ \t\n\r]*\Z")
@@ -93,7 +94,7 @@ class JsonArguments:
         self._begun = False  # something other than white space came
         self._comma = ""  # a comma, and white space, that wait for what follows
         self._held: list[str] | None = None  # what came since forwarding stopped
-        self._mended = False  # the held text could be repaired
+        self._repaired = False  # the held text could be repaired
         self._trailing = False  # something followed the complete object
         self._unread = ""  # what followed it in the last fragment
         self._sent: list[str] | None = []  # what was forwarded, while it fits the window
@@ -185,7 +186,7 @@ class JsonArguments:
         Every value is complete, no comma or inner bracket announces more, and each of the `required`
         parameters is there.  Arguments too long to be looked at again lack one, as far as is known.
         """
-        readable = self._held is None or self._mended
+        readable = self._held is None or self._repaired
         if self._comma or not readable or not self._scanner.only_closer_missing:
             return False
         return not required or required <= self._keys()
@@ -203,7 +204,7 @@ class JsonArguments:
             if not fragment:
                 break
             if scanner.in_string or scanner.place is Place.ESCAPE:
-                out.append(self._mend_string(fragment[0]))
+                out.append(self._repair_string(fragment[0]))
                 fragment = fragment[1:]
             elif scanner.done:
                 self._trailing = self._trailing or bool(fragment.strip(_SPACE))
@@ -215,7 +216,7 @@ class JsonArguments:
             taken = scanner.feed(fragment)
         return self._release("".join(out))
 
-    def _mend_string(self, char: str) -> str:
+    def _repair_string(self, char: str) -> str:
         """Return the spelling of a character that JSON does not allow unescaped in a string."""
         self._note("args_repaired")
         if self._scanner.in_string:
@@ -256,7 +257,7 @@ class JsonArguments:
         """Return the keys of the object that was forwarded without its last bracket."""
         if self._sent is None:
             return frozenset()
-        text = without_surrogates("".join(self._sent))
+        text = join_surrogates("".join(self._sent))
         try:
             return frozenset(msgspec.json.decode(text + "}", type=dict[str, Raw]))
         except (msgspec.DecodeError, RecursionError):
@@ -275,17 +276,17 @@ class JsonArguments:
         again = None if sent is None else _rest_of_resend(sent, rest)
         if again is not None:
             return Ending(again, losses=(*losses, "args_repeated"))
-        mended = self._mend(rest)
-        if mended is not None:
-            self._mended = True
+        repaired = self._repair(rest)
+        if repaired is not None:
+            self._repaired = True
             self._note("args_repaired")
-            return Ending(mended + self._comma, self.whole, tuple(self._losses))
+            return Ending(repaired + self._comma, self.whole, tuple(self._losses))
         literal = None if sent is None else _literal(sent, comma + rest)
         if literal is not None:
             return Ending(literal, losses=(*losses, "args_repaired"))
         return _as_it_came(comma + rest, losses)
 
-    def _mend(self, rest: str) -> str | None:
+    def _repair(self, rest: str) -> str | None:
         """Continue where forwarding stopped, with repairs; None if the text is ambiguous."""
         scanner = self._scanner
         out = [self._comma]
@@ -303,7 +304,7 @@ class JsonArguments:
                     self._note("args_trailing")
                 break
             if scanner.in_string or scanner.place is Place.ESCAPE:
-                out.append(self._mend_string(rest[at]))
+                out.append(self._repair_string(rest[at]))
                 at += 1
             elif word and scanner.place in _BEFORE_VALUE:
                 out.append(_FOREIGN_WORDS[word.group()])
@@ -323,7 +324,7 @@ class JsonArguments:
         if not text.strip(_SPACE):
             return Ending("{}", losses=losses)
         try:
-            value = decode_any(without_surrogates(text))
+            value = decode_any(join_surrogates(text))
         except (msgspec.DecodeError, RecursionError):
             return _as_it_came(text, losses)
         if value is None or value == "":
@@ -342,17 +343,12 @@ _BEFORE_VALUE: Final = frozenset({Place.VALUE, Place.ELEMENT, Place.FIRST_ELEMEN
 
 def _as_it_came(rest: str, losses: tuple[str, ...], code: str = "args_invalid") -> Ending:
     """Return the ending of arguments that cannot be repaired."""
-    return Ending(without_surrogates(rest), whole=False, losses=(*losses, code), broken=True)
+    return Ending(join_surrogates(rest), whole=False, losses=(*losses, code), broken=True)
 
 
 def byte_size(text: str) -> int:
     """Return how many bytes `text` takes in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-
-
-def without_surrogates(text: str) -> str:
-    """Replace halves of surrogate pairs, which no encoding can carry."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _drop_comma(out: list[str]) -> None:
@@ -526,8 +522,8 @@ class RawInput:
 
 def _unescape_halves(body: str) -> str:
     """Read the inside of a string that holds halves of surrogate pairs: each becomes U+FFFD."""
-    mended = _ESCAPE.sub(lambda found: "�" if found["half"] else found.group(), body)
-    return msgspec.json.decode(f'"{without_surrogates(mended)}"', type=str)
+    replaced = _ESCAPE.sub(lambda found: "�" if found["half"] else found.group(), body)
+    return msgspec.json.decode(f'"{join_surrogates(replaced)}"', type=str)
 
 
 def _repaired(ending: Ending) -> tuple[str, ...]:
@@ -538,7 +534,7 @@ def _repaired(ending: Ending) -> tuple[str, ...]:
 def _decoded(text: str) -> dict[str, object] | None:
     """Return the object that `text` is, or None."""
     try:
-        value = decode_any(without_surrogates(text))
+        value = decode_any(join_surrogates(text))
     except (msgspec.DecodeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -3,7 +3,8 @@
 import pytest
 from msgspec import Raw, Struct
 
-from dragoman.dialects.encoding import cleaned, encode, escaped, mended
+from dragoman.dialects.encoding import cleaned, encode, escaped
+from dragoman.wire.surrogates import join_surrogates
 
 
 class Leaf(Struct, frozen=True):
@@ -20,7 +21,7 @@ def test_sound_values_are_encoded_as_they_are() -> None:
     [("a\ud83d", "a\ufffd"), ("\ud83d\ude00", "\U0001f600"), ("\ude00b", "\ufffdb")],
 )
 def test_halves_of_surrogate_pairs_are_joined_or_replaced(text: str, expected: str) -> None:
-    assert expected == mended(text)
+    assert expected == join_surrogates(text)
 
 
 def test_values_are_cleaned_at_any_depth() -> None:

@@ -30,10 +30,10 @@ from dragoman.dialects.chat.schema import (
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.dialects.openai_errors import decode_fault, error_fault
-from dragoman.dialects.surrogates import mended
 from dragoman.errors import MalformedError
 from dragoman.turn.events import CUT_REASONS, Citation, Fault, FaultKind, FinishReason, Usage
 from dragoman.wire.sse import Frame
+from dragoman.wire.surrogates import join_surrogates
 
 # --- finish reasons and usage ---------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ def read_addresses(raw: Raw) -> list[Citation]:
     citations: list[Citation] = []
     for one in decode(_URLS, bytes(raw)):
         cited = UrlCitation(one) if isinstance(one, str) else UrlCitation(one.url, one.title)
-        url = {"type": "url_citation", "url_citation": {"url": mended(cited.url)}}
+        url = {"type": "url_citation", "url_citation": {"url": join_surrogates(cited.url)}}
         citations.append(_citation(cited, 0, Raw(msgspec.json.encode(url))))
     return citations
 
@@ -151,9 +151,9 @@ def read_addresses(raw: Raw) -> list[Citation]:
 def _citation(cited: UrlCitation, base: int, raw: Raw) -> Citation:
     return Citation(
         -1,
-        mended(cited.url),
-        mended(cited.title or ""),
-        mended(cited.content or ""),
+        join_surrogates(cited.url),
+        join_surrogates(cited.title or ""),
+        join_surrogates(cited.content or ""),
         None if cited.start_index is None else max(0, cited.start_index - base),
         None if cited.end_index is None else max(0, cited.end_index - base),
         "openai",
@@ -497,10 +497,12 @@ class ChatReader:
         word = "" if self._ending is None else (self._ending.finish_reason or "")
         reason = REASONS.get(word.lower())
         if reason is None:
-            self.assembler.loss("finish_reason_unknown", "", mended(word) or "none was given")
+            self.assembler.loss(
+                "finish_reason_unknown", "", join_surrogates(word) or "none was given"
+            )
         if reason is FinishReason.STOP and self._channels.refused:
             reason = FinishReason.REFUSAL
-        return reason, own_word(mended(word))
+        return reason, own_word(join_surrogates(word))
 
     def _stop_sequence(self) -> str | None:
         """Return the stop sequence that ended the answer, where the peer says."""
@@ -536,4 +538,4 @@ def _string(raw: Raw) -> str:
     """Return a field that should be a string; another type counts as absent."""
     if bytes(raw)[:1] != b'"':
         return ""
-    return mended(decode(STRING, bytes(raw)))
+    return join_surrogates(decode(STRING, bytes(raw)))

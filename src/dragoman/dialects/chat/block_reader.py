@@ -18,13 +18,13 @@ from dragoman.dialects.chat.schema import (
     is_given,
 )
 from dragoman.dialects.decoding import decode
-from dragoman.dialects.surrogates import Halves, mended
 from dragoman.errors import MalformedError, TooLargeError
 from dragoman.ids import derived_id
 from dragoman.turn.answer import Block
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import Channel, Flavor, OpaqueKind
 from dragoman.wire.json_values import read_float
+from dragoman.wire.surrogates import Halves, join_surrogates
 
 # --- reasoning details ----------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ class Details:
         try:
             text = msgspec.json.encode(self._entries).decode()
         except UnicodeEncodeError:  # halves of surrogate pairs
-            text = mended(json.dumps(self._entries, ensure_ascii=False))
+            text = join_surrogates(json.dumps(self._entries, ensure_ascii=False))
         self._entries = []
         self._by_place = {}
         self._summaries = 0
@@ -188,7 +188,7 @@ class Calls:
 
     def _take(self, delta: CallDelta, index: int | None) -> None:
         name, fragment = _name_and_input(delta)
-        call_id = "" if delta.id is None else mended(str(delta.id))
+        call_id = "" if delta.id is None else join_surrogates(str(delta.id))
         extra = bytes(delta.extra_content).decode() if is_given(delta.extra_content) else ""
         if not (name or fragment or call_id or extra):
             return
@@ -337,13 +337,13 @@ class Calls:
 def _name_and_input(delta: CallDelta) -> tuple[str, str]:
     """Return the name and the piece of input that a delta brings."""
     if delta.custom is not None:
-        return mended(delta.custom.name or ""), delta.custom.input or ""
+        return join_surrogates(delta.custom.name or ""), delta.custom.input or ""
     if delta.function is None:
         return "", ""
     arguments = delta.function.arguments
     if isinstance(arguments, dict):
         arguments = msgspec.json.encode(arguments).decode()
-    return mended(delta.function.name or ""), arguments or ""
+    return join_surrogates(delta.function.name or ""), arguments or ""
 
 
 # --- content, reasoning, refusal ------------------------------------------------------------------
@@ -380,7 +380,7 @@ class Channels:
         """Report a loss, unless the same one was reported before."""
         if code + detail not in self._lost:
             self._lost.add(code + detail)
-            self._assembler.loss(code, path, mended(detail))
+            self._assembler.loss(code, path, join_surrogates(detail))
 
     def content(self, content: str | list[ContentPart], logprobs: Logprobs | None) -> None:
         """Tell content that is not plain text in a plain place."""

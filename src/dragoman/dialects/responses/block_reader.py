@@ -17,7 +17,6 @@ from dragoman.dialects.responses.schema import (
     UsageObject,
 )
 from dragoman.dialects.responses.tools_reader import NAME_BY_CALL, SHELLS, arguments_of
-from dragoman.dialects.surrogates import Halves, mended
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import (
     BlockKind,
@@ -30,6 +29,7 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.tools import ToolTable, wire_name
+from dragoman.wire.surrogates import Halves, join_surrogates
 
 # --- items that are open --------------------------------------------------------------------------
 
@@ -268,7 +268,7 @@ class Pieces:
         if not out.name:
             return
         self._refusing = False
-        name, namespace = mended(out.name), mended(out.namespace or "")
+        name, namespace = join_surrogates(out.name), join_surrogates(out.namespace or "")
         wire = wire_name(name, namespace)
         known = wire in self._tools
         custom = item.type == "custom_tool_call"

@@ -8,7 +8,7 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
-def mended(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Join the halves of surrogate pairs; what is left alone becomes U+FFFD."""
     if text.isascii() or not _HALF.search(text):
         return text
@@ -37,7 +37,7 @@ class Halves:
         if text and "\ud800" <= text[-1] <= "\udbff":
             self._held[channel] = text[-1]
             text = text[:-1]
-        whole = mended(text)
+        whole = join_surrogates(text)
         if whole.count(_REPLACEMENT) > text.count(_REPLACEMENT):
             self._replaced()
         return whole

@@ -1,14 +1,14 @@
 """Characters that were cut in two."""
 
-from dragoman.dialects.surrogates import Halves, mended
+from dragoman.wire.surrogates import Halves, join_surrogates
 
 HIGH, LOW = "\ud83d", "\ude00"
 
 
 def test_s16_clean_joins_pairs_and_replaces_what_stands_alone() -> None:
-    assert "a" == mended("a")
-    assert "😀é" == mended(HIGH + LOW + "é")
-    assert "�x�" == mended(LOW + "x" + HIGH)
+    assert "a" == join_surrogates("a")
+    assert "😀é" == join_surrogates(HIGH + LOW + "é")
+    assert "�x�" == join_surrogates(LOW + "x" + HIGH)
 
 
 def test_s16_halves_wait_in_their_channel() -> None:
