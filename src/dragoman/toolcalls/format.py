@@ -170,7 +170,7 @@ class Action(Enum):
     START_TEXT = "the following text is text for the user"
     NOT_A_CALL = "keep the marker as text and report an invalid call"
     TRY_FAMILIES = "continue with the first of `families` whose rules match here"
-    END_REASONING = "drop a closer of reasoning that a call has already ended"
+    END_REASONING = "drop a closer of reasoning that has already ended"
 
 
 # --- how arguments are written -----------------------------------------------------------------------
