@@ -6,7 +6,6 @@ from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
     BLANKS,
-    Action,
     ElementsSpec,
     Format,
     Pattern,
@@ -14,7 +13,6 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
-    markers,
     opens_section,
 )
 from dragoman.toolcalls.formats.invokes import invokes
