@@ -39,7 +39,7 @@ class MarkerState:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
         # By rule: the marker is ordinary text, which an answer may quote in a code fence.
-        self.quotable = tuple(_quotable(rule) for rule in self.rules)
+        self.quotable = tuple(is_quotable(rule) for rule in self.rules)
         # Code fences matter here, or once a family is recognized.
         self.fences = any(self.quotable) or any(rule.families for rule in self.rules)
 
@@ -54,7 +54,8 @@ class MarkerState:
         return scanner(tuple(rule.pattern for rule in self.rules))
 
 
-def _quotable(rule: Rule) -> bool:
+def is_quotable(rule: Rule) -> bool:
+    """Return whether a rule's marker is ordinary text, not a special token, and begins a call or ends reasoning."""
     if rule.action not in _QUOTABLE and not rule.section:
         return False
     parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]
