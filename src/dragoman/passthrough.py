@@ -64,7 +64,7 @@ class Relay:
         self._functions_only = functions_only
         self._own_ids: set[str] = set()  # of calls of this answer
         self._rewritten = False  # something was rewritten
-        self.passed = False  # the last choice was the peer's own bytes
+        self.passed: bool = False  # the last choice was the peer's own bytes
         self._done = False  # the last word after a failure was forwarded
         self._spoiled = False  # the failure to be reported is not the peer's
         self._in_call = False  # the open block is a call
