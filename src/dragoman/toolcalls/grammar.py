@@ -38,7 +38,7 @@ class MarkerState:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules: tuple[Rule, ...] = tuple(rules)
         # By rule: the marker is ordinary text, which an answer may quote in a code fence.
-        self.quotable: tuple[bool, ...] = tuple(_quotable(rule) for rule in self.rules)
+        self.quotable: tuple[bool, ...] = tuple(is_quotable(rule) for rule in self.rules)
         # Code fences matter here, or once a family is recognized.
         self.fences: bool = any(self.quotable) or any(rule.families for rule in self.rules)
 
@@ -53,7 +53,8 @@ class MarkerState:
         return scanner(tuple(rule.pattern for rule in self.rules))
 
 
-def _quotable(rule: Rule) -> bool:
+def is_quotable(rule: Rule) -> bool:
+    """Return whether a rule begins a call or a section with ordinary text, not with a special token."""
     if rule.action is not Action.CALL and not rule.section:
         return False
     parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]

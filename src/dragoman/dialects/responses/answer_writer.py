@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from dragoman.context import Exchange
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.identity import client_ids, identity_of
+from dragoman.dialects.identity import identity_of
 from dragoman.dialects.responses.errors import stream_error
 from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
@@ -636,7 +636,7 @@ class ResponsesWriter:
         )
         self._opaque: list[Opaque] = []  # of the open block
         self._usage: Usage | None = None
-        self._ids = client_ids(exchange)
+        self._ids = exchange.call_ids
         self._encrypted = _wants_encrypted(exchange)
 
     def send(self, event: Event, /) -> bytes:
@@ -778,7 +778,9 @@ class ResponsesWriter:
             case BlockKind.REASONING:
                 return self._message.close() + self._reasoning.begin()
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
-                self._call = CallWriter(self._output, start, self._ids.render(start.call_id))
+                self._call = CallWriter(
+                    self._output, start, self._ids.of(start.index, start.call_id)
+                )
                 if not self._exchange.expects_call_signatures:
                     return self._message.close() + self._announce(self._call)
                 # What signs the call comes first, so its item waits for the first of its arguments.
