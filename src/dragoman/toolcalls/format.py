@@ -172,7 +172,7 @@ class Action(Enum):
     NOT_A_CALL = "keep the marker as text and report an invalid call"
     KEEP = "keep the marker as text, so that no other rule matches inside it"
     TRY_FAMILIES = "continue with the first of `families` whose rules match here"
-    END_REASONING = "drop a closer of reasoning that a call has already ended"
+    END_REASONING = "drop a closer of reasoning that has already ended"
 
 
 # --- how arguments are written -----------------------------------------------------------------------

@@ -73,14 +73,12 @@ class Machine:
     ) -> None:
         self.sink = sink
         self.declared = declared
-        self.grammar = grammar
+        self.grammar: FormatGrammar = grammar
         self.limits = limits
-        self.held = ""  # the suffix that may become a marker
+        self.held: str = ""  # the suffix that may become a marker
         self._reasoning = reasoning or thinking  # the current channel
         self._thinking = thinking  # reasoning tags in the text opened it
-        self._call_ended_reasoning = (
-            False  # a call inside reasoning tags: the closing tag may still follow
-        )
+        self._reasoning_ended = False  # tagged reasoning has ended: another closing tag is noise
         self._blanks = ""  # held blanks
         self._section = False  # inside a section of calls
         self._opener = ""  # the opener of a section without a call so far
@@ -89,7 +87,7 @@ class Machine:
         self._span = 0  # the backticks that opened inline code in this line; 0: not inside it
         self._where = Where.THINK if thinking else Where.START
         self._state = grammar.states[self._where]
-        self.closing = False  # the input has ended
+        self.closing: bool = False  # the input has ended
         self._searched: str | None = None  # the text that `find_break` searched last
         self._break: FoundMarker | int = 0  # what it found there
         self.body: CallBody | None = None  # of the open call
@@ -238,7 +236,7 @@ class Machine:
         self._drop_blanks()
         self._opener = ""
         if self._thinking:
-            self._call_ended_reasoning = True
+            self._reasoning_ended = True
             self._thinking = self._reasoning = self.grammar.reasoning_continues
         if self._where is not Where.AFTER:
             self._move_to(Where.AFTER)
@@ -302,7 +300,7 @@ class Machine:
             self._candidates = rule.families
             self._switch_to_family(rule.families[0])
             return found.end
-        if rule.action is Action.END_REASONING and not self._call_ended_reasoning:
+        if rule.action is Action.END_REASONING and not self._reasoning_ended:
             return self._emit_as_text(text, found, found.start)
         if rule.action is Action.NOT_A_CALL:
             shown = text[found.start : found.end]
@@ -360,12 +358,13 @@ class Machine:
     def _apply_rule(self, rule: Rule, text: str, found: FoundMarker) -> None:
         self._drop_blanks()
         if rule.action is Action.END_REASONING and self._thinking:
-            self._reasoning = self._thinking = self._call_ended_reasoning = False
+            self._reasoning = self._thinking = False
         elif rule.action is Action.DROP or rule.action is Action.END_REASONING:
             noise = found.groups.get("noise", text[found.start : found.end])
             if noise.strip():
                 self._report_noise(noise)
         elif rule.action is Action.START_REASONING or rule.action is Action.START_TEXT:
+            self._reasoning_ended = self._reasoning_ended or self._thinking
             self._reasoning = self._thinking = rule.action is Action.START_REASONING
             self._fenced = False
             self._backticks = self._span = 0
