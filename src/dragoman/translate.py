@@ -152,7 +152,7 @@ class Translator:
         exchange = make_exchange(keep_identity=source == target, **options)
         tools = options.get("tools")
         from_dialect, to_dialect = dialect(source), dialect(target)
-        self.begun = (
+        self.begun: bool = (
             False  # content was written, or a proper end: another attempt is out of the question
         )
         self._said = False  # content was written
