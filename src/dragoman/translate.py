@@ -80,7 +80,9 @@ class ExchangeOptions(TypedDict, total=False):
     request: (
         Request | None
     )  # the client's: tells custom tools, renamed tools and ids of the history
-    tools: Sequence[Tool]  # its tools, if the request is not at hand
+    # Its tools, if the request is not at hand.  None: not known, so everything that looks like a call of the named
+    # family is one.  An empty sequence: none were declared, so nothing is.
+    tools: Sequence[Tool] | None
     seed: str  # what ids are derived from; without one the upstream's id is used
     created: int  # Unix seconds; without it what the upstream said
     previous_id: str  # Responses: the kept answer whose items were put into the request
@@ -95,7 +97,7 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
     """Put together what is known of an exchange; what is not given follows from the request."""
     profile = options.get("profile", "generic")
     request = options.get("request")
-    tools = tuple(options.get("tools", ())) if request is None else request.tools
+    tools = tuple(options.get("tools") or ()) if request is None else request.tools
     input_estimate = options.get("input_estimate")
     if input_estimate is None:
         input_estimate = 0 if request is None else estimate_tokens(request)
@@ -142,7 +144,7 @@ class Translator:
         **options: Unpack[ExchangeOptions],
     ) -> None:
         exchange = make_exchange(keep_identity=source == target, **options)
-        request, tools = exchange.request, options.get("tools", ())
+        request, tools = exchange.request, options.get("tools")
         from_dialect, to_dialect = dialect(source), dialect(target)
         self.begun = (
             False  # content was written, or a proper end: another attempt is out of the question
@@ -399,7 +401,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
     exchange = make_exchange(keep_identity=source == target, **options)
-    tools = options.get("tools", ())
+    tools = options.get("tools")
     to = dialect(target)
     frames = dialect(source).frame_reader(exchange)
     before = _read_whole(body, frames, exchange)
@@ -472,7 +474,11 @@ def fault_of(error: PeerError) -> Fault:
 
 
 def answer_stages(
-    exchange: Exchange, tools: Sequence[Tool], stop: Sequence[str], model: str, native_format: str
+    exchange: Exchange,
+    tools: Sequence[Tool] | None,
+    stop: Sequence[str],
+    model: str,
+    native_format: str,
 ) -> list[Stage]:
     """Return the steps between reader and writer that this exchange needs."""
     stages: list[Stage] = [
