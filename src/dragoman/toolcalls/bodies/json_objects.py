@@ -125,7 +125,9 @@ class ObjectsBody:
             return None
         if self._at is _Expect.LITERAL:
             most = MAX_LITERAL_CHARS
-        elif self._early is not None or (self._at is _Expect.STRING and self._is_early()):
+        elif not self._spec.prose and (
+            self._early is not None or (self._at is _Expect.STRING and self._is_early())
+        ):
             most = self._machine.limits.max_tool_args_bytes
         else:
             most = MAX_HEADER_CHARS
@@ -329,7 +331,8 @@ class ObjectsBody:
                 return at if self._take_name(self._key) else self._fail(text, at)
             known = (*self._spec.name_keys, *self._spec.argument_keys, *self._spec.id_keys)
             if self._spec.declared and self._key not in known and self._key not in _OTHER_KEYS:
-                return self._fail(text, at)
+                # The rules that follow need the key's quotation mark: see `objects_in_prose`.
+                return self._fail(text, at - 1)
             return at
         self._at = _Expect.COMMA
         if self._is_arguments():
