@@ -110,6 +110,7 @@ class StreamReader:
         self._light_bytes = min(limits.max_json_items, limits.max_json_escapes)
         self._strict = exchange.strict
         self._begun = False  # the answer is a stream, and has led to events
+        self._empty = True  # no frame with data came
         self._sniffing = True  # nothing but white space came
         self._beginning = b""  # of an answer that has led to nothing yet
         self._body: list[bytes] | None = None  # the answer, if it is one JSON body
@@ -233,7 +234,10 @@ class StreamReader:
             return
         text = excerpt(self._beginning)
         if self._assembler.started or not text or text.startswith(_STREAM_WORDS):
-            self._frames.end()
+            if self._empty:
+                self._assembler.fault(empty_answer())
+            else:
+                self._frames.end()
         else:
             message = f"the upstream's response is not an event stream: {text}"
             fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
@@ -271,6 +275,11 @@ class StreamReader:
     def _read_frame(self, frame: Frame) -> None:
         if self._assembler.ended or not frame.data:
             return
+        if self._empty:
+            if frame.data.startswith(b"[DONE]"):
+                self._assembler.fault(empty_answer())
+                return
+            self._empty = False
         if self._look is not None:
             self._look(frame.data)
         try:
@@ -362,6 +371,9 @@ def read_answer(frames: FrameReader, body: bytes) -> bool:
 
     Returns whether it was JSON at all.
     """
+    if not body or body.isspace():
+        frames.assembler.fault(empty_answer())
+        return True
     try:
         frames.read_body(body)
     except MalformedError as error:
@@ -369,6 +381,18 @@ def read_answer(frames: FrameReader, body: bytes) -> bool:
         frames.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed"))
         return not isinstance(error, NotJsonError)
     return True
+
+
+def empty_answer() -> Fault:
+    """Return the fault of a response without any content: no bytes, comments alone, or `[DONE]` alone."""
+    message = "the upstream's response is empty"
+    return Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_empty")
+
+
+def nameless_call() -> Fault:
+    """Return the fault of a call that never gets a name: the client could not run it."""
+    message = "the upstream sent a tool call without a name"
+    return Fault(FaultKind.UPSTREAM_BAD, message, code="call_without_name")
 
 
 def truncated(inside: str = "") -> Fault:

@@ -45,6 +45,7 @@ Pattern: TypeAlias = tuple[Part, ...]
 
 AHEAD: Final = Ahead()
 AHEAD_OR_END: Final = Ahead(or_end=True)
+EXCERPT_CHARS: Final = 200  # of dropped text, quoted in a problem
 BLANKS: Final = Run(r"[ \t\r\n]")
 
 _MOST_LEADS: Final = 4  # characters of one class: as many as BLANKS has

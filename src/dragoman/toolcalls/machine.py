@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.bodies import CallBody, make_body
-from dragoman.toolcalls.format import AHEAD_OR_END, Action, Format, Rule, Where
+from dragoman.toolcalls.format import AHEAD_OR_END, EXCERPT_CHARS, Action, Format, Rule, Where
 from dragoman.toolcalls.grammar import FormatGrammar, format_grammar
 from dragoman.toolcalls.scanner import FoundMarker
 from dragoman.toolcalls.tool_names import DeclaredTools
@@ -25,7 +25,6 @@ _SOLID: Final = re.compile(r"\S")
 _MAX_PIECE_CHARS: Final = 4096
 _FENCE_TICKS: Final = 3
 _CODE_MARKS: Final = re.compile("`+|\n")
-_EXCERPT_CHARS: Final = 200  # of dropped text, quoted in the problem
 
 
 class Sink(Protocol):
@@ -304,7 +303,7 @@ class Machine:
             return self._emit_as_text(text, found, found.start)
         if rule.action is Action.NOT_A_CALL:
             shown = text[found.start : found.end]
-            self.sink.problem("native_call_invalid", shown[:_EXCERPT_CHARS])
+            self.sink.problem("native_call_invalid", shown[:EXCERPT_CHARS])
             self._emit_prose(shown)
             if rule.then is not None:
                 self._move_to(rule.then)
@@ -458,7 +457,7 @@ class Machine:
                 self.sink.problem("native_blank_dropped")
 
     def _report_noise(self, noise: str) -> None:
-        self.sink.problem("native_noise_dropped", noise[:_EXCERPT_CHARS])
+        self.sink.problem("native_noise_dropped", noise[:EXCERPT_CHARS])
 
     def _move_to(self, where: Where) -> None:
         self._where = where
