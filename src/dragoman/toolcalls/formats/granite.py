@@ -3,7 +3,7 @@
 from typing import Final
 
 from dragoman.toolcalls.format import AHEAD, AT_START, BLANKS, Format, ObjectsSpec, call, closes
-from dragoman.toolcalls.formats.json_rules import objects_after, tagged_objects
+from dragoman.toolcalls.formats.json_rules import answer_tags, objects_after, tagged_objects
 
 # --- granite ------------------------------------------------------------------------------------------
 #
@@ -24,6 +24,8 @@ GRANITE: Final = Format(
         # Case: granite/bare_array_of_no_tool.
         *call((AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START),
         *closes(("<|end_of_text|>",)),
+        # Granite 3.3.  Case: granite/n8_response_tags.
+        *answer_tags("response"),
     ),
     think=(
         ("Here is my thought process:", "Here is my response:"),
