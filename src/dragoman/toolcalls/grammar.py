@@ -244,6 +244,7 @@ def leak_rules(format_: Format) -> tuple[Rule, ...]:
         if rule.action in _OPENERS
         and (rule.action is Action.CALL or rule.section)
         and Where.TEXT in rule.at
+        and not rule.prose
     )
     anonymous = tuple(tuple(_anonymous(part) for part in opener) for opener in openers)
     if not anonymous:

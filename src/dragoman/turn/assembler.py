@@ -18,6 +18,7 @@ from dragoman.errors import TooLargeError
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.arguments import CustomInput, Ending, JsonArguments, RawInput
+from dragoman.turn.estimate import output_tokens
 from dragoman.turn.events import (
     CUT_REASONS,
     NO_ARGUMENTS_YET,
@@ -43,13 +44,13 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
+from dragoman.turn.stages import check_call_count
 from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 
 _TEXT: Final = BlockKind.TEXT  # to look up a member costs as much as the rest of a delta
 _REASONING: Final = BlockKind.REASONING
 # Characters of one text delta: a longer text becomes several, so that no step over one takes long.
 _LONG_CHARS: Final = 512 * 1024
-_CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
 # What waits is called with its assembler: one that held it would be a reference cycle around its text.
 _Action: TypeAlias = Callable[["Assembler"], None]
 
@@ -325,9 +326,8 @@ class Assembler(BlockBuilder):
         `flavor` and `namespace` are for peers that send them; otherwise the declared tools give them.
         `raw_input` says that what follows is free text, not JSON.
         """
-        if self._call_count >= self._limits.max_calls:
-            raise TooLargeError("max_calls", self._limits.max_calls)
         self._call_count += 1
+        check_call_count(self._call_count, self._limits)
         tool = self._tools.resolve(name)
         if flavor is not None:
             tool = ToolName(tool.name, tool.namespace or namespace, flavor)
@@ -550,8 +550,7 @@ class Assembler(BlockBuilder):
         usage = self._usage
         if usage is None:
             self.loss("usage_missing")
-            output = -(-self._chars // _CHARS_PER_TOKEN)
-            usage = Usage(self._input_estimate, output, estimated=True)
+            usage = Usage(self._input_estimate, output_tokens(self._chars), estimated=True)
         self.out.append(structs.replace(usage, final=True))
 
 

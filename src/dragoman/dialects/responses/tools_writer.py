@@ -21,6 +21,7 @@ from dragoman.dialects.tool_policy import (
     parallel_flag,
     refuse_schemaless,
     search_location,
+    strict_flag,
     weakened,
     written_choice,
 )
@@ -137,7 +138,7 @@ class _Definer:
             item["description"] = description
         item["parameters"] = schema
         # An absent value is read as true by OpenAI.
-        item["strict"] = bool(tool.strict)
+        item["strict"] = bool(strict_flag(tool, self._profile, self.losses))
         return item
 
     def _custom(self, tool: Tool) -> _Definition:
