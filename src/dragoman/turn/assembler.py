@@ -208,7 +208,8 @@ class Assembler(BlockBuilder):
         self._call: IncomingCall | None = None  # whose block is open
         self._calls: dict[Hashable, IncomingCall] = {}
         self._call_count = 0
-        self._waiting: deque[IncomingCall | _Action] = deque()
+        # A deque while something waits: an empty one would take 760 bytes of every open stream.
+        self._waiting: deque[IncomingCall | _Action] | tuple[()] = ()
         self._waiting_size = 0
         self._made_calls = 0  # calls whose block has ended
         self._usage: Usage | None = None
@@ -300,7 +301,7 @@ class Assembler(BlockBuilder):
         if self._call is None:
             self.end_block()
         elif self._waiting:
-            self._waiting.append(Assembler.split)
+            self._wait(Assembler.split, 0)
 
     def whole_block(self, kind: BlockKind, vendor: str, raw: Raw) -> None:
         """Put in a block that comes in one piece."""
@@ -335,8 +336,7 @@ class Assembler(BlockBuilder):
         call = IncomingCall(call_id, tool, raw_input=raw_input, limits=self._limits)
         self._calls[key] = call
         if self._blocked():
-            self._waiting.append(call)
-            self._count_waiting(len(name) + len(call_id))
+            self._wait(call, len(name) + len(call_id))
         else:
             self._open(call)
 
@@ -419,7 +419,7 @@ class Assembler(BlockBuilder):
     def fault(self, fault: Fault) -> None:
         """End the turn with a failure.  An open block stays open."""
         if self._waiting:
-            self._waiting.clear()
+            self._waiting = ()
             self.loss("held_content_lost")
         self.out.append(fault)
         self.ended = True
@@ -453,8 +453,10 @@ class Assembler(BlockBuilder):
             self._drain()
         return False
 
-    def _wait(self, action: _Action, size: int) -> None:
-        self._waiting.append(action)
+    def _wait(self, piece: "IncomingCall | _Action", size: int) -> None:
+        if not self._waiting:
+            self._waiting = deque()
+        self._waiting.append(piece)
         self._count_waiting(size)
 
     def _count_waiting(self, size: int) -> None:
