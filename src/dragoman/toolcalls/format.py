@@ -45,6 +45,7 @@ Pattern: TypeAlias = tuple[Part, ...]
 
 AHEAD: Final = Ahead()
 AHEAD_OR_END: Final = Ahead(or_end=True)
+EXCERPT_CHARS: Final = 200  # of dropped text, quoted in a problem
 BLANKS: Final = Run(r"[ \t\r\n]")
 
 _MOST_LEADS: Final = 4  # characters of one class: as many as BLANKS has
@@ -146,6 +147,9 @@ class Where(StrEnum):
     """The machine's position in an answer, outside of calls."""
 
     START = "start"  # nothing but blanks so far
+    OPENED = (
+        "opened"  # the same, in an answer that begins inside reasoning; all of THINK counts too
+    )
     TEXT = "text"  # text, before any call
     THINK = "think"  # inside reasoning tags in the text
     ANSWER = "answer"  # blanks after such reasoning
@@ -157,6 +161,7 @@ class Where(StrEnum):
 
 ANYWHERE: Final = frozenset(Where)
 CALLED: Final = frozenset({Where.TAIL, Where.AFTER, Where.LATER})
+FIRST: Final = frozenset({Where.START, Where.OPENED})
 AT_START: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
 IN_PROSE: Final = frozenset({Where.TEXT, Where.LATER, Where.MESSAGE})
 
@@ -256,6 +261,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     # matched the line feed before the call; the blanks there are text.
     prose: bool = False
     empty: bool = False  # calls: the marker is a whole call without arguments
+    aside: bool = (
+        False  # reasoning inside the text: not in a code fence, and the text continues after it
+    )
     families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
 
 
@@ -271,6 +279,7 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     trim_think: bool = False  # a line feed before the closing tag is part of the tag
     reasoning_continues: bool = False  # reasoning continues after a call inside it
     starts_thinking: bool = False  # an answer may begin inside reasoning
+    joint: str = ""  # between two messages of text, or two of reasoning
     bare: bool = False  # has no unmistakable marker, so `AUTO` does not look for it
 
 

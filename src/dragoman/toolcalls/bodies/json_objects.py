@@ -13,7 +13,7 @@ import msgspec
 
 from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
-from dragoman.toolcalls.format import ObjectsSpec
+from dragoman.toolcalls.format import EXCERPT_CHARS, ObjectsSpec
 from dragoman.toolcalls.scanner import FoundMarker
 from dragoman.toolcalls.schema_types import PLAIN, python_literal
 from dragoman.turn.arguments import JsonArguments
@@ -33,7 +33,6 @@ MAX_HEADER_CHARS: Final = 1024
 # A call written as a Python dict is held until its end; beyond this many characters it is text.
 MAX_LITERAL_CHARS: Final = 64 * 1024
 _LITERAL_LEADS: Final = ("'", "T", "F", "N")  # Python where JSON is expected
-_EXCERPT_CHARS: Final = 200
 
 
 class _Expect(Enum):
@@ -440,7 +439,7 @@ class ObjectsBody:
         """Handle an unexpected character."""
         if self._raw is None:
             if not self._done:
-                shown = text[at : at + _EXCERPT_CHARS]
+                shown = text[at : at + EXCERPT_CHARS]
                 self._sink.problem("native_call_invalid", f"not a call: unexpected `{shown}`")
             self._machine.leave_call()
             return at
@@ -506,7 +505,7 @@ class ObjectsBody:
         calls = _literal_calls(raw[begin:], self._spec)
         if not calls:
             self._return_as_text(rest)
-            self._sink.problem("native_call_invalid", raw[:_EXCERPT_CHARS])
+            self._sink.problem("native_call_invalid", raw[:EXCERPT_CHARS])
             return
         for name, arguments in calls:
             self._name = self._machine.declared.resolve_name(name)

@@ -15,7 +15,7 @@ import msgspec
 
 from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
-from dragoman.toolcalls.format import AHEAD, Pattern, TagsSpec
+from dragoman.toolcalls.format import AHEAD, EXCERPT_CHARS, Pattern, TagsSpec
 from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
 from dragoman.toolcalls.schema_types import (
     STRING_ONLY,
@@ -35,7 +35,6 @@ _SOLID: Final = re.compile(r"\S")
 # Parameters that may contain all the others.  Case: minicpm5/n8_properties.
 _WRAPPERS: Final = frozenset({"arguments", "input", "properties"})
 _OBJECT: Final = frozenset({"object"})
-_EXCERPT_CHARS: Final = 200
 # `TagsSpec.replaces`: so many characters of parameters wait for a repeated one.
 MAX_REPLACED_CHARS: Final = 256
 _MAX_NULL_CHARS: Final = 64  # of `null` with blanks around it
@@ -247,7 +246,7 @@ class TagsBody:
             self._end()
         else:
             noise = text[found.start : found.end]
-            self._sink.problem("native_noise_dropped", noise[:_EXCERPT_CHARS])
+            self._sink.problem("native_noise_dropped", noise[:EXCERPT_CHARS])
 
     def _read_json(self, text: str, at: int) -> int:
         arguments = self._json
