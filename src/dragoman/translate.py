@@ -24,6 +24,7 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.passthrough import Relay
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.stage import native_stages
 from dragoman.turn.answer import Answer, fold
 from dragoman.turn.estimate import estimate_tokens
@@ -140,7 +141,7 @@ class Translator:
         source: str,
         target: str,
         model: str = "",
-        native_format: str = "auto",
+        native_format: Format | str = "auto",
         stop: Sequence[str] = (),
         watchers: Sequence[Watcher] = (),
         **options: Unpack[ExchangeOptions],
@@ -379,7 +380,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     source: str,
     target: str,
     model: str = "",
-    native_format: str = "auto",
+    native_format: Format | str = "auto",
     stop: Sequence[str] = (),
     watchers: Sequence[Watcher] = (),
     request_id: str = "",
@@ -479,7 +480,7 @@ def answer_stages(
     tools: Sequence[Tool] | None,
     stop: Sequence[str],
     model: str,
-    native_format: str,
+    native_format: Format | str,
 ) -> list[Stage]:
     """Return the steps between reader and writer that this exchange needs."""
     stages: list[Stage] = [

@@ -17,6 +17,7 @@ from dragoman.client.settings import Settings, Timeouts
 from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.format import Format
 from dragoman.transport import TLS
 from dragoman.turn.answer import Answer
 from dragoman.turn.request import DialectName, Request
@@ -69,7 +70,7 @@ class Client:
         model: str = "",
         api_key: str = "",
         profile: Profile | str = "",
-        native_format: str = "auto",
+        native_format: Format | str = "auto",
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 -- immutable
         tls: TLS = TLS(),  # noqa: B008 -- immutable

@@ -26,7 +26,7 @@ from dragoman.toolcalls.scanner import Scanner, scanner
 
 _WIDE_BAR: Final = "\uff5c"
 # Prefixes of special tokens, which people do not type or quote.
-_SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
+SPECIAL_PREFIXES: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
 _FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
 _OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
@@ -62,7 +62,7 @@ def is_quotable(rule: Rule) -> bool:
         case ["<", Run(chars=chars), *_] if _WIDE_BAR in chars:
             return False
         case [str(first), *_]:
-            return not first.startswith(_SPECIAL)
+            return not first.startswith(SPECIAL_PREFIXES)
         case [OneOf(choices=choices), *_]:
             return not all(_is_special(choice) for choice in choices)
         case _:
@@ -70,7 +70,7 @@ def is_quotable(rule: Rule) -> bool:
 
 
 def _is_special(choice: Pattern) -> bool:
-    return bool(choice) and isinstance(choice[0], str) and choice[0].startswith(_SPECIAL)
+    return bool(choice) and isinstance(choice[0], str) and choice[0].startswith(SPECIAL_PREFIXES)
 
 
 class FormatGrammar:
@@ -142,7 +142,7 @@ def _begins_special(pattern: Pattern) -> bool:
         case ["", *rest]:
             return _begins_special(tuple(rest))
         case [str(first), *_]:
-            return first.startswith(_SPECIAL)
+            return first.startswith(SPECIAL_PREFIXES)
         case [OneOf(choices=choices), *rest]:
             return all(_begins_special((*choice, *rest)) for choice in choices)
         case _:

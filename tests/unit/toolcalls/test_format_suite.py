@@ -9,15 +9,16 @@ from msgspec.structs import replace
 from dragoman.toolcalls.format import (
     AHEAD,
     BLANKS,
+    CallWriter,
     Format,
     ObjectsSpec,
     Run,
+    SampleCall,
     TagsSpec,
     call,
     closes,
     one_of,
 )
-from dragoman.toolcalls.format_samples import CallWriter, SampleCall
 from dragoman.toolcalls.format_suite import (
     Answer,
     Traits,
