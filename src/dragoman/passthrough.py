@@ -63,7 +63,7 @@ class Relay:
         # The upstream got every tool as a function: calls of other kinds are written again.
         self._functions_only = functions_only
         self._rewritten = False  # something was rewritten
-        self.passed = False  # the last choice was the peer's own bytes
+        self.passed: bool = False  # the last choice was the peer's own bytes
         self._done = False  # the last word after a failure was forwarded
         self._spoiled = False  # the failure to be reported is not the peer's
         self._in_call = False  # the open block is a call

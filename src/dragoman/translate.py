@@ -46,7 +46,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
-from dragoman.turn.stages import Stage, StopSequences, WholeCalls
+from dragoman.turn.stages import Stage, StopSequences, WholeCalls, check_call_count
 from dragoman.turn.tools import ToolTable
 
 Watcher: TypeAlias = Callable[[Exchange], Stage]
@@ -149,7 +149,7 @@ class Translator:
         exchange = make_exchange(keep_identity=source == target, **options)
         tools = options.get("tools")
         from_dialect, to_dialect = dialect(source), dialect(target)
-        self.begun = (
+        self.begun: bool = (
             False  # content was written, or a proper end: another attempt is out of the question
         )
         self._said = False  # content was written
@@ -362,8 +362,7 @@ class Translator:
     def _note(self, event: Event) -> None:
         if isinstance(event, BlockStart):
             if event.kind in CALL_KINDS:
-                if len(self.calls) >= self._limits.max_calls:
-                    raise TooLargeError("max_calls", self._limits.max_calls)
+                check_call_count(len(self.calls) + 1, self._limits)
                 self.calls.append(event.name)
         elif isinstance(event, Loss):
             self.losses.append(event)
@@ -413,9 +412,10 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     for stage in (*stages, *(watcher(exchange) for watcher in watchers)):
         events = stage.feed(events)
     answer = fold(events)
-    if sum(block.kind in CALL_KINDS for block in answer.blocks) > exchange.limits.max_calls:
-        fault = fault_of(TooLargeError("max_calls", exchange.limits.max_calls))
-        answer = structs.replace(answer, finish=None, fault=fault)
+    try:
+        check_call_count(len(answer.call_blocks), exchange.limits)
+    except TooLargeError as error:
+        answer = structs.replace(answer, finish=None, fault=fault_of(error))
     if answer.fault is not None:
         status, fault_body = to.encode_fault(answer.fault, request_id)
         return TranslatedBody(fault_body, answer, status, answer.losses)

@@ -310,8 +310,8 @@ def _main() -> None:
 
 def _build() -> None:
     """Let the package build the expressions that it builds from data."""
-    from dragoman.gateway.redaction import redact
     from dragoman.globs import Glob
+    from dragoman.redaction import redact
     from dragoman.toolcalls.formats import FORMATS
     from dragoman.toolcalls.grammar import warm
 

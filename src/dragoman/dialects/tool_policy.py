@@ -76,6 +76,15 @@ def function_description(tool: Tool, losses: list[Loss], *, examples: bool = Tru
     return description
 
 
+def strict_flag(tool: Tool, profile: Profile, losses: list[Loss]) -> bool | None:
+    """Return `strict` of a function for the upstream, None to leave it out: not every upstream enforces schemas."""
+    if profile.supports_strict:
+        return tool.strict
+    if tool.strict:
+        losses.append(Loss("tool_option_dropped", tool.path, "strict"))
+    return None
+
+
 # --- arguments of earlier calls ---------------------------------------------------------------------
 
 

@@ -45,6 +45,7 @@ Pattern: TypeAlias = tuple[Part, ...]
 
 AHEAD: Final = Ahead()
 AHEAD_OR_END: Final = Ahead(or_end=True)
+EXCERPT_CHARS: Final = 200  # of dropped text, quoted in a problem
 BLANKS: Final = Run(r"[ \t\r\n]")
 
 _MOST_LEADS: Final = 4  # characters of one class: as many as BLANKS has
@@ -168,6 +169,7 @@ class Where(StrEnum):
 ANYWHERE: Final = frozenset(Where)
 CALLED: Final = frozenset({Where.TAIL, Where.AFTER, Where.LATER})
 AT_START: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
+IN_PROSE: Final = frozenset({Where.TEXT, Where.LATER, Where.MESSAGE})
 
 
 class Action(Enum):
@@ -179,8 +181,9 @@ class Action(Enum):
     START_REASONING = "the following text is reasoning"
     START_TEXT = "the following text is text for the user"
     NOT_A_CALL = "keep the marker as text and report an invalid call"
+    KEEP = "keep the marker as text, so that no other rule matches inside it"
     TRY_FAMILIES = "continue with the first of `families` whose rules match here"
-    END_REASONING = "drop a closer of reasoning that a call has already ended"
+    END_REASONING = "drop a closer of reasoning that has already ended"
 
 
 # --- how arguments are written -----------------------------------------------------------------------
@@ -217,6 +220,7 @@ class ObjectsSpec(Struct, frozen=True, kw_only=True):
     id_keys: tuple[str, ...] = ()  # keys whose value is the call's id
     single_key: bool = False  # each object's one key is the name, its value the arguments
     declared: bool = False  # an object is a call only if it names a declared tool
+    prose: bool = False  # in the middle of text: held no longer than `MAX_HEADER_CHARS`
     separators: str = ","  # between objects, besides blanks
 
 
@@ -253,6 +257,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     inside: bool = False  # counts only inside a section
     body: BodySpec | None = None  # calls: how the arguments are written
     declared: bool = False  # calls: only if the name is a declared tool's
+    # Calls in the middle of text: not in reasoning or code.  If the tools are unknown, only where a group `line` has
+    # matched the line feed before the call; the blanks there are text.
+    prose: bool = False
     empty: bool = False  # calls: the marker is a whole call without arguments
     families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
 
@@ -303,6 +310,7 @@ def call(
     body: BodySpec,
     at: Iterable[Where] = ANYWHERE,
     declared: bool = False,
+    prose: bool = False,
     empty: bool = False,
 ) -> tuple[Rule, ...]:
     """Return rules for markers that begin a call."""
@@ -313,6 +321,7 @@ def call(
             at=frozenset(at),
             body=body,
             declared=declared,
+            prose=prose,
             empty=empty,
         )
         for one in pattern

@@ -9,7 +9,6 @@ from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,
-    CALLED,
     Action,
     Ahead,
     ElementsSpec,
@@ -27,20 +26,22 @@ from dragoman.toolcalls.scanner import Scanner, scanner
 _WIDE_BAR: Final = "\uff5c"
 # Prefixes of special tokens, which people do not type or quote.
 SPECIAL_PREFIXES: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
+_NOT_A_QUOTE: Final = Run("[^`'\"]", 1, 1)
 _FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
 _OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
+_QUOTABLE: Final = frozenset({Action.CALL, Action.END_REASONING})
 
 
 class MarkerState:
     """The rules of one position, and a scanner for their markers."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rules = tuple(rules)
+        self.rules: tuple[Rule, ...] = tuple(rules)
         # By rule: the marker is ordinary text, which an answer may quote in a code fence.
-        self.quotable = tuple(is_quotable(rule) for rule in self.rules)
+        self.quotable: tuple[bool, ...] = tuple(is_quotable(rule) for rule in self.rules)
         # Code fences matter here, or once a family is recognized.
-        self.fences = any(self.quotable) or any(rule.families for rule in self.rules)
+        self.fences: bool = any(self.quotable) or any(rule.families for rule in self.rules)
 
     @cached_property
     def leads(self) -> str | None:
@@ -54,8 +55,8 @@ class MarkerState:
 
 
 def is_quotable(rule: Rule) -> bool:
-    """Return whether a rule begins a call or a section with ordinary text, not with a special token."""
-    if rule.action is not Action.CALL and not rule.section:
+    """Return whether a rule's marker is ordinary text, not a special token, and begins a call or ends reasoning."""
+    if rule.action not in _QUOTABLE and not rule.section:
         return False
     parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]
     match parts:
@@ -81,7 +82,7 @@ class FormatGrammar:
     ) -> None:
         self.think = think  # reasoning tags count
         self.reasoning_continues = reasoning_continues  # see `Format`
-        self.states = {
+        self.states: dict[Where, MarkerState] = {
             where: MarkerState([rule for rule in rules if where in rule.at]) for where in Where
         }
 
@@ -175,9 +176,45 @@ def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
             Rule(pattern=(opener,), action=Action.DROP, at=thinking),
             Rule(pattern=(closer,), action=Action.DROP, at=frozenset({Where.ANSWER})),
         ]
+        if not _is_sentence(closer):
+            # The opener was in the prompt, or thinking is off.  Case: hermes/n0_1_closer_first.
+            rules.append(
+                Rule(
+                    pattern=(closer,),
+                    action=Action.DROP,
+                    at=frozenset({Where.START}),
+                    then=Where.ANSWER,
+                )
+            )
         if calls:
-            rules.append(Rule(pattern=(closer,), action=Action.END_REASONING, at=CALLED))
+            rules.append(
+                Rule(
+                    pattern=(closer,),
+                    action=Action.END_REASONING,
+                    at=frozenset({Where.TAIL, Where.AFTER}),
+                )
+            )
     return tuple(rules)
+
+
+def late_closer_rules(format_: Format) -> tuple[Rule, ...]:
+    """Return rules that drop a closing tag of reasoning in an answer that began with reasoning.
+
+    A tag before a quotation mark is a mention.  Cases: hermes/n0_1_second_closer, hermes/n0_1_second_closer_quoted.
+    """
+    return tuple(
+        Rule(
+            pattern=(closer, AHEAD_OR_END, _NOT_A_QUOTE),
+            action=Action.END_REASONING,
+            at=frozenset({Where.TEXT, Where.LATER, Where.MESSAGE}),
+        )
+        for _, closer in format_.think
+    )
+
+
+def _is_sentence(closer: Part) -> bool:
+    """Return whether a closer of reasoning is a sentence, which an answer may begin with."""
+    return isinstance(closer, str) and closer[0].isalpha()
 
 
 def leak_rules(format_: Format) -> tuple[Rule, ...]:
@@ -191,6 +228,7 @@ def leak_rules(format_: Format) -> tuple[Rule, ...]:
         if rule.action in _OPENERS
         and (rule.action is Action.CALL or rule.section)
         and Where.TEXT in rule.at
+        and not rule.prose
     )
     anonymous = tuple(tuple(_anonymous(part) for part in opener) for opener in openers)
     if not anonymous:
@@ -199,7 +237,7 @@ def leak_rules(format_: Format) -> tuple[Rule, ...]:
         Rule(
             pattern=(closer, BLANKS, AHEAD, OneOf(anonymous)),
             action=Action.DROP,
-            at=frozenset({Where.START, Where.TEXT}),
+            at=frozenset({Where.TEXT}),
         )
         for _, closer in format_.think
     )
@@ -225,6 +263,8 @@ def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -
         rules += format_.rules + leak_rules(format_)
     elif think:
         rules += tuple(filter(_is_framing, format_.rules))
+    if think:
+        rules += late_closer_rules(format_)
     return FormatGrammar(rules, think=think, reasoning_continues=format_.reasoning_continues)
 
 

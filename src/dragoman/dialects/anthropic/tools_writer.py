@@ -20,6 +20,7 @@ from dragoman.dialects.tool_policy import (
     parallel_flag,
     refuse_schemaless,
     search_location,
+    strict_flag,
     written_choice,
 )
 from dragoman.profiles.profile import Profile
@@ -123,20 +124,12 @@ class _Definer:
             name=name,
             description=function_description(tool, self.losses, examples=False) or None,
             input_schema=FREE_INPUT if custom else _object_schema(tool.schema),
-            strict=self._strict(tool),
+            strict=strict_flag(tool, self._profile, self.losses) or None,
             defer_loading="defer_loading" in options or None,
             eager_input_streaming="eager_input_streaming" in options or None,
             input_examples=list(tool.examples) or None,
             cache_control=self.marks.take(tool.cache),
         )
-
-    def _strict(self, tool: Tool) -> bool | None:
-        if not tool.strict:
-            return None
-        if self._profile.supports_strict:
-            return True
-        self.losses.append(Loss("tool_option_dropped", tool.path, "strict"))
-        return None
 
     def _options(self, tool: Tool) -> frozenset[str]:
         """Return the options of a tool that the upstream takes; the others are reported."""

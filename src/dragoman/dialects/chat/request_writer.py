@@ -16,13 +16,13 @@ from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import (
     NO_SAMPLING,
     is_off,
-    is_strict,
     output_format,
     output_limit,
     refuse_losses,
     refuse_unsupported,
     report_conversion,
     sampling_fields,
+    strict_output,
     user_id_for,
     wanted_effort,
 )
@@ -273,8 +273,7 @@ class _Encoder:
         strict = wanted.strict
         if not self._native:
             schema = without_meta(schema)
-            if strict is None and self._profile.supports_strict:
-                strict = is_strict(schema)
+            strict = strict_output(wanted, schema, self._profile)
         path = path_of(self._request, "format")
         schema = rewrite(schema, self._profile.schema_dialect, path=path)
         return _SchemaOut(wanted.name or "output", wanted.description, schema, strict)

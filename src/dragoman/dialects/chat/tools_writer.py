@@ -18,6 +18,7 @@ from dragoman.dialects.tool_policy import (
     flat_name,
     function_description,
     refuse_schemaless,
+    strict_flag,
     written_choice,
 )
 from dragoman.profiles.profile import Profile
@@ -146,7 +147,7 @@ class _Definer:
         if tool.flavor is _CUSTOM:
             return self._custom(tool, name)
         description = function_description(tool, self.losses)
-        strict = None if tool.strict is None else self._strict(tool.path, strict=tool.strict)
+        strict = strict_flag(tool, self._profile, self.losses)
         function = _Function(name, description, self._schema(tool), strict)
         return _FunctionTool("function", function)
 
@@ -169,13 +170,6 @@ class _Definer:
         if rewritten is not schema:
             self.losses.append(Loss("schema_rewritten", tool.path, tool.name))
         return rewritten
-
-    def _strict(self, path: str, *, strict: bool) -> bool | None:
-        if self._profile.supports_strict:
-            return strict
-        if strict:
-            self.losses.append(Loss("tool_option_dropped", path, "strict"))
-        return None
 
     def _server_tool(self, tool: Tool) -> OutTool | None:
         own = self._native and tool.vendor == VENDOR

@@ -23,11 +23,11 @@ from dragoman.gateway.config.settings import Route, Timeouts
 from dragoman.gateway.fault_replies import JsonResponse, refused, upstream_fault
 from dragoman.gateway.headers import answer_headers
 from dragoman.gateway.plan import extra_fields, upstream_headers
-from dragoman.gateway.redaction import hide_in_json
 from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.retry import fault_of_transport
 from dragoman.gateway.routing import Hop
 from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
+from dragoman.redaction import hide_in_json
 from dragoman.translate import fault_of
 from dragoman.translate_requests import write_request
 from dragoman.transport import Reply, TransportError

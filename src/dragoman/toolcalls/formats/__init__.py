@@ -177,9 +177,18 @@ AUTO: Final = Format(
     ),
     think=(
         ("<think>", "</think>"),
+        *kimi.KIMI_K2.think[1:],
         *(
             pair
-            for one in (mistral.MISTRAL, qwen.SEED_OSS, minimax.MINIMAX_M3, json_families.LONGCAT)
+            for one in (
+                mistral.MISTRAL,
+                qwen.SEED_OSS,
+                minimax.MINIMAX_M3,
+                json_families.LONGCAT,
+                json_families.APERTUS,
+                cohere.COHERE_COMMAND,
+                kimi.KIMI_K3,
+            )
             for pair in one.think[:1]
         ),
     ),

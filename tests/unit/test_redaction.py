@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.gateway.redaction import MAX_CHARS, REDACTED, redact
+from dragoman.redaction import MAX_CHARS, REDACTED, redact
 
 
 @pytest.mark.parametrize(
