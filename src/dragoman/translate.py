@@ -77,21 +77,32 @@ class TranslatedBody(Struct, frozen=True):
 
 
 class ExchangeOptions(TypedDict, total=False):
-    """What a caller may know of an exchange; each has a sensible default."""
+    """What a caller may know about an exchange; each option has a default.
 
-    profile: Profile | str  # of the upstream; a name or a `Profile`; default `generic`
-    request: (
-        Request | None
-    )  # the client's: tells custom tools, renamed tools and ids of the history
-    # Its tools, if the request is not at hand.  None: not known, so everything that looks like a call of the named
-    # family is one.  An empty sequence: none were declared, so nothing is.
+    Attributes:
+        profile: What the upstream accepts: the name of a profile, or a `Profile`; default `generic`.
+        request: The client's request.  Its tools, renamed tools and call ids are then known.
+        tools: The request's tools, if there is no `request`.  None, the default: they are not known, and every
+            call of the family that `native_format` or `model` names is found.  An empty sequence: no call is.
+        seed: What generated ids are derived from; default: the upstream's id of the answer.
+        created: Unix seconds of the answer; default: the upstream's.
+        previous_id: Responses: the stored answer whose items were put into the request.
+        sealer: Signs reasoning state of the upstream's vendor; without one it is dropped.
+        input_estimate: Tokens of the request, for clients that get a count first; default: an estimate.
+        strict: A malformed event is a failure instead of a loss.
+        rendering: How the client's answer looks; see `Rendering`.
+        limits: What the upstream may send; see `Limits`.
+    """
+
+    profile: Profile | str
+    request: Request | None
     tools: Sequence[Tool] | None
-    seed: str  # what ids are derived from; without one the upstream's id is used
-    created: int  # Unix seconds; without it what the upstream said
-    previous_id: str  # Responses: the kept answer whose items were put into the request
-    sealer: Sealer | None  # without one foreign reasoning state is not carried
-    input_estimate: int | None  # tokens of the request; without it estimated from the request
-    strict: bool  # a malformed event is a failure instead of a loss
+    seed: str
+    created: int
+    previous_id: str
+    sealer: Sealer | None
+    input_estimate: int | None
+    strict: bool
     rendering: Rendering | None
     limits: Limits
 

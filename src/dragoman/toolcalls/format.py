@@ -157,6 +157,9 @@ class Where(StrEnum):
     """The machine's position in an answer, outside of calls."""
 
     START = "start"  # nothing but blanks so far
+    OPENED = (
+        "opened"  # the same, in an answer that begins inside reasoning; all of THINK counts too
+    )
     TEXT = "text"  # text, before any call
     THINK = "think"  # inside reasoning tags in the text
     ANSWER = "answer"  # blanks after such reasoning
@@ -168,6 +171,7 @@ class Where(StrEnum):
 
 ANYWHERE: Final = frozenset(Where)
 CALLED: Final = frozenset({Where.TAIL, Where.AFTER, Where.LATER})
+FIRST: Final = frozenset({Where.START, Where.OPENED})
 AT_START: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
 IN_PROSE: Final = frozenset({Where.TEXT, Where.LATER, Where.MESSAGE})
 
@@ -261,6 +265,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     # matched the line feed before the call; the blanks there are text.
     prose: bool = False
     empty: bool = False  # calls: the marker is a whole call without arguments
+    aside: bool = (
+        False  # reasoning inside the text: not in a code fence, and the text continues after it
+    )
     families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
 
 
@@ -288,6 +295,7 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
         trim_think: A line feed before the closing tag of reasoning is part of the tag.
         reasoning_continues: Reasoning continues after a call inside it.
         starts_thinking: An answer may begin inside reasoning.
+        joint: The text between two messages of text, or two of reasoning.
         bare: The format has no unmistakable marker, so `auto` does not look for it.
         write: Writes calls as models do, for `dragoman formats check`; None derives that from the rules.
     """
@@ -301,6 +309,7 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     trim_think: bool = False
     reasoning_continues: bool = False
     starts_thinking: bool = False
+    joint: str = ""
     bare: bool = False
     write: CallWriter | None = None
 

@@ -30,6 +30,7 @@ _NOT_A_QUOTE: Final = Run("[^`'\"]", 1, 1)
 _FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
 _OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
+_OPENED: Final = frozenset({Where.OPENED, Where.THINK})
 _QUOTABLE: Final = frozenset({Action.CALL, Action.END_REASONING})
 
 
@@ -55,9 +56,9 @@ class MarkerState:
 
 
 def is_quotable(rule: Rule) -> bool:
-    """Return whether a rule's marker is ordinary text, not a special token, and begins a call or ends reasoning."""
+    """Return whether a rule's marker does not count in a code fence: ordinary text, or an aside."""
     if rule.action not in _QUOTABLE and not rule.section:
-        return False
+        return rule.aside
     parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]
     match parts:
         case ["<", Run(chars=chars), *_] if _WIDE_BAR in chars:
@@ -78,13 +79,28 @@ class FormatGrammar:
     """A format's rules by position.  Built once and shared: it holds no state of an answer."""
 
     def __init__(
-        self, rules: Sequence[Rule], *, think: bool = False, reasoning_continues: bool = False
+        self,
+        rules: Sequence[Rule],
+        *,
+        think: bool = False,
+        reasoning_continues: bool = False,
+        joint: str = "",
     ) -> None:
         self.think = think  # reasoning tags count
         self.reasoning_continues = reasoning_continues  # see `Format`
         self.states: dict[Where, MarkerState] = {
             where: MarkerState([rule for rule in rules if where in rule.at]) for where in Where
         }
+        self.states[Where.OPENED] = MarkerState(
+            [rule for rule in rules if not rule.at.isdisjoint(_OPENED)]
+        )
+        self.joint: str = joint  # see `Format`
+        # Where an answer that begins inside reasoning begins.
+        self.opened: Where = (
+            Where.OPENED
+            if any(Where.OPENED in rule.at and Where.THINK not in rule.at for rule in rules)
+            else Where.THINK
+        )
 
     @cached_property
     def ends(self) -> Scanner:
@@ -265,7 +281,12 @@ def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -
         rules += tuple(filter(_is_framing, format_.rules))
     if think:
         rules += late_closer_rules(format_)
-    return FormatGrammar(rules, think=think, reasoning_continues=format_.reasoning_continues)
+    return FormatGrammar(
+        rules,
+        think=think,
+        reasoning_continues=format_.reasoning_continues,
+        joint=format_.joint,
+    )
 
 
 def _is_framing(rule: Rule) -> bool:

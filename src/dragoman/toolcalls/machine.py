@@ -11,13 +11,22 @@ from typing import Final, Protocol
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.bodies import CallBody, make_body
-from dragoman.toolcalls.format import AHEAD_OR_END, EXCERPT_CHARS, Action, Format, Rule, Where
+from dragoman.toolcalls.format import (
+    AHEAD_OR_END,
+    EXCERPT_CHARS,
+    FIRST,
+    Action,
+    Format,
+    Rule,
+    Where,
+)
 from dragoman.toolcalls.grammar import FormatGrammar, format_grammar
 from dragoman.toolcalls.scanner import FoundMarker
 from dragoman.toolcalls.tool_names import DeclaredTools
 
 # Positions where blanks are held: before a call they are dropped, before text they are text.
-_BLANK_PLACES: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
+_BLANK_PLACES: Final = frozenset({Where.START, Where.OPENED, Where.ANSWER, Where.TAIL, Where.AFTER})
+_IN_TEXT: Final = frozenset({Where.TEXT, Where.LATER, Where.MESSAGE})
 _REPORTED_BLANKS: Final = frozenset({Where.START, Where.AFTER})
 # Held blanks beyond this number are text.
 MAX_BLANKS: Final = 256
@@ -84,7 +93,12 @@ class Machine:
         self._fenced = False  # inside a code fence
         self._backticks = 0  # at the end of the text so far: they may become a fence
         self._span = 0  # the backticks that opened inline code in this line; 0: not inside it
-        self._where = Where.THINK if thinking else Where.START
+        self._where = grammar.opened if thinking else Where.START
+        self._resumed = Where.ANSWER  # the position after the reasoning that is open
+        self._joint = ""  # emitted before the next text: it separates two messages
+        self._channels: frozenset[bool] = (
+            frozenset()
+        )  # the channels of earlier messages: reasoning or not
         self._state = grammar.states[self._where]
         self.closing: bool = False  # the input has ended
         self._searched: str | None = None  # the text that `find_break` searched last
@@ -116,6 +130,8 @@ class Machine:
         if self.body is not None or self.held or self._where in _BLANK_PLACES:
             return None
         if self._backticks or self._span:
+            return None
+        if self._joint:
             return None
         return self._state.leads
 
@@ -186,7 +202,7 @@ class Machine:
             else:
                 break
         if self._blanks:
-            if self._where is Where.START and not self.sink.calls:
+            if self._where in FIRST and not self.sink.calls:
                 self._emit(self._blanks)
                 self._blanks = ""
             self._drop_blanks()
@@ -367,11 +383,20 @@ class Machine:
             self._reasoning = self._thinking = rule.action is Action.START_REASONING
             self._fenced = False
             self._backticks = self._span = 0
+            self._begin_message(rule)
         if rule.section is not None:
             self._section = rule.section
             self._opener = text[found.start : found.end] if rule.section else ""
         if rule.then is not None:
-            self._move_to(rule.then)
+            self._move_to(self._resumed if rule.then is Where.ANSWER else rule.then)
+
+    def _begin_message(self, rule: Rule) -> None:
+        """Prepare for reasoning or text that a marker opened."""
+        if rule.then is Where.ANSWER:
+            return
+        self._resumed = self._where if rule.aside and self._where in _IN_TEXT else Where.ANSWER
+        if self.grammar.joint:
+            self._joint = self.grammar.joint if self._reasoning in self._channels else ""
 
     def _begin_call(self, rule: Rule, text: str, found: FoundMarker) -> int:
         """Begin a call, or emit its header as text."""
@@ -412,12 +437,19 @@ class Machine:
                 self._section = False
             text = self._blanks + text
             self._blanks = ""
-            self._move_to(Where.LATER if self.sink.calls else Where.TEXT)
+            if where is Where.OPENED:
+                self._move_to(Where.THINK)
+            else:
+                self._move_to(Where.LATER if self.sink.calls else Where.TEXT)
         self._emit(text)
 
     def _emit(self, text: str) -> None:
         if not text:
             return
+        if self.grammar.joint:
+            self._channels |= {self._reasoning}
+            text = self._joint + text
+            self._joint = ""
         if self._backticks or self._span or "`" in text:
             self._follow_code(text)
         if self._reasoning:

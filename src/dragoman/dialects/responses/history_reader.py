@@ -24,6 +24,7 @@ from dragoman.dialects.responses.schema import (
     CustomOutputItem,
     FunctionCallItem,
     FunctionOutputItem,
+    HostedItem,
     InputItem,
     ItemReference,
     LocalShellCallItem,
@@ -494,21 +495,7 @@ def _shell_text(outputs: Sequence[ShellOutput]) -> str:
     return "\n".join(texts)
 
 
-class _Action(msgspec.Struct, frozen=True, gc=False):
-    query: str | None = None
-    url: str | None = None
-
-
-class _Hosted(msgspec.Struct, frozen=True):
-    """What of a vendor-run tool's item can be put in words."""
-
-    action: _Action | None = None
-    queries: list[str] | None = None
-    name: str | None = None
-    status: str | None = None
-
-
-_HOSTED: Final = msgspec.json.Decoder(_Hosted)
+_HOSTED: Final = msgspec.json.Decoder(HostedItem)
 
 
 def _summary(kind: str, raw: Raw) -> str:

@@ -13,12 +13,12 @@ from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
     BLANKS,
+    FIRST,
     Action,
     Format,
     Pattern,
     Rule,
     Run,
-    Where,
     one_of,
 )
 from dragoman.toolcalls.formats import (
@@ -121,7 +121,7 @@ _SIGNS: Final[tuple[tuple[Pattern, tuple[Format, ...]], ...]] = (
     (("[TOOL_CALLS]",), (mistral.MISTRAL,)),
     ((one_of("<|channel|>", "<|start|>assistant"),), (gpt_oss.GPT_OSS, messages.MUSE_GLIMMER)),
     (("<|START_",), (cohere.COHERE_COMMAND,)),
-    (("<|tool_call>call:",), (gemma.GEMMA4,)),
+    ((one_of("<|tool_call>call:", "<|channel>thought"),), (gemma.GEMMA4,)),
     (("<start_function_call>call:",), (gemma.FUNCTIONGEMMA,)),
     (("<|open|>",), (kimi.KIMI_K3,)),
     (("<seed:tool_call>",), (qwen.SEED_OSS,)),
@@ -172,7 +172,7 @@ AUTO: Final = Format(
             at=places,
             families=families,
         )
-        for signs, places in ((_SIGNS, ANYWHERE), (_FIRST_SIGNS, frozenset({Where.START})))
+        for signs, places in ((_SIGNS, ANYWHERE), (_FIRST_SIGNS, FIRST))
         for pattern, families in signs
     ),
     think=(

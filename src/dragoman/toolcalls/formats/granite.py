@@ -3,7 +3,12 @@
 from typing import Final
 
 from dragoman.toolcalls.format import AHEAD, AT_START, BLANKS, Format, ObjectsSpec, call, closes
-from dragoman.toolcalls.formats.json_rules import objects_after, objects_in_prose, tagged_objects
+from dragoman.toolcalls.formats.json_rules import (
+    answer_tags,
+    objects_after,
+    objects_in_prose,
+    tagged_objects,
+)
 
 # --- granite ------------------------------------------------------------------------------------------
 #
@@ -25,6 +30,8 @@ GRANITE: Final = Format(
         *call((AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START),
         *objects_in_prose(("[", BLANKS, "{"), body=ObjectsSpec()),
         *closes(("<|end_of_text|>",)),
+        # Granite 3.3.  Case: granite/n8_response_tags.
+        *answer_tags("response"),
     ),
     think=(
         ("Here is my thought process:", "Here is my response:"),
