@@ -282,8 +282,6 @@ def _check_literal(field: str, marker: str) -> None:
 
 # --- any table ------------------------------------------------------------------------------------------
 
-# Groups that a marker may report.
-_GROUPS: Final = frozenset({"name", "id", "key", "type", "string", "verbatim", "noise"})
 _NAMED: Final = (TagsSpec, LiteralsSpec, ElementsSpec)  # bodies whose calls are named by the marker
 
 
@@ -354,11 +352,6 @@ def _check_rule(rule: Rule, path: str) -> None:
         expected = "needs" if rule.action is Action.CALL else "has no"
         raise FormatError(f"{path}.body", f"a rule that does `{rule.action.name}` {expected} body")
     groups = set(groups_of(rule.pattern))
-    if unknown := groups - _GROUPS:
-        raise FormatError(
-            f"{path}.pattern",
-            f"has the unknown group `{min(unknown)}`; known: {', '.join(sorted(_GROUPS))}",
-        )
     if isinstance(rule.body, _NAMED) and not groups & {"name", "id"}:
         raise FormatError(f"{path}.pattern", "needs a run with the name `name` or `id`")
     if isinstance(rule.body, TagsSpec):

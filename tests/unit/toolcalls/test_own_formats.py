@@ -193,7 +193,6 @@ def first(**changes: Any) -> tuple[Rule, ...]:
         ({"rules": first(pattern=("<", OneOf(())))}, "has a choice without any alternative"),
         ({"rules": first(pattern=("<", 3))}, "has a `int`; expected a text"),
         ({"rules": first(pattern=("<f ",))}, "needs a run with the name `name` or `id`"),
-        ({"rules": first(pattern=("<f ", NAME, Run("x", name="nme")))}, "unknown group `nme`"),
         ({"rules": first(at=frozenset())}, "`rules[1].at`: is empty"),
         ({"rules": first(body=None)}, "`rules[1].body`: a rule that does `CALL` needs body"),
         ({"rules": first() + first(action=Action.SKIP)}, "a rule that does `SKIP` has no body"),
