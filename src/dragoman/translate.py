@@ -143,7 +143,7 @@ class Translator:
         source: The upstream's dialect.
         target: The client's dialect.
         model: The upstream's name of the model; `native_format="auto"` chooses by it.
-        native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
+        native_format: The format of tool calls that the model may write as text: a family's name, a `Format`, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
         watchers: Make stages that see all events that the client gets, and change none.
@@ -424,7 +424,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         source: The upstream's dialect.
         target: The client's dialect.
         model: The upstream's name of the model; `native_format="auto"` chooses by it.
-        native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
+        native_format: The format of tool calls that the model may write as text: a family's name, a `Format`, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
         watchers: Make stages that see all events and change none.

@@ -39,7 +39,7 @@ class Client:
         model: The model of requests that name none.
         api_key: Sent as the dialect demands it: as a bearer token, or as `x-api-key`.
         profile: What the server can and cannot do: a name such as `deepseek`, or a `Profile`.
-        native_format: The format of tool calls that the model writes as text: a family's name, `auto` to
+        native_format: The format of tool calls that the model writes as text: a family's name, a `Format`, `auto` to
             choose by the model's name, `none` to leave text alone.
         limits: What a server may send before the answer is rejected; see `Limits`.
         timeouts: How long a server may take; see `Timeouts`.

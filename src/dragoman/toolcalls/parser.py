@@ -54,7 +54,7 @@ class ToolCallParser:
     """Parse one text that arrives in pieces of any size.
 
     Args:
-        format: The family's key, an alias, or a `Format`.
+        format: The format's name (see `dragoman formats`) or a `Format`.
         tools: The tools that the request declared.  None accepts every call; an empty sequence finds none.
         channel: The field of the answer that the text comes from.
         start_in_reasoning: The text begins inside of reasoning, without an opening tag.
