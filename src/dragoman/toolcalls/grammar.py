@@ -27,7 +27,7 @@ from dragoman.toolcalls.scanner import Scanner, scanner
 
 _WIDE_BAR: Final = "\uff5c"
 # Prefixes of special tokens, which people do not type or quote.
-_SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
+SPECIAL_PREFIXES: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
 _NOT_A_QUOTE: Final = Run("[^`'\"]", 1, 1)
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
 _OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
@@ -65,7 +65,7 @@ def is_quotable(rule: Rule) -> bool:
         case ["<", Run(chars=chars), *_] if _WIDE_BAR in chars:
             return False
         case [str(first), *_]:
-            return not first.startswith(_SPECIAL)
+            return not first.startswith(SPECIAL_PREFIXES)
         case [OneOf(choices=choices), *_]:
             return not all(_is_special(choice) for choice in choices)
         case _:
@@ -73,7 +73,7 @@ def is_quotable(rule: Rule) -> bool:
 
 
 def _is_special(choice: Pattern) -> bool:
-    return bool(choice) and isinstance(choice[0], str) and choice[0].startswith(_SPECIAL)
+    return bool(choice) and isinstance(choice[0], str) and choice[0].startswith(SPECIAL_PREFIXES)
 
 
 class FormatGrammar:
@@ -160,7 +160,7 @@ def _begins_special(pattern: Pattern) -> bool:
         case ["", *rest]:
             return _begins_special(tuple(rest))
         case [str(first), *_]:
-            return first.startswith(_SPECIAL)
+            return first.startswith(SPECIAL_PREFIXES)
         case [OneOf(choices=choices), *rest]:
             return all(_begins_special((*choice, *rest)) for choice in choices)
         case _:
