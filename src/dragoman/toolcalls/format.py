@@ -47,6 +47,7 @@ AHEAD: Final = Ahead()
 AHEAD_OR_END: Final = Ahead(or_end=True)
 EXCERPT_CHARS: Final = 200  # of dropped text, quoted in a problem
 BLANKS: Final = Run(r"[ \t\r\n]")
+FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 
 _MOST_LEADS: Final = 4  # characters of one class: as many as BLANKS has
 # Sample characters: enough to compare the character classes that formats use.
@@ -242,6 +243,9 @@ class LiteralsSpec(Struct, frozen=True, kw_only=True):
     outer: str = ""  # closers of the surrounding object and list; each may be missing
     quote: str = ""  # Gemma: the format's quotation mark
     typed: bool = False  # quoted values are typed by the schema
+    # What follows a string that was never closed: the end of this call and the header of another one, whose name is
+    # the group `next`.  Groups `key` and `quote`: its first parameter and the quotation mark of that.
+    next_call: tuple[Pattern, ...] = ()
 
 
 class ElementsSpec(Struct, frozen=True, gc=False):
