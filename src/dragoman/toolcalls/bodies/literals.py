@@ -12,7 +12,14 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from dragoman.toolcalls.format import LiteralsSpec
-from dragoman.toolcalls.schema_types import STRING_ONLY, escaped, loose_number, quoted, to_json
+from dragoman.toolcalls.schema_types import (
+    STRING_ONLY,
+    escaped,
+    loose_number,
+    quoted,
+    to_json,
+    truncated,
+)
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
@@ -141,6 +148,10 @@ class LiteralsBody:
         if self._machine.body is not self:
             return at
         ended = self._at is _Expect.OUTER
+        if self._word:
+            self._out.append(_half_word("".join(self._word)))
+        elif self._typed:
+            self._out.append(truncated("".join(self._typed)))
         self.stop()
         return at if ended else len(text)
 
@@ -496,6 +507,12 @@ def _value(word: str) -> str:
         if isinstance(value, int):
             return str(value)
     return quoted(word)
+
+
+def _half_word(word: str) -> str:
+    """Return the JSON for a number or a word that was cut."""
+    known = (json[: len(word)] for whole, json in _WORDS.items() if whole.startswith(word))
+    return next(known, truncated(word))
 
 
 def _tail(text: str, at: int, marker: str) -> int:
