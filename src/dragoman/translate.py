@@ -8,8 +8,8 @@ Pure: ids, time and keys come in as arguments.  Every failure of a peer, and eve
 as an ending of the client's dialect, never as a broken stream.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, TypedDict, Unpack
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias, TypedDict, Unpack
 
 from msgspec import Struct, structs
 
@@ -47,6 +47,8 @@ from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
 from dragoman.turn.stages import Stage, StopSequences, WholeCalls
 from dragoman.turn.tools import ToolTable
+
+Watcher: TypeAlias = Callable[[Exchange], Stage]
 
 _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
 _TEXT: Final = frozenset({TextDelta, TextRun, ReasoningDelta})
@@ -128,7 +130,7 @@ class Translator:
         native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
-        watchers: Stages that see all events that the client gets, and change none.
+        watchers: Make stages that see all events that the client gets, and change none.
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
 
@@ -140,13 +142,13 @@ class Translator:
         model: str = "",
         native_format: str = "auto",
         stop: Sequence[str] = (),
-        watchers: Sequence[Stage] = (),
+        watchers: Sequence[Watcher] = (),
         **options: Unpack[ExchangeOptions],
     ) -> None:
         exchange = make_exchange(keep_identity=source == target, **options)
-        request, tools = exchange.request, options.get("tools")
+        tools = options.get("tools")
         from_dialect, to_dialect = dialect(source), dialect(target)
-        self.begun = (
+        self.begun: bool = (
             False  # content was written, or a proper end: another attempt is out of the question
         )
         self._said = False  # content was written
@@ -157,16 +159,15 @@ class Translator:
         self._relay: Relay | None = None
         self._last_word = to_dialect.last_word
         if source == target:
-            used = frozenset() if request is None else request.call_ids
             self._relay = Relay(
                 resumes=from_dialect.frames_stand_alone,
-                used_ids=used,
+                ids=exchange.call_ids,
                 functions_only=_functions_only(exchange.profile),
             )
         self._frames = from_dialect.frame_reader(exchange)
         self._reader = StreamReader(self._frames, exchange, keep_raw=self._relay is not None)
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
-        self._stages += watchers
+        self._stages += [watcher(exchange) for watcher in watchers]
         self._writer = to_dialect.writer(exchange)
         self._send = self._writer.send
         self._limits = exchange.limits
@@ -380,7 +381,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     model: str = "",
     native_format: str = "auto",
     stop: Sequence[str] = (),
-    watchers: Sequence[Stage] = (),
+    watchers: Sequence[Watcher] = (),
     request_id: str = "",
     **options: Unpack[ExchangeOptions],
 ) -> TranslatedBody:
@@ -397,7 +398,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
-        watchers: Stages that see all events and change none.
+        watchers: Make stages that see all events and change none.
         request_id: An id to put into an error body.
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
@@ -407,7 +408,8 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     frames = dialect(source).frame_reader(exchange)
     before = _read_whole(body, frames, exchange)
     events = before
-    for stage in (*answer_stages(exchange, tools, stop, model, native_format), *watchers):
+    stages = answer_stages(exchange, tools, stop, model, native_format)
+    for stage in (*stages, *(watcher(exchange) for watcher in watchers)):
         events = stage.feed(events)
     answer = fold(events)
     if sum(block.kind in CALL_KINDS for block in answer.blocks) > exchange.limits.max_calls:
@@ -417,9 +419,8 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         status, fault_body = to.encode_fault(answer.fault, request_id)
         return TranslatedBody(fault_body, answer, status, answer.losses)
     if source == target and body[:1] == b"{":
-        used = frozenset() if exchange.request is None else exchange.request.call_ids
         functions_only = _functions_only(exchange.profile)
-        relay = Relay(resumes=False, used_ids=used, functions_only=functions_only)
+        relay = Relay(resumes=False, ids=exchange.call_ids, functions_only=functions_only)
         if relay.stands(before, events):
             return TranslatedBody(body, answer, 200, answer.losses, frames.reasoning_field)
     encoded = to.encode_body(answer, exchange)

@@ -498,7 +498,7 @@ class Forgetful(Wrapped):
     """A memory whose watchers fail in the middle of an answer."""
 
     def watchers(self, *args: Any, **options: Any) -> tuple[Any, ...]:
-        return (Bomb(),)
+        return (lambda _exchange: Bomb(),)
 
 
 class Bomb:

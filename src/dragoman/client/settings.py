@@ -99,13 +99,13 @@ class Settings:
             _check_kind(name, value, kinds)
         _check_numbers("limits", limits, int)
         _check_numbers("timeouts", timeouts, (int, float))
-        self.base_url = _address(base_url)
-        self.dialect = find_dialect(dialect)
+        self.base_url: str = _address(base_url)
+        self.dialect: Dialect = find_dialect(dialect)
         if self.base_url.endswith(self.dialect.path):
             raise ConfigError(f"`base_url` must end before `{self.dialect.path}`")
-        self.url = URL(f"{self.base_url}{self.dialect.path}")
+        self.url: URL = URL(f"{self.base_url}{self.dialect.path}")
         self.model = model
-        self.profile = (
+        self.profile: Profile = (
             profile if isinstance(profile, Profile) else find_profile(profile or "generic")
         )
         self.native_format = native_format
@@ -116,8 +116,8 @@ class Settings:
         # Made now, so that an unreadable file is an error before anything is sent.
         self.tls: ssl.SSLContext | bool = tls.context() if self.url.scheme == "https" else True
         given = {name.lower(): value for name, value in (headers or {}).items()}
-        self.header_names = tuple(given)
-        self.headers = _headers(self.dialect, api_key, given)
+        self.header_names: tuple[str, ...] = tuple(given)
+        self.headers: dict[str, str] = _headers(self.dialect, api_key, given)
         self._secrets = [one for one in (api_key, *given.values()) if len(one) >= _LEAST_SECRET]
 
     def redact(self, text: str) -> str:

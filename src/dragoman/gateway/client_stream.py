@@ -51,7 +51,7 @@ class ClientStream:
         self._began = self._loop.time()
         self._attempt_began = self._began
         self._last_write = self._began
-        self.last_read = 0.0  # from the upstream, in this attempt; 0: nothing yet
+        self.last_read: float = 0.0  # from the upstream, in this attempt; 0: nothing yet
         self.translator: Translator | None = None  # of the upstream's stream, while there is one
 
     # --- deadlines -----------------------------------------------------------------------------

@@ -35,8 +35,8 @@ class Plan:
     def __init__(self, settings: Settings, *, seal_key: bytes, keyring: Keyring) -> None:
         self.settings = settings
         self.keyring = keyring
-        self.router = Router(settings)
-        self.secrets = secrets_of(settings)
+        self.router: Router = Router(settings)
+        self.secrets: Secrets = secrets_of(settings)
         sealer = Sealer(seal_key, limits=settings.server.limits)
         # What a gateway without keys has sealed must stay readable: its only client is bound to nothing.
         self._sealers = {

@@ -33,6 +33,7 @@ from dragoman.translate import (
     PRELUDE,
     ExchangeOptions,
     Translator,
+    Watcher,
     fault_of,
     translate_body,
 )
@@ -40,7 +41,6 @@ from dragoman.translate_requests import ClientRequest, fault_of_request, write_r
 from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import CALL_KINDS, Event, Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request
-from dragoman.turn.stages import Stage
 
 # Sent when no upstream counted the tokens of a response.
 _ESTIMATED: Final = {"x-dragoman-usage": "estimated"}
@@ -374,7 +374,7 @@ class UpstreamCall:
         """The client retries after a stream without a finish, but not after an error event."""
         return self._context.http.headers.get("user-agent", "").startswith(_RETRY_TRUNCATED)
 
-    def _watchers(self) -> Sequence[Stage]:
+    def _watchers(self) -> Sequence[Watcher]:
         """Return the stages that remember what a client does not send back unchanged."""
         return self._runtime.memory.watchers(
             self._accepted.request,
@@ -386,13 +386,14 @@ class UpstreamCall:
     # --- a stream ------------------------------------------------------------------------------------
 
     def _translator(self, outline: Request) -> Translator:
+        redact = self._fault_for_client()
         return Translator(
             source=self._hop.upstream.dialect,
             target=self._context.dialect,
             model=self._hop.model,
             native_format=self._hop.native_format,
             stop=self._stop,
-            watchers=(*self._watchers(), FaultRedaction(self._fault_for_client())),
+            watchers=(*self._watchers(), lambda _exchange: FaultRedaction(redact)),
             **self._options(outline),
         )
 

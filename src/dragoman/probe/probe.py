@@ -40,11 +40,11 @@ class Probe:
     """One run against one upstream.  The same question is sent once."""
 
     def __init__(self, peer: Peer, connector: Connector) -> None:
-        self.peer = peer
-        self.habits = Habits()
-        self.requests = 0
-        self.repeated = 0  # requests that were retries, because the server was busy
-        self.output_tokens = 0  # as far as the upstream reported them
+        self.peer: Peer = peer
+        self.habits: Habits = Habits()
+        self.requests: int = 0
+        self.repeated: int = 0  # requests that were retries, because the server was busy
+        self.output_tokens: int = 0  # as far as the upstream reported them
         self._connector = connector
         self._responses: dict[bytes, Response] = {}  # by the request's body
         self._listing: Listing | None = None

@@ -36,11 +36,11 @@ class MarkerState:
     """The rules of one position, and a scanner for their markers."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rules = tuple(rules)
+        self.rules: tuple[Rule, ...] = tuple(rules)
         # By rule: the marker is ordinary text, which an answer may quote in a code fence.
-        self.quotable = tuple(_quotable(rule) for rule in self.rules)
+        self.quotable: tuple[bool, ...] = tuple(is_quotable(rule) for rule in self.rules)
         # Code fences matter here, or once a family is recognized.
-        self.fences = any(self.quotable) or any(rule.families for rule in self.rules)
+        self.fences: bool = any(self.quotable) or any(rule.families for rule in self.rules)
 
     @cached_property
     def leads(self) -> str | None:
@@ -53,7 +53,8 @@ class MarkerState:
         return scanner(tuple(rule.pattern for rule in self.rules))
 
 
-def _quotable(rule: Rule) -> bool:
+def is_quotable(rule: Rule) -> bool:
+    """Return whether a rule begins a call or a section with ordinary text, not with a special token."""
     if rule.action is not Action.CALL and not rule.section:
         return False
     parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]
@@ -80,7 +81,7 @@ class FormatGrammar:
     ) -> None:
         self.think = think  # reasoning tags count
         self.reasoning_continues = reasoning_continues  # see `Format`
-        self.states = {
+        self.states: dict[Where, MarkerState] = {
             where: MarkerState([rule for rule in rules if where in rule.at]) for where in Where
         }
 

@@ -73,9 +73,9 @@ class Machine:
     ) -> None:
         self.sink = sink
         self.declared = declared
-        self.grammar = grammar
+        self.grammar: FormatGrammar = grammar
         self.limits = limits
-        self.held = ""  # the suffix that may become a marker
+        self.held: str = ""  # the suffix that may become a marker
         self._reasoning = reasoning or thinking  # the current channel
         self._thinking = thinking  # reasoning tags in the text opened it
         self._call_ended_reasoning = (
@@ -88,7 +88,7 @@ class Machine:
         self._backticks = 0  # at the end of the text so far: they may become a fence
         self._where = Where.THINK if thinking else Where.START
         self._state = grammar.states[self._where]
-        self.closing = False  # the input has ended
+        self.closing: bool = False  # the input has ended
         self._searched: str | None = None  # the text that `find_break` searched last
         self._break: FoundMarker | int = 0  # what it found there
         self.body: CallBody | None = None  # of the open call

@@ -55,8 +55,8 @@ class NativeBlocks(BlockBuilder):
         )
         # Of a block that the upstream has opened, while none of its content has been emitted.
         self.start: BlockStart | None = None
-        self.calls = 0  # calls begun
-        self.overfull = False  # the open call's arguments have passed their limit
+        self.calls: int = 0  # calls begun
+        self.overfull: bool = False  # the open call's arguments have passed their limit
         self.failed: FailedCall | None = None
         self._custom: CustomInput | None = None  # reads the open call's input, if it is free text
         self._size = 0  # of the open call's arguments

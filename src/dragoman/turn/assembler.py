@@ -60,7 +60,7 @@ class IncomingCall:
     def __init__(self, call_id: str, tool: ToolName, *, raw_input: bool, limits: Limits) -> None:
         self.call_id = call_id
         self.tool = tool
-        self.kind = BlockKind.TOOL_CALL
+        self.kind: BlockKind = BlockKind.TOOL_CALL
         self.arguments: JsonArguments | CustomInput | RawInput = JsonArguments(limits=limits)
         if tool.flavor is Flavor.CUSTOM:
             self.kind = BlockKind.CUSTOM_CALL
@@ -112,11 +112,11 @@ class BlockBuilder:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.out: list[Event] = []
-        self.index = -1  # of the open block, or the last one
+        self.index: int = -1  # of the open block, or the last one
         self.kind: BlockKind | None = None  # of the open block
-        self.sealed = False  # the open reasoning block carries opaque state
+        self.sealed: bool = False  # the open reasoning block carries opaque state
         self.args_size = 0  # of all calls
-        self.half_input = ""  # the name of a free-form tool whose input was truncated
+        self.half_input: str = ""  # the name of a free-form tool whose input was truncated
         self._tools = tools
         self._seed = seed
         self._origin = origin
@@ -201,7 +201,7 @@ class Assembler(BlockBuilder):
         super().__init__(
             tools=tools, seed=seed, origin=origin, seal_plain=seal_plain, limits=limits
         )
-        self.ended = False  # the terminal event is out
+        self.ended: bool = False  # the terminal event is out
         self._input_estimate = input_estimate
         self._started = False
         self._call: IncomingCall | None = None  # whose block is open

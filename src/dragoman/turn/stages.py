@@ -55,7 +55,7 @@ class StopSequences:
         self._index = -1  # the open text block
         self._input_estimate = input_estimate
         self._chars = 0  # of text that left
-        self.done = False  # a sequence was found
+        self.done: bool = False  # a sequence was found
 
     @property
     def pending(self) -> bool:

@@ -4,6 +4,7 @@ Reads liberally.  Peers leave out stops, ends and counts, number every block 0, 
 empty, or add `[DONE]`.  The start of a block gives the block's type; each delta is read by its own type.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -15,6 +16,7 @@ from dragoman.dialects.anthropic.block_reader import Blocks, decode_cleanly
 from dragoman.dialects.anthropic.errors import decode_fault, event_fault
 from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.errors import MalformedError
+from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import CUT_REASONS, Fault, FaultKind, FinishReason, Ping, Usage
 from dragoman.wire.sse import Frame
 
@@ -42,8 +44,8 @@ class MessagesReader:
     reasoning_field = ""  # the dialect has one place for it
 
     def __init__(self, exchange: Exchange) -> None:
-        self.assembler = assembler_for(exchange)
-        self.add_text = self.assembler.add_text
+        self.assembler: Assembler = assembler_for(exchange)
+        self.add_text: Callable[[int], None] = self.assembler.add_text
         self._lenient_eof = exchange.profile.lenient_eof
         self._input_estimate = exchange.input_estimate
         self._blocks = Blocks(self.assembler, exchange.limits)

@@ -68,8 +68,8 @@ class Blocks:
     """All blocks of one answer."""
 
     def __init__(self, assembler: Assembler, limits: Limits) -> None:
-        self.count = 0  # blocks started
-        self.held = False  # something of the latest block has led to no event yet
+        self.count: int = 0  # blocks started
+        self.held: bool = False  # something of the latest block has led to no event yet
         self._assembler = assembler
         self._limits = limits
         self._blocks: dict[int, _Block] = {}  # open, by the index that the peer gives them

@@ -31,6 +31,7 @@ from dragoman.dialects.decoding import decode
 from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.dialects.openai_errors import decode_fault, error_fault
 from dragoman.errors import MalformedError
+from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import CUT_REASONS, Citation, Fault, FaultKind, FinishReason, Usage
 from dragoman.wire.sse import Frame
 from dragoman.wire.surrogates import join_surrogates
@@ -183,7 +184,7 @@ class ChatReader:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self.assembler = assembler_for(exchange, seal_plain=True)
+        self.assembler: Assembler = assembler_for(exchange, seal_plain=True)
         self._channels = Channels(self.assembler, cumulative=exchange.profile.cumulative)
         self._calls = Calls(exchange, self.assembler, self._channels.halves.join)
         self._read_any = False  # a frame was read

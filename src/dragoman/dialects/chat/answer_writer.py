@@ -10,7 +10,7 @@ from dragoman.context import Exchange
 from dragoman.dialects.chat.block_reader import _LIST, joined
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import escaped
-from dragoman.dialects.identity import Identity, client_ids, identity_of
+from dragoman.dialects.identity import Identity, identity_of
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.dialects.sealing import seal
 from dragoman.turn.answer import Block
@@ -207,14 +207,11 @@ class CallNames:
     def __init__(self, exchange: Exchange) -> None:
         request = exchange.request
         self._own = request is not None and request.dialect == "chat"
-        self._ids = client_ids(exchange)
+        self.ids = exchange.call_ids
         self._declared = {
             ToolName(tool.name, tool.namespace, tool.flavor)
             for tool in (request.tools if request is not None and self._own else ())
         }
-
-    def id_of(self, native: str) -> str:
-        return self._ids.render(native)
 
     def name_of(self, call: BlockStart | Block) -> str:
         """Return the name as the client declared it; names of others are made legal."""
@@ -406,7 +403,7 @@ class ChatWriter:
         self._calls += 1
         self._input_begun = False
         self._shape = self._names.shape_of(event)
-        call_id = _encode(self._names.id_of(event.call_id))
+        call_id = _encode(self._names.ids.of(event.index, event.call_id))
         name = _encode(self._names.name_of(event))
         head = b'{"tool_calls":[{"index":%d' % index
         if self._shape == "custom":

@@ -99,7 +99,7 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[_Message, l
     thoughts: list[str] = []
     records: list[Raw] = []
     last: BlockKind | None = None
-    for block in blocks:
+    for index, block in enumerate(blocks):
         match block.kind:
             case BlockKind.TEXT:
                 base = sum(map(len, texts))
@@ -116,7 +116,7 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[_Message, l
                     first = len(message.reasoning_details)
                     message.reasoning_details += write_details(exchange, block, first)
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
-                message.tool_calls.append(_call(block, names))
+                message.tool_calls.append(_call(index, block, names))
             case _:
                 pass  # a vendor's own block has no place here
         last = block.kind
@@ -127,10 +127,10 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[_Message, l
     return message, records
 
 
-def _call(block: Block, names: CallNames) -> _Call:
+def _call(index: int, block: Block, names: CallNames) -> _Call:
     shape = names.shape_of(block)
     name = names.name_of(block)
-    call = _Call(names.id_of(block.call_id), "custom" if shape == "custom" else "function")
+    call = _Call(names.ids.of(index, block.call_id), "custom" if shape == "custom" else "function")
     match shape:
         case "custom":
             call.custom = _Custom(name, block.text)

@@ -116,7 +116,7 @@ class Marks:
 
     def __init__(self, request: Request, profile: Profile, losses: list[Loss]) -> None:
         self._profile = profile
-        self.active = profile.cache_control or profile.cache_breakpoints
+        self.active: bool = profile.cache_control or profile.cache_breakpoints
         self._skip = 0
         if self.active:
             count = sum(hint is not None for hint in _hints(request))
@@ -156,7 +156,7 @@ class Parts:
         self._messages = path_of(request, "messages")
         self._profile = profile
         self._losses = losses
-        self.marks = Marks(request, profile, losses)
+        self.marks: Marks = Marks(request, profile, losses)
 
     def user(self, part: TextPart | AudioPart | Attachment, path: str) -> list[OutPart]:
         """Return a part of a user's message.

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from dragoman.context import Exchange
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.identity import client_ids, identity_of
+from dragoman.dialects.identity import identity_of
 from dragoman.dialects.responses.errors import stream_error
 from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
@@ -82,7 +82,7 @@ class ResponseHead:
     """What all response objects of one answer have in common."""
 
     def __init__(self, exchange: Exchange, start: Start) -> None:
-        self.seed = exchange.seed or start.id
+        self.seed: str = exchange.seed or start.id
         who = identity_of(start, exchange, prefix="resp_", what="response")
         self._head = b'{"id":%b,"object":"response","created_at":%d,"model":%b' % (
             encode(who.id),
@@ -216,7 +216,7 @@ class Output:
 
     def __init__(self) -> None:
         self.head: ResponseHead | None = None  # known from the start of the answer on
-        self.sequence = 0  # of the next event
+        self.sequence: int = 0  # of the next event
         self.items: list[bytes] = []  # finished ones
         self.skipped = 0  # items that were forwarded and caused no events
         self.known: dict[int, RelayedItem] = {}  # by output index: items that the upstream added
@@ -279,8 +279,8 @@ class MessageWriter:
     """Write message items, one after another."""
 
     def __init__(self, output: Output) -> None:
-        self.part_open = False
-        self.open = False
+        self.part_open: bool = False
+        self.open: bool = False
         self._output = output
         self._id = ""
         self._at = b""  # the fields that say which part an event is about
@@ -406,7 +406,7 @@ class ReasoningWriter:
     """Write reasoning items, one after another."""
 
     def __init__(self, output: Output, shown_as: Literal["summary", "content"]) -> None:
-        self.open = False
+        self.open: bool = False
         self._output = output
         self._shown_as = shown_as  # how the model's full reasoning is shown
         self._id = ""
@@ -511,8 +511,10 @@ class CallWriter:
 
     def __init__(self, output: Output, start: BlockStart, call_id: str) -> None:
         self.call_id = call_id
-        self.announced = False
-        self.waits = False  # its item is not finished, for its status follows from what comes next
+        self.announced: bool = False
+        self.waits: bool = (
+            False  # its item is not finished, for its status follows from what comes next
+        )
         self._output = output
         self._start = start
         self._custom = start.kind is BlockKind.CUSTOM_CALL
@@ -620,7 +622,7 @@ class ResponsesWriter:
 
     def __init__(self, exchange: Exchange) -> None:
         self.losses: list[Loss] = []
-        self.response = b""  # the response object at the end: the whole answer
+        self.response: bytes = b""  # the response object at the end: the whole answer
         self._exchange = exchange
         self._legality = Legality()
         self._output = Output()
@@ -634,7 +636,7 @@ class ResponsesWriter:
         )
         self._opaque: list[Opaque] = []  # of the open block
         self._usage: Usage | None = None
-        self._ids = client_ids(exchange)
+        self._ids = exchange.call_ids
         self._encrypted = _wants_encrypted(exchange)
 
     def send(self, event: Event, /) -> bytes:
@@ -776,7 +778,9 @@ class ResponsesWriter:
             case BlockKind.REASONING:
                 return self._message.close() + self._reasoning.begin()
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
-                self._call = CallWriter(self._output, start, self._ids.render(start.call_id))
+                self._call = CallWriter(
+                    self._output, start, self._ids.of(start.index, start.call_id)
+                )
                 if not self._exchange.expects_call_signatures:
                     return self._message.close() + self._announce(self._call)
                 # What signs the call comes first, so its item waits for the first of its arguments.

@@ -182,8 +182,8 @@ class Pieces:
 
     def __init__(self, assembler: Assembler, tools: ToolTable) -> None:
         self.assembler = assembler
-        self.items = Items()
-        self.halves = Halves(lambda: assembler.loss("surrogate_replaced"))
+        self.items: Items = Items()
+        self.halves: Halves = Halves(lambda: assembler.loss("surrogate_replaced"))
         self._tools = tools
         self.hot: TextDeltaEvent | None = None  # an event of the text part that is in focus
         self._focus: tuple[object, ...] = ()  # which part the open text or reasoning block holds

@@ -217,15 +217,17 @@ class Toolset:
         written = written_choice(
             request, profile, losses, has_tools=has_tools, has_forced=has_forced
         )
-        self.forced = written.forced  # a tool must be called
-        self.tools = defined.json if has_tools and written.with_tools else None
+        self.forced: bool = written.forced  # a tool must be called
+        self.tools: Raw | None = defined.json if has_tools and written.with_tools else None
         self.choice: object = written.mode
         if choice is not None and written.mode == "tool":
             self.choice = self._named(choice)
         elif choice is not None and choice.allowed and takes_allowed and written.mode != "none":
             references = [self._reference(name) for name in choice.allowed]
             self.choice = {"type": "allowed_tools", "mode": written.mode, "tools": references}
-        self.parallel = parallel_flag(request, profile, losses, has_tools=self.tools is not None)
+        self.parallel: bool | None = parallel_flag(
+            request, profile, losses, has_tools=self.tools is not None
+        )
 
     def weaken(self) -> None:
         """Let the model decide whether it calls a tool."""

@@ -5,7 +5,6 @@ held, and emitted unchanged if it is not a call.  From then on the arguments are
 before the name are held until the name arrives.
 """
 
-import ast
 import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +15,7 @@ from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
 from dragoman.toolcalls.format import ObjectsSpec
 from dragoman.toolcalls.scanner import FoundMarker
-from dragoman.toolcalls.schema_types import PLAIN
+from dragoman.toolcalls.schema_types import PLAIN, python_literal
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.json_values import decode_any
@@ -530,8 +529,8 @@ def _string(raw: str) -> str | None:
 def _literal_calls(text: str, spec: ObjectsSpec) -> list[tuple[str, str]]:
     """Return name and arguments of each Python dict; empty if one is not a call."""
     try:
-        value: Any = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        value = python_literal(text)
+    except ValueError:
         return []
     calls: list[tuple[str, str]] = []
     for one in value if isinstance(value, list | tuple) else [value]:

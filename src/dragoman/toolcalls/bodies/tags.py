@@ -385,7 +385,7 @@ class ParameterValue:
         self._allowed = allowed  # types that the schema allows for a JSON value
         self._trim = trim
         self._fresh = True  # nothing has arrived yet
-        self.size = 0  # characters so far
+        self.size: int = 0  # characters so far
         self._held: list[str] | None = None  # the text of a value that is held until its end
         if types == STRING_ONLY:
             self._out.append('"')
