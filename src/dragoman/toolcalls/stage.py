@@ -354,7 +354,7 @@ class Splitter:
     def _break_off(self) -> None:
         """Let go of what is held when the answer fails: text leaves, a half call does not.
 
-        What may not be a call is text.  Case: tests/unit/toolcalls/test_format_check.py, ending `none`.
+        What may not be a call is text.  Case: the check `cut` of `format_suite.py`, ending `none`.
         """
         machine = self._machine
         self._machine = None

@@ -1,8 +1,9 @@
-"""Checks of a family that need nothing but its renderer: broken texts must never become wrong calls.
+"""Answers that lack their end or one of their markers, and what must hold for the calls that are found in them.
 
-    failures = list(cut_failures(family))
+    for text, problem in cut_answers(family): ...
 
-A well-formed answer of two calls, with text around them, is cut after every character.  Three things must hold:
+A well-formed answer of two calls, with text around them, is cut after every character, and each of its markers,
+brackets and quotation marks is deleted in turn.  Three things must hold, whatever is missing:
 
 * a call is complete only if its text was, and then its arguments are those that were written;
 * no call contains the markup of another one;
@@ -15,12 +16,21 @@ a value have the same beginning; a text that ends inside it could become either,
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format import (
+    ElementsSpec,
+    Format,
+    LiteralsSpec,
+    OneOf,
+    Pattern,
+    TagsSpec,
+)
+from dragoman.toolcalls.format_samples import Arguments, CallWriter, SampleCall
 from dragoman.toolcalls.parser import Parsed, parsed
+from dragoman.toolcalls.schema_check import misfit
 from dragoman.toolcalls.stage import NativeCalls
 from dragoman.turn.answer import ToolCall
 from dragoman.turn.events import (
@@ -36,16 +46,14 @@ from dragoman.turn.events import (
     TextDelta,
 )
 from dragoman.turn.request import Tool
-
-Arguments: TypeAlias = dict[str, Any]
-Render: TypeAlias = Callable[[Sequence[tuple[str, Arguments]]], str]
+from dragoman.wire.json_values import decode_any
 
 
-class CheckedFamily(NamedTuple):
-    """A family and how its calls are written."""
+class WrittenFormat(NamedTuple):
+    """A format and how its calls are written."""
 
     format: Format
-    render: Render  # the calls of one answer, as text
+    write: CallWriter
     before: bool = True  # text may precede calls
     after: bool = True  # text may follow calls
     most: int = 2  # calls that one rendering may contain
@@ -54,7 +62,7 @@ class CheckedFamily(NamedTuple):
 # --- well-formed answers -----------------------------------------------------------------------------
 
 _BEFORE, _BETWEEN, _AFTER = "Preamble.", "Interlude.", "Epilogue."
-_CALLS: Final[tuple[tuple[str, Arguments], ...]] = (
+_CALLS: Final[tuple[SampleCall, ...]] = (
     (
         "quill_note",
         {
@@ -99,6 +107,7 @@ class Answer(NamedTuple):
 
     text: str
     content: str
+    apart: bool  # there is text between the calls
     calls: tuple[Call, ...]
     leaves: tuple[tuple[int, int], ...]  # where strings, numbers and words are
 
@@ -126,7 +135,7 @@ def _longer(value: Any) -> Any:
             return value
 
 
-def answers(family: CheckedFamily) -> Iterator[Answer]:
+def answers(family: WrittenFormat) -> Iterator[Answer]:
     """Yield two calls in one rendering, and in two with text between them, as far as the family has both."""
     if family.most > 1:
         yield _answer(family, _CALLS, apart=False)
@@ -134,18 +143,16 @@ def answers(family: CheckedFamily) -> Iterator[Answer]:
         yield _answer(family, _CALLS[::-1], apart=True)
 
 
-def _answer(
-    family: CheckedFamily, calls: Sequence[tuple[str, Arguments]], *, apart: bool
-) -> Answer:
+def _answer(family: WrittenFormat, calls: Sequence[SampleCall], *, apart: bool) -> Answer:
     before = _BEFORE if family.before else ""
     after = _AFTER if family.after else ""
 
-    def written(calls: Sequence[tuple[str, Arguments]]) -> str:
+    def written(calls: Sequence[SampleCall]) -> str:
         if apart:
-            return before + _BETWEEN.join(family.render([one]) for one in calls) + after
-        return before + family.render(calls) + after
+            return before + _BETWEEN.join(family.write([one]) for one in calls) + after
+        return before + family.write(calls) + after
 
-    def instead(number: int, call: tuple[str, Arguments]) -> str:
+    def instead(number: int, call: SampleCall) -> str:
         return written([call if place == number else one for place, one in enumerate(calls)])
 
     text = written(calls)
@@ -155,8 +162,8 @@ def _answer(
         longer = {**arguments, last: _longer(arguments[last])}
         more = {**arguments, "kmore": "zulu"}
         if apart:
-            start = len(before) + number * len(family.render(calls[:1]) + _BETWEEN)
-            end = start + len(family.render([(name, arguments)]))
+            start = len(before) + number * len(family.write(calls[:1]) + _BETWEEN)
+            end = start + len(family.write([(name, arguments)]))
         else:
             start = len(before)
             following = len(calls) > number + 1
@@ -173,13 +180,13 @@ def _answer(
             )
         )
     content = before + (_BETWEEN if apart else "") + after
-    return Answer(text, content, tuple(found), tuple(_leaves(calls, text, instead)))
+    return Answer(text, content, apart, tuple(found), tuple(_leaves(calls, text, instead)))
 
 
 def _leaves(
-    calls: Sequence[tuple[str, Arguments]],
+    calls: Sequence[SampleCall],
     text: str,
-    instead: Callable[[int, tuple[str, Arguments]], str],
+    instead: Callable[[int, SampleCall], str],
 ) -> Iterator[tuple[int, int]]:
     """Yield where the characters of values are: a rendering with another value differs only there."""
     for number, (name, arguments) in enumerate(calls):
@@ -276,16 +283,22 @@ def _count(text: str) -> Counter[str]:
 # --- cut texts -----------------------------------------------------------------------------------------
 
 
-def cut_failures(family: CheckedFamily) -> Iterator[str]:
-    """Cut the answers after every character, with every ending; yield what is wrong."""
+def cut_answers(family: WrittenFormat) -> Iterator[tuple[str, str]]:
+    """Cut the answers after every character, with every ending; yield each text and what is wrong with it."""
     for place, answer in enumerate(answers(family)):
         whole = read(family.format, answer.text, "length", required=False)
+        if len(whole.tool_calls) != len(answer.calls):
+            yield (
+                answer.text,
+                f"{len(answer.calls)} calls were written, not {len(whole.tool_calls)}",
+            )
+            continue
         for at in range(len(answer.text) + 1):
             # The second answer differs from the first in what is around the calls: one ending at a time.
             for ending in _ENDINGS if not place else [list(_ENDINGS)[at % 3]]:
                 found = read(family.format, answer.text[:at], ending, required=ending == "stop")
-                for failure in _cut_failures(answer, whole, found, at, ending):
-                    yield f"{family.format.key}, {ending}, cut after `{answer.text[:at]}`: {failure}"
+                failure = next(_cut_failures(answer, whole, found, at, ending), "")
+                yield answer.text[:at], failure and f"ended by `{ending}`, {failure}"
 
 
 def _cut_failures(
@@ -296,7 +309,7 @@ def _cut_failures(
         one = found.tool_calls[number] if number < len(found.tool_calls) else None
         yield from _call_failures(call, whole.tool_calls[number], one, at, ending)
     if len(found.tool_calls) > len(answer.calls):
-        yield f"calls that nobody wrote: {found.tool_calls}"
+        yield f"more calls are found than were written: {found.tool_calls}"
     yield from _word_failures(text, found, answer.half(at), broken=ending == "none")
     shared = _common(found.content, answer.content)
     if not text.endswith(found.content[shared:]):
@@ -347,7 +360,98 @@ def _call_failures(
         return
     if found.arguments != whole.arguments and ending != "stop":
         yield f"{call.name} has other arguments: `{found.arguments}`"
-    if msgspec.json.decode(found.arguments) != call.arguments:
+    if decode_any(found.arguments) != call.arguments:
         yield f"{call.name} has other arguments: `{found.arguments}`"
     if at <= (call.value_end if ending == "stop" else call.last):
         yield f"{call.name} is complete, but its text is not"
+
+
+# --- deleted markers -----------------------------------------------------------------------------------
+
+_TAG: Final = re.compile(r"<[^<>\n]*>")
+_SIGN: Final = re.compile(r"[\[\](){}\"'`]")
+
+
+def deletions(family: WrittenFormat, answer: Answer) -> list[tuple[int, int]]:
+    """Return where the markers, brackets and quotation marks of an answer are, apart from those in values."""
+    markers = {match.span() for match in _TAG.finditer(answer.text)}
+    for literal in sorted(_literals(family.format), key=len, reverse=True):
+        at = answer.text.find(literal)
+        while at >= 0:
+            end = at + len(literal)
+            # Half of a marker is not a marker.
+            if not any(start <= at and end <= to for start, to in markers):
+                markers.add((at, end))
+            at = answer.text.find(literal, end)
+    signs = {
+        match.span()
+        for match in _SIGN.finditer(answer.text)
+        if match.group() == '"'
+        or not any(at <= match.start() < to and to - at > 1 for at, to in markers)
+    }
+    return sorted(
+        (start, end)
+        for start, end in markers | signs
+        if not any(start < to and at < end for at, to in answer.leaves)
+    )
+
+
+def _literals(format_: Format) -> set[str]:
+    """Return the parts of a family's markers, apart from blanks and single characters."""
+    patterns = [rule.pattern for rule in format_.rules]
+    for rule in format_.rules:
+        if isinstance(rule.body, TagsSpec):
+            spec = rule.body
+            patterns += (*spec.param, *spec.value_end, *spec.call_end)
+        elif isinstance(rule.body, ElementsSpec):
+            patterns.append((rule.body.mark,))
+        elif isinstance(rule.body, LiteralsSpec) and rule.body.quote:
+            patterns.append((rule.body.quote,))
+    return {one for pattern in patterns for one in _strings(pattern) if len(one.strip()) > 1}
+
+
+def _strings(pattern: Pattern) -> Iterator[str]:
+    for part in pattern:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, OneOf):
+            for choice in part.choices:
+                yield from _strings(choice)
+
+
+def answers_without_a_marker(family: WrittenFormat) -> Iterator[tuple[str, str]]:
+    """Delete each marker, bracket and quotation mark; yield each text and what is wrong with it."""
+    for answer in answers(family):
+        for start, end in deletions(family, answer):
+            text = answer.text[:start] + answer.text[end:]
+            found = read(family.format, text, "stop", required=True)
+            failure = next(_deletion_failures(answer, text, found), "")
+            deleted = f"without `{answer.text[start:end]}` at {start}"
+            yield text, failure and f"{deleted}, {failure}"
+
+
+def _is_wrong(found: Any, written: Arguments) -> bool:
+    return bool(found != written and not misfit(found, schema_of(written, required=True)))
+
+
+def _deletion_failures(answer: Answer, text: str, found: Parsed) -> Iterator[str]:
+    """Yield what is wrong with a text that lacks a marker.
+
+    Complete arguments that do not fit the tool's schema cannot be mistaken for those that were written: a value
+    that is not of its type, or a required parameter that became part of another one, is refused by the tool.
+    """
+    arguments = {call.name: call.arguments for call in answer.calls}
+    names = [call.name for call in found.tool_calls]
+    for call in found.tool_calls:
+        if call.name not in arguments:
+            yield f"{call.name} is called, which is not a tool"
+        elif call.complete and _is_wrong(decode_any(call.arguments), arguments[call.name]):
+            yield f"{call.name} is complete with other arguments: `{call.arguments}`"
+        others = [one for one in answer.calls if one.name != call.name]
+        # A closer before text is data in an open string (kimi_k2/n0_5_closer_in_a_string): the call is broken then.
+        is_data = answer.apart and not call.complete
+        if any(one.name in call.arguments for one in others) and not is_data:
+            yield f"{call.name} contains the markup of another call: `{call.arguments}`"
+    if len(set(names)) < len(names):
+        yield f"a call is doubled: {names}"
+    yield from _word_failures(text, found, broken=False)
