@@ -45,7 +45,7 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
-from dragoman.turn.stages import Stage, StopSequences, WholeCalls
+from dragoman.turn.stages import Stage, StopSequences, WholeCalls, check_call_count
 from dragoman.turn.tools import ToolTable
 
 Watcher: TypeAlias = Callable[[Exchange], Stage]
@@ -66,6 +66,7 @@ class TranslatedBody(Struct, frozen=True):
         status: Of an error, if the answer is one.
         losses: What was not carried over unchanged.
         reasoning_field: Chat: where the upstream put its reasoning, if it gave any.
+        given: Ids that the client may name later; collected with `notes_ids` only.
     """
 
     body: bytes
@@ -73,26 +74,39 @@ class TranslatedBody(Struct, frozen=True):
     status: int = 200  # of an error, if the answer is one
     losses: tuple[Loss, ...] = ()
     reasoning_field: str = ""  # Chat: where the upstream put its reasoning, if it gave any
+    given: frozenset[str] = frozenset()  # ids that the client may name later
 
 
 class ExchangeOptions(TypedDict, total=False):
-    """What a caller may know of an exchange; each has a sensible default."""
+    """What a caller may know about an exchange; each option has a default.
 
-    profile: Profile | str  # of the upstream; a name or a `Profile`; default `generic`
-    request: (
-        Request | None
-    )  # the client's: tells custom tools, renamed tools and ids of the history
-    # Its tools, if the request is not at hand.  None: not known, so everything that looks like a call of the named
-    # family is one.  An empty sequence: none were declared, so nothing is.
+    Attributes:
+        profile: What the upstream accepts: the name of a profile, or a `Profile`; default `generic`.
+        request: The client's request.  Its tools, renamed tools and call ids are then known.
+        tools: The request's tools, if there is no `request`.  None, the default: they are not known, and every
+            call of the family that `native_format` or `model` names is found.  An empty sequence: no call is.
+        seed: What generated ids are derived from; default: the upstream's id of the answer.
+        created: Unix seconds of the answer; default: the upstream's.
+        previous_id: Responses: the stored answer whose items were put into the request.
+        sealer: Signs reasoning state of the upstream's vendor; without one it is dropped.
+        input_estimate: Tokens of the request, for clients that get a count first; default: an estimate.
+        strict: A malformed event is a failure instead of a loss.
+        rendering: How the client's answer looks; see `Rendering`.
+        limits: What the upstream may send; see `Limits`.
+    """
+
+    profile: Profile | str
+    request: Request | None
     tools: Sequence[Tool] | None
-    seed: str  # what ids are derived from; without one the upstream's id is used
-    created: int  # Unix seconds; without it what the upstream said
-    previous_id: str  # Responses: the kept answer whose items were put into the request
-    sealer: Sealer | None  # without one foreign reasoning state is not carried
-    input_estimate: int | None  # tokens of the request; without it estimated from the request
-    strict: bool  # a malformed event is a failure instead of a loss
+    seed: str
+    created: int
+    previous_id: str
+    sealer: Sealer | None
+    input_estimate: int | None
+    strict: bool
     rendering: Rendering | None
     limits: Limits
+    notes_ids: bool  # collect the ids that the client may name later: see `Translator.take_given`
 
 
 def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOptions]) -> Exchange:
@@ -117,6 +131,7 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
         strict=options.get("strict", False),
         rendering=options.get("rendering") or Rendering(),
         limits=options.get("limits", DEFAULT_LIMITS),
+        notes_ids=options.get("notes_ids", False),
     )
 
 
@@ -165,12 +180,19 @@ class Translator:
                 functions_only=_functions_only(exchange.profile),
             )
         self._frames = from_dialect.frame_reader(exchange)
-        self._reader = StreamReader(self._frames, exchange, keep_raw=self._relay is not None)
+        relays = self._relay is not None
+        self._reader = StreamReader(
+            self._frames,
+            exchange,
+            keep_raw=relays,
+            look=_id_search(from_dialect, exchange) if relays and exchange.notes_ids else None,
+        )
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
         self._stages += [watcher(exchange) for watcher in watchers]
         self._writer = to_dialect.writer(exchange)
         self._send = self._writer.send
         self._limits = exchange.limits
+        self._exchange = exchange
         self._closed = False
 
     @property
@@ -182,6 +204,13 @@ class Translator:
     def response(self) -> bytes:
         """The complete response object that the client received, in a dialect whose servers store responses."""
         return self._writer.response
+
+    def take_given(self) -> set[str]:
+        """Return the ids that the client may name later and was given since the last call."""
+        given = self._exchange.given
+        taken = set(given)
+        given.clear()
+        return taken
 
     @property
     def done(self) -> bool:
@@ -361,8 +390,7 @@ class Translator:
     def _note(self, event: Event) -> None:
         if isinstance(event, BlockStart):
             if event.kind in CALL_KINDS:
-                if len(self.calls) >= self._limits.max_calls:
-                    raise TooLargeError("max_calls", self._limits.max_calls)
+                check_call_count(len(self.calls) + 1, self._limits)
                 self.calls.append(event.name)
         elif isinstance(event, Loss):
             self.losses.append(event)
@@ -412,19 +440,37 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     for stage in (*stages, *(watcher(exchange) for watcher in watchers)):
         events = stage.feed(events)
     answer = fold(events)
-    if sum(block.kind in CALL_KINDS for block in answer.blocks) > exchange.limits.max_calls:
-        fault = fault_of(TooLargeError("max_calls", exchange.limits.max_calls))
-        answer = structs.replace(answer, finish=None, fault=fault)
+    try:
+        check_call_count(len(answer.call_blocks), exchange.limits)
+    except TooLargeError as error:
+        answer = structs.replace(answer, finish=None, fault=fault_of(error))
     if answer.fault is not None:
         status, fault_body = to.encode_fault(answer.fault, request_id)
         return TranslatedBody(fault_body, answer, status, answer.losses)
     if source == target and body[:1] == b"{":
         functions_only = _functions_only(exchange.profile)
         relay = Relay(resumes=False, ids=exchange.call_ids, functions_only=functions_only)
+        if exchange.notes_ids:
+            exchange.given.update(to.given_ids(body))
         if relay.stands(before, events):
-            return TranslatedBody(body, answer, 200, answer.losses, frames.reasoning_field)
+            return TranslatedBody(
+                body, answer, 200, answer.losses, frames.reasoning_field, frozenset(exchange.given)
+            )
     encoded = to.encode_body(answer, exchange)
-    return TranslatedBody(encoded, answer, 200, answer.losses, frames.reasoning_field)
+    return TranslatedBody(
+        encoded, answer, 200, answer.losses, frames.reasoning_field, frozenset(exchange.given)
+    )
+
+
+def _id_search(source: Dialect, exchange: Exchange) -> Callable[[bytes], None]:
+    """Return what collects the ids that an event of a relayed stream gives."""
+    may_give, given_ids, given = source.may_give, source.given_ids, exchange.given
+
+    def look(event: bytes) -> None:
+        if may_give(event):
+            given.update(given_ids(event))
+
+    return look
 
 
 def _functions_only(profile: Profile) -> bool:

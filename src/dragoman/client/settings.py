@@ -17,6 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.redaction import hide
 from dragoman.toolcalls.stage import choose_format
 from dragoman.transport import TLS
 from dragoman.turn.request import DialectName
@@ -28,8 +29,7 @@ _FRAMING: Final = frozenset(
     {"connection", "content-length", "expect", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _ENDLESS: Final = float("inf")
-_HIDDEN: Final = "[hidden]"
-_LEAST_SECRET: Final = 6  # characters; shorter secrets are not searched for
+_LEAST_SECRET: Final = 6  # characters of a header's value that is searched for
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, gc=False):
@@ -118,13 +118,13 @@ class Settings:
         given = {name.lower(): value for name, value in (headers or {}).items()}
         self.header_names: tuple[str, ...] = tuple(given)
         self.headers: dict[str, str] = _headers(self.dialect, api_key, given)
-        self._secrets = [one for one in (api_key, *given.values()) if len(one) >= _LEAST_SECRET]
+        # A short header value is more often a word than a secret.
+        long = (one for one in given.values() if len(one) >= _LEAST_SECRET)
+        self._secrets = (api_key, *long)
 
     def redact(self, text: str) -> str:
         """Return a server's text with the client's secrets replaced."""
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        return text
+        return hide(text, self._secrets)
 
 
 def _check_kind(name: str, value: object, kinds: type | tuple[type, ...]) -> None:

@@ -150,6 +150,10 @@ class ClientStream:
             await response.prepare(self._context.http)
         except ConnectionError as error:
             raise ClientLeftError from error
+        # A stream may stay open for long.  It needs neither headers that are written nor the timer of an
+        # idle connection, which aiohttp starts again behind the response: 2 KB together.
+        response.headers.clear()
+        self._context.http.protocol.keep_alive(True)
         return response
 
     async def open(self) -> None:

@@ -16,8 +16,8 @@ from dragoman.envelopes import Sealer
 from dragoman.errors import ConfigError, MalformedError
 from dragoman.gateway.config.settings import Route, Secret, Settings, Tls, Upstream
 from dragoman.gateway.keys import ANONYMOUS, Keyring
-from dragoman.gateway.redaction import Secrets, hide, redact
 from dragoman.gateway.routing import Hop, Router
+from dragoman.redaction import Secrets, hide, redact
 from dragoman.toolcalls.grammar import warm
 from dragoman.toolcalls.stage import choose_format
 from dragoman.transport import TLS

@@ -62,7 +62,7 @@ class NativeBlocks(BlockBuilder):
         self._size = 0  # of the open call's arguments
         self._name = ""  # of the last call
         self._limit = ""  # the limit that its arguments have passed
-        self._reported: set[str] = set()
+        self._reported: tuple[str, ...] = ()  # codes of `_ONCE`
         self._last: TextDelta | ReasoningDelta | None = None  # made here: more may be added to it
 
     def use_seed(self, seed: str) -> None:
@@ -157,7 +157,7 @@ class NativeBlocks(BlockBuilder):
         if code in _ONCE:
             if code in self._reported:
                 return
-            self._reported.add(code)
+            self._reported += (code,)
         self._limit = self._limit or limit
         self.out.append(Loss(code, detail=detail, limit=limit))
 

@@ -183,7 +183,11 @@ class Splitter:
                 self._pass("")
             return
         leads = machine.quiet_leads
-        if leads is not None and self._blocks.kind is self._kind:
+        if (
+            leads is not None
+            and self._blocks.kind is self._kind
+            and machine.reasoning is (self._kind is BlockKind.REASONING)
+        ):
             self._pass(leads)
 
     def _pass(self, leads: str) -> None:

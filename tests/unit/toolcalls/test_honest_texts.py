@@ -18,6 +18,7 @@ TOOLS = (Tool(name="fetch_forecast"), Tool(name="open_window"))
 FAMILIES = {**FORMATS, AUTO.key: AUTO}
 # A family and a text that is not unchanged in it, with the reason.
 ACCEPTED = {
+    ("granite", "prose/15"): "`<response>` at the start of an answer is the family's tag around it",
     ("ernie45", "prose/15"): "`<response>` at the start of an answer is the family's tag around it",
     ("functionary", "functionary/fence"): "`>>>all` on a line of its own begins a message",
     ("kimi_k2", "README.md"): "the page shows a whole call in the family's special tokens",

@@ -17,7 +17,7 @@ from dragoman.dialects.anthropic.errors import decode_fault, event_fault
 from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
-from dragoman.turn.events import CUT_REASONS, Fault, FaultKind, FinishReason, Ping, Usage
+from dragoman.turn.events import CUT_REASONS, FinishReason, Ping, Usage
 from dragoman.wire.sse import Frame
 
 _EVENT: Final = msgspec.json.Decoder(schema.WireEvent)
@@ -53,7 +53,6 @@ class MessagesReader:
         self._reason: str | None = None
         self._stop_sequence: str | None = None
         self._details = schema.StopDetails()
-        self._read_any = False
 
     @property
     def pending(self) -> bool:
@@ -69,7 +68,6 @@ class MessagesReader:
             event = _EVENT.decode(frame.data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             event = decode_cleanly(_EVENT, frame.data, self.assembler)
-        self._read_any = True
         match event.type or frame.event:
             case "content_block_delta":
                 self._blocks.delta(event)
@@ -117,9 +115,6 @@ class MessagesReader:
             return
         if self._reason is not None:
             self._finish()
-        elif not self._read_any:
-            message = "upstream answered with an empty stream"
-            self.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_empty"))
         elif self._lenient_eof and self._blocks.calls_are_whole:
             self.assembler.loss(
                 "finish_reason_fixed", detail="the stream just ended after its calls"

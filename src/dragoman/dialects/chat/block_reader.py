@@ -358,7 +358,7 @@ class Channels:
 
     def __init__(self, assembler: Assembler, *, cumulative: bool) -> None:
         self._assembler = assembler
-        self._lost: set[str] = set()  # what was said to be lost already
+        self._lost: dict[str, None] = {}  # what was reported as lost already
         self._cumulative = cumulative  # each delta repeats what came before it
         # Text needs more than to be passed on: something waits before it, or it repeats itself.
         self.careful: bool = cumulative
@@ -379,7 +379,7 @@ class Channels:
     def lose_once(self, code: str, path: str = "", detail: str = "") -> None:
         """Report a loss, unless the same one was reported before."""
         if code + detail not in self._lost:
-            self._lost.add(code + detail)
+            self._lost[code + detail] = None
             self._assembler.loss(code, path, join_surrogates(detail))
 
     def content(self, content: str | list[ContentPart], logprobs: Logprobs | None) -> None:

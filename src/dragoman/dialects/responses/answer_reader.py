@@ -301,7 +301,7 @@ class ResponsesReader:
             if item.opened and not item.done and not cut:
                 self.assembler.end_call(item.key)
             elif item.held and not item.opened:
-                self._pieces.refuse_nameless(item)
+                self._pieces.end_nameless(item, cut=cut)
             if self.assembler.ended:
                 return
         if response.usage is not None:
