@@ -24,6 +24,7 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.passthrough import Relay
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.stage import native_stages
 from dragoman.turn.answer import Answer, fold
 from dragoman.turn.estimate import estimate_tokens
@@ -142,7 +143,7 @@ class Translator:
         source: The upstream's dialect.
         target: The client's dialect.
         model: The upstream's name of the model; `native_format="auto"` chooses by it.
-        native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
+        native_format: The format of tool calls that the model may write as text: a family's name, a `Format`, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
         watchers: Make stages that see all events that the client gets, and change none.
@@ -155,7 +156,7 @@ class Translator:
         source: str,
         target: str,
         model: str = "",
-        native_format: str = "auto",
+        native_format: Format | str = "auto",
         stop: Sequence[str] = (),
         watchers: Sequence[Watcher] = (),
         **options: Unpack[ExchangeOptions],
@@ -407,7 +408,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     source: str,
     target: str,
     model: str = "",
-    native_format: str = "auto",
+    native_format: Format | str = "auto",
     stop: Sequence[str] = (),
     watchers: Sequence[Watcher] = (),
     request_id: str = "",
@@ -423,7 +424,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         source: The upstream's dialect.
         target: The client's dialect.
         model: The upstream's name of the model; `native_format="auto"` chooses by it.
-        native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
+        native_format: The format of tool calls that the model may write as text: a family's name, a `Format`, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
         watchers: Make stages that see all events and change none.
@@ -525,7 +526,7 @@ def answer_stages(
     tools: Sequence[Tool] | None,
     stop: Sequence[str],
     model: str,
-    native_format: str,
+    native_format: Format | str,
 ) -> list[Stage]:
     """Return the steps between reader and writer that this exchange needs."""
     stages: list[Stage] = [

@@ -21,14 +21,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dragoman.toolcalls.format import (
+    Arguments,
+    CallWriter,
     ElementsSpec,
     Format,
     LiteralsSpec,
     OneOf,
     Pattern,
+    SampleCall,
     TagsSpec,
 )
-from dragoman.toolcalls.format_samples import Arguments, CallWriter, SampleCall
 from dragoman.toolcalls.parser import Parsed, parsed
 from dragoman.toolcalls.schema_check import misfit
 from dragoman.toolcalls.stage import NativeCalls
