@@ -1,6 +1,7 @@
 """A format prepared for the machine: the markers that count at each position of an answer."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import Final
 
@@ -149,6 +150,16 @@ class FormatGrammar:
             for close in outer
         ]
         return scanner(tuple(patterns))
+
+    @cached_property
+    def goes_on(self) -> Callable[[str], object]:
+        """Return whether a piece of text only continues an open JSON string: most pieces do.
+
+        It has no quote and no escape, and none of `breaks` begins in it.
+        """
+        leads = "" if self.breaks is None else self.breaks.leads
+        unfit = r"\s\S" if leads is None else re.escape(leads)
+        return re.compile(rf'[^"\\\x00-\x1f\ud800-\udfff{unfit}]*').fullmatch
 
 
 def _begins_special(pattern: Pattern) -> bool:

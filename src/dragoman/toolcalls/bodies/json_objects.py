@@ -15,7 +15,7 @@ from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
 from dragoman.toolcalls.format import EXCERPT_CHARS, ObjectsSpec
 from dragoman.toolcalls.scanner import FoundMarker
-from dragoman.toolcalls.schema_types import PLAIN, python_literal
+from dragoman.toolcalls.schema_types import python_literal
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.json_values import decode_any
@@ -94,9 +94,8 @@ class ObjectsBody:
         if (
             self._in_string
             and not at
-            and PLAIN(text)
+            and self._machine.grammar.goes_on(text)
             and self._arguments is not None
-            and self._machine.find_break(text, 0) == len(text)
         ):
             # Fast path for most pieces: the text continues a string of the arguments.
             try:
