@@ -34,7 +34,7 @@ def command(*, as_json: bool) -> None:
             row = {
                 "key": one.key,
                 "aliases": _aliases(one.key),
-                "says": one.description,
+                "description": one.description,
                 "markers": one.opens,
                 "models": one.models,
             }

@@ -65,7 +65,7 @@ class Hop(Struct, frozen=True, kw_only=True):
     timeouts: Timeouts
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class RouteChoice(Struct, frozen=True, kw_only=True):
     """Who may answer, in this order, and how."""
 
     route_name: str
@@ -113,7 +113,7 @@ class _Way:
 
     def __init__(self, name: str, route: Route, condition: _Condition, hops: Iterable[Hop]) -> None:
         self.condition = condition
-        self._choice = Choice(route_name=name, hops=tuple(hops), route=route)
+        self._choice = RouteChoice(route_name=name, hops=tuple(hops), route=route)
         self._open = any("*" in hop.model for hop in self._choice.hops)
 
     @property
@@ -124,7 +124,7 @@ class _Way:
     def hops(self) -> tuple[Hop, ...]:
         return self._choice.hops
 
-    def choice(self, model: str) -> Choice:
+    def choice(self, model: str) -> RouteChoice:
         if not self._open:
             return self._choice
         return structs.replace(
@@ -166,7 +166,7 @@ class Router:
             (Glob(name), facts) for name, facts in settings.models.items() if is_glob(name)
         )
 
-    def choose(self, question: Question) -> Choice | None:
+    def choose(self, question: Question) -> RouteChoice | None:
         """Return the route and its upstreams, or None if no route matches and the name shows no upstream."""
         model = self.meant(question.model)
         for way in self._routes:

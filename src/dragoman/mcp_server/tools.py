@@ -65,7 +65,7 @@ async def _chat(asked: ChatInput, context: ToolContext) -> ChatOutput:
 
 
 def _request(asked: ChatInput, model: str) -> Request:
-    said = read_messages(encode(asked.messages))
+    history = read_messages(encode(asked.messages))
     request = new_request(
         tools=_tools(asked.tools),
         tool_choice=asked.tool_choice,
@@ -81,7 +81,7 @@ def _request(asked: ChatInput, model: str) -> Request:
     )
     before = new_request(instruction(asked.system)).system if asked.system else ()
     return structs.replace(
-        request, system=before + said.system, turns=said.turns, losses=said.losses
+        request, system=before + history.system, turns=history.turns, losses=history.losses
     )
 
 
@@ -175,7 +175,7 @@ async def _formats(_asked: NoInput, _context: ToolContext) -> FormatsOutput:
             FormatEntry(
                 key=one.key,
                 aliases=[alias for alias, meant in ALIASES.items() if meant == one.key],
-                says=one.description,
+                description=one.description,
                 markers=list(one.opens),
                 models=list(one.models),
             )

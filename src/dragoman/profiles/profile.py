@@ -86,14 +86,16 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
     """
 
     name: str
-    says: str = ""  # one line: what this is
+    description: str = ""  # one line: what this is
     vendor: str = ""  # whose opaque state it understands; empty: its own name
 
     # --- reading its streams ---
     think_tags: Literal["off", "auto", "implicit_open"] = "auto"  # `<think>` inside the text
     cumulative: bool = False  # each delta repeats the whole text so far
     lenient_eof: bool = False  # a stream that ends after complete tool calls counts as finished
-    cut_unsaid: bool = False  # a response that reached its limit ends as one that is complete
+    truncation_unreported: bool = (
+        False  # a response that reached its limit ends as one that is complete
+    )
     signs_calls: bool = (
         False  # may send state that signs a tool call, right after the call's header
     )

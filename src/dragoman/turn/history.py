@@ -24,7 +24,7 @@ from dragoman.turn.request import (
 NO_RESULT = "[no result]"
 
 
-def settle(
+def normalize_history(
     turns: Sequence[Turn], losses: list[Loss], *, strict: bool = False, repair: bool = False
 ) -> list[Turn]:
     """Return the turns in order; what had to be changed is added to `losses`.

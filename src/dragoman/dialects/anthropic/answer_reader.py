@@ -179,10 +179,10 @@ class MessagesReader:
         }
         self._usage = structs.replace(before, **given)
 
-    def _counts(self, told: schema.WireUsage) -> Usage:
+    def _counts(self, reported: schema.WireUsage) -> Usage:
         """Return the counts of the answer; the prompt's tokens are estimated if the upstream did not count them."""
-        counts = _usage(told)
-        if told.input_tokens is not None or counts.prompt_tokens:
+        counts = _usage(reported)
+        if reported.input_tokens is not None or counts.prompt_tokens:
             return counts
         self.assembler.loss("usage_missing", "$.usage.input_tokens", "the prompt was not counted")
         return structs.replace(counts, input_tokens=self._input_estimate, estimated=True)

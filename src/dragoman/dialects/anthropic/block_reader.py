@@ -56,7 +56,7 @@ class _Block:
         self.number = number  # in the order of arrival: what calls are known by
         self.sort = sort
         self.raw = raw
-        self.told = False  # it has led to an event
+        self.emitted = False  # it has led to an event
         self.ended = False
         self.signature = ""  # thinking: the last one counts
         self.input = ""  # calls: what the start had, good if no delta follows
@@ -136,7 +136,7 @@ class Blocks:
         self._assembler.open_call(block.number, call_id=wire.id or "", name=wire.name)
         # A writer starts a call at its first argument: what wrote nothing yet must not pass alone.
         self.held = True
-        block.told = True
+        block.emitted = True
         if not wire.input:
             self._assembler.loss("event_incomplete", "$.content_block.input")
         elif bytes(wire.input) not in _NO_INPUT:
@@ -162,7 +162,7 @@ class Blocks:
             if wire.data:
                 self._assembler.split()
                 self._assembler.opaque(OpaqueKind.REDACTED, wire.data)
-            block.told = bool(wire.data)
+            block.emitted = bool(wire.data)
             block.sort = "thinking"
             self.held = False
         elif wire.type.endswith("_tool_use"):
@@ -218,13 +218,13 @@ class Blocks:
                 return
             case "thinking" if block.signature:
                 self._assembler.opaque(OpaqueKind.SIGNATURE, block.signature)
-                block.told = True
-            case "held" if not block.told:
+                block.emitted = True
+            case "held" if not block.emitted:
                 self._assembler.whole_block(block.kind, schema.VENDOR, self._put_together(block))
-                block.told = True
+                block.emitted = True
             case _:
                 pass
-        if block.told:
+        if block.emitted:
             self._assembler.split()
         else:
             self._assembler.loss("block_empty", f"block {block.number}")
@@ -302,16 +302,16 @@ class Blocks:
     def _text(self, block: _Block | None, text: str | None) -> None:
         if text:
             self._assembler.text(text)
-            self._tell(block)
+            self._note_emitted(block)
 
     def _thinking(self, block: _Block | None, text: str | None) -> None:
         if text:
             self._assembler.reasoning(text, Channel.SUMMARY)
-            self._tell(block)
+            self._note_emitted(block)
 
-    def _tell(self, block: _Block | None) -> None:
-        if block is not None and not block.told:
-            block.told = True
+    def _note_emitted(self, block: _Block | None) -> None:
+        if block is not None and not block.emitted:
+            block.emitted = True
             self.held = False
             if block.sort == "text" and block is self._blocks.get(block.number):
                 self._text_index = block.number
@@ -357,7 +357,7 @@ class Blocks:
                 raw=raw,
             )
         )
-        self._tell(block)
+        self._note_emitted(block)
 
 
 def _sort(wire_type: str) -> Sort:

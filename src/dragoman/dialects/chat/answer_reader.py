@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.context import Exchange
-from dragoman.dialects.chat.answer_writer import own_word
+from dragoman.dialects.chat.answer_writer import foreign_reason
 from dragoman.dialects.chat.block_reader import Calls, Channels
 from dragoman.dialects.chat.errors import finish_fault
 from dragoman.dialects.chat.schema import (
@@ -17,8 +17,8 @@ from dragoman.dialects.chat.schema import (
     PLAIN,
     STRING,
     USAGE,
-    Choice,
     Chunk,
+    ChunkChoice,
     Delta,
     Head,
     Logprobs,
@@ -190,8 +190,8 @@ class ChatReader:
         self._started = False  # the answer's head was emitted
         self._plain = False  # the last chunk was text and nothing else: so may be the next one
         self._detours = 0  # how often that was wrong
-        self._tell_text = self.assembler.text
-        self._ending: Choice | None = None  # the choice that brought the finish reason
+        self._add_text = self.assembler.text
+        self._ending: ChunkChoice | None = None  # the choice that brought the finish reason
         self._tail = False  # only the end is still to be emitted
         self._usage = EMPTY  # the last counts
         self._citations = EMPTY  # a list of addresses for the whole answer
@@ -222,7 +222,7 @@ class ChatReader:
             else:
                 if content:
                     self._channels.chars += len(content)
-                    self._tell_text(content)
+                    self._add_text(content)
                 return
         if frame.event == "error":
             self._fail(decode_fault(0, data))
@@ -321,7 +321,7 @@ class ChatReader:
         if chunk.x_groq or chunk.citations:
             self._extras(chunk)
 
-    def _first(self, choices: list[Choice]) -> Choice:
+    def _first(self, choices: list[ChunkChoice]) -> ChunkChoice:
         """Return the choice with index 0, or an empty one; the others are not carried."""
         self._channels.lose_once("choice_dropped", "$.choices")
         return next(
@@ -330,7 +330,7 @@ class ChatReader:
                 for position, choice in enumerate(choices)
                 if (position if choice.index is None else choice.index) == 0
             ),
-            Choice(),
+            ChunkChoice(),
         )
 
     def _start(self, data: bytes, delta: Delta | None) -> None:
@@ -347,15 +347,15 @@ class ChatReader:
         # The vendor's SDK for Node gives up on an answer without a role (s1_role_never); other dialects
         # have no use for it.
         relayed = self._exchange.keep_identity
-        if relayed and delta is not None and _speaks(delta) and not _names_role(head):
+        if relayed and delta is not None and _has_content(delta) and not _names_role(head):
             self.assembler.loss("event_incomplete", "$.choices[0].delta.role")
 
     def _odd(self, data: bytes) -> None:
         """Look at a chunk without choices: it may be an error in a server's own format."""
         fields = _fields(data)
-        told = {"message", "detail"} & fields.keys()
+        texts = {"message", "detail"} & fields.keys()
         if _string(fields.get("object", EMPTY)) == "error" or (
-            told and bytes(fields.get("code", Raw(b"-"))) not in _SUCCESS
+            texts and bytes(fields.get("code", Raw(b"-"))) not in _SUCCESS
         ):
             self._fail(decode_fault(0, data))
 
@@ -429,7 +429,7 @@ class ChatReader:
         if is_given(error) and not self.assembler.ended:
             self._fail(error_fault(bytes(error)))
 
-    def _note_ending(self, choice: Choice, chunk: Chunk) -> None:
+    def _note_ending(self, choice: ChunkChoice, chunk: Chunk) -> None:
         reason = (choice.finish_reason or "").lower()
         native = (choice.native_finish_reason or "").lower()
         failure = reason if reason in FAILURES else native if native in FAILURES else ""
@@ -471,13 +471,13 @@ class ChatReader:
                 self.assembler.fault(nameless_call())
                 return
             self.assembler.loss("call_without_name")
-        self._tell_counts()
+        self._report_usage()
         stop = self._stop_sequence() if reason is FinishReason.STOP else None
         if stop is not None:
             reason = FinishReason.STOP_SEQUENCE
         self.assembler.finish(reason, stop_sequence=stop, raw=raw)
 
-    def _tell_counts(self) -> None:
+    def _report_usage(self) -> None:
         try:
             self._cite_addresses()
             if is_given(self._usage):
@@ -495,7 +495,7 @@ class ChatReader:
             )
         if reason is FinishReason.STOP and self._channels.refused:
             reason = FinishReason.REFUSAL
-        return reason, own_word(join_surrogates(word))
+        return reason, foreign_reason(join_surrogates(word))
 
     def _stop_sequence(self) -> str | None:
         """Return the stop sequence that ended the answer, where the peer says."""
@@ -514,9 +514,9 @@ def _fields(data: bytes) -> dict[str, Raw]:
         return {}
 
 
-def _speaks(delta: Delta) -> bool:
-    said = (delta.content, delta.reasoning_content, delta.reasoning, delta.tool_calls)
-    return any(said)
+def _has_content(delta: Delta) -> bool:
+    content = (delta.content, delta.reasoning_content, delta.reasoning, delta.tool_calls)
+    return any(content)
 
 
 def _names_role(head: Head) -> bool:

@@ -233,7 +233,7 @@ class Calls:
         if known is None:
             return self._route_unknown(index, name)
         if name:
-            return self._new() if self._begins_anew(known, name, fragment) else known
+            return self._new() if self._begins_another(known, name, fragment) else known
         if known.again and fragment.strip():
             fresh = self._new()
             fresh.name = known.name
@@ -245,7 +245,7 @@ class Calls:
         known = self._by_id.get(call_id)
         if known is None:
             unnamed = self._by_index.get(index) if index is not None else self._last
-            if unnamed is None or unnamed.id or self._begins_anew(unnamed, name, fragment):
+            if unnamed is None or unnamed.id or self._begins_another(unnamed, name, fragment):
                 return self._new(call_id)
             # The id comes late: the call began without one.
             if not unnamed.opened:
@@ -267,7 +267,7 @@ class Calls:
             return last  # the rest of the last call, under another index
         return self._new()
 
-    def _begins_anew(self, known: _Call, name: str, fragment: str) -> bool:
+    def _begins_another(self, known: _Call, name: str, fragment: str) -> bool:
         """Say whether a name, without a known id, on a known place begins another call."""
         if not name:
             return False
@@ -459,7 +459,7 @@ class Channels:
 
     def give_up(self) -> None:
         """Stop waiting for the other halves of characters."""
-        self._tell_halves()
+        self._release_halves()
 
     def _text(self, text: str, logprobs: Raw | None) -> None:
         self.settle("content")
@@ -497,11 +497,11 @@ class Channels:
     def _release(self, channel: str = "") -> None:
         """Tell what waited in channels other than `channel`."""
         if self.halves:
-            self._tell_halves(*(one for one in _CHANNELS if one != channel))
+            self._release_halves(*(one for one in _CHANNELS if one != channel))
         if self._details and channel != "reasoning":
             self._assembler.opaque(OpaqueKind.DETAILS, self._details.take())
 
-    def _tell_halves(self, *channels: str) -> None:
+    def _release_halves(self, *channels: str) -> None:
         for channel, text in self.halves.release(*channels):
             match channel:
                 case "content":

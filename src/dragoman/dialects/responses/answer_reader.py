@@ -73,7 +73,9 @@ class ResponsesReader:
         self._strict = exchange.strict
         self._lenient_eof = exchange.profile.lenient_eof
         # The output limit, if the peer does not report that an answer reached it.
-        self._untold_limit = _limit(exchange) if exchange.profile.cut_unsaid else None
+        self._unreported_limit = (
+            _limit(exchange) if exchange.profile.truncation_unreported else None
+        )
         self._named = False  # it was seen that events have names, or said that they have none
         self._numbered = (
             False  # it was seen that the events are numbered, or said that they are not
@@ -106,7 +108,7 @@ class ResponsesReader:
             return
         if not self._named:
             self._look_at_name(frame)
-        self._tell(event)
+        self._read_event(event)
 
     @property
     def takes_text(self) -> bool:
@@ -173,11 +175,11 @@ class ResponsesReader:
             # Half a surrogate pair, or a peer that names the event on its own line only.
             event = decode(decoder, frame.data)
             self._pieces.halves.active = True
-            self._tell(event)
+            self._read_event(event)
         elif name == "error" or head.error != NULL:
             self.assembler.fault(decode_fault(0, frame.data))
 
-    def _tell(self, event: StreamEvent) -> None:
+    def _read_event(self, event: StreamEvent) -> None:
         match event:
             case TextDeltaEvent():
                 self._pieces.text(
@@ -214,9 +216,9 @@ class ResponsesReader:
                 item = self._items.done(out, event.output_index)
                 self._pieces.finish(item, out, event.item)
             case PartDone() | TextDone() | RefusalDone() | AnnotationAdded():
-                self._tell_part(event)
+                self._read_part(event)
             case ArgumentsDone() | InputDone() | SummaryDone() | ReasoningTextDone():
-                self._tell_done(event)
+                self._read_done(event)
             case Completed():
                 self._complete(event.response, cut=event.response.status == "incomplete")
             case Incomplete():
@@ -226,7 +228,7 @@ class ResponsesReader:
             case _:
                 assert_never(event)
 
-    def _tell_part(self, event: PartDone | TextDone | RefusalDone | AnnotationAdded) -> None:
+    def _read_part(self, event: PartDone | TextDone | RefusalDone | AnnotationAdded) -> None:
         index = event.content_index
         if isinstance(event, PartDone) and event.part and event.part.type == "reasoning_text":
             item = self._items.of(event, "reasoning")
@@ -248,7 +250,7 @@ class ResponsesReader:
                     self._pieces.message_part(item, index, part)
                     self._pieces.split()
 
-    def _tell_done(
+    def _read_done(
         self, event: ArgumentsDone | InputDone | SummaryDone | ReasoningTextDone
     ) -> None:
         match event:
@@ -323,9 +325,9 @@ class ResponsesReader:
             self._pieces.finish(item, out, raw)
 
     def _reached_limit(self, response: ResponseObject) -> bool:
-        if self._untold_limit is None or response.usage is None:
+        if self._unreported_limit is None or response.usage is None:
             return False
-        return usage_of(response.usage).output_tokens >= self._untold_limit
+        return usage_of(response.usage).output_tokens >= self._unreported_limit
 
     def _reason(self, response: ResponseObject, *, cut: bool) -> FinishReason | None:
         if not cut:

@@ -159,7 +159,7 @@ def first_file(
     return _TEXT.format(
         host=toml_value(DEFAULT_HOST),
         port=DEFAULT_PORT,
-        says=vendor.says,
+        description=vendor.description,
         name=vendor.name,
         base_url=toml_value(address),
         dialect=toml_value(spoken),
