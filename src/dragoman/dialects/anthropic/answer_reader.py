@@ -61,6 +61,7 @@ class MessagesReader:
 
     def read(self, frame: Frame, /) -> None:
         """Tell the assembler what an event says."""
+        # Cases: anthropic/done_marker, anthropic/done_marker_without_reason.
         if frame.data.startswith(b"[DONE]"):
             self.end()
             return
@@ -72,6 +73,7 @@ class MessagesReader:
             case "content_block_delta":
                 self._blocks.delta(event)
             case "content_block_start":
+                # Case: anthropic/oddity_llama_cpp_no_message_start.
                 if not self.assembler.started:
                     self.assembler.loss("event_incomplete", "$", "no message_start came before")
                 self._blocks.start(event.index, event.content_block)
@@ -80,6 +82,7 @@ class MessagesReader:
             case "ping":
                 self.assembler.out.append(Ping())
             case "message_start":
+                # Case: anthropic/no_event_names_crlf.
                 if not frame.event:
                     self.assembler.loss("event_unnamed", "$", "an event without a name")
                 self._start(decode_cleanly(_MESSAGE, event.message, self.assembler))
@@ -89,11 +92,13 @@ class MessagesReader:
                 self._finish()
             case "message":
                 self._whole(decode_cleanly(_MESSAGE, frame.data, self.assembler))
+            # Case: anthropic/error_without_type.
             case _ if _given(event.error):
                 self.assembler.fault(event_fault(event.error))
             case "error":
                 self.assembler.fault(decode_fault(0, frame.data))
             case other:
+                # Case: anthropic/pings_and_unknown_events.
                 self.assembler.loss("part_unknown", "$.type", f"event {other or 'without a type'}")
 
     @property
@@ -113,6 +118,7 @@ class MessagesReader:
         """End the turn: a stop reason makes it a whole one, with or without `message_stop`."""
         if self.assembler.ended:
             return
+        # Case: anthropic/message_stop_missing.
         if self._reason is not None:
             self._finish()
         elif self._lenient_eof and self._blocks.calls_are_whole:
@@ -157,6 +163,7 @@ class MessagesReader:
         delta = event.delta
         if delta is not None:
             self._note_end(delta.stop_reason, delta.stop_sequence, delta.stop_details)
+        # Case: anthropic/missing_block_stops.
         if self._reason is not None:
             self._blocks.end_all()
 

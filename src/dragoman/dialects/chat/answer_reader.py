@@ -82,6 +82,7 @@ def read_usage(raw: Raw) -> Usage:
     )
     written = _count(details.cache_write_tokens, counts.cache_creation_input_tokens)
     reasoning = _reasoning(counts)
+    # Case: chat/s7_reasoning_counted_beside.
     if reasoning and _count(counts.total_tokens) >= prompt + output + reasoning:
         output += reasoning  # this peer counts reasoning beside the answer, not in it
     return Usage(
@@ -224,6 +225,7 @@ class ChatReader:
                     self._channels.chars += len(content)
                     self._add_text(content)
                 return
+        # Case: chat/s12_event_named_error.
         if frame.event == "error":
             self._fail(decode_fault(0, data))
             return
@@ -255,6 +257,7 @@ class ChatReader:
 
     def end(self) -> None:
         """End of input: end the turn, or say that it was cut."""
+        # `[DONE]` may be missing.  Case: chat/s10_no_done.
         if self._ending is not None or (
             self._exchange.profile.lenient_eof and len(self._calls) and self._calls.whole
         ):
@@ -268,6 +271,7 @@ class ChatReader:
         Raises:
             MalformedError: it is neither an answer nor an error.
         """
+        # Case: chat/s13_list_with_an_error.
         if body.lstrip().startswith(b"["):
             self.assembler.fault(decode_fault(0, body))
             return
@@ -301,8 +305,10 @@ class ChatReader:
             choice = choices[0]
             if not self._started:
                 self._start(data, choice.delta)
+            # Case: chat/s4_several_choices.
             if len(choices) > 1 or choice.index:
                 choice = self._first(choices)
+            # A complete body inside a stream.  Case: chat/a9_everything_in_one_chunk.
             delta = choice.delta or choice.message
             if delta is not None:
                 self._delta(delta, choice.logprobs)
@@ -315,9 +321,11 @@ class ChatReader:
             self._odd(data)
         if chunk.usage:
             self._note_usage(chunk.usage)
+            # Case: chat/a8_counts_after_the_finish_reason.
             self._tail = self._tail or not choices
         if chunk.error:
             self._note_error(chunk.error)
+        # Case: chat/s7_counts_under_x_groq.
         if chunk.x_groq or chunk.citations:
             self._extras(chunk)
 
@@ -342,6 +350,7 @@ class ChatReader:
         self.assembler.start(
             model=_string(head.model),
             id=answer_id,
+            # Case: chat/s14_head_absent.
             created=int(created) if created.isdigit() and len(created) < 16 else 0,
         )
         # The vendor's SDK for Node gives up on an answer without a role (s1_role_never); other dialects
@@ -354,6 +363,7 @@ class ChatReader:
         """Look at a chunk without choices: it may be an error in a server's own format."""
         fields = _fields(data)
         texts = {"message", "detail"} & fields.keys()
+        # Cases: chat/s12_object_is_error, chat/s12_code_and_message.
         if _string(fields.get("object", EMPTY)) == "error" or (
             texts and bytes(fields.get("code", Raw(b"-"))) not in _SUCCESS
         ):
@@ -379,6 +389,7 @@ class ChatReader:
         if delta.tool_calls:
             self._channels.settle("calls")
             self._calls.read(delta.tool_calls)
+        # Case: chat/t12_legacy_function_call.
         elif delta.function_call is not None:
             self._channels.settle("calls")
             self._calls.read_legacy(delta.function_call)
@@ -432,10 +443,12 @@ class ChatReader:
     def _note_ending(self, choice: ChunkChoice, chunk: Chunk) -> None:
         reason = (choice.finish_reason or "").lower()
         native = (choice.native_finish_reason or "").lower()
+        # Cases: chat/g1_finish_reason_error, chat/g1_only_native_finish_reason.
         failure = reason if reason in FAILURES else native if native in FAILURES else ""
         if failure:
             if not is_given(chunk.error) and not is_given(choice.error):
                 self._fail(finish_fault(failure))
+        # Case: chat/s6_finish_reason_repeated.
         elif reason and self._ending is None:
             self._ending = choice
             self._tail = True
@@ -460,6 +473,7 @@ class ChatReader:
         elif not self._calls.whole or not (self._channels.chars or self.assembler.has_calls):
             self._cut()
         else:
+            # `[DONE]` without a finish reason.  Case: chat/b9_no_reason_but_done.
             self._finish()
 
     def _finish(self) -> None:
@@ -467,9 +481,11 @@ class ChatReader:
         self._channels.end()
         reason, raw = self._reason()
         if not self._calls.open_all():
+            # Case: chat/a7_name_never_comes.
             if reason not in CUT_REASONS:
                 self.assembler.fault(nameless_call())
                 return
+            # Test: test_a7_unnamed_call_of_a_cut_answer_is_a_loss.
             self.assembler.loss("call_without_name")
         self._report_usage()
         stop = self._stop_sequence() if reason is FinishReason.STOP else None
@@ -489,6 +505,7 @@ class ChatReader:
         """Return what the finish reason means, and the peer's own word for it."""
         word = "" if self._ending is None else (self._ending.finish_reason or "")
         reason = REASONS.get(word.lower())
+        # Case: chat/unknown_finish_reason.
         if reason is None:
             self.assembler.loss(
                 "finish_reason_unknown", "", join_surrogates(word) or "none was given"
@@ -499,8 +516,10 @@ class ChatReader:
 
     def _stop_sequence(self) -> str | None:
         """Return the stop sequence that ended the answer, where the peer says."""
+        # Case: chat/s21_stop_token.
         if self._ending is None or bytes(self._ending.stop_reason)[:1] != b'"':
             return None
+        # Case: chat/s21_stop_reason.
         stop = _string(self._ending.stop_reason)
         request = self._exchange.request
         return stop if stop and (request is None or stop in request.stop) else None

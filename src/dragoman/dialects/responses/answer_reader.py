@@ -121,6 +121,7 @@ class ResponsesReader:
 
     def end(self) -> None:
         """End of the stream, with no terminal event."""
+        # Cases: responses/g2_end_without_terminal_event, responses/g2_end_inside_a_call.
         calls = [item for item in self._items if item.opened]
         if (
             self._lenient_eof
@@ -172,10 +173,12 @@ class ResponsesReader:
         name = head.type if head.type is not None else frame.event
         decoder = STREAM_EVENTS_BY_NAME.get(name)
         if decoder is not None:
+            # Cases: responses/s16_surrogate_pair_over_two_events, responses/type_on_the_event_line_only.
             # Half a surrogate pair, or a peer that names the event on its own line only.
             event = decode(decoder, frame.data)
             self._pieces.halves.active = True
             self._read_event(event)
+        # Cases: responses/error_event_flat, responses/error_event_nested, responses/error_object_and_done.
         elif name == "error" or head.error != NULL:
             self.assembler.fault(decode_fault(0, frame.data))
 
@@ -274,6 +277,7 @@ class ResponsesReader:
 
     def _look_at_name(self, frame: Frame) -> None:
         self._named = True
+        # Case: responses/oddity_transformers_serve_no_event_names.
         if not frame.event:
             self.assembler.loss("event_unnamed", "$", "an event without a name")
 
@@ -292,6 +296,7 @@ class ResponsesReader:
     def _complete(self, response: ResponseObject, *, cut: bool) -> None:
         """Take what was not streamed, and end the turn."""
         self._start(response)
+        # Case: responses/b10_oddity_llama_cpp_cut_call.
         if not cut and self._reached_limit(response):
             cut = True
             self.assembler.loss("finish_reason_fixed", "$.status", "cut at the limit of tokens")
@@ -300,8 +305,10 @@ class ResponsesReader:
             if self.assembler.ended:
                 return
         for item in self._items:
+            # Case: responses/missing_done_events.
             if item.opened and not item.done and not cut:
                 self.assembler.end_call(item.key)
+            # Case: responses/a7_call_without_a_name.
             elif item.held and not item.opened:
                 self._pieces.end_nameless(item, cut=cut)
             if self.assembler.ended:
@@ -321,6 +328,7 @@ class ResponsesReader:
             self.assembler.loss("chunk_malformed", f"$.output[{position}]", error.reason)
             return
         item = self._items.final(out, position)
+        # Cases: responses/items_never_streamed, responses/b6_arguments_in_response_only.
         if not item.done:
             self._pieces.finish(item, out, raw)
 
@@ -336,6 +344,7 @@ class ResponsesReader:
         word = (details.reason if details else None) or "max_output_tokens"
         reason = _INCOMPLETE.get(word)
         if reason is None:
+            # Case: responses/incomplete_for_another_reason.
             # Whatever it was, the answer is not whole.
             self.assembler.loss("finish_reason_unknown", detail=f"{word}, read as cut")
             reason = FinishReason.LENGTH

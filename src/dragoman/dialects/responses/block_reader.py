@@ -75,6 +75,7 @@ class Items:
             item = self._by_index.get(index)
         if item is None and item_id is None and index is None:
             item = self._last
+        # Cases: responses/b7_text_without_item, responses/b7_arguments_without_item.
         if item is None or item.type not in (kind, ""):
             item = self._begin(kind, item_id or "", "", index)
         return item
@@ -157,6 +158,7 @@ def usage_of(usage: UsageObject) -> Usage:
     long = min(written, (details.ttl_12h_tokens if details else 0) or 0)
     reasoning = (out.reasoning_tokens if out else 0) or 0
     prompt, output = usage.input_tokens or 0, usage.output_tokens or 0
+    # Test: test_reasoning_counted_beside_the_output_is_added.
     if reasoning and (usage.total_tokens or 0) == prompt + output + reasoning:
         output += reasoning  # a peer that counts reasoning beside the output
     return Usage(
@@ -359,6 +361,7 @@ class Pieces:
         """Take arguments that come in one piece, unless they came already."""
         if self.halves:
             self.args(item, self._replacement())
+        # Case: responses/b6_arguments_in_item_only.
         if ("args", 0) not in item.given:
             self.args(item, text)
 
