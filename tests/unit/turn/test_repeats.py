@@ -178,4 +178,4 @@ def test_a_loop_says_what_happened(found: Loop, says: str) -> None:
 
 
 def test_what_a_loop_says_is_short_whatever_the_model_wrote() -> None:
-    assert len(Loop(("x" * 10_000,) * 50, 5).says) < 1200
+    assert len(Loop(("x" * 10_000,) * 50, 5).description) < 1200

@@ -222,7 +222,7 @@ port = {port}
 # Who may use the gateway.  Without keys it serves this machine alone.
 # keys = ["env:DRAGOMAN_KEY"]
 
-# {says}.
+# {description}.
 [upstreams.{name}]
 # The URL before `/chat/completions`, `/messages` or `/responses`.
 base_url = {base_url}
