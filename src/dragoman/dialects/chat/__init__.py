@@ -30,6 +30,7 @@ DIALECT: Final = Dialect(
     independent_frames=True,
     checker="dragoman.checker.chat",
     least_request=b'{"model":"m","messages":%b,"tools":%b}',
+    verbatim_ids=True,
     own_types=frozenset({"image_url", "input_audio", "file"}),
     tool_fields=frozenset({"function", "custom"}),
     vendor="openai",
