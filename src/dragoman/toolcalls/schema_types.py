@@ -8,7 +8,7 @@ Numbers keep their digits.  A value that fits none of its declared types becomes
 import ast
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -38,7 +38,8 @@ _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+
 _LOOSE_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BOOLEANS: Final[Mapping[str, str]] = {"true": "true", "1": "true", "false": "false", "0": "false"}
 # Text that needs no escapes in a JSON string.
-PLAIN: Final = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*').fullmatch
+_ESCAPED: Final = '"\\\\\x00-\x1f\ud800-\udfff'
+PLAIN: Final = re.compile(f"[^{_ESCAPED}]*").fullmatch
 # Longer Python literals are not evaluated.
 _MAX_LITERAL_CHARS: Final = 64 * 1024
 _MAX_REFS: Final = 16  # hops from `$ref` to `$ref`: more is a cycle
@@ -47,6 +48,11 @@ _MAX_REFS: Final = 16  # hops from `$ref` to `$ref`: more is a cycle
 _SCHEMA: Final[msgspec.json.Decoder[dict[str, Any]]] = msgspec.json.Decoder(
     dict[str, Any], float_hook=read_float
 )
+
+
+def plain_without(chars: str) -> Callable[[str], re.Match[str] | None]:
+    """Return a function that matches text that needs no escapes and has none of these characters."""
+    return re.compile(f"[^{_ESCAPED}{re.escape(chars)}]*").fullmatch
 
 
 class ToolParameters:
