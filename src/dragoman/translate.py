@@ -110,8 +110,16 @@ class ExchangeOptions(TypedDict, total=False):
     notes_ids: bool  # collect the ids that the client may name later: see `Translator.take_given`
 
 
-def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOptions]) -> Exchange:
-    """Put together what is known of an exchange; what is not given follows from the request."""
+def make_exchange(
+    *,
+    source: Dialect | None = None,
+    target: Dialect | None = None,
+    **options: Unpack[ExchangeOptions],
+) -> Exchange:
+    """Put together what is known of an exchange; what is not given follows from the request.
+
+    `source` is the upstream's dialect and `target` the client's, if the answer is written for one.
+    """
     profile = options.get("profile", "generic")
     request = options.get("request")
     tools = tuple(options.get("tools") or ()) if request is None else request.tools
@@ -123,7 +131,7 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
         request=request,
         tools=ToolTable.of(tools),
         model="" if request is None else request.model,
-        keep_identity=keep_identity,
+        keep_identity=target is not None and source is target,
         seed=options.get("seed", ""),
         created=options.get("created", 0),
         previous_id=options.get("previous_id", ""),
@@ -133,6 +141,7 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
         rendering=options.get("rendering") or Rendering(),
         limits=options.get("limits", DEFAULT_LIMITS),
         notes_ids=options.get("notes_ids", False),
+        verbatim_ids=target is not None and target.verbatim_ids,
     )
 
 
@@ -161,9 +170,9 @@ class Translator:
         watchers: Sequence[Watcher] = (),
         **options: Unpack[ExchangeOptions],
     ) -> None:
-        exchange = make_exchange(keep_identity=source == target, **options)
-        tools = options.get("tools")
         from_dialect, to_dialect = dialect(source), dialect(target)
+        exchange = make_exchange(source=from_dialect, target=to_dialect, **options)
+        tools = options.get("tools")
         self.begun: bool = (
             False  # content was written, or a proper end: another attempt is out of the question
         )
@@ -431,9 +440,9 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         request_id: An id to put into an error body.
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
-    exchange = make_exchange(keep_identity=source == target, **options)
-    tools = options.get("tools")
     to = dialect(target)
+    exchange = make_exchange(source=dialect(source), target=to, **options)
+    tools = options.get("tools")
     frames = dialect(source).frame_reader(exchange)
     before = _read_whole(body, frames, exchange)
     events = before
