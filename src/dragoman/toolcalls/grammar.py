@@ -29,7 +29,7 @@ from dragoman.toolcalls.format import (
     one_of,
 )
 from dragoman.toolcalls.scanner import Scanner, scanner
-from dragoman.toolcalls.schema_types import PLAIN, plain_without
+from dragoman.toolcalls.schema_types import text_without
 
 _WIDE_BAR: Final = "\uff5c"
 # Prefixes of special tokens, which people do not type or quote.
@@ -163,10 +163,7 @@ class FormatGrammar:
     @cached_property
     def plain(self) -> Callable[[str], re.Match[str] | None]:
         """Match text inside a JSON string that needs no escapes and begins none of `breaks`."""
-        if self.breaks is None:
-            return PLAIN
-        leads = self.breaks.leads
-        return plain_without(leads) if leads is not None else re.compile("").fullmatch
+        return text_without("" if self.breaks is None else self.breaks.leads, json=True)
 
     def _quoted_headers(self) -> Iterator[Pattern]:
         """Yield headers up to the first key of a JSON object, also after a closer of the previous call."""

@@ -9,6 +9,7 @@ import ast
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -37,9 +38,6 @@ _LOOSE_INTEGER: Final = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LOOSE_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BOOLEANS: Final[Mapping[str, str]] = {"true": "true", "1": "true", "false": "false", "0": "false"}
-# Text that needs no escapes in a JSON string.
-_ESCAPED: Final = '"\\\\\x00-\x1f\ud800-\udfff'
-PLAIN: Final = re.compile(f"[^{_ESCAPED}]*").fullmatch
 # Longer Python literals are not evaluated.
 _MAX_LITERAL_CHARS: Final = 64 * 1024
 _MAX_REFS: Final = 16  # hops from `$ref` to `$ref`: more is a cycle
@@ -50,9 +48,20 @@ _SCHEMA: Final[msgspec.json.Decoder[dict[str, Any]]] = msgspec.json.Decoder(
 )
 
 
-def plain_without(chars: str) -> Callable[[str], re.Match[str] | None]:
-    """Return a function that matches text that needs no escapes and has none of these characters."""
-    return re.compile(f"[^{_ESCAPED}{re.escape(chars)}]*").fullmatch
+@cache
+def text_without(chars: str | None, *, json: bool) -> Callable[[str], re.Match[str] | None]:
+    """Return a function that matches text without any of these characters; None: all of them.
+
+    `json`: nor with characters that a JSON string must escape.
+    """
+    if chars is None:
+        return re.compile("").fullmatch
+    escapes = '"\\\\\x00-\x1f\ud800-\udfff' if json else ""
+    return re.compile(f"[^{escapes}{re.escape(chars)}]*").fullmatch
+
+
+# Text that needs no escapes in a JSON string.
+PLAIN: Final = text_without("", json=True)
 
 
 class ToolParameters:

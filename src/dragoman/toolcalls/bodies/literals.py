@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.toolcalls.format import AHEAD, LiteralsSpec
 from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
-from dragoman.toolcalls.schema_types import STRING_ONLY, escaped, loose_number, quoted, to_json
+from dragoman.toolcalls.schema_types import (
+    STRING_ONLY,
+    escaped,
+    loose_number,
+    quoted,
+    text_without,
+    to_json,
+)
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
@@ -92,8 +99,7 @@ def scanner_of(spec: LiteralsSpec) -> Scanner:
 def _plain(spec: LiteralsSpec, quote: str) -> Callable[[str], re.Match[str] | None]:
     """Return a function that matches text inside a string that neither ends it nor begins an escape."""
     leads = scanner_of(spec).leads
-    chars = r"\\" + re.escape(quote + (leads or ""))
-    return re.compile("" if leads is None else f"[^{chars}]*").fullmatch
+    return text_without(None if leads is None else f"\\{quote}{leads}", json=False)
 
 
 class LiteralsBody:
