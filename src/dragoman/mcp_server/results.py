@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+import dragoman
 from dragoman.client.errors import ClientError
 from dragoman.errors import DragomanError, TooLargeError
 from dragoman.ids import ClientIds
@@ -108,9 +109,14 @@ def loss_entries(losses: Iterable[Loss]) -> list[LossEntry]:
     return [LossEntry(one.code, one.path, one.detail, CODES[one.code]) for one in losses]
 
 
+def _public_class(error: DragomanError) -> str:
+    """Return the name of the error's class, or of the nearest one that is public."""
+    return next(one.__name__ for one in type(error).__mro__ if one.__name__ in dragoman.__all__)
+
+
 def failure_of(error: DragomanError) -> Failure:
     """Return an error, field for field."""
-    name = type(error).__name__
+    name = _public_class(error)
     if not isinstance(error, ClientError):
         path = getattr(error, "path", "")
         code = error.limit if isinstance(error, TooLargeError) else getattr(error, "code", "")
