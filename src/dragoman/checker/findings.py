@@ -20,7 +20,9 @@ from dragoman.wire.json_scanner import JsonScanner
 Json: TypeAlias = Mapping[str, object]
 
 MAX_VIOLATIONS: Final = 100  # that are kept; a stream with more has been understood by then
-_CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+# Ids of calls: of the characters that Messages takes, and any text that a client can send back.
+WORD_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+TEXT_ID: Final = re.compile(r"[^\s\x00-\x1f\x7f]{1,64}\Z")
 _SHOWN_CHARS: Final = 60  # of a foreign value, in a reason
 
 # Rules that hold for every dialect: the framing, and that a stream has an end.
@@ -81,7 +83,7 @@ class Findings:
         return new
 
 
-class Grammar(Protocol):
+class DialectGrammar(Protocol):
     """What a dialect demands of a stream.  Goes on after a violation, as well as it can."""
 
     @property
@@ -108,45 +110,47 @@ class Grammar(Protocol):
 
 
 class MakeGrammar(Protocol):
-    def __call__(self, findings: Findings, limits: Limits, /) -> Grammar: ...
+    def __call__(self, findings: Findings, limits: Limits, /) -> DialectGrammar: ...
 
 
-class Shape(Struct, frozen=True):
+class ValueShape(Struct, frozen=True):
     """What a value must look like."""
 
-    says: str
+    expected: str
     fits: Callable[[object], bool]
 
 
-ANY: Final = Shape("anything", lambda _: True)
-TEXT: Final = Shape("a string", lambda value: isinstance(value, str))
-NAME: Final = Shape(
+ANY: Final = ValueShape("anything", lambda _: True)
+TEXT: Final = ValueShape("a string", lambda value: isinstance(value, str))
+NAME: Final = ValueShape(
     "a string that is not empty", lambda value: isinstance(value, str) and value != ""
 )
-COUNT: Final = Shape("a whole number from 0", lambda value: type(value) is int and value >= 0)
-NUMBER: Final = Shape("a number", lambda value: type(value) in (int, float))
-OBJECT: Final = Shape("an object", lambda value: isinstance(value, dict))
-LIST: Final = Shape("a list", lambda value: isinstance(value, list))
-NULL: Final = Shape("null", lambda value: value is None)
-EMPTY_TEXT: Final = Shape("an empty string", lambda value: value == "")
-EMPTY_LIST: Final = Shape("an empty list", lambda value: value == [])
-EMPTY_OBJECT: Final = Shape("an empty object", lambda value: value == {})
+COUNT: Final = ValueShape("a whole number from 0", lambda value: type(value) is int and value >= 0)
+NUMBER: Final = ValueShape("a number", lambda value: type(value) in (int, float))
+OBJECT: Final = ValueShape("an object", lambda value: isinstance(value, dict))
+LIST: Final = ValueShape("a list", lambda value: isinstance(value, list))
+NULL: Final = ValueShape("null", lambda value: value is None)
+EMPTY_TEXT: Final = ValueShape("an empty string", lambda value: value == "")
+EMPTY_LIST: Final = ValueShape("an empty list", lambda value: value == [])
+EMPTY_OBJECT: Final = ValueShape("an empty object", lambda value: value == {})
 
 
-def one_of(*words: str) -> Shape:
+def one_of(*words: str) -> ValueShape:
     """Return the shape of a closed vocabulary."""
-    return Shape(" or ".join(f"`{word}`" for word in words), lambda value: value in words)
+    return ValueShape(" or ".join(f"`{word}`" for word in words), lambda value: value in words)
 
 
-def nullable(shape: Shape) -> Shape:
-    return Shape(f"{shape.says}, or null", lambda value: value is None or shape.fits(value))
+def nullable(shape: ValueShape) -> ValueShape:
+    return ValueShape(
+        f"{shape.expected}, or null", lambda value: value is None or shape.fits(value)
+    )
 
 
 class Field(Struct, frozen=True):
     """A field that an event must have."""
 
     path: str  # keys joined by dots
-    shape: Shape
+    shape: ValueShape
     rule: str = "required-field"
     optional: bool = False  # may be absent, but not of another shape
 
@@ -166,7 +170,7 @@ def check_fields(
             continue
         reason = f"`{field.path}` is missing"
         if value is not _MISSING:
-            reason = f"`{field.path}` is {shown(value)} where {field.shape.says} is due"
+            reason = f"`{field.path}` is {shown(value)} where {field.shape.expected} is due"
         findings.add(field.rule, reason, f"{root}.{field.path}")
 
 
@@ -304,9 +308,11 @@ def refuse_done(findings: Findings) -> None:
     findings.add("done-marker", "`[DONE]` is not an event of this dialect")
 
 
-def check_call_id(call_id: str, findings: Findings, path: str) -> None:
+def check_call_id(
+    call_id: str, findings: Findings, path: str, legal: re.Pattern[str] = WORD_ID
+) -> None:
     """Note an id with characters that clients do not take."""
-    if call_id and not _CALL_ID.match(call_id):
+    if call_id and not legal.match(call_id):
         findings.add("call-id-characters", f"the id {shown(call_id)} is not legal", path)
 
 

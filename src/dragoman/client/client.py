@@ -12,11 +12,12 @@ import msgspec
 from dragoman.client.answer_stream import AnswerStream, IncomingAnswer
 from dragoman.client.encode import prepare
 from dragoman.client.errors import fault_error, keep_received, peer_error
-from dragoman.client.exchange import Exchange, Session
+from dragoman.client.exchange import HttpExchange, Session
 from dragoman.client.settings import Settings, Timeouts
 from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.format import Format
 from dragoman.transport import TLS
 from dragoman.turn.answer import Answer
 from dragoman.turn.request import DialectName, Request
@@ -38,7 +39,7 @@ class Client:
         model: The model of requests that name none.
         api_key: Sent as the dialect demands it: as a bearer token, or as `x-api-key`.
         profile: What the server can and cannot do: a name such as `deepseek`, or a `Profile`.
-        native_format: The format of tool calls that the model writes as text: a family's name, `auto` to
+        native_format: The format of tool calls that the model writes as text: a family's name, a `Format`, `auto` to
             choose by the model's name, `none` to leave text alone.
         limits: What a server may send before the answer is rejected; see `Limits`.
         timeouts: How long a server may take; see `Timeouts`.
@@ -69,7 +70,7 @@ class Client:
         model: str = "",
         api_key: str = "",
         profile: Profile | str = "",
-        native_format: str = "auto",
+        native_format: Format | str = "auto",
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 -- immutable
         tls: TLS = TLS(),  # noqa: B008 -- immutable
@@ -126,7 +127,7 @@ class Client:
             MisuseError, MalformedError, UntranslatableError: the request cannot be sent; nothing was.
         """
         call = prepare(request, self._settings, stream=False)
-        exchange = Exchange(self._session(), timeout)
+        exchange = HttpExchange(self._session(), timeout)
         try:
             await exchange.open(call.body, call.headers)
             body = await _read_all(exchange, self._settings.limits)
@@ -186,7 +187,7 @@ class Client:
         return session
 
 
-async def _read_all(exchange: Exchange, limits: Limits) -> bytes:
+async def _read_all(exchange: HttpExchange, limits: Limits) -> bytes:
     parts: list[bytes] = []
     size = 0
     while data := await exchange.read():

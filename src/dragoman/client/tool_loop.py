@@ -311,7 +311,7 @@ class ToolLoop:
             turns = state.request.turns
             loop = find_loop(turns, repeats=limits.repeats, longest=limits.cycle)
             if loop is not None:
-                raise LoopStoppedError("repeats", f"{loop.says}, with the same results")
+                raise LoopStoppedError("repeats", f"{loop.description}, with the same results")
         return state.request
 
     def _stop(self, reason: Reason, used: float, most: float) -> NoReturn:
@@ -333,7 +333,7 @@ class ToolLoop:
         """Append an answer to the conversation, and return its calls."""
         self._answer = answer
         state = self._state
-        ids = ClientIds(state.request.call_ids)
+        ids = ClientIds(state.request.call_ids, verbatim=True)
         turn = answer_turn(for_history(answer))
         parts = tuple(
             structs.replace(part, id=ids.of(index, part.id))

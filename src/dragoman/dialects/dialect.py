@@ -108,6 +108,7 @@ class Dialect:
     # Content types that only this dialect has: they show whose messages those of an unknown program are.
     own_types: frozenset[str] = frozenset()
     tool_fields: frozenset[str] = frozenset()  # fields that only its tool definitions have
+    verbatim_ids: bool = False  # its clients take any text as the id of a call
     typed_messages: bool = False  # entries of a conversation have a `type`, not a role alone
 
     # --- its streams
@@ -117,7 +118,7 @@ class Dialect:
     last_word: bytes = b""  # what follows the finish of an answer; empty if that is itself the last
     # Apart from calls, a frame does not depend on the frames before it: a relay that rewrote one may forward
     # the next one unchanged.
-    frames_stand_alone: bool = False
+    independent_frames: bool = False
 
     # --- requests that pass within the dialect
     # Fields that hold the conversation: a same-dialect relay rewrites these and nothing else.

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from dragoman.errors import ConfigError
+from dragoman.gateway.config.formats import declared_formats
 from dragoman.gateway.config.settings import (
     Match,
     ModelFacts,
@@ -28,9 +29,11 @@ from dragoman.gateway.config.settings import (
     Upstream,
 )
 from dragoman.gateway.config.vendors import GENERIC, profile_for
-from dragoman.gateway.globs import Glob, fill, is_glob
+from dragoman.globs import Glob, fill, is_glob
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format_names import own_format
 from dragoman.turn.request import DialectName
 
 # Names by which Claude Code asks for a tier.
@@ -61,11 +64,17 @@ class Hop(Struct, frozen=True, kw_only=True):
     upstream: Upstream
     model: str  # as the upstream calls it
     profile: Profile
-    native_format: str  # family of native tool calls, `auto` or `none`
+    format_name: str  # family of native tool calls, a format of the settings, `auto` or `none`
     timeouts: Timeouts
+    own_formats: tuple[Format, ...] = ()  # that the settings declare
+
+    @property
+    def native_format(self) -> Format | str:
+        """The format of the settings that the model writes, else the name of the format."""
+        return own_format(self.model, self.format_name, self.own_formats)
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class RouteChoice(Struct, frozen=True, kw_only=True):
     """Who may answer, in this order, and how."""
 
     route_name: str
@@ -113,7 +122,7 @@ class _Way:
 
     def __init__(self, name: str, route: Route, condition: _Condition, hops: Iterable[Hop]) -> None:
         self.condition = condition
-        self._choice = Choice(route_name=name, hops=tuple(hops), route=route)
+        self._choice = RouteChoice(route_name=name, hops=tuple(hops), route=route)
         self._open = any("*" in hop.model for hop in self._choice.hops)
 
     @property
@@ -124,7 +133,7 @@ class _Way:
     def hops(self) -> tuple[Hop, ...]:
         return self._choice.hops
 
-    def choice(self, model: str) -> Choice:
+    def choice(self, model: str) -> RouteChoice:
         if not self._open:
             return self._choice
         return structs.replace(
@@ -141,6 +150,7 @@ class Router:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._formats = declared_formats(settings)
         self._upstreams = settings.upstreams
         exact = {name: meant for name, meant in settings.aliases.items() if not is_glob(name)}
         self._aliases = {name.lower(): meant for name, meant in exact.items()}
@@ -166,7 +176,7 @@ class Router:
             (Glob(name), facts) for name, facts in settings.models.items() if is_glob(name)
         )
 
-    def choose(self, question: Question) -> Choice | None:
+    def choose(self, question: Question) -> RouteChoice | None:
         """Return the route and its upstreams, or None if no route matches and the name shows no upstream."""
         model = self.meant(question.model)
         for way in self._routes:
@@ -252,8 +262,9 @@ class Router:
             upstream=upstream,
             model=model,
             profile=_resolved_profile(self._settings.profiles, upstream, route),
-            native_format=route.format or upstream.format,
+            format_name=route.format or upstream.format,
             timeouts=_changed(upstream.timeouts, route.timeouts),
+            own_formats=self._formats,
         )
 
     def _sole_way(self) -> _Way | None:

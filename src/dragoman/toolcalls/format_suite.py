@@ -15,14 +15,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS
-from dragoman.toolcalls.format import Action, Format, Where
+from dragoman.toolcalls.format import Action, CallWriter, Format, SampleCall, Where
+from dragoman.toolcalls.format_damage import WrittenFormat, cut_answers
 from dragoman.toolcalls.format_samples import (
     CALLS,
     HONEST,
     TOOLS,
     WORDS,
-    CallWriter,
-    SampleCall,
     hostile,
     mentions,
     writers,
@@ -44,12 +43,19 @@ _EXCERPT_CHARS: Final = 160
 
 
 class Outcome(NamedTuple):
-    """The result of one check on one text."""
+    """The result of one check of a format on one text.
 
-    check: str  # the check's name
+    Attributes:
+        check: The check's name.
+        passed: The format behaves as it must.
+        detail: What is wrong, in one sentence.
+        text: The text that shows it.
+    """
+
+    check: str
     passed: bool
-    detail: str = ""  # what is wrong, in one sentence
-    text: str = ""  # the text that shows it
+    detail: str = ""
+    text: str = ""
 
 
 class Traits(NamedTuple):
@@ -85,7 +91,7 @@ def check_format(
         write: Writes calls as models do; None derives it from the rules.
         traits: What the grammar allows; None derives it from the rules.
     """
-    write = write or find_writer(format_)
+    write = write or format_.write or find_writer(format_)
     if write is None:
         yield Outcome(
             "write",
@@ -184,10 +190,8 @@ def reasoning(answer: Answer) -> Iterator[Outcome]:
 
 def cut(answer: Answer) -> Iterator[Outcome]:
     """Check that no call looks complete in an answer that ends before it, at any character."""
-    for at in range(len(answer.text)):
-        text = answer.text[:at]
-        for stopped in (False, True):
-            yield _outcome("cut", text, _damage(answer, text, cut=stopped))
+    for text, problem in cut_answers(_written(answer)):
+        yield _outcome("cut", text, problem)
 
 
 def deleted(answer: Answer) -> Iterator[Outcome]:
@@ -196,6 +200,10 @@ def deleted(answer: Answer) -> Iterator[Outcome]:
         text = answer.text[: match.start()] + answer.text[match.end() :]
         problem = _mixed(answer, text)
         yield _outcome("deletion", text, problem and f"without {match[0]!r}, {problem}")
+
+
+def _written(answer: Answer) -> WrittenFormat:
+    return WrittenFormat(answer.format, answer.write, *answer.traits)
 
 
 def honest(answer: Answer) -> Iterator[Outcome]:
@@ -276,15 +284,6 @@ def _listed(calls: list[tuple[str, Any]]) -> str:
 def _shown(found: Parsed) -> str:
     shown = found.content.strip(_BLANKS)
     return f"markup is shown as text: {shown[:_EXCERPT_CHARS]!r}" if shown else ""
-
-
-def _damage(answer: Answer, text: str, *, cut: bool) -> str:
-    """Return what is wrong with the result of an answer that ends early."""
-    found = answer.parse(text, cut=cut)
-    for call, (name, arguments) in zip(answer.calls, _values(found), strict=False):
-        if (name, arguments) != call:
-            return f"`{name}` looks complete with {arguments}"
-    return _mixed(answer, text, found)
 
 
 def _mixed(answer: Answer, text: str, found: Parsed | None = None) -> str:

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, did_you_mean
 from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.load import make_settings
-from dragoman.gateway.config.problems import ConfigMistakesError, did_you_mean
+from dragoman.gateway.config.problems import ConfigMistakesError
 from dragoman.gateway.config.settings import DEFAULT_HOST, DEFAULT_PORT, Secret, Settings, Upstream
 from dragoman.gateway.config.vendors import ALIASES, VENDORS, Vendor, find_vendor, profile_for
 from dragoman.turn.request import DialectName
@@ -159,7 +159,7 @@ def first_file(
     return _TEXT.format(
         host=toml_value(DEFAULT_HOST),
         port=DEFAULT_PORT,
-        says=vendor.says,
+        description=vendor.description,
         name=vendor.name,
         base_url=toml_value(address),
         dialect=toml_value(spoken),
@@ -222,7 +222,7 @@ port = {port}
 # Who may use the gateway.  Without keys it serves this machine alone.
 # keys = ["env:DRAGOMAN_KEY"]
 
-# {says}.
+# {description}.
 [upstreams.{name}]
 # The URL before `/chat/completions`, `/messages` or `/responses`.
 base_url = {base_url}

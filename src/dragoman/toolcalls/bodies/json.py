@@ -7,7 +7,6 @@ from msgspec import Struct
 from dragoman.errors import TooLargeError
 from dragoman.toolcalls.format import EXCERPT_CHARS
 from dragoman.toolcalls.scanner import FoundMarker
-from dragoman.toolcalls.schema_types import PLAIN
 from dragoman.turn.arguments import JsonArguments
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ class JsonBody:
         self._ended = ended  # the header was the whole call
         self._free = False  # not JSON: the arguments end at the next marker
         self._in_string = False  # the next piece begins inside a string
-        self._goes_on = machine.grammar.goes_on
         self._overfull = False  # a limit was exceeded: the rest is dropped
+        self._plain = machine.grammar.plain
 
     @property
     def holding(self) -> bool:
@@ -54,8 +53,15 @@ class JsonBody:
                 self._end(cut=self._is_cut_header())
 
     def feed(self, text: str, at: int, /) -> int:
-        if self._in_string and not at and self._goes_on(text):
-            return self._pass_string(text)
+        if self._in_string and not at and self._plain(text):
+            # Fast path for most pieces: the text continues a string.
+            try:
+                self._arguments.pass_string(text)
+            except TooLargeError:
+                self._in_string = False
+            else:
+                self._sink.args(text)
+                return len(text)
         if self._free:
             return self._read_free(text, at)
         found = self._machine.find_break(text, at)
@@ -73,8 +79,6 @@ class JsonBody:
         return to
 
     def _read_json(self, text: str, at: int) -> int:
-        if self._in_string and not at and PLAIN(text):
-            return self._pass_string(text)
         arguments = self._arguments
         blanks = self._take(text[at:] if at else text)
         if arguments.whole:
@@ -90,16 +94,6 @@ class JsonBody:
             return self._leave_json(text, at)
         self._keep(text[at:])
         self._in_string = self._raw is None and arguments.in_string
-        return len(text)
-
-    def _pass_string(self, text: str) -> int:
-        """Emit a piece that only continues a string: most pieces do."""
-        try:
-            self._arguments.pass_string(text)
-        except TooLargeError:
-            self._in_string = False
-            return self._read_json(text, 0)
-        self._sink.args(text)
         return len(text)
 
     def _leave_json(self, text: str, at: int) -> int:
