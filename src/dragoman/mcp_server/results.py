@@ -49,20 +49,20 @@ def pieces_of(events: Iterable[Event]) -> list[Piece]:
     last = 0
     for event in events:
         match event:
-            case ReasoningDelta(text=said):
+            case ReasoningDelta(text=fragment):
                 at = 0
-            case TextDelta(text=said):
+            case TextDelta(text=fragment):
                 at = 1
-            case BlockStart(kind=BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL, name=said):
+            case BlockStart(kind=BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL, name=fragment):
                 at = 2
-            case ArgsDelta(json=said) | InputDelta(text=said):
+            case ArgsDelta(json=fragment) | InputDelta(text=fragment):
                 at = 3
             case _:
                 continue  # part of the result at the end
         if at < last or at == last == 2:
             pieces.append(Piece(*map("".join, open_)))
             open_ = [[] for _ in Piece.__struct_fields__]
-        open_[at].append(said)
+        open_[at].append(fragment)
         last = at
     pieces.append(Piece(*map("".join, open_)))
     return [piece for piece in pieces if piece != Piece()]
