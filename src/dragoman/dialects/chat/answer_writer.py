@@ -143,7 +143,7 @@ def _entries_of(exchange: Exchange, block: Block) -> list[dict[str, Any]]:
 
 
 # --- fields of the upstream -----------------------------------------------------------------------
-# Servers add fields of their own to chunks, choices and counts (OpenRouter: `provider`, `native_finish_reason`,
+# Servers add fields to chunks, choices and counts that are not in the API (OpenRouter: `provider`, `native_finish_reason`,
 # `cost`).  If upstream and client both use this dialect, what is written in place of a chunk keeps them.
 
 _CHUNK_FIELDS: Final = frozenset({"id", "object", "created", "model", "choices", "usage", "error"})
