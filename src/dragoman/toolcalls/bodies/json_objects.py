@@ -15,7 +15,7 @@ from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
 from dragoman.toolcalls.format import EXCERPT_CHARS, ObjectsSpec
 from dragoman.toolcalls.scanner import FoundMarker
-from dragoman.toolcalls.schema_types import PLAIN, python_literal
+from dragoman.toolcalls.schema_types import python_literal
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.json_values import decode_any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SOLID: Final = re.compile(r"\S")
 _SPACE: Final = " \t\n\r"
+_BRACKETS: Final = re.compile("[}]{1,16}")  # of an object that is followed by another one
 # Other keys that real calls have.
 _OTHER_KEYS: Final = frozenset({"type", "id", "index", "function", "tool_call_id", "call_id"})
 # The text of an object before its name and arguments is held.  Real calls have an id and a type there; beyond
@@ -77,6 +78,7 @@ class ObjectsBody:
         self._in_string = False  # the next piece begins inside a string of the arguments
         self._overfull = False  # a limit was exceeded: the rest of the arguments is dropped
         self._from = 0  # where the current step began in the text
+        self._plain = machine.grammar.plain
 
     @property
     def holding(self) -> bool:
@@ -92,13 +94,7 @@ class ObjectsBody:
     # --- text in -----------------------------------------------------------------------------------
 
     def feed(self, text: str, at: int, /) -> int:
-        if (
-            self._in_string
-            and not at
-            and PLAIN(text)
-            and self._arguments is not None
-            and self._machine.find_break(text, 0) == len(text)
-        ):
+        if self._in_string and not at and self._plain(text) and self._arguments is not None:
             # Fast path for most pieces: the text continues a string of the arguments.
             try:
                 self._arguments.pass_string(text)
@@ -404,7 +400,13 @@ class ObjectsBody:
         if self._arguments is None or not self._arguments.in_string:
             return self._read_json(text, to)
         if isinstance(found, FoundMarker):
-            self.stop()
+            brackets = _BRACKETS.match(text, to)
+            if brackets is None or not self._array:
+                self.stop()
+            else:
+                self._end_arguments(cut=True)  # another object of the array follows
+                self._at = _Expect.NEXT
+            return to if brackets is None else brackets.end()
         return to
 
     def _read_json(self, text: str, at: int) -> int:

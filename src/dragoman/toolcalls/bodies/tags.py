@@ -212,6 +212,7 @@ class TagsBody:
         self._value.add(text[at : found.start])
         if next_call:
             # Neither the value nor the call was closed.  Case: qwen3_coder/n0_5_call_cut_before_the_next.
+            self._value.cut()
             self._cut()
             return found.start
         self._end_value()
