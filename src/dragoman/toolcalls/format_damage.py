@@ -96,7 +96,7 @@ _WORD: Final = re.compile(
 _SPECIAL: Final = re.compile(r"<[|｜]|[|｜]>|\]<\]")  # noqa: RUF001 -- what the models write
 
 
-class Call(NamedTuple):
+class WrittenCall(NamedTuple):
     """A call of an answer, and where its text is."""
 
     name: str
@@ -107,14 +107,14 @@ class Call(NamedTuple):
     end: int  # all of its text is there
 
 
-class Answer(NamedTuple):
+class WrittenAnswer(NamedTuple):
     """A well-formed answer."""
 
     text: str
     content: str
     apart: bool  # there is text between the calls
     listed: bool  # there is no special token between the calls
-    calls: tuple[Call, ...]
+    calls: tuple[WrittenCall, ...]
     leaves: tuple[tuple[int, int], ...]  # where strings, numbers and words are
 
     def half(self, at: int) -> str:
@@ -141,7 +141,7 @@ def _longer(value: Any) -> Any:
             return value
 
 
-def answers(family: WrittenFormat) -> Iterator[Answer]:
+def answers(family: WrittenFormat) -> Iterator[WrittenAnswer]:
     """Yield two calls in one rendering, and in two with text between them, as far as the family has both."""
     if family.most > 1:
         yield _answer(family, _CALLS, apart=False)
@@ -149,7 +149,7 @@ def answers(family: WrittenFormat) -> Iterator[Answer]:
         yield _answer(family, _CALLS[::-1], apart=True)
 
 
-def _answer(family: WrittenFormat, calls: Sequence[SampleCall], *, apart: bool) -> Answer:
+def _answer(family: WrittenFormat, calls: Sequence[SampleCall], *, apart: bool) -> WrittenAnswer:
     before = _BEFORE if family.before else ""
     after = _AFTER if family.after else ""
 
@@ -176,7 +176,7 @@ def _answer(family: WrittenFormat, calls: Sequence[SampleCall], *, apart: bool) 
             other = ("zz", arguments)
             end = _common(text, instead(number + 1, other)) if following else len(text) - len(after)
         found.append(
-            Call(
+            WrittenCall(
                 name,
                 arguments,
                 start,
@@ -188,7 +188,9 @@ def _answer(family: WrittenFormat, calls: Sequence[SampleCall], *, apart: bool) 
     content = before + (_BETWEEN if apart else "") + after
     border = text[found[0].last : found[0].end]
     listed = not apart and not _SPECIAL.search(border)
-    return Answer(text, content, apart, listed, tuple(found), tuple(_leaves(calls, text, instead)))
+    return WrittenAnswer(
+        text, content, apart, listed, tuple(found), tuple(_leaves(calls, text, instead))
+    )
 
 
 def _leaves(
@@ -310,7 +312,7 @@ def cut_answers(family: WrittenFormat) -> Iterator[tuple[str, str]]:
 
 
 def _cut_failures(
-    answer: Answer, whole: Parsed, found: Parsed, at: int, ending: str
+    answer: WrittenAnswer, whole: Parsed, found: Parsed, at: int, ending: str
 ) -> Iterator[str]:
     text = answer.text[:at]
     for number, call in enumerate(answer.calls):
@@ -351,7 +353,7 @@ def _word_failures(text: str, found: Parsed, half: str = "", *, broken: bool) ->
 
 
 def _call_failures(
-    call: Call, whole: ToolCall, found: ToolCall | None, at: int, ending: str
+    call: WrittenCall, whole: ToolCall, found: ToolCall | None, at: int, ending: str
 ) -> Iterator[str]:
     if found is None:
         if at >= call.end:
@@ -382,7 +384,7 @@ _TAG: Final = re.compile(r"<[^<>\n\[\]]*>")
 _SIGN: Final = re.compile(r"[\[\](){}\"'`]")
 
 
-def deletions(family: WrittenFormat, answer: Answer) -> list[tuple[int, int]]:
+def deletions(family: WrittenFormat, answer: WrittenAnswer) -> list[tuple[int, int]]:
     """Return where the markers, brackets and quotation marks of an answer are, apart from those in values."""
     markers = {match.span() for match in _TAG.finditer(answer.text)}
     for literal in sorted(_literals(family.format), key=len, reverse=True):
@@ -449,7 +451,7 @@ def _is_wrong(found: Arguments, written: Arguments) -> bool:
     return found != written and not misfit(found, schema_of(written, required=True))
 
 
-def _deletion_failures(answer: Answer, text: str, found: Parsed) -> Iterator[str]:
+def _deletion_failures(answer: WrittenAnswer, text: str, found: Parsed) -> Iterator[str]:
     """Yield what is wrong with a text that lacks a marker.
 
     Complete arguments that do not fit the tool's schema cannot be mistaken for those that were written: a value

@@ -19,7 +19,7 @@ from dragoman.toolcalls.format_suite import CHECKS
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.parser import parse
 from dragoman.turn.request import Tool
-from tests.support.renderers import FAMILIES, Call
+from tests.support.renderers import FAMILIES, NativeCall
 from tests.support.toolcalls import ROOT
 from tests.unit.toolcalls import test_format_suite
 
@@ -71,7 +71,7 @@ def test_a_row_names_checks_and_families_that_exist(shape: str) -> None:
 @pytest.mark.parametrize("key", [key for key in FORMATS if kind(FORMATS[key]) == "objects"])
 def test_6_2_a_python_dict_in_place_of_the_object_is_a_call(key: str) -> None:
     arguments = {"a": None, "b": "it's"}
-    text = FAMILIES[key].render([Call("probe_it", arguments)])
+    text = FAMILIES[key].render([NativeCall("probe_it", arguments)])
     start, end = text.index("{"), text.rindex("}") + 1
     text = text[:start] + repr(json.loads(text[start:end])) + text[end:]
 
