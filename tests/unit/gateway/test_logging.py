@@ -34,7 +34,9 @@ RECORD = RequestRecord(
     calls=3,
     call_names=("Bash", "Read", "Bash"),
     retries=1,
+    failures=("openrouter/moonshotai/kimi-k2: rate_limit 429",),
     warnings=("args_repaired",),
+    losses=("args_repaired at $.a: a bracket was added",),
 )
 
 
@@ -64,7 +66,7 @@ def test_p_11_a_line_for_programs_holds_every_fact() -> None:
     expected = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in structs.asdict(RECORD).items()
-        if name not in ("time", "error", "error_code", "tokens_estimated")
+        if name not in ("time", "error", "error_code", "reason", "tokens_estimated")
     }
     assert expected == facts
     assert "kimi" == facts["native_format"]
@@ -76,7 +78,8 @@ def test_p_11_a_line_for_people_holds_the_same_without_colour() -> None:
     assert (
         "200  /v1/messages  claude-opus-4 → openrouter/moonshotai/kimi-k2  1.25s first 0.34s"
         "  in 1200 (800 cached) out 345 (20 reasoning)  calls 3 Bash,Read  ended tool_calls"
-        "  retries 1  warnings args_repaired  format kimi  route route-2  key team  req_1\n"
+        "  retries 1  failed openrouter/moonshotai/kimi-k2: rate_limit 429"
+        "  warnings args_repaired at $.a: a bracket was added  format kimi  route route-2  key team  req_1\n"
     ) == line[9:]
     assert re.match(r"\d\d:\d\d:\d\d ", line)
 
