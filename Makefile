@@ -43,10 +43,13 @@ coverage: $(READY)  ## run the tests in one process and list uncovered lines (na
 	$(BIN)/coverage run --branch --source=src/dragoman -m pytest $(TESTS)
 	$(BIN)/coverage report --skip-covered --show-missing
 
+# pyright checks the installed package, so it needs the interpreter of $(VENV) first in PATH.
 check: $(READY)  ## lint, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pyright --verifytypes dragoman --ignoreexternal > $(VENV)/pyright.txt \
+	  || { cat $(VENV)/pyright.txt; exit 1; }
 	$(BIN)/lint-imports
 
 fix: $(READY)  ## format, and apply the linter's automatic fixes

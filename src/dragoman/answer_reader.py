@@ -43,7 +43,7 @@ class AnswerReader:
         **options: Unpack[ExchangeOptions],
     ) -> None:
         exchange = make_exchange(**options)
-        tools = options.get("tools", ())
+        tools = options.get("tools")
         self._reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
         self._tally = CallLimits(exchange.limits)
@@ -132,7 +132,7 @@ def read_body(
     """
     exchange = make_exchange(**options)
     events = read_whole(body, dialect(source), exchange)
-    for stage in answer_stages(exchange, options.get("tools", ()), stop, model, native_format):
+    for stage in answer_stages(exchange, options.get("tools"), stop, model, native_format):
         events = stage.feed(events)
     folder = Folder()
     for event in _bounded(events, CallLimits(exchange.limits)):

@@ -3,11 +3,13 @@
 Ids, time and keys come in here, from the shell; the core makes none of them up.
 """
 
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from dragoman.envelopes import Sealer
+from dragoman.ids import ClientIds
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import Loss
@@ -48,7 +50,7 @@ class Rendering(Struct, frozen=True, kw_only=True, gc=False):
     chat_truncated_tail: Literal["error", "nothing"] = "error"
 
 
-class Exchange(Struct, frozen=True, kw_only=True):
+class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     """One request and its answer."""
 
     profile: Profile
@@ -68,6 +70,18 @@ class Exchange(Struct, frozen=True, kw_only=True):
     strict: bool = False  # a malformed event is an error instead of a loss
     rendering: Rendering = Rendering()
     limits: Limits = DEFAULT_LIMITS
+    # `given` collects ids: several clients share the upstream's key, and each may name only its own.
+    notes_ids: bool = False
+
+    @cached_property
+    def given(self) -> set[str]:
+        """Ids of state at the upstream, or stored here, that the client gets with the answer, if `notes_ids`."""
+        return set()
+
+    @cached_property
+    def call_ids(self) -> ClientIds:
+        """The ids that the client gets for the answer's calls; the request used none of them."""
+        return ClientIds(() if self.request is None else self.request.call_ids)
 
     @property
     def expects_call_signatures(self) -> bool:

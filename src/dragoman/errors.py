@@ -122,7 +122,7 @@ class NameTooLongError(TooLargeError):
     def __init__(self, limit: str, allowed: int, *, path: str) -> None:
         super().__init__(limit, allowed)
         self.path = path
-        self.args = (f"{self} (at `{path}`)",)
+        self.args: tuple[str] = (f"{self} (at `{path}`)",)
 
 
 class MisuseError(ProtocolError):

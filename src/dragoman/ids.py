@@ -86,21 +86,29 @@ def decode_id(client_id: str, known: Mapping[str, str] | None = None) -> str:
 
 
 class ClientIds:
-    """Ids for the calls of one answer: no two alike, and none that the history used."""
+    """Ids for the calls of one answer: no two alike, and none that the history used.
+
+    An answer has one such object (`Exchange.call_ids`).  Whatever names a call to the client asks it.
+    """
 
     def __init__(self, used: Iterable[str] = ()) -> None:
         self._used = frozenset(used)  # a frozen set is not copied: most answers make no call
         self._own: set[str] = set()  # ids given out here
+        self._by_block: dict[tuple[int, str], str] = {}  # the same, by block and native id
         # By native id: the first `k` that was not tried.  Each used id is met once at most, not once a call.
         self._next: dict[str, int] = {}
 
-    def render(self, native: str) -> str:
-        """Return the client's id for the next call, whose native id this is."""
+    def of(self, block: int, native: str) -> str:
+        """Return the client's id for the call in a block of the answer, the same one every time."""
+        known = self._by_block.get((block, native))
+        if known is not None:
+            return known
         k = self._next.get(native, 0)
         while (client_id := encode_id(native, k)) in self._used or client_id in self._own:
             k += 1
         self._own.add(client_id)
         self._next[native] = k + 1
+        self._by_block[block, native] = client_id
         return client_id
 
 

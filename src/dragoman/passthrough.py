@@ -4,10 +4,10 @@ The writer gets every event all the same, so that it can take over at any frame;
 while the original bytes can be forwarded.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from dragoman.ids import encode_id
+from dragoman.ids import ClientIds
 from dragoman.turn.answer import merged
 from dragoman.turn.events import CALL_KINDS, BlockStart, Event, Fault, Finish, Flavor
 from dragoman.turn.losses import Loss
@@ -56,15 +56,14 @@ class Relay:
     """Choose, for each unit of a stream, between its own bytes and the writer's."""
 
     def __init__(
-        self, *, resumes: bool, used_ids: Collection[str] = (), functions_only: bool = False
+        self, *, resumes: bool, ids: ClientIds | None = None, functions_only: bool = False
     ) -> None:
         self._resumes = resumes  # independent frames: they may be forwarded after a repaired one
-        self._used_ids = used_ids  # by the history
+        self._ids = ids or ClientIds()  # that the client gets for the answer's calls
         # The upstream got every tool as a function: calls of other kinds are written again.
         self._functions_only = functions_only
-        self._own_ids: set[str] = set()  # of calls of this answer
         self._rewritten = False  # something was rewritten
-        self.passed = False  # the last choice was the peer's own bytes
+        self.passed: bool = False  # the last choice was the peer's own bytes
         self._done = False  # the last word after a failure was forwarded
         self._spoiled = False  # the failure to be reported is not the peer's
         self._in_call = False  # the open block is a call
@@ -157,6 +156,7 @@ class Relay:
                 return True
             if isinstance(event, Fault) and event.code in _OURS:
                 return True
+        for event in self._after:
             if isinstance(event, BlockStart) and event.kind in CALL_KINDS:
                 kept = event.flavor is Flavor.FUNCTION and not event.namespace
                 if self._renamed(event) or (self._functions_only and not kept):
@@ -169,7 +169,4 @@ class Relay:
 
     def _renamed(self, event: BlockStart) -> bool:
         """Say whether the client must get another id than the peer's."""
-        native = event.call_id
-        known = native in self._used_ids or native in self._own_ids
-        self._own_ids.add(native)
-        return known or encode_id(native) != native
+        return self._ids.of(event.index, event.call_id) != event.call_id

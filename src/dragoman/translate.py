@@ -8,8 +8,8 @@ Pure: ids, time and keys come in as arguments.  Every failure of a peer, and eve
 as an ending of the client's dialect, never as a broken stream.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, TypedDict, Unpack
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias, TypedDict, Unpack
 
 from msgspec import Struct, structs
 
@@ -45,8 +45,10 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool
-from dragoman.turn.stages import Stage, StopSequences, WholeCalls
+from dragoman.turn.stages import Stage, StopSequences, WholeCalls, check_call_count
 from dragoman.turn.tools import ToolTable
+
+Watcher: TypeAlias = Callable[[Exchange], Stage]
 
 _NOTED: Final = frozenset({BlockStart, Finish, Fault, Usage, Loss})
 _TEXT: Final = frozenset({TextDelta, TextRun, ReasoningDelta})
@@ -64,6 +66,7 @@ class TranslatedBody(Struct, frozen=True):
         status: Of an error, if the answer is one.
         losses: What was not carried over unchanged.
         reasoning_field: Chat: where the upstream put its reasoning, if it gave any.
+        given: Ids that the client may name later; collected with `notes_ids` only.
     """
 
     body: bytes
@@ -71,31 +74,46 @@ class TranslatedBody(Struct, frozen=True):
     status: int = 200  # of an error, if the answer is one
     losses: tuple[Loss, ...] = ()
     reasoning_field: str = ""  # Chat: where the upstream put its reasoning, if it gave any
+    given: frozenset[str] = frozenset()  # ids that the client may name later
 
 
 class ExchangeOptions(TypedDict, total=False):
-    """What a caller may know of an exchange; each has a sensible default."""
+    """What a caller may know about an exchange; each option has a default.
 
-    profile: Profile | str  # of the upstream; a name or a `Profile`; default `generic`
-    request: (
-        Request | None
-    )  # the client's: tells custom tools, renamed tools and ids of the history
-    tools: Sequence[Tool]  # its tools, if the request is not at hand
-    seed: str  # what ids are derived from; without one the upstream's id is used
-    created: int  # Unix seconds; without it what the upstream said
-    previous_id: str  # Responses: the kept answer whose items were put into the request
-    sealer: Sealer | None  # without one foreign reasoning state is not carried
-    input_estimate: int | None  # tokens of the request; without it estimated from the request
-    strict: bool  # a malformed event is a failure instead of a loss
+    Attributes:
+        profile: What the upstream accepts: the name of a profile, or a `Profile`; default `generic`.
+        request: The client's request.  Its tools, renamed tools and call ids are then known.
+        tools: The request's tools, if there is no `request`.  None, the default: they are not known, and every
+            call of the family that `native_format` or `model` names is found.  An empty sequence: no call is.
+        seed: What generated ids are derived from; default: the upstream's id of the answer.
+        created: Unix seconds of the answer; default: the upstream's.
+        previous_id: Responses: the stored answer whose items were put into the request.
+        sealer: Signs reasoning state of the upstream's vendor; without one it is dropped.
+        input_estimate: Tokens of the request, for clients that get a count first; default: an estimate.
+        strict: A malformed event is a failure instead of a loss.
+        rendering: How the client's answer looks; see `Rendering`.
+        limits: What the upstream may send; see `Limits`.
+    """
+
+    profile: Profile | str
+    request: Request | None
+    tools: Sequence[Tool] | None
+    seed: str
+    created: int
+    previous_id: str
+    sealer: Sealer | None
+    input_estimate: int | None
+    strict: bool
     rendering: Rendering | None
     limits: Limits
+    notes_ids: bool  # collect the ids that the client may name later: see `Translator.take_given`
 
 
 def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOptions]) -> Exchange:
     """Put together what is known of an exchange; what is not given follows from the request."""
     profile = options.get("profile", "generic")
     request = options.get("request")
-    tools = tuple(options.get("tools", ())) if request is None else request.tools
+    tools = tuple(options.get("tools") or ()) if request is None else request.tools
     input_estimate = options.get("input_estimate")
     if input_estimate is None:
         input_estimate = 0 if request is None else estimate_tokens(request)
@@ -113,6 +131,7 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
         strict=options.get("strict", False),
         rendering=options.get("rendering") or Rendering(),
         limits=options.get("limits", DEFAULT_LIMITS),
+        notes_ids=options.get("notes_ids", False),
     )
 
 
@@ -126,7 +145,7 @@ class Translator:
         native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
-        watchers: Stages that see all events that the client gets, and change none.
+        watchers: Make stages that see all events that the client gets, and change none.
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
 
@@ -138,13 +157,13 @@ class Translator:
         model: str = "",
         native_format: str = "auto",
         stop: Sequence[str] = (),
-        watchers: Sequence[Stage] = (),
+        watchers: Sequence[Watcher] = (),
         **options: Unpack[ExchangeOptions],
     ) -> None:
         exchange = make_exchange(keep_identity=source == target, **options)
-        request, tools = exchange.request, options.get("tools", ())
+        tools = options.get("tools")
         from_dialect, to_dialect = dialect(source), dialect(target)
-        self.begun = (
+        self.begun: bool = (
             False  # content was written, or a proper end: another attempt is out of the question
         )
         self._said = False  # content was written
@@ -155,19 +174,25 @@ class Translator:
         self._relay: Relay | None = None
         self._last_word = to_dialect.last_word
         if source == target:
-            used = frozenset() if request is None else request.call_ids
             self._relay = Relay(
                 resumes=from_dialect.frames_stand_alone,
-                used_ids=used,
+                ids=exchange.call_ids,
                 functions_only=_functions_only(exchange.profile),
             )
         self._frames = from_dialect.frame_reader(exchange)
-        self._reader = StreamReader(self._frames, exchange, keep_raw=self._relay is not None)
+        relays = self._relay is not None
+        self._reader = StreamReader(
+            self._frames,
+            exchange,
+            keep_raw=relays,
+            look=_id_search(from_dialect, exchange) if relays and exchange.notes_ids else None,
+        )
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
-        self._stages += watchers
+        self._stages += [watcher(exchange) for watcher in watchers]
         self._writer = to_dialect.writer(exchange)
         self._send = self._writer.send
         self._limits = exchange.limits
+        self._exchange = exchange
         self._closed = False
 
     @property
@@ -179,6 +204,13 @@ class Translator:
     def response(self) -> bytes:
         """The complete response object that the client received, in a dialect whose servers store responses."""
         return self._writer.response
+
+    def take_given(self) -> set[str]:
+        """Return the ids that the client may name later and was given since the last call."""
+        given = self._exchange.given
+        taken = set(given)
+        given.clear()
+        return taken
 
     @property
     def done(self) -> bool:
@@ -358,8 +390,7 @@ class Translator:
     def _note(self, event: Event) -> None:
         if isinstance(event, BlockStart):
             if event.kind in CALL_KINDS:
-                if len(self.calls) >= self._limits.max_calls:
-                    raise TooLargeError("max_calls", self._limits.max_calls)
+                check_call_count(len(self.calls) + 1, self._limits)
                 self.calls.append(event.name)
         elif isinstance(event, Loss):
             self.losses.append(event)
@@ -378,7 +409,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     model: str = "",
     native_format: str = "auto",
     stop: Sequence[str] = (),
-    watchers: Sequence[Stage] = (),
+    watchers: Sequence[Watcher] = (),
     request_id: str = "",
     **options: Unpack[ExchangeOptions],
 ) -> TranslatedBody:
@@ -395,33 +426,51 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
-        watchers: Stages that see all events and change none.
+        watchers: Make stages that see all events and change none.
         request_id: An id to put into an error body.
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
     exchange = make_exchange(keep_identity=source == target, **options)
-    tools = options.get("tools", ())
+    tools = options.get("tools")
     to = dialect(target)
     frames = dialect(source).frame_reader(exchange)
     before = _read_whole(body, frames, exchange)
     events = before
-    for stage in (*answer_stages(exchange, tools, stop, model, native_format), *watchers):
+    stages = answer_stages(exchange, tools, stop, model, native_format)
+    for stage in (*stages, *(watcher(exchange) for watcher in watchers)):
         events = stage.feed(events)
     answer = fold(events)
-    if sum(block.kind in CALL_KINDS for block in answer.blocks) > exchange.limits.max_calls:
-        fault = fault_of(TooLargeError("max_calls", exchange.limits.max_calls))
-        answer = structs.replace(answer, finish=None, fault=fault)
+    try:
+        check_call_count(len(answer.call_blocks), exchange.limits)
+    except TooLargeError as error:
+        answer = structs.replace(answer, finish=None, fault=fault_of(error))
     if answer.fault is not None:
         status, fault_body = to.encode_fault(answer.fault, request_id)
         return TranslatedBody(fault_body, answer, status, answer.losses)
     if source == target and body[:1] == b"{":
-        used = frozenset() if exchange.request is None else exchange.request.call_ids
         functions_only = _functions_only(exchange.profile)
-        relay = Relay(resumes=False, used_ids=used, functions_only=functions_only)
+        relay = Relay(resumes=False, ids=exchange.call_ids, functions_only=functions_only)
+        if exchange.notes_ids:
+            exchange.given.update(to.given_ids(body))
         if relay.stands(before, events):
-            return TranslatedBody(body, answer, 200, answer.losses, frames.reasoning_field)
+            return TranslatedBody(
+                body, answer, 200, answer.losses, frames.reasoning_field, frozenset(exchange.given)
+            )
     encoded = to.encode_body(answer, exchange)
-    return TranslatedBody(encoded, answer, 200, answer.losses, frames.reasoning_field)
+    return TranslatedBody(
+        encoded, answer, 200, answer.losses, frames.reasoning_field, frozenset(exchange.given)
+    )
+
+
+def _id_search(source: Dialect, exchange: Exchange) -> Callable[[bytes], None]:
+    """Return what collects the ids that an event of a relayed stream gives."""
+    may_give, given_ids, given = source.may_give, source.given_ids, exchange.given
+
+    def look(event: bytes) -> None:
+        if may_give(event):
+            given.update(given_ids(event))
+
+    return look
 
 
 def _functions_only(profile: Profile) -> bool:
@@ -472,7 +521,11 @@ def fault_of(error: PeerError) -> Fault:
 
 
 def answer_stages(
-    exchange: Exchange, tools: Sequence[Tool], stop: Sequence[str], model: str, native_format: str
+    exchange: Exchange,
+    tools: Sequence[Tool] | None,
+    stop: Sequence[str],
+    model: str,
+    native_format: str,
 ) -> list[Stage]:
     """Return the steps between reader and writer that this exchange needs."""
     stages: list[Stage] = [

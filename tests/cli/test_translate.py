@@ -83,23 +83,31 @@ def test_losses_are_json_lines_on_standard_error() -> None:
     assert ["chunk_malformed", "finish_reason_fixed"] == losses(result)
 
 
-def test_native_calls_need_the_tools(tmp_path: Path) -> None:
-    tools = tmp_path / "tools.json"
+def test_native_calls_are_found_with_the_declared_tools_and_without_any_list(
+    tmp_path: Path,
+) -> None:
+    tools, no_tools = tmp_path / "tools.json", tmp_path / "no_tools.json"
     tools.write_bytes(b'[{"name":"bash","input_schema":{"type":"object"}}]')
+    no_tools.write_bytes(b"[]")
     leaked = (
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{}"
         "<|tool_call_end|><|tool_calls_section_end|>"
     )
     stream = chunk({"content": leaked}) + chunk({}, "stop") + USAGE + DONE
-    model = ("--from", "chat", "--to", "anthropic", "--model", "kimi-k2")
+    ways = ("--from", "chat", "--to", "anthropic")
+    model = (*ways, "--model", "kimi-k2")
 
-    found = run(*model, "--tools", str(tools), data=stream)
+    declared = run(*model, "--tools", str(tools), data=stream)
+    by_model = run(*model, data=stream)
+    by_format = run(*ways, "--format", "kimi_k2", data=stream)
     off = run(*model, "--tools", str(tools), "--format", "none", data=stream)
-    none = run(*model, data=stream)
+    none = run(*model, "--tools", str(no_tools), data=stream)
+    no_family = run(*ways, data=stream)
 
-    assert b'"tool_use"' in found.stdout
-    assert b"tool_calls_section" not in found.stdout
-    for result in (off, none):
+    for result in (declared, by_model, by_format):
+        assert b'"tool_use"' in result.stdout
+        assert b"tool_calls_section" not in result.stdout
+    for result in (off, none, no_family):
         assert b'"type":"tool_use"' not in result.stdout
         assert b"<|tool_calls_section_begin|>" in result.stdout
 

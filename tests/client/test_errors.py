@@ -24,7 +24,7 @@ def test_an_error_says_all_that_the_server_said() -> None:
         error.retry_after,
     )
     assert ("invalid_api_key", "auth", None) == (error.code, error.kind, error.received)
-    assert "http: the server answers 401: bad key [hidden]" == str(error)
+    assert "http: the server answers 401: bad key [redacted]" == str(error)
     assert 3 == error.exit_code
 
 
@@ -36,7 +36,7 @@ def test_an_error_inside_a_stream_keeps_the_status_and_id_of_the_answer() -> Non
     assert error.received is not None
     assert "Hel" == error.received.text
     assert KEY not in repr(error.received) + str(error)
-    assert "no more [hidden]" in error.message
+    assert "no more [redacted]" in error.message
 
 
 @pytest.mark.parametrize("status", ["404 Not Found", "405 Method Not Allowed"])
@@ -79,7 +79,7 @@ def test_where_nothing_had_come_nothing_is_told(streamed: bool) -> None:
     error = failure(http(said), stream=streamed, api_key=KEY)
 
     assert ("http", "quota", None) == (error.stage, error.code, error.received)
-    assert "[hidden] has no more" in error.message
+    assert "[redacted] has no more" in error.message
 
 
 def test_a_server_s_wish_to_wait_is_told_with_a_redirect_too() -> None:

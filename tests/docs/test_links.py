@@ -1,6 +1,8 @@
 """Every relative link of every page leads to a file, a folder or a heading."""
 
 import re
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,10 +24,15 @@ def links(page: Path) -> list[tuple[Path, str]]:
     ]
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """Return the anchors that GitHub makes of the headings of a page."""
     headings = _HEADING.findall(_FENCED.sub("", page.read_text("utf-8")))
-    return {re.sub(r"[^\w\- ]", "", one.lower()).strip().replace(" ", "-") for one in headings}
+    found: Counter[str] = Counter()
+    for heading in headings:
+        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        found[anchor] += 1
+    return {f"{one}-{at}" if at else one for one, times in found.items() for at in range(times)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -234,7 +234,7 @@ def test_upstream_that_fails_rests_and_is_back_has_one_line_for_each() -> None:
         line["event"] for line in changes
     ]
     assert "chat" == changes[0]["upstream"]
-    assert "simulated" in changes[0]["reason"]
+    assert "the simulator failed" == changes[0]["reason"]
     assert 0 < changes[1]["seconds"] <= 0.2
     assert {name: {"state": "well"} for name in DIALECTS} == rested
 

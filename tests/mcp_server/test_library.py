@@ -109,6 +109,21 @@ def test_parse_finds_the_end_of_reasoning() -> None:
     assert ("Hi", "hm") == (found["content"], found["reasoning"])
 
 
+def test_translate_finds_calls_as_parse_does() -> None:
+    body = json.dumps(
+        {**CHAT_BODY, "choices": [{**CHAT_BODY["choices"][0], "message": said(KIMI)[0]}]}
+    )
+    given = {"what": "body", "from": "chat", "to": "anthropic", "text": body, "model": "kimi-k2"}
+
+    async def work(one: Talk) -> list[Any]:
+        return [await one.good("translate", **given, **more) for more in ({}, {"tools": []})]
+
+    found, none = (json.loads(one["text"])["content"] for one in run(work))
+
+    assert "tool_use" in [part["type"] for part in found]
+    assert ["text"] == [part["type"] for part in none]
+
+
 @pytest.mark.parametrize("target", DIALECTS)
 def test_s_10_translate_gives_what_the_library_gives(target: str) -> None:
     request = json.dumps({"model": "m", "messages": said("Hi"), "logit_bias": {"1": 2}})

@@ -89,5 +89,5 @@ def test_an_upstream_that_repeats_the_key_does_not_make_us_tell_it():
 
     report = probe(http(body, status="401 Unauthorized"), secrets=("sk-top-secret",))
 
-    assert "401: Incorrect API key provided: [key]" == reached(report)
+    assert "401: Incorrect API key provided: [redacted]" == reached(report)
     assert "unreachable" == report.outcome

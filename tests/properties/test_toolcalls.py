@@ -10,11 +10,11 @@ from msgspec import Raw
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.format import Action, Format, OneOf, Pattern
+from dragoman.toolcalls.format_samples import openings, units
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.turn.request import Tool
 from tests.properties.strategies import scaled
-from tests.support.hostile import openings, units
 from tests.support.renderers import FAMILIES, Call, Family
 
 each_family = pytest.mark.parametrize("family", FORMATS)

@@ -17,7 +17,7 @@ LONGEST = 0.25
 # Functions that build an expression from data; `tests/support/expressions.py` lets each of them do so.
 BUILDERS = {
     "gateway/globs.py:__init__",
-    "gateway/redaction.py:_known",
+    "redaction.py:_known",
     "toolcalls/bodies/tags.py:__init__",
     "toolcalls/scanner.py:__init__",
     "toolcalls/format.py:chars_of",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.toolcalls import grammar
 from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
 from dragoman.toolcalls.bodies.literals import MAX_KEY_CHARS
 from dragoman.toolcalls.format import (
@@ -17,17 +18,25 @@ from dragoman.toolcalls.format import (
     Rule,
     Run,
 )
+from dragoman.toolcalls.format_samples import all_rules
 from dragoman.toolcalls.machine import MAX_BLANKS
-from tests.support.hostile import rules, scanners
+from dragoman.toolcalls.scanner import Scanner
 
 _LITERAL_LEADS = "'TFN"  # where Python is written and JSON is not
+
+
+def scanners(form: Format) -> Iterator[Scanner]:
+    """Yield all that look for a format's markers, and for those of the families that it tries."""
+    yield from grammar.scanners(form)
+    for family in {one.key: one for rule in form.rules for one in rule.families}.values():
+        yield from grammar.scanners(family)
 
 
 @cache
 def longest_marker(form: Format) -> int:
     """Return how much of a marker that is not whole yet may be held back."""
     most = max(scanner.reach for scanner in scanners(form))
-    if any(isinstance(rule.body, LiteralsSpec) for rule in rules(form)):
+    if any(isinstance(rule.body, LiteralsSpec) for rule in all_rules(form)):
         most = max(most, MAX_KEY_CHARS)
     return most
 
@@ -35,7 +44,9 @@ def longest_marker(form: Format) -> int:
 @cache
 def header(form: Format) -> int:
     """Return how much of an object may be held back until it shows whether it is a call."""
-    return MAX_HEADER_CHARS if any(isinstance(one.body, ObjectsSpec) for one in rules(form)) else 0
+    return (
+        MAX_HEADER_CHARS if any(isinstance(one.body, ObjectsSpec) for one in all_rules(form)) else 0
+    )
 
 
 @cache
@@ -43,7 +54,7 @@ def nameless(form: Format) -> bool:
     """Say whether calls may have a header without a name, so that their arguments wait for one."""
     return any(
         rule.action is Action.CALL and isinstance(rule.body, JsonSpec) and "name" not in names(rule)
-        for rule in rules(form)
+        for rule in all_rules(form)
     )
 
 

@@ -104,16 +104,25 @@ def test_d2_any_id_of_a_client_can_be_decoded(client_id: str) -> None:
 def test_t7_calls_of_one_native_id_are_told_apart_also_from_the_history() -> None:
     ids = ClientIds(["gx-functions-2ef-3a0", "call_0"])
 
-    assert ids.render("functions.f:0") == "gx1-functions-2ef-3a0"
-    assert ids.render("functions.f:0") == "gx2-functions-2ef-3a0"
-    assert ids.render("call_0") == "gx1-call_0"
-    assert ids.render("call_1") == "call_1"
+    assert ids.of(0, "functions.f:0") == "gx1-functions-2ef-3a0"
+    assert ids.of(1, "functions.f:0") == "gx2-functions-2ef-3a0"
+    assert ids.of(2, "call_0") == "gx1-call_0"
+    assert ids.of(3, "call_1") == "call_1"
+
+
+def test_t7_a_call_has_one_id_whoever_asks_and_in_whatever_order() -> None:
+    ids = ClientIds(["a"])
+    first, second = ids.of(4, "a"), ids.of(7, "a")
+
+    assert ("gx1-a", "gx2-a") == (first, second)
+    assert second == ids.of(7, "a")
+    assert first == ids.of(4, "a")
 
 
 @given(st.lists(st.sampled_from(["a", "a.b", "gx1-a", "x" * 50])), st.sets(st.sampled_from(["a"])))
 def test_t7_no_two_calls_of_an_answer_have_one_id(found: list[str], used: set[str]) -> None:
     ids = ClientIds(used)
-    rendered = [ids.render(native) for native in found]
+    rendered = [ids.of(at, native) for at, native in enumerate(found)]
 
     assert len(rendered) == len(set(rendered))
     assert not used & set(rendered)
@@ -243,7 +252,7 @@ def test_calls_of_an_answer_avoid_many_used_ids_in_linear_time() -> None:
     used = frozenset({"a", *(f"gx{k}-a" for k in range(1, MANY))})
     ids = ClientIds(used)
     began = time.process_time()
-    rendered = [ids.render("a") for _ in range(1000)]
+    rendered = [ids.of(at, "a") for at in range(1000)]
 
     assert time.process_time() - began < LONGEST
     assert [f"gx{MANY + k}-a" for k in range(1000)] == rendered

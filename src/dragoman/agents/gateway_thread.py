@@ -35,8 +35,8 @@ class GatewayThread:
         self._started: Future[tuple[str, Settings]] = Future()
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
-        self.url = ""
-        self.settings = settings  # as they are served: with the companion's changes
+        self.url: str = ""
+        self.settings: Settings = settings  # as they are served: with the companion's changes
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -209,8 +209,8 @@ class MessagesGrammar:
     """Judge one Messages stream."""
 
     def __init__(self, findings: Findings, limits: Limits, /) -> None:
-        self.blocks = 0
-        self.calls = 0
+        self.blocks: int = 0
+        self.calls: int = 0
         self._findings = findings
         self._limits = limits
         self._state = State.IDLE

@@ -184,8 +184,8 @@ class ChatGrammar:
     """Judge one Chat Completions stream."""
 
     def __init__(self, findings: Findings, limits: Limits, /) -> None:
-        self.blocks = 0
-        self.calls = 0
+        self.blocks: int = 0
+        self.calls: int = 0
         self._findings = findings
         self._limits = limits
         self._state = State.OPEN

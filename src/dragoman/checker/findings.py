@@ -64,8 +64,8 @@ class Findings:
     """Collect violations, and know where in the input they are."""
 
     def __init__(self) -> None:
-        self.here = Position(0, 0)
-        self.total = 0  # also those past `MAX_VIOLATIONS`
+        self.here: Position = Position(0, 0)
+        self.total: int = 0  # also those past `MAX_VIOLATIONS`
         self._new: list[Violation] = []
 
     def add(self, rule: str, reason: str, path: str = "", *, at: Position | None = None) -> None:
@@ -228,8 +228,8 @@ class Arguments:
     """Follow the arguments of one call: every prefix a prefix of a JSON object, the whole one."""
 
     def __init__(self, limits: Limits) -> None:
-        self.empty = True  # not one character but white space yet
-        self.broken = False  # a prefix was no JSON; said once
+        self.empty: bool = True  # not one character but white space yet
+        self.broken: bool = False  # a prefix was no JSON; said once
         self._scanner = JsonScanner(limits=limits)
 
     @property

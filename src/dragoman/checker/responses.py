@@ -92,7 +92,7 @@ RESUME: Final[dict[str, State]] = {
     "incomplete": State.ENDED,
     "failed": State.FAILED,
 }
-LIFECYCLE_SYMBOLS: Final = frozenset().union(*LIFECYCLE.values()) - {"item"}
+LIFECYCLE_SYMBOLS: Final[frozenset[str]] = frozenset[str]().union(*LIFECYCLE.values()) - {"item"}
 
 
 class ResponsesGrammar:

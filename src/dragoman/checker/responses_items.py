@@ -144,10 +144,10 @@ class OpenItem:
 
     def __init__(self, kind: str, item: Json, index: int | None, limits: Limits) -> None:
         self.kind = kind  # a key of `ADDED`
-        self.identity = {key: item.get(key) for key in IDENTITY}
+        self.identity: dict[str, object] = {key: item.get(key) for key in IDENTITY}
         self.index = index
-        self.arguments = Arguments(limits)
-        self.text = Digest()  # of the open part, or of the call
+        self.arguments: Arguments = Arguments(limits)
+        self.text: Digest = Digest()  # of the open part, or of the call
         self.part: int | None = None  # index of the open part
         self.parts: dict[str, list[bytes]] = {"content": [], "summary": []}  # digests of done parts
 
@@ -163,9 +163,9 @@ class ItemGrammar:
     """Judge the items of one stream."""
 
     def __init__(self, findings: Findings, limits: Limits, /) -> None:
-        self.blocks = 0
-        self.calls = 0
-        self.inside = Inside.NOTHING
+        self.blocks: int = 0
+        self.calls: int = 0
+        self.inside: Inside = Inside.NOTHING
         self._findings = findings
         self._limits = limits
         self._next_index = 0

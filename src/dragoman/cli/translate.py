@@ -68,7 +68,9 @@ Examples:
 @click.option(
     "--tools",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A JSON file with the list of tools that the request declared, in any dialect.",
+    help="A JSON file with the list of tools that the request declared, in any dialect.  Without it, "
+    "everything that looks like a call of the format (--format, or the model's) is one; with an empty list, "
+    "nothing is.",
 )
 @click.option("--strict", is_flag=True, help="Fail instead of dropping anything.")
 def command(  # noqa: PLR0913 -- one parameter for each option
@@ -85,7 +87,7 @@ def command(  # noqa: PLR0913 -- one parameter for each option
     from dragoman.translate import Translator, translate_body
     from dragoman.translate_requests import translate_request
 
-    declared = read_tools(tools) if tools else ()
+    declared = read_tools(tools) if tools else None
     warn_if_terminal()
     out = sys.stdout.buffer
     if what == "request":

@@ -48,10 +48,10 @@ class IncomingAnswer:
         self._error: ClientError | None = None  # raised once the events before it are out
         self._settled = False
         self._left = False
-        self.done = False  # the answer has ended, successfully or not
+        self.done: bool = False  # the answer has ended, successfully or not
         self.losses: tuple[Loss, ...] = call.losses  # of the request; also the first events
-        self.status = 0  # of the HTTP response
-        self.request_id = ""  # the server's id of the request
+        self.status: int = 0  # of the HTTP response
+        self.request_id: str = ""  # the server's id of the request
 
     async def open(self) -> Exchange:
         """Send the request and wait for a successful status."""

@@ -36,7 +36,7 @@ class ClientError(DragomanError):
     Attributes:
         stage: How far the exchange had come: `connect`, `tls`, `http`, `sse`, `json`, `protocol`, `limit`,
             `timeout` or `cancelled`.
-        message: One sentence; secrets that the client was given are replaced by `[hidden]`.
+        message: One sentence; secrets that the client was given are replaced by `[redacted]`.
         status: The HTTP status, or the one an error inside the stream names; 0 if there is none.
         request_id: The server's id of the request; empty if it sent none.
         retry_after: Seconds that the server asks to wait; None if it does not say.

@@ -23,7 +23,7 @@ class Session:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.connector = Connector(settings.limits)
+        self.connector: Connector = Connector(settings.limits)
         self.open: set[Exchange] = set()
 
     async def close(self) -> None:
@@ -57,8 +57,8 @@ class Exchange:
         self._take: Callable[[], bytes | None] = _unopened
         self.waiting_since: float | None = None  # since when a reader waits for bytes
         self.why: ClientError | None = None  # why nothing more is read
-        self.status = 0
-        self.request_id = ""
+        self.status: int = 0
+        self.request_id: str = ""
 
     async def open(self, body: bytes, headers: Mapping[str, str]) -> None:
         """Send the request and wait for a successful status.

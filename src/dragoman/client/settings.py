@@ -17,6 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.redaction import hide
 from dragoman.toolcalls.stage import choose_format
 from dragoman.transport import TLS
 from dragoman.turn.request import DialectName
@@ -28,8 +29,7 @@ _FRAMING: Final = frozenset(
     {"connection", "content-length", "expect", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 _ENDLESS: Final = float("inf")
-_HIDDEN: Final = "[hidden]"
-_LEAST_SECRET: Final = 6  # characters; shorter secrets are not searched for
+_LEAST_SECRET: Final = 6  # characters of a header's value that is searched for
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, gc=False):
@@ -99,13 +99,13 @@ class Settings:
             _check_kind(name, value, kinds)
         _check_numbers("limits", limits, int)
         _check_numbers("timeouts", timeouts, (int, float))
-        self.base_url = _address(base_url)
-        self.dialect = find_dialect(dialect)
+        self.base_url: str = _address(base_url)
+        self.dialect: Dialect = find_dialect(dialect)
         if self.base_url.endswith(self.dialect.path):
             raise ConfigError(f"`base_url` must end before `{self.dialect.path}`")
-        self.url = URL(f"{self.base_url}{self.dialect.path}")
+        self.url: URL = URL(f"{self.base_url}{self.dialect.path}")
         self.model = model
-        self.profile = (
+        self.profile: Profile = (
             profile if isinstance(profile, Profile) else find_profile(profile or "generic")
         )
         self.native_format = native_format
@@ -116,15 +116,15 @@ class Settings:
         # Made now, so that an unreadable file is an error before anything is sent.
         self.tls: ssl.SSLContext | bool = tls.context() if self.url.scheme == "https" else True
         given = {name.lower(): value for name, value in (headers or {}).items()}
-        self.header_names = tuple(given)
-        self.headers = _headers(self.dialect, api_key, given)
-        self._secrets = [one for one in (api_key, *given.values()) if len(one) >= _LEAST_SECRET]
+        self.header_names: tuple[str, ...] = tuple(given)
+        self.headers: dict[str, str] = _headers(self.dialect, api_key, given)
+        # A short header value is more often a word than a secret.
+        long = (one for one in given.values() if len(one) >= _LEAST_SECRET)
+        self._secrets = (api_key, *long)
 
     def redact(self, text: str) -> str:
         """Return a server's text with the client's secrets replaced."""
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        return text
+        return hide(text, self._secrets)
 
 
 def _check_kind(name: str, value: object, kinds: type | tuple[type, ...]) -> None:

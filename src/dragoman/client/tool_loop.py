@@ -336,10 +336,10 @@ class ToolLoop:
         ids = ClientIds(state.request.call_ids)
         turn = answer_turn(for_history(answer))
         parts = tuple(
-            structs.replace(part, id=ids.render(part.id))
+            structs.replace(part, id=ids.of(index, part.id))
             if isinstance(part, ToolCallPart)
             else part
-            for part in turn.parts
+            for index, part in enumerate(turn.parts)
         )
         turn = structs.replace(turn, parts=parts)
         made = [part for part in parts if isinstance(part, ToolCallPart)]

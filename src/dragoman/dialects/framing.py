@@ -5,7 +5,7 @@ it means.  It also recognizes bodies that are not event streams, applies limits,
 and reads repeated text frames quickly (`text_runs.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -91,8 +91,17 @@ class StreamReader:
     Raises `PeerError` past a limit, or in strict mode for a malformed event; after that it is dead.
     """
 
-    def __init__(self, frames: FrameReader, exchange: Exchange, *, keep_raw: bool = False) -> None:
+    def __init__(
+        self,
+        frames: FrameReader,
+        exchange: Exchange,
+        *,
+        keep_raw: bool = False,
+        look: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """Read with the dialect's `frames`; `look` also sees every event that is not text alone."""
         self._frames = frames
+        self._look = look
         self._assembler = frames.assembler
         self._sse = SSEReader(limits=exchange.limits, keep_raw=keep_raw)
         self._exchange = exchange
@@ -101,6 +110,7 @@ class StreamReader:
         self._light_bytes = min(limits.max_json_items, limits.max_json_escapes)
         self._strict = exchange.strict
         self._begun = False  # the answer is a stream, and has led to events
+        self._empty = True  # no frame with data came
         self._sniffing = True  # nothing but white space came
         self._beginning = b""  # of an answer that has led to nothing yet
         self._body: list[bytes] | None = None  # the answer, if it is one JSON body
@@ -210,6 +220,8 @@ class StreamReader:
             self._raw.append(body)
             self._assembler.loss("stream_not_sse")
             check_complete(body, self._exchange.limits)
+            if self._look is not None:
+                self._look(body)
             if not read_answer(self._frames, body):
                 self.broken = "json"
             return
@@ -222,7 +234,10 @@ class StreamReader:
             return
         text = excerpt(self._beginning)
         if self._assembler.started or not text or text.startswith(_STREAM_WORDS):
-            self._frames.end()
+            if self._empty:
+                self._assembler.fault(empty_answer())
+            else:
+                self._frames.end()
         else:
             message = f"the upstream's response is not an event stream: {text}"
             fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
@@ -260,6 +275,13 @@ class StreamReader:
     def _read_frame(self, frame: Frame) -> None:
         if self._assembler.ended or not frame.data:
             return
+        if self._empty:
+            if frame.data.startswith(b"[DONE]"):
+                self._assembler.fault(empty_answer())
+                return
+            self._empty = False
+        if self._look is not None:
+            self._look(frame.data)
         try:
             if self._strict:
                 _check_text(frame.data)
@@ -349,6 +371,9 @@ def read_answer(frames: FrameReader, body: bytes) -> bool:
 
     Returns whether it was JSON at all.
     """
+    if not body or body.isspace():
+        frames.assembler.fault(empty_answer())
+        return True
     try:
         frames.read_body(body)
     except MalformedError as error:
@@ -356,6 +381,18 @@ def read_answer(frames: FrameReader, body: bytes) -> bool:
         frames.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed"))
         return not isinstance(error, NotJsonError)
     return True
+
+
+def empty_answer() -> Fault:
+    """Return the fault of a response without any content: no bytes, comments alone, or `[DONE]` alone."""
+    message = "the upstream's response is empty"
+    return Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_empty")
+
+
+def nameless_call() -> Fault:
+    """Return the fault of a call that never gets a name: the client could not run it."""
+    message = "the upstream sent a tool call without a name"
+    return Fault(FaultKind.UPSTREAM_BAD, message, code="call_without_name")
 
 
 def truncated(inside: str = "") -> Fault:

@@ -1,9 +1,10 @@
-"""Decisions about the conversation that every dialect's writer makes in the same way.
+"""Decisions about the conversation that every dialect makes in the same way.
 
 * a history that ends with the assistant: continued, extended by a user turn, or refused
 * instructions between the turns, for upstreams that take none there
 * which assistant turns get their reasoning back
 * how a failed tool call is marked in text
+* a call without a name
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from msgspec import structs
 from dragoman.context import Target
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import is_off
-from dragoman.errors import UntranslatableError
+from dragoman.errors import MalformedError, UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import SYSTEM, USER, Request, TextPart, ToolResultPart, Turn
@@ -141,6 +142,21 @@ def is_question(turn: Turn) -> bool:
     """Return whether a turn asks something new; a turn that begins with tool results does not."""
     first = turn.parts[0] if turn.parts else None
     return turn.role is USER and not isinstance(first, ToolResultPart)
+
+
+# --- calls without a name ---------------------------------------------------------------------------
+
+
+def check_call_name(name: str, path: str) -> None:
+    """Refuse a call in a client's history whose name is empty, as the vendors do.
+
+    `path` is that of the name.
+
+    Raises:
+        MalformedError: it is empty.
+    """
+    if not name:
+        raise MalformedError("a tool call needs a name", path=path)
 
 
 # --- failed tool calls ------------------------------------------------------------------------------

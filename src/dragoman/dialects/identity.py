@@ -1,9 +1,9 @@
-"""What a written answer says of itself, and of its calls, to the client."""
+"""What a written answer says of itself to the client."""
 
 from msgspec import Struct
 
 from dragoman.context import Exchange
-from dragoman.ids import ClientIds, derived_id
+from dragoman.ids import derived_id
 from dragoman.turn.events import Start
 
 
@@ -23,8 +23,3 @@ def identity_of(start: Start, exchange: Exchange, *, prefix: str, what: str) -> 
         (start.model if keep else "") or exchange.model or start.model,
         (start.created if keep else 0) or exchange.created or start.created,
     )
-
-
-def client_ids(exchange: Exchange) -> ClientIds:
-    """Return ids for the answer's calls, none of which the request used."""
-    return ClientIds(exchange.request.call_ids if exchange.request is not None else ())

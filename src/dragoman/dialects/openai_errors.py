@@ -235,7 +235,7 @@ _ANSWERS: Final[dict[FaultKind, _Answer]] = {
     FaultKind.RATE_LIMIT: _Answer(429, "rate_limit_exceeded", "rate_limit_exceeded"),
     FaultKind.SERVER: _Answer(500, "server_error", None),
     FaultKind.UPSTREAM_BAD: _Answer(502, "server_error", "upstream_error", own_code=True),
-    # Nobody retries this status and type; opencode and Continue retry any `server_error`.
+    # No tested agent retries this status and type; opencode and Continue retry any `server_error`.
     FaultKind.UPSTREAM_UNUSABLE: _Answer(424, "upstream_unusable", None, own_code=True),
     FaultKind.OVERLOADED: _Answer(503, "server_error", "server_is_overloaded"),
     FaultKind.TIMEOUT: _Answer(504, "server_error", "timeout"),

@@ -21,7 +21,7 @@ from dragoman.dialects.paths import path_of
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import CODES, Loss
-from dragoman.turn.request import ReasoningWish, Request, Sampling
+from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling
 from dragoman.wire.json_values import decode_any
 
 # --- what a target refuses --------------------------------------------------------------------------
@@ -261,6 +261,16 @@ def output_format(
     losses.append(Loss("json_object_emulated", path_of(request, "format")))
     instructions.append(JSON_ONLY)
     return "text"
+
+
+def strict_output(wanted: OutputFormat, schema: Raw, profile: Profile) -> bool | None:
+    """Return `strict` of an output format, None to leave it out.
+
+    A client of another dialect that does not mention it expects output that matches its schema.
+    """
+    if wanted.strict is None and profile.supports_strict:
+        return is_strict(schema)
+    return wanted.strict
 
 
 def is_strict(schema: Raw) -> bool:

@@ -66,7 +66,9 @@ class RepeatedReads:
         self._head, self._tail = len(template.before), -len(template.after)
         self._left = left
         self._most = most
-        self.count = self.size = self.chars = 0
+        self.count: int = 0
+        self.size: int = 0
+        self.chars: int = 0
 
     def text_of(self, data: bytes) -> str:
         """Return the text of a read; empty if the read is not another repetition."""

@@ -8,7 +8,7 @@
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -24,6 +24,8 @@ from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import Request, Tool, ToolCallPart, ToolChoice
 from dragoman.turn.tools import wire_name
+
+T = TypeVar("T")
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENTRIES: Final[msgspec.json.Decoder[list[Raw]]] = msgspec.json.Decoder(list[Raw])
@@ -74,6 +76,15 @@ def function_description(tool: Tool, losses: list[Loss], *, examples: bool = Tru
         head = f"{description}\n\n" if description else ""
         description = f"{head}Examples of input:\n{lines}"
     return description
+
+
+def strict_flag(tool: Tool, profile: Profile, losses: list[Loss]) -> bool | None:
+    """Return `strict` of a function for the upstream, None to leave it out: not every upstream enforces schemas."""
+    if profile.supports_strict:
+        return tool.strict
+    if tool.strict:
+        losses.append(Loss("tool_option_dropped", tool.path, "strict"))
+    return None
 
 
 # --- arguments of earlier calls ---------------------------------------------------------------------
@@ -347,6 +358,22 @@ def search_location(raw: Raw) -> Raw:
     except (msgspec.DecodeError, KeyError):
         return raw
     return Raw(msgspec.json.encode({"type": "approximate", **place}))
+
+
+def search_options(
+    tool: Tool, decoder: msgspec.json.Decoder[T], kept: Collection[str], losses: list[Loss]
+) -> T:
+    """Return the options of another dialect's search as `decoder` reads them; all others are dropped.
+
+    Options that cannot be read are dropped too.
+    """
+    try:
+        asked = decoder.decode(tool.raw if tool.raw is not None else b"{}")
+    except msgspec.DecodeError:
+        losses.append(Loss("tool_option_dropped", tool.path, tool.kind))
+        asked = decoder.decode(b"{}")
+    losses += [Loss("tool_option_dropped", tool.path, name) for name in dropped_options(tool, kept)]
+    return asked
 
 
 def dropped_options(tool: Tool, kept: Collection[str]) -> list[str]:

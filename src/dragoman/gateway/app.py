@@ -59,7 +59,7 @@ class Gateway:
     def __init__(self, plan: Plan, runtime: Runtime) -> None:
         self.plan = plan
         self.runtime = runtime
-        self.draining = False
+        self.draining: bool = False
         self.ready = True
         self._requests: set[RequestContext] = set()
         self._idle = asyncio.Event()

@@ -30,7 +30,7 @@ class OverloadedError(DragomanError):
     http_status = STATUS
 
     def __init__(self, limit: str, allowed: int) -> None:
-        self.fault = overloaded(limit, allowed)
+        self.fault: Fault = overloaded(limit, allowed)
         super().__init__(self.fault.message)
 
 
@@ -40,7 +40,7 @@ class InflightBytes:
     __slots__ = ("total",)
 
     def __init__(self) -> None:
-        self.total = 0
+        self.total: int = 0
 
 
 class HeldBytes:

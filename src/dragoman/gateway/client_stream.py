@@ -51,7 +51,7 @@ class ClientStream:
         self._began = self._loop.time()
         self._attempt_began = self._began
         self._last_write = self._began
-        self.last_read = 0.0  # from the upstream, in this attempt; 0: nothing yet
+        self.last_read: float = 0.0  # from the upstream, in this attempt; 0: nothing yet
         self.translator: Translator | None = None  # of the upstream's stream, while there is one
 
     # --- deadlines -----------------------------------------------------------------------------
@@ -150,6 +150,10 @@ class ClientStream:
             await response.prepare(self._context.http)
         except ConnectionError as error:
             raise ClientLeftError from error
+        # A stream may stay open for long.  It needs neither headers that are written nor the timer of an
+        # idle connection, which aiohttp starts again behind the response: 2 KB together.
+        response.headers.clear()
+        self._context.http.protocol.keep_alive(True)
         return response
 
     async def open(self) -> None:

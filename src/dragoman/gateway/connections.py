@@ -46,7 +46,7 @@ class ClientConnection(web.RequestHandler):
     def __init__(self, server: "ClientServer", **options: Any) -> None:
         super().__init__(server, **options)
         # Beyond this many connections, it gets a 503 and is closed; 0: it is one of them.
-        self.beyond = 0
+        self.beyond: int = 0
         self._refused = False  # even beyond those: what it sends is not read
         self._patience = _HEAD_SECONDS
         self._last_word = _TOO_SLOW

@@ -13,7 +13,7 @@ class Glob:
     __slots__ = ("_match", "text")
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text: str = text
         # `translate` writes atomic groups, so that a hostile name finds no backtracking.
         self._match = re.compile(
             fnmatch.translate(text.replace("[", "[[]")), re.IGNORECASE | re.DOTALL

@@ -49,9 +49,9 @@ class Meter:
     __slots__ = ("requests", "running", "tokens")
 
     def __init__(self) -> None:
-        self.requests = Bucket()
-        self.tokens = Bucket()
-        self.running = 0
+        self.requests: Bucket = Bucket()
+        self.tokens: Bucket = Bucket()
+        self.running: int = 0
 
 
 class Admission:
@@ -80,9 +80,9 @@ class Holder:
     __slots__ = ("_globs", "_key", "_vendor_ids", "meter", "name", "owner")
 
     def __init__(self, name: str, key: Key | None) -> None:
-        self.name = name  # for logs
-        self.owner = _owner(key)
-        self.meter = Meter()
+        self.name: str = name  # for logs
+        self.owner: str = _owner(key)
+        self.meter: Meter = Meter()
         self._key = key
         self._vendor_ids = () if key is None else tuple(Glob(text) for text in key.vendor_ids)
         self._globs = () if key is None else tuple(Glob(text) for text in key.models)

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from dragoman.gateway.config.settings import Log
 from dragoman.gateway.headers import is_request_id
-from dragoman.gateway.redaction import Secrets, redact
+from dragoman.redaction import Secrets, redact
 
 __all__ = ["Fact", "Level", "Logger", "RequestRecord", "Secrets", "http_logger", "redact"]
 

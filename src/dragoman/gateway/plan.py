@@ -16,8 +16,8 @@ from dragoman.envelopes import Sealer
 from dragoman.errors import ConfigError, MalformedError
 from dragoman.gateway.config.settings import Route, Secret, Settings, Tls, Upstream
 from dragoman.gateway.keys import ANONYMOUS, Keyring
-from dragoman.gateway.redaction import Secrets, hide, redact
 from dragoman.gateway.routing import Hop, Router
+from dragoman.redaction import Secrets, hide, redact
 from dragoman.toolcalls.grammar import warm
 from dragoman.toolcalls.stage import choose_format
 from dragoman.transport import TLS
@@ -35,8 +35,8 @@ class Plan:
     def __init__(self, settings: Settings, *, seal_key: bytes, keyring: Keyring) -> None:
         self.settings = settings
         self.keyring = keyring
-        self.router = Router(settings)
-        self.secrets = secrets_of(settings)
+        self.router: Router = Router(settings)
+        self.secrets: Secrets = secrets_of(settings)
         sealer = Sealer(seal_key, limits=settings.server.limits)
         # What a gateway without keys has sealed must stay readable: its only client is bound to nothing.
         self._sealers = {

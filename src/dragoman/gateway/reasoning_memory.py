@@ -19,7 +19,7 @@ import operator
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
@@ -27,8 +27,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.context import Exchange
 from dragoman.ids import ClientIds
 from dragoman.profiles.profile import Profile
+from dragoman.translate import Watcher
 from dragoman.turn.events import (
     CALL_KINDS,
     ArgsDelta,
@@ -57,7 +59,6 @@ from dragoman.turn.request import (
     ToolCallPart,
     Turn,
 )
-from dragoman.turn.stages import Stage
 
 # --- one answer, watched ---
 
@@ -80,7 +81,7 @@ class AnswerObserver:
 
     def __init__(
         self,
-        used_ids: Collection[str],
+        ids: ClientIds,
         on_call: Callable[[str, str], None],
         on_reasoning: Callable[[str, str, Parts], None] | None,
         *,
@@ -89,10 +90,10 @@ class AnswerObserver:
     ) -> None:
         """Tell of calls as they begin, and as they end of what stood before them.
 
-        `used_ids` are those of the request's history; `replays`: the upstream takes back
-        reasoning that it did not sign; `arguments` asks for calls without reasoning, too.
+        `ids` are those that the client gets; `replays`: the upstream takes back reasoning that it
+        did not sign; `arguments` asks for calls without reasoning, too.
         """
-        self._ids = ClientIds(used_ids)  # as every writer makes them, in the same order
+        self._ids = ids
         self._on_call = on_call  # client's id, native id
         self._on_reasoning = (
             on_reasoning  # client's id, arguments, what came before; None: not needed
@@ -168,7 +169,7 @@ class AnswerObserver:
         self._segments = []
         self._states = []
         if start.kind in CALL_KINDS:
-            self._call_id = self._ids.render(start.call_id)
+            self._call_id = self._ids.of(start.index, start.call_id)
             self._on_call(self._call_id, start.call_id)
             self._arguments = []
             self._arguments_room = 0 if self._on_reasoning is None else MAX_ARGUMENTS
@@ -297,8 +298,8 @@ class ReasoningMemory:
 
     def watchers(
         self, request: Request, owner: str, profile: Profile, *, arguments: bool = False
-    ) -> tuple[Stage, ...]:
-        """Return the stages that watch the answer to a request; none, if there can be no calls.
+    ) -> tuple[Watcher, ...]:
+        """Return what makes the stages that watch the answer to a request; none, if there can be no calls.
 
         `request` is what was asked of the upstream, with ids as the client knows them.  With `arguments`
         those of every call are remembered as the upstream wrote them.
@@ -317,13 +318,15 @@ class ReasoningMemory:
             kept = text if arguments and len(text) < MAX_ARGUMENTS else ""
             self._remember((place, call_id), Recollection(before, after, signature, *hashes, kept))
 
-        observer = AnswerObserver(
-            request.call_ids,
-            note_call,
-            note if self._max_entries else None,
-            replays=profile.replay_reasoning != "never",
-            arguments=arguments,
-        )
+        def observer(exchange: Exchange) -> AnswerObserver:
+            return AnswerObserver(
+                exchange.call_ids,
+                note_call,
+                note if self._max_entries else None,
+                replays=profile.replay_reasoning != "never",
+                arguments=arguments,
+            )
+
         return (observer,)
 
     def _note_id(self, key: tuple[str, str], native: str) -> None:

@@ -182,8 +182,8 @@ class AcceptedRequest:
     def __init__(
         self, client: ClientRequest, request: Request, choice: Choice, *, previous_id: str = ""
     ) -> None:
-        self.client = client  # as it was received
-        self.request = request  # after guards and overrides
+        self.client: ClientRequest = client  # as it was received
+        self.request: Request = request  # after guards and overrides
         self.choice = choice
         self.previous_id = previous_id  # of the kept response that the request continues
 

@@ -74,17 +74,17 @@ class Runtime:
         memory: ReasoningMemory,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        self.connector = Connector(limits)
-        self.catalogue = Catalogue(self.connector)
-        self.deadlines = DeadlineClock()
-        self.calibration = Calibration()
-        self.heavy = HeavyWork()
+        self.connector: Connector = Connector(limits)
+        self.catalogue: Catalogue = Catalogue(self.connector)
+        self.deadlines: DeadlineClock = DeadlineClock()
+        self.calibration: Calibration = Calibration()
+        self.heavy: HeavyWork = HeavyWork()
         self.logger = logger
         self.store = store
         self.memory = memory
-        self.inflight = InflightBytes()
-        self.reasoning_hosts = ReasoningHosts()
-        self.given = GivenIds()
+        self.inflight: InflightBytes = InflightBytes()
+        self.reasoning_hosts: ReasoningHosts = ReasoningHosts()
+        self.given: GivenIds = GivenIds()
         self._health: dict[str, Health] = {}
 
     def health(self, hop: Hop) -> Health:

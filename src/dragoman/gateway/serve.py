@@ -60,7 +60,7 @@ class Running:
         self._seal_key = _seal_key(settings) or seal_key or os.urandom(32)
         self._socket = bound
         self._stack = AsyncExitStack()
-        self.port = 0
+        self.port: int = 0
         self.gateway: Gateway
 
     async def __aenter__(self) -> Self:

@@ -5,7 +5,8 @@ Reads, feeds and writes; the core knows what a dialect looks like, `retry.py` de
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from dragoman.context import Rendering
 from dragoman.dialects import dialect
 from dragoman.errors import DragomanError, MalformedError, TooLargeError, UntranslatableError
 from dragoman.gateway.client_stream import ClientStream
+from dragoman.gateway.config.settings import Route
 from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
 from dragoman.gateway.headers import rate_limits
 from dragoman.gateway.health import Change
@@ -30,11 +32,11 @@ from dragoman.gateway.retry import (
     tries_next_upstream,
 )
 from dragoman.gateway.routing import Hop
-from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
 from dragoman.translate import (
     PRELUDE,
     ExchangeOptions,
     Translator,
+    Watcher,
     fault_of,
     translate_body,
 )
@@ -42,7 +44,6 @@ from dragoman.translate_requests import ClientRequest, fault_of_request, write_r
 from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import CALL_KINDS, Event, Fault, FaultKind, Finish, FinishReason
 from dragoman.turn.request import Request
-from dragoman.turn.stages import Stage
 
 # Sent when no upstream counted the tokens of a response.
 _ESTIMATED: Final = {"x-dragoman-usage": "estimated"}
@@ -106,7 +107,7 @@ class UpstreamCall:
         # The request in the upstream's dialect: kept here alone, and dropped once the response begins.
         self._body = b""
         self._stop: tuple[str, ...] = ()  # stop sequences that the upstream cannot match itself
-        self._given: set[str] = set()  # ids of the upstream's state that the client was given
+        self._given: list[str] = []  # ids of the upstream's state that the client was given
 
     async def run(self) -> web.StreamResponse | Failure:
         """Make attempts until one succeeds or the policy ends them."""
@@ -131,7 +132,7 @@ class UpstreamCall:
                     return unwritable
                 continue
             delay = self._retries.next_delay(answer, should_retry=outcome.should_retry)
-            fault = self._fault_for_client()(answer)
+            fault = self._redaction().redact(answer)
             outcome.note_failure(self._hop, fault)
             if delay is None:
                 return Failure(fault, tries_next=tries_next_upstream(answer))
@@ -355,7 +356,7 @@ class UpstreamCall:
         outcome.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
         await self._store(translated.body)
         if self._notes_ids:
-            await self._runtime.note_given(context.owner, given_by_body(translated.body))
+            await self._runtime.note_given(context.owner, translated.given)
         self._stream.note_first_content()
         headers = context.response_headers()
         # A relayed response has no token counts where its upstream sent none.
@@ -387,6 +388,7 @@ class UpstreamCall:
                 chat_truncated_tail="nothing" if self._retries_truncated else "error",
             ),
             limits=server.limits,
+            notes_ids=self._notes_ids,
         )
 
     @property
@@ -394,7 +396,7 @@ class UpstreamCall:
         """The client retries after a stream without a finish, but not after an error event."""
         return self._context.http.headers.get("user-agent", "").startswith(_RETRY_TRUNCATED)
 
-    def _watchers(self) -> Sequence[Stage]:
+    def _watchers(self) -> Sequence[Watcher]:
         """Return the stages that remember what a client does not send back unchanged."""
         return self._runtime.memory.watchers(
             self._accepted.request,
@@ -406,30 +408,19 @@ class UpstreamCall:
     # --- a stream ------------------------------------------------------------------------------------
 
     def _translator(self, outline: Request) -> Translator:
+        redaction = self._redaction()
         return Translator(
             source=self._hop.upstream.dialect,
             target=self._context.dialect,
             model=self._hop.model,
             native_format=self._hop.native_format,
             stop=self._stop,
-            watchers=(*self._watchers(), FaultRedaction(self._fault_for_client())),
+            watchers=(*self._watchers(), lambda _exchange: redaction),
             **self._options(outline),
         )
 
-    def _fault_for_client(self) -> Callable[[Fault], Fault]:
-        """Return what redacts an upstream's failure; one of the gateway itself stays as it is.
-
-        It must not refer to this call or to the client's stream: the stream refers to it by its translator.
-        """
-        outcome, route, hop = self._outcome, self._accepted.choice.route, self._hop
-        plan, logger = self._context.plan, self._runtime.logger
-
-        def redacted(fault: Fault) -> Fault:
-            if fault == outcome.stopped:
-                return fault
-            return upstream_fault(fault, hop, route, plan, logger)
-
-        return redacted
+    def _redaction(self) -> "FaultRedaction":
+        return FaultRedaction(self._context, self._accepted.choice.route, self._hop)
 
     async def _forward_stream(self, reply: Reply, translator: Translator, outline: Request) -> bool:
         """Forward everything as it arrives, one write for each read; return whether there was content."""
@@ -445,10 +436,11 @@ class UpstreamCall:
         self._release_request(outline)
         await stream.open()
         read, feed, note_read = reply.read, translator.feed, stream.note_read
-        write = self._write_noting_ids if self._notes_ids else stream.write
+        write = partial(self._write_noting_ids, translator) if self._notes_ids else stream.write
         while not translator.done:
             if out:
                 await write(out)
+            data = out = b""  # nothing that was sent is kept while this waits
             data = await read()
             note_read()
             if data and feeder.is_light(data):
@@ -487,7 +479,7 @@ class UpstreamCall:
         if self._stores and isinstance(outcome.ended, Finish):
             await self._store(translator.response)
         if self._notes_ids:
-            self._given |= given_by_frames(out)
+            self._given += translator.take_given()
             await self._runtime.note_given(self._context.owner, self._given)
         await self._stream.write_last(out)
 
@@ -500,11 +492,11 @@ class UpstreamCall:
         shared = context.plan.shares_credential(self._accepted.choice.route)
         return shared and (not self._translates or dialect(context.dialect).stores_responses)
 
-    async def _write_noting_ids(self, data: bytes) -> None:
+    async def _write_noting_ids(self, translator: Translator, data: bytes) -> None:
         """Send a piece of the stream; the client may name at once what it is given."""
-        given = given_by_frames(data)
+        given = translator.take_given()
         if given:
-            self._given |= given
+            self._given += given
             self._runtime.given.add(self._context.owner, given)
         await self._stream.write(data)
 
@@ -535,12 +527,22 @@ class UpstreamCall:
 class FaultRedaction:
     """The last stage of a response: a failure after the first content reaches the client redacted.
 
-    `UpstreamCall` handles a failure before that, which may lead to another attempt.
+    `UpstreamCall` handles a failure before that, which may lead to another attempt.  This stage must not refer
+    to that call or to the client's stream: the stream refers to it by its translator.
     """
 
-    def __init__(self, redact: Callable[[Fault], Fault]) -> None:
-        self._redact = redact
+    def __init__(self, context: RequestContext, route: Route, hop: Hop) -> None:
+        self._context = context
+        self._route = route
+        self._hop = hop
         self._begun = False
+
+    def redact(self, fault: Fault) -> Fault:
+        """Return an upstream's failure as the client gets it; one of the gateway itself is not changed."""
+        context = self._context
+        if fault == context.outcome.stopped:
+            return fault
+        return upstream_fault(fault, self._hop, self._route, context.plan, context.runtime.logger)
 
     @property
     def pending(self) -> bool:
@@ -556,7 +558,7 @@ class FaultRedaction:
 
     def _redacted(self, event: Event) -> Event:
         if type(event) is Fault and self._begun:
-            return self._redact(event)
+            return self.redact(event)
         self._begun = self._begun or type(event) not in PRELUDE
         return event
 

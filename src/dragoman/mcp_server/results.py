@@ -72,9 +72,9 @@ def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
     ids = ClientIds(used)
     calls = [
         ToolCallEntry(
-            id=ids.render(one.call_id), name=one.name, arguments=one.text, complete=one.complete
+            id=ids.of(index, one.call_id), name=one.name, arguments=one.text, complete=one.complete
         )
-        for one in answer.call_blocks
+        for index, one in enumerate(answer.call_blocks)
     ]
     blocks = answer.blocks
     return ChatOutput(

@@ -141,11 +141,13 @@ class TranslateInput(Input, frozen=True):
         ),
     ] = "auto"
     tools: Annotated[
-        list[ToolDefinition],
+        list[ToolDefinition] | None,
         Meta(
-            description="Of an answer: the tools that its request declared, in any dialect's shape."
+            description="Of an answer: the tools that its request declared, in any dialect's shape.  Null: "
+            "whatever looks like a call of the format, or of the model's format, is one; an empty list: "
+            "nothing is."
         ),
-    ] = []
+    ] = None
     profile: Annotated[
         str, Meta(description="What the upstream can and cannot do: `generic`, `openai`, `vllm`, …")
     ] = "generic"

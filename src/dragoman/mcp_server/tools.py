@@ -86,11 +86,11 @@ def _request(asked: ChatInput, model: str) -> Request:
 
 
 async def _parse(asked: ParseInput, _context: ToolContext) -> ParseOutput:
-    tools = None if asked.tools is None else _tools(asked.tools)
+    tools = _declared(asked.tools)
     family = choose_format(asked.model, asked.format)
     if family is None and asked.start_in_reasoning:
         family, tools = PLAIN, ()  # no calls to look for, but the end of the reasoning
-    if family is None:  # a model whose server output_type structured calls: nothing to look for
+    if family is None:  # the model's server returns structured calls: nothing to look for
         is_content = asked.channel == "content"
         found = Parsed(asked.text) if is_content else Parsed(reasoning=asked.text)
     else:
@@ -126,7 +126,7 @@ async def _translate(asked: TranslateInput, _context: ToolContext) -> TranslateO
         )
         text, losses = request.body.decode(), loss_entries(request.losses)
         return TranslateOutput(text=text, losses=losses, failure=None)
-    tools = _tools(asked.tools)
+    tools = _declared(asked.tools)
     if asked.what == "body":
         body = translate_body(
             data,
@@ -182,6 +182,11 @@ async def _formats(_asked: NoInput, _context: ToolContext) -> FormatsOutput:
             for one in FORMATS.values()
         ]
     )
+
+
+def _declared(definitions: list[dict[str, Any]] | None) -> tuple[Tool, ...] | None:
+    """Return the declared tools; None if they are not known."""
+    return None if definitions is None else _tools(definitions)
 
 
 def _tools(definitions: list[dict[str, Any]]) -> tuple[Tool, ...]:

@@ -14,6 +14,7 @@ from dragoman.probe.questions import Habits, Question
 from dragoman.probe.request_bodies import write_question
 from dragoman.probe.response import Failure, Listing, Response, read_listing
 from dragoman.profiles.profile import Profile
+from dragoman.redaction import hide_in_json
 from dragoman.transport import Connector, Reply, TransportError
 from dragoman.turn.request import DialectName
 
@@ -40,11 +41,11 @@ class Probe:
     """One run against one upstream.  The same question is sent once."""
 
     def __init__(self, peer: Peer, connector: Connector) -> None:
-        self.peer = peer
-        self.habits = Habits()
-        self.requests = 0
-        self.repeated = 0  # requests that were retries, because the server was busy
-        self.output_tokens = 0  # as far as the upstream reported them
+        self.peer: Peer = peer
+        self.habits: Habits = Habits()
+        self.requests: int = 0
+        self.repeated: int = 0  # requests that were retries, because the server was busy
+        self.output_tokens: int = 0  # as far as the upstream reported them
         self._connector = connector
         self._responses: dict[bytes, Response] = {}  # by the request's body
         self._listing: Listing | None = None
@@ -146,7 +147,8 @@ class Probe:
             peer.dialect,
             status=status,
             content_type=kind.lower(),
-            body=self._without_secrets(b"".join(parts)),
+            # Some error messages repeat our credentials.
+            body=hide_in_json(b"".join(parts), self.peer.secrets),
             failure=failure,
             retry_after=retry_after,
         )
@@ -165,9 +167,3 @@ class Probe:
 
     def _late(self) -> Failure:
         return Failure("timeout", f"no end of the answer within {self.peer.timeout:g} s")
-
-    def _without_secrets(self, body: bytes) -> bytes:
-        """Remove our credentials from a response: some error messages repeat them."""
-        for secret in self.peer.secrets:
-            body = body.replace(secret.encode(), b"[key]")
-        return body

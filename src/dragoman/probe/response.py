@@ -52,7 +52,7 @@ class Response:
         self.content_type = content_type
         self.body = body
         self.failure = failure
-        self.seconds = 0.0  # from the question to the end of the answer
+        self.seconds: float = 0.0  # from the question to the end of the answer
         self.retry_after = retry_after  # seconds to wait before asking again, if the server says so
 
     @property

@@ -36,8 +36,8 @@ class Profile(Struct, frozen=True, kw_only=True, cache_hash=True):
             field wins.
         developer_role: Takes `developer` where others take `system`.
         midturn_system: Takes instructions anywhere in the conversation.
-        own_midturn_system: Some of its models do: those that a client of the same dialect sends pass as
-            they came.
+        own_midturn_system: Some of its models do: such instructions of a client of the same dialect are
+            forwarded unchanged.
         merge_system: Wants one leading system message and no other.
         alternate_roles: Wants user and assistant to alternate.
         user_after_tool: Takes a user message directly after a tool's result.

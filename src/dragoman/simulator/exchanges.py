@@ -23,7 +23,9 @@ class Exchange:
         self.number = number  # from 1
         self.method = method
         self.path = path  # with the query, not decoded
-        self.headers = {name.lower(): _shortened(name, value) for name, value in headers.items()}
+        self.headers: dict[str, str] = {
+            name.lower(): _shortened(name, value) for name, value in headers.items()
+        }
         self.body = b""
         self.status = 0  # of the answer; 0 before its headers are sent
         self.written = 0  # bytes of the answer's body

@@ -56,8 +56,8 @@ class Simulator:
         self, host: str = DEFAULT_HOST, port: int = 0, script: Script | Path | None = None
     ) -> None:
         self.host = host
-        self.port = port  # 0 until it serves: any free one
-        self.exchanges = Exchanges()
+        self.port: int = port  # 0 until it serves: any free one
+        self.exchanges: Exchanges = Exchanges()
         self._script = load_script(script) if isinstance(script, Path) else script
         self._memory = Memory()
         self._deliveries = Deliveries(self.exchanges)

@@ -45,6 +45,7 @@ Pattern: TypeAlias = tuple[Part, ...]
 
 AHEAD: Final = Ahead()
 AHEAD_OR_END: Final = Ahead(or_end=True)
+EXCERPT_CHARS: Final = 200  # of dropped text, quoted in a problem
 BLANKS: Final = Run(r"[ \t\r\n]")
 
 _MOST_LEADS: Final = 4  # characters of one class: as many as BLANKS has
@@ -146,6 +147,9 @@ class Where(StrEnum):
     """The machine's position in an answer, outside of calls."""
 
     START = "start"  # nothing but blanks so far
+    OPENED = (
+        "opened"  # the same, in an answer that begins inside reasoning; all of THINK counts too
+    )
     TEXT = "text"  # text, before any call
     THINK = "think"  # inside reasoning tags in the text
     ANSWER = "answer"  # blanks after such reasoning
@@ -157,7 +161,9 @@ class Where(StrEnum):
 
 ANYWHERE: Final = frozenset(Where)
 CALLED: Final = frozenset({Where.TAIL, Where.AFTER, Where.LATER})
+FIRST: Final = frozenset({Where.START, Where.OPENED})
 AT_START: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
+IN_PROSE: Final = frozenset({Where.TEXT, Where.LATER, Where.MESSAGE})
 
 
 class Action(Enum):
@@ -169,8 +175,9 @@ class Action(Enum):
     START_REASONING = "the following text is reasoning"
     START_TEXT = "the following text is text for the user"
     NOT_A_CALL = "keep the marker as text and report an invalid call"
+    KEEP = "keep the marker as text, so that no other rule matches inside it"
     TRY_FAMILIES = "continue with the first of `families` whose rules match here"
-    END_REASONING = "drop a closer of reasoning that a call has already ended"
+    END_REASONING = "drop a closer of reasoning that has already ended"
 
 
 # --- how arguments are written -----------------------------------------------------------------------
@@ -207,6 +214,7 @@ class ObjectsSpec(Struct, frozen=True, kw_only=True):
     id_keys: tuple[str, ...] = ()  # keys whose value is the call's id
     single_key: bool = False  # each object's one key is the name, its value the arguments
     declared: bool = False  # an object is a call only if it names a declared tool
+    prose: bool = False  # in the middle of text: held no longer than `MAX_HEADER_CHARS`
     separators: str = ","  # between objects, besides blanks
 
 
@@ -243,7 +251,13 @@ class Rule(Struct, frozen=True, kw_only=True):
     inside: bool = False  # counts only inside a section
     body: BodySpec | None = None  # calls: how the arguments are written
     declared: bool = False  # calls: only if the name is a declared tool's
+    # Calls in the middle of text: not in reasoning or code.  If the tools are unknown, only where a group `line` has
+    # matched the line feed before the call; the blanks there are text.
+    prose: bool = False
     empty: bool = False  # calls: the marker is a whole call without arguments
+    aside: bool = (
+        False  # reasoning inside the text: not in a code fence, and the text continues after it
+    )
     families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
 
 
@@ -259,6 +273,7 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     trim_think: bool = False  # a line feed before the closing tag is part of the tag
     reasoning_continues: bool = False  # reasoning continues after a call inside it
     starts_thinking: bool = False  # an answer may begin inside reasoning
+    joint: str = ""  # between two messages of text, or two of reasoning
     bare: bool = False  # has no unmistakable marker, so `AUTO` does not look for it
 
 
@@ -267,6 +282,7 @@ def call(
     body: BodySpec,
     at: Iterable[Where] = ANYWHERE,
     declared: bool = False,
+    prose: bool = False,
     empty: bool = False,
 ) -> tuple[Rule, ...]:
     """Return rules for markers that begin a call."""
@@ -277,6 +293,7 @@ def call(
             at=frozenset(at),
             body=body,
             declared=declared,
+            prose=prose,
             empty=empty,
         )
         for one in pattern

@@ -9,7 +9,6 @@ from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,
-    CALLED,
     Action,
     Ahead,
     ElementsSpec,
@@ -27,20 +26,23 @@ from dragoman.toolcalls.scanner import Scanner, scanner
 _WIDE_BAR: Final = "\uff5c"
 # Prefixes of special tokens, which people do not type or quote.
 _SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
+_NOT_A_QUOTE: Final = Run("[^`'\"]", 1, 1)
 _FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
 _OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
+_OPENED: Final = frozenset({Where.OPENED, Where.THINK})
+_QUOTABLE: Final = frozenset({Action.CALL, Action.END_REASONING})
 
 
 class MarkerState:
     """The rules of one position, and a scanner for their markers."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rules = tuple(rules)
+        self.rules: tuple[Rule, ...] = tuple(rules)
         # By rule: the marker is ordinary text, which an answer may quote in a code fence.
-        self.quotable = tuple(_quotable(rule) for rule in self.rules)
+        self.quotable: tuple[bool, ...] = tuple(is_quotable(rule) for rule in self.rules)
         # Code fences matter here, or once a family is recognized.
-        self.fences = any(self.quotable) or any(rule.families for rule in self.rules)
+        self.fences: bool = any(self.quotable) or any(rule.families for rule in self.rules)
 
     @cached_property
     def leads(self) -> str | None:
@@ -53,9 +55,10 @@ class MarkerState:
         return scanner(tuple(rule.pattern for rule in self.rules))
 
 
-def _quotable(rule: Rule) -> bool:
-    if rule.action is not Action.CALL and not rule.section:
-        return False
+def is_quotable(rule: Rule) -> bool:
+    """Return whether a rule's marker does not count in a code fence: ordinary text, or an aside."""
+    if rule.action not in _QUOTABLE and not rule.section:
+        return rule.aside
     parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]
     match parts:
         case ["<", Run(chars=chars), *_] if _WIDE_BAR in chars:
@@ -76,13 +79,28 @@ class FormatGrammar:
     """A format's rules by position.  Built once and shared: it holds no state of an answer."""
 
     def __init__(
-        self, rules: Sequence[Rule], *, think: bool = False, reasoning_continues: bool = False
+        self,
+        rules: Sequence[Rule],
+        *,
+        think: bool = False,
+        reasoning_continues: bool = False,
+        joint: str = "",
     ) -> None:
         self.think = think  # reasoning tags count
         self.reasoning_continues = reasoning_continues  # see `Format`
-        self.states = {
+        self.states: dict[Where, MarkerState] = {
             where: MarkerState([rule for rule in rules if where in rule.at]) for where in Where
         }
+        self.states[Where.OPENED] = MarkerState(
+            [rule for rule in rules if not rule.at.isdisjoint(_OPENED)]
+        )
+        self.joint: str = joint  # see `Format`
+        # Where an answer that begins inside reasoning begins.
+        self.opened: Where = (
+            Where.OPENED
+            if any(Where.OPENED in rule.at and Where.THINK not in rule.at for rule in rules)
+            else Where.THINK
+        )
 
     @cached_property
     def ends(self) -> Scanner:
@@ -174,9 +192,45 @@ def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
             Rule(pattern=(opener,), action=Action.DROP, at=thinking),
             Rule(pattern=(closer,), action=Action.DROP, at=frozenset({Where.ANSWER})),
         ]
+        if not _is_sentence(closer):
+            # The opener was in the prompt, or thinking is off.  Case: hermes/n0_1_closer_first.
+            rules.append(
+                Rule(
+                    pattern=(closer,),
+                    action=Action.DROP,
+                    at=frozenset({Where.START}),
+                    then=Where.ANSWER,
+                )
+            )
         if calls:
-            rules.append(Rule(pattern=(closer,), action=Action.END_REASONING, at=CALLED))
+            rules.append(
+                Rule(
+                    pattern=(closer,),
+                    action=Action.END_REASONING,
+                    at=frozenset({Where.TAIL, Where.AFTER}),
+                )
+            )
     return tuple(rules)
+
+
+def late_closer_rules(format_: Format) -> tuple[Rule, ...]:
+    """Return rules that drop a closing tag of reasoning in an answer that began with reasoning.
+
+    A tag before a quotation mark is a mention.  Cases: hermes/n0_1_second_closer, hermes/n0_1_second_closer_quoted.
+    """
+    return tuple(
+        Rule(
+            pattern=(closer, AHEAD_OR_END, _NOT_A_QUOTE),
+            action=Action.END_REASONING,
+            at=frozenset({Where.TEXT, Where.LATER, Where.MESSAGE}),
+        )
+        for _, closer in format_.think
+    )
+
+
+def _is_sentence(closer: Part) -> bool:
+    """Return whether a closer of reasoning is a sentence, which an answer may begin with."""
+    return isinstance(closer, str) and closer[0].isalpha()
 
 
 def leak_rules(format_: Format) -> tuple[Rule, ...]:
@@ -190,6 +244,7 @@ def leak_rules(format_: Format) -> tuple[Rule, ...]:
         if rule.action in _OPENERS
         and (rule.action is Action.CALL or rule.section)
         and Where.TEXT in rule.at
+        and not rule.prose
     )
     anonymous = tuple(tuple(_anonymous(part) for part in opener) for opener in openers)
     if not anonymous:
@@ -198,7 +253,7 @@ def leak_rules(format_: Format) -> tuple[Rule, ...]:
         Rule(
             pattern=(closer, BLANKS, AHEAD, OneOf(anonymous)),
             action=Action.DROP,
-            at=frozenset({Where.START, Where.TEXT}),
+            at=frozenset({Where.TEXT}),
         )
         for _, closer in format_.think
     )
@@ -224,7 +279,14 @@ def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -
         rules += format_.rules + leak_rules(format_)
     elif think:
         rules += tuple(filter(_is_framing, format_.rules))
-    return FormatGrammar(rules, think=think, reasoning_continues=format_.reasoning_continues)
+    if think:
+        rules += late_closer_rules(format_)
+    return FormatGrammar(
+        rules,
+        think=think,
+        reasoning_continues=format_.reasoning_continues,
+        joint=format_.joint,
+    )
 
 
 def _is_framing(rule: Rule) -> bool:

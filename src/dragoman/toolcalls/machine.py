@@ -11,21 +11,29 @@ from typing import Final, Protocol
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.bodies import CallBody, make_body
-from dragoman.toolcalls.format import AHEAD_OR_END, Action, Format, Rule, Where
+from dragoman.toolcalls.format import (
+    AHEAD_OR_END,
+    EXCERPT_CHARS,
+    FIRST,
+    Action,
+    Format,
+    Rule,
+    Where,
+)
 from dragoman.toolcalls.grammar import FormatGrammar, format_grammar
 from dragoman.toolcalls.scanner import FoundMarker
 from dragoman.toolcalls.tool_names import DeclaredTools
 
 # Positions where blanks are held: before a call they are dropped, before text they are text.
-_BLANK_PLACES: Final = frozenset({Where.START, Where.ANSWER, Where.TAIL, Where.AFTER})
+_BLANK_PLACES: Final = frozenset({Where.START, Where.OPENED, Where.ANSWER, Where.TAIL, Where.AFTER})
+_IN_TEXT: Final = frozenset({Where.TEXT, Where.LATER, Where.MESSAGE})
 _REPORTED_BLANKS: Final = frozenset({Where.START, Where.AFTER})
 # Held blanks beyond this number are text.
 MAX_BLANKS: Final = 256
 _SOLID: Final = re.compile(r"\S")
 _MAX_PIECE_CHARS: Final = 4096
 _FENCE_TICKS: Final = 3
-_FENCE: Final = re.compile("`{3,}")
-_EXCERPT_CHARS: Final = 200  # of dropped text, quoted in the problem
+_CODE_MARKS: Final = re.compile("`+|\n")
 
 
 class Sink(Protocol):
@@ -73,22 +81,26 @@ class Machine:
     ) -> None:
         self.sink = sink
         self.declared = declared
-        self.grammar = grammar
+        self.grammar: FormatGrammar = grammar
         self.limits = limits
-        self.held = ""  # the suffix that may become a marker
+        self.held: str = ""  # the suffix that may become a marker
         self._reasoning = reasoning or thinking  # the current channel
         self._thinking = thinking  # reasoning tags in the text opened it
-        self._call_ended_reasoning = (
-            False  # a call inside reasoning tags: the closing tag may still follow
-        )
+        self._reasoning_ended = False  # tagged reasoning has ended: another closing tag is noise
         self._blanks = ""  # held blanks
         self._section = False  # inside a section of calls
         self._opener = ""  # the opener of a section without a call so far
         self._fenced = False  # inside a code fence
         self._backticks = 0  # at the end of the text so far: they may become a fence
-        self._where = Where.THINK if thinking else Where.START
+        self._span = 0  # the backticks that opened inline code in this line; 0: not inside it
+        self._where = grammar.opened if thinking else Where.START
+        self._resumed = Where.ANSWER  # the position after the reasoning that is open
+        self._joint = ""  # emitted before the next text: it separates two messages
+        self._channels: frozenset[bool] = (
+            frozenset()
+        )  # the channels of earlier messages: reasoning or not
         self._state = grammar.states[self._where]
-        self.closing = False  # the input has ended
+        self.closing: bool = False  # the input has ended
         self._searched: str | None = None  # the text that `find_break` searched last
         self._break: FoundMarker | int = 0  # what it found there
         self.body: CallBody | None = None  # of the open call
@@ -115,7 +127,11 @@ class Machine:
     @property
     def quiet_leads(self) -> str | None:
         """Text without any of these characters needs no parsing; None: all text does."""
-        if self.body is not None or self.held or self._backticks or self._where in _BLANK_PLACES:
+        if self.body is not None or self.held or self._where in _BLANK_PLACES:
+            return None
+        if self._backticks or self._span:
+            return None
+        if self._joint:
             return None
         return self._state.leads
 
@@ -186,7 +202,7 @@ class Machine:
             else:
                 break
         if self._blanks:
-            if self._where is Where.START and not self.sink.calls:
+            if self._where in FIRST and not self.sink.calls:
                 self._emit(self._blanks)
                 self._blanks = ""
             self._drop_blanks()
@@ -235,7 +251,7 @@ class Machine:
         self._drop_blanks()
         self._opener = ""
         if self._thinking:
-            self._call_ended_reasoning = True
+            self._reasoning_ended = True
             self._thinking = self._reasoning = self.grammar.reasoning_continues
         if self._where is not Where.AFTER:
             self._move_to(Where.AFTER)
@@ -286,25 +302,37 @@ class Machine:
         rule = self._state.rules[found.which]
         if self._fenced and self._state.quotable[found.which]:
             return self._emit_as_text(text, found, found.start)  # an example, not a call
-        if rule.inside and not self._section:
+        if (rule.inside and not self._section) or (
+            rule.prose and not self._may_call_in_prose(found)
+        ):
             return self._emit_as_text(text, found, found.start)
+        if rule.action is Action.KEEP:
+            self._emit_prose(text[found.start : found.end])
+            return found.end
         if rule.action is Action.CALL:
             return self._begin_call(rule, text, found)
         if rule.action is Action.TRY_FAMILIES:
             self._candidates = rule.families
             self._switch_to_family(rule.families[0])
             return found.end
-        if rule.action is Action.END_REASONING and not self._call_ended_reasoning:
+        if rule.action is Action.END_REASONING and not self._reasoning_ended:
             return self._emit_as_text(text, found, found.start)
         if rule.action is Action.NOT_A_CALL:
             shown = text[found.start : found.end]
-            self.sink.problem("native_call_invalid", shown[:_EXCERPT_CHARS])
+            self.sink.problem("native_call_invalid", shown[:EXCERPT_CHARS])
             self._emit_prose(shown)
             if rule.then is not None:
                 self._move_to(rule.then)
             return found.end
         self._apply_rule(rule, text, found)
         return found.end
+
+    def _may_call_in_prose(self, found: FoundMarker) -> bool:
+        """Return whether a call may begin in the middle of text: see `Rule.prose`."""
+        line = "line" in found.groups
+        if self._reasoning or self._fenced or not (line or self.declared.known):
+            return False
+        return line or not self._in_span()
 
     def _emit_until(self, text: str, at: int, to: int) -> int:
         """Emit text; stop after the first non-blank character if it changes the position."""
@@ -345,26 +373,39 @@ class Machine:
     def _apply_rule(self, rule: Rule, text: str, found: FoundMarker) -> None:
         self._drop_blanks()
         if rule.action is Action.END_REASONING and self._thinking:
-            self._reasoning = self._thinking = self._call_ended_reasoning = False
+            self._reasoning = self._thinking = False
         elif rule.action is Action.DROP or rule.action is Action.END_REASONING:
             noise = found.groups.get("noise", text[found.start : found.end])
             if noise.strip():
                 self._report_noise(noise)
         elif rule.action is Action.START_REASONING or rule.action is Action.START_TEXT:
+            self._reasoning_ended = self._reasoning_ended or self._thinking
             self._reasoning = self._thinking = rule.action is Action.START_REASONING
             self._fenced = False
-            self._backticks = 0
+            self._backticks = self._span = 0
+            self._begin_message(rule)
         if rule.section is not None:
             self._section = rule.section
             self._opener = text[found.start : found.end] if rule.section else ""
         if rule.then is not None:
-            self._move_to(rule.then)
+            self._move_to(self._resumed if rule.then is Where.ANSWER else rule.then)
+
+    def _begin_message(self, rule: Rule) -> None:
+        """Prepare for reasoning or text that a marker opened."""
+        if rule.then is Where.ANSWER:
+            return
+        self._resumed = self._where if rule.aside and self._where in _IN_TEXT else Where.ANSWER
+        if self.grammar.joint:
+            self._joint = self.grammar.joint if self._reasoning in self._channels else ""
 
     def _begin_call(self, rule: Rule, text: str, found: FoundMarker) -> int:
         """Begin a call, or emit its header as text."""
         body = make_body(self, rule, found.groups, text[found.start : found.end])
         if body is None:
             return self._emit_as_text(text, found, found.start)
+        if "line" in found.groups:
+            raw = text[found.start : found.end]
+            self._emit_prose(raw[: len(raw) - len(raw.lstrip())])
         self.body = body
         body.start()
         return found.end
@@ -396,28 +437,50 @@ class Machine:
                 self._section = False
             text = self._blanks + text
             self._blanks = ""
-            self._move_to(Where.LATER if self.sink.calls else Where.TEXT)
+            if where is Where.OPENED:
+                self._move_to(Where.THINK)
+            else:
+                self._move_to(Where.LATER if self.sink.calls else Where.TEXT)
         self._emit(text)
 
     def _emit(self, text: str) -> None:
         if not text:
             return
-        if self._backticks or "`" in text:
-            self._follow_fences(text)
+        if self.grammar.joint:
+            self._channels |= {self._reasoning}
+            text = self._joint + text
+            self._joint = ""
+        if self._backticks or self._span or "`" in text:
+            self._follow_code(text)
         if self._reasoning:
             self.sink.reasoning(text)
         else:
             self.sink.text(text)
 
-    def _follow_fences(self, text: str) -> None:
-        """Track code fences: runs of three or more backticks."""
+    def _follow_code(self, text: str) -> None:
+        """Track code fences (three or more backticks) and inline code, which ends with its line."""
         before = self._backticks
         normalized = "`" * before + text
-        for run in _FENCE.finditer(normalized):
-            # A run that was already long enough has been counted.
-            if run.start() or before < _FENCE_TICKS:
-                self._fenced = not self._fenced
+        for mark in _CODE_MARKS.finditer(normalized):
+            ticks = len(mark.group())
+            if mark.group() == "\n":
+                self._span = 0
+            elif ticks >= _FENCE_TICKS:
+                self._span = 0
+                # A run that was already long enough has been counted.
+                if mark.start() or before < _FENCE_TICKS:
+                    self._fenced = not self._fenced
+            elif mark.end() < len(normalized):  # else the run may continue
+                self._span = self._span_after(ticks)
         self._backticks = min(len(normalized) - len(normalized.rstrip("`")), _FENCE_TICKS)
+
+    def _span_after(self, ticks: int) -> int:
+        """Return the state of inline code after a run of backticks: the same run ends it."""
+        return (0 if ticks == self._span else self._span) if self._span else ticks
+
+    def _in_span(self) -> bool:
+        ticks = self._backticks
+        return bool(self._span_after(ticks) if 0 < ticks < _FENCE_TICKS else self._span)
 
     def _drop_blanks(self) -> None:
         if self._blanks:
@@ -426,7 +489,7 @@ class Machine:
                 self.sink.problem("native_blank_dropped")
 
     def _report_noise(self, noise: str) -> None:
-        self.sink.problem("native_noise_dropped", noise[:_EXCERPT_CHARS])
+        self.sink.problem("native_noise_dropped", noise[:EXCERPT_CHARS])
 
     def _move_to(self, where: Where) -> None:
         self._where = where

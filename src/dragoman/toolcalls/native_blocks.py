@@ -55,14 +55,14 @@ class NativeBlocks(BlockBuilder):
         )
         # Of a block that the upstream has opened, while none of its content has been emitted.
         self.start: BlockStart | None = None
-        self.calls = 0  # calls begun
-        self.overfull = False  # the open call's arguments have passed their limit
+        self.calls: int = 0  # calls begun
+        self.overfull: bool = False  # the open call's arguments have passed their limit
         self.failed: FailedCall | None = None
         self._custom: CustomInput | None = None  # reads the open call's input, if it is free text
         self._size = 0  # of the open call's arguments
         self._name = ""  # of the last call
         self._limit = ""  # the limit that its arguments have passed
-        self._reported: set[str] = set()
+        self._reported: tuple[str, ...] = ()  # codes of `_ONCE`
         self._last: TextDelta | ReasoningDelta | None = None  # made here: more may be added to it
 
     def use_seed(self, seed: str) -> None:
@@ -157,7 +157,7 @@ class NativeBlocks(BlockBuilder):
         if code in _ONCE:
             if code in self._reported:
                 return
-            self._reported.add(code)
+            self._reported += (code,)
         self._limit = self._limit or limit
         self.out.append(Loss(code, detail=detail, limit=limit))
 

@@ -38,11 +38,11 @@ class Scanner:
     """Find any of several patterns.  Where several match at one position, the first pattern wins."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        self.patterns = tuple(patterns)
+        self.patterns: tuple[Pattern, ...] = tuple(patterns)
         # The maximum length of the text that is held back.
-        self.reach = max((length(pattern) for pattern in patterns), default=1) - 1
+        self.reach: int = max((length(pattern) for pattern in patterns), default=1) - 1
         # Characters that may begin a marker: text without them needs no search.
-        self.leads = leads(self.patterns)
+        self.leads: str | None = leads(self.patterns)
         self._ready = False  # the expression is compiled
 
     def scan(self, text: str, at: int) -> FoundMarker | int:
@@ -164,13 +164,15 @@ class Expression:
     def __init__(self, patterns: tuple[Pattern, ...], *, ended: bool = False) -> None:
         self.terminals: dict[int | None, Terminal] = {}  # by group
         self.names: list[tuple[str, int]] = []  # groups of named runs
-        self.ways = 1  # how often one character may be inspected from one position, at most
+        self.ways: int = 1  # how often one character may be inspected from one position, at most
         self._ended = ended
         self._groups = 0
         branches: list[_Branch] = [
             (one, which) for which, pattern in enumerate(patterns) for one in _rooted(pattern)
         ]
-        self.regex = re.compile(self._choice(branches, _Path()) if branches else r"(?!)")
+        self.regex: re.Pattern[str] = re.compile(
+            self._choice(branches, _Path()) if branches else r"(?!)"
+        )
 
     def _choice(self, branches: list[_Branch], path: _Path) -> str:
         """Write branches in order; adjacent branches share a common prefix."""

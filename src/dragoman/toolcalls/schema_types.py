@@ -303,15 +303,31 @@ def _decoded(text: str) -> Any:
         return None
 
 
+def python_literal(text: str) -> Any:
+    """Evaluate a Python literal; sets become lists, in the order of the text.  Raises `ValueError` if it is not one."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        return ast.literal_eval(_SetsToLists().visit(tree))
+    except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+class _SetsToLists(ast.NodeTransformer):
+    """Case: qwen3_coder/n5_2_set."""
+
+    def visit_Set(self, node: ast.Set) -> ast.List:
+        self.generic_visit(node)
+        return ast.List(node.elts, ast.Load())
+
+
 def _literal(text: str) -> Any:
-    """Evaluate a Python literal; tuples become lists."""
-    if len(text) > _MAX_LITERAL_CHARS or not text.startswith(("{", "[", "(")):
+    """Evaluate a Python container; tuples and sets become lists."""
+    if len(text) > _MAX_LITERAL_CHARS or not text.startswith(("{", "[", "(", "set(")):
         return None
     try:
-        value = ast.literal_eval(text)
         # A round trip turns tuples into lists and rejects values that JSON cannot express.
-        return decode_any(msgspec.json.encode(value))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, msgspec.DecodeError):
+        return decode_any(msgspec.json.encode(python_literal(text)))
+    except (ValueError, TypeError, RecursionError, msgspec.DecodeError):
         return None
 
 

@@ -183,7 +183,11 @@ class Splitter:
                 self._pass("")
             return
         leads = machine.quiet_leads
-        if leads is not None and self._blocks.kind is self._kind:
+        if (
+            leads is not None
+            and self._blocks.kind is self._kind
+            and machine.reasoning is (self._kind is BlockKind.REASONING)
+        ):
             self._pass(leads)
 
     def _pass(self, leads: str) -> None:
@@ -440,7 +444,11 @@ def native_stages(
     tools: Sequence[Tool] | None = None,
     seal_plain: bool = True,
 ) -> list[Stage]:
-    """Return the stages for an exchange; `tools` are the declared ones if there is no request.
+    """Return the stages for an exchange.
+
+    The request's tools decide whether calls are looked for.  Without a request `tools` decides: an empty
+    sequence finds none, and None finds every call of a family that was chosen by its name or by the model's.
+    None and a family that is not known find none: text could match the markers of any family.
 
     `seal_plain` says that the upstream's reader marks unsigned reasoning to be given back; reasoning
     that is found here is then marked as well.
@@ -455,7 +463,7 @@ def native_stages(
         if request.tool_choice is not None and request.tool_choice.mode == "none":
             tools = ()
     family = choose_format(model, native_format)
-    if tools and family is not None:
+    if family is not None and (tools or (tools is None and family is not AUTO)):
         return [
             NativeCalls(
                 format=family,

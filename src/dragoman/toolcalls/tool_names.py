@@ -34,7 +34,7 @@ class DeclaredTools:
     """
 
     def __init__(self, tools: Sequence[Tool] | None) -> None:
-        self.known = tools is not None
+        self.known: bool = tools is not None
         self._parameters: dict[str, ToolParameters] = {}
         # By normalized spelling; None: several tools share it.
         self._folded: dict[str, str | None] = {}

@@ -16,6 +16,7 @@ from httptools import (
     HttpParserUpgrade,
     HttpResponseParser,
 )
+from msgspec import Struct
 
 from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
@@ -26,6 +27,18 @@ _HOLD: Final = 128 * 1024  # bytes that wait to be read, before the server has t
 _MAX_INFORMATIONAL: Final = 100  # answers of the kind "100 Continue" before the real one
 _MAX_FRAMING: Final = 64 * 1024  # bytes of chunk headers and trailers without a byte of the body
 _WITHOUT_BODY: Final = frozenset({204, 304})
+
+
+class Server(Struct, frozen=True):
+    """Whom connections lead to."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+
+    @property
+    def where(self) -> str:
+        return f"{self.host}:{self.port}"
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -56,19 +69,19 @@ class Connection(asyncio.BufferedProtocol):
         "headers",
         "keeps",
         "on_body",
+        "server",
         "since",
         "status",
-        "where",
     )
 
     def __init__(
         self,
-        where: str,
+        server: Server,
         limits: Limits,
         on_lost: Callable[["Connection"], object],
         room: memoryview,
     ) -> None:
-        self.where = where
+        self.server: Server = server
         self._limits = limits
         self._room = room  # for what arrives: of no meaning between two arrivals
         self._loop = asyncio.get_running_loop()
@@ -76,17 +89,19 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None  # of the reader
         self._parts: list[bytes] = []  # of the body, not read yet
-        self.on_body = self._parts.append  # called by the parser, once for each chunk
+        self.on_body: Callable[[bytes], None] = (
+            self._parts.append
+        )  # called by the parser, once for each chunk
         self._parser = HttpResponseParser(self)
         self._failure: TransportError | None = None
-        self.since = 0.0  # when the last answer ended
+        self.since: float = 0.0  # when the last answer ended
         self.begin()
 
     def begin(self) -> None:
         """Expect an answer, the next one after one that has ended."""
         self._parts.clear()
         self._listener: Callable[[], object] | None = None
-        self.status = 0
+        self.status: int = 0
         self.headers: dict[str, str] = {}  # names in lower case
         self._headers: list[tuple[bytes, bytes]] = []
         self._header_count = 0
@@ -97,9 +112,14 @@ class Connection(asyncio.BufferedProtocol):
         self._held = 0
         self._paused = False
         self._until_close = False  # the body ends with the connection
-        self.answered = False  # the head has come
-        self.ended = False  # and the body
-        self.keeps = False  # the connection may be used again
+        self.answered: bool = False  # the head has come
+        self.ended: bool = False  # and the body
+        self.keeps: bool = False  # the connection may be used again
+
+    @property
+    def where(self) -> str:
+        """The server, in messages."""
+        return self.server.where
 
     # --- for the connector ------------------------------------------------------------------------------
 

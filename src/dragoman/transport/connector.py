@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from aiohappyeyeballs import start_connection
-from msgspec import Struct
 from yarl import URL
 
 from dragoman._version import __version__
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.transport import failures
-from dragoman.transport.connection import Connection
+from dragoman.transport.connection import Connection, Server
 from dragoman.transport.failures import TransportError
 from dragoman.transport.reply import Reply
 
@@ -31,18 +30,6 @@ _UNFIT: Final = re.compile(r"[\r\n\0\ud800-\udfff]")  # nor what has no bytes
 _Address: TypeAlias = tuple[
     int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 ]
-
-
-class Server(Struct, frozen=True):
-    """Whom connections lead to."""
-
-    host: str
-    port: int
-    tls: ssl.SSLContext | None
-
-    @property
-    def where(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 class Connector:
@@ -81,7 +68,7 @@ class Connector:
         connection = self._kept(server) or await self._make(server, connect_seconds)
         try:
             await connection.ask(head, body)
-            return Reply(connection, lambda one: self._keep(server, one))
+            return Reply(connection, self._keep)
         except BaseException:
             connection.abort()
             raise
@@ -122,7 +109,6 @@ class Connector:
 
     async def _connect(self, server: Server, seconds: float) -> Connection:
         secure = server.tls is not None
-        where = server.where
         try:
             async with asyncio.timeout(seconds or None):
                 addresses = await self._resolve(server.host, server.port)
@@ -131,15 +117,15 @@ class Connector:
                 )
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 _, connection = await self._loop.create_connection(
-                    lambda: Connection(where, self._limits, self._lost, self._room),
+                    lambda: Connection(server, self._limits, self._lost, self._room),
                     sock=link,
                     ssl=server.tls,
                     server_hostname=server.host.rstrip(".") if secure else None,
                 )
         except OSError as error:
-            raise failures.unreachable(where, error, secure=secure) from error
+            raise failures.unreachable(server.where, error, secure=secure) from error
         except UnicodeError as error:
-            raise failures.no_address(where) from error  # a host such as `a..b`
+            raise failures.no_address(server.where) from error  # a host such as `a..b`
         self._connections.add(connection)
         return connection
 
@@ -163,9 +149,9 @@ class Connector:
             connection.abort()
         return None
 
-    def _keep(self, server: Server, connection: Connection) -> None:
+    def _keep(self, connection: Connection) -> None:
         """Keep a connection for the next request, if it can serve one."""
-        kept = self._idle.setdefault(server, [])
+        kept = self._idle.setdefault(connection.server, [])
         if not connection.reusable or len(kept) >= _KEEP_CONNECTIONS:
             connection.abort()
             return

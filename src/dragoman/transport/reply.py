@@ -46,13 +46,13 @@ class Reply:
         self._connection = connection
         self._release = release
         self._settled = False  # the connection is no longer ours
-        self.status = connection.status
+        self.status: int = connection.status
         self.headers: Mapping[str, str] = connection.headers
         # `take` returns what has arrived, nothing at the end, and None if one has to `wait` first, or to
         # `listen`; it raises `TransportError` if the answer breaks off.
         self.take: Callable[[], bytes | None] = connection.take
-        self.wait = connection.wait
-        self.listen = connection.listen
+        self.wait: Callable[[], asyncio.Future[None]] = connection.wait
+        self.listen: Callable[[Callable[[], object] | None], None] = connection.listen
         encoding = self.headers.get("content-encoding", "").strip().lower()
         if encoding not in _PLAIN:
             packing = unpacker(encoding)

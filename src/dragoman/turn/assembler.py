@@ -18,6 +18,7 @@ from dragoman.errors import TooLargeError
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.arguments import CustomInput, Ending, JsonArguments, RawInput
+from dragoman.turn.estimate import output_tokens
 from dragoman.turn.events import (
     CUT_REASONS,
     NO_ARGUMENTS_YET,
@@ -43,13 +44,13 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
+from dragoman.turn.stages import check_call_count
 from dragoman.turn.tools import NO_TOOLS, ToolName, ToolTable
 
 _TEXT: Final = BlockKind.TEXT  # to look up a member costs as much as the rest of a delta
 _REASONING: Final = BlockKind.REASONING
 # Characters of one text delta: a longer text becomes several, so that no step over one takes long.
 _LONG_CHARS: Final = 512 * 1024
-_CHARS_PER_TOKEN: Final = 4  # for the estimate when a peer reports no usage
 # What waits is called with its assembler: one that held it would be a reference cycle around its text.
 _Action: TypeAlias = Callable[["Assembler"], None]
 
@@ -60,7 +61,7 @@ class IncomingCall:
     def __init__(self, call_id: str, tool: ToolName, *, raw_input: bool, limits: Limits) -> None:
         self.call_id = call_id
         self.tool = tool
-        self.kind = BlockKind.TOOL_CALL
+        self.kind: BlockKind = BlockKind.TOOL_CALL
         self.arguments: JsonArguments | CustomInput | RawInput = JsonArguments(limits=limits)
         if tool.flavor is Flavor.CUSTOM:
             self.kind = BlockKind.CUSTOM_CALL
@@ -112,11 +113,11 @@ class BlockBuilder:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.out: list[Event] = []
-        self.index = -1  # of the open block, or the last one
+        self.index: int = -1  # of the open block, or the last one
         self.kind: BlockKind | None = None  # of the open block
-        self.sealed = False  # the open reasoning block carries opaque state
+        self.sealed: bool = False  # the open reasoning block carries opaque state
         self.args_size = 0  # of all calls
-        self.half_input = ""  # the name of a free-form tool whose input was truncated
+        self.half_input: str = ""  # the name of a free-form tool whose input was truncated
         self._tools = tools
         self._seed = seed
         self._origin = origin
@@ -201,13 +202,14 @@ class Assembler(BlockBuilder):
         super().__init__(
             tools=tools, seed=seed, origin=origin, seal_plain=seal_plain, limits=limits
         )
-        self.ended = False  # the terminal event is out
+        self.ended: bool = False  # the terminal event is out
         self._input_estimate = input_estimate
         self._started = False
         self._call: IncomingCall | None = None  # whose block is open
         self._calls: dict[Hashable, IncomingCall] = {}
         self._call_count = 0
-        self._waiting: deque[IncomingCall | _Action] = deque()
+        # A deque while something waits: an empty one would take 760 bytes of every open stream.
+        self._waiting: deque[IncomingCall | _Action] | tuple[()] = ()
         self._waiting_size = 0
         self._made_calls = 0  # calls whose block has ended
         self._usage: Usage | None = None
@@ -299,7 +301,7 @@ class Assembler(BlockBuilder):
         if self._call is None:
             self.end_block()
         elif self._waiting:
-            self._waiting.append(Assembler.split)
+            self._wait(Assembler.split, 0)
 
     def whole_block(self, kind: BlockKind, vendor: str, raw: Raw) -> None:
         """Put in a block that comes in one piece."""
@@ -325,9 +327,8 @@ class Assembler(BlockBuilder):
         `flavor` and `namespace` are for peers that send them; otherwise the declared tools give them.
         `raw_input` says that what follows is free text, not JSON.
         """
-        if self._call_count >= self._limits.max_calls:
-            raise TooLargeError("max_calls", self._limits.max_calls)
         self._call_count += 1
+        check_call_count(self._call_count, self._limits)
         tool = self._tools.resolve(name)
         if flavor is not None:
             tool = ToolName(tool.name, tool.namespace or namespace, flavor)
@@ -335,8 +336,7 @@ class Assembler(BlockBuilder):
         call = IncomingCall(call_id, tool, raw_input=raw_input, limits=self._limits)
         self._calls[key] = call
         if self._blocked():
-            self._waiting.append(call)
-            self._count_waiting(len(name) + len(call_id))
+            self._wait(call, len(name) + len(call_id))
         else:
             self._open(call)
 
@@ -419,7 +419,7 @@ class Assembler(BlockBuilder):
     def fault(self, fault: Fault) -> None:
         """End the turn with a failure.  An open block stays open."""
         if self._waiting:
-            self._waiting.clear()
+            self._waiting = ()
             self.loss("held_content_lost")
         self.out.append(fault)
         self.ended = True
@@ -453,8 +453,10 @@ class Assembler(BlockBuilder):
             self._drain()
         return False
 
-    def _wait(self, action: _Action, size: int) -> None:
-        self._waiting.append(action)
+    def _wait(self, piece: "IncomingCall | _Action", size: int) -> None:
+        if not self._waiting:
+            self._waiting = deque()
+        self._waiting.append(piece)
         self._count_waiting(size)
 
     def _count_waiting(self, size: int) -> None:
@@ -550,8 +552,7 @@ class Assembler(BlockBuilder):
         usage = self._usage
         if usage is None:
             self.loss("usage_missing")
-            output = -(-self._chars // _CHARS_PER_TOKEN)
-            usage = Usage(self._input_estimate, output, estimated=True)
+            usage = Usage(self._input_estimate, output_tokens(self._chars), estimated=True)
         self.out.append(structs.replace(usage, final=True))
 
 

@@ -34,6 +34,12 @@ _ASCII_BYTES_PER_TOKEN: Final = 4
 _WIDE_CHARS_PER_TOKEN: Final = 1.5
 _SCHEMA_BYTES_PER_TOKEN: Final = 3.5
 _FILE_BYTES_PER_TOKEN: Final = 300
+_OUTPUT_CHARS_PER_TOKEN: Final = 4
+
+
+def output_tokens(chars: int) -> int:
+    """Return about how many output tokens a response has, for upstreams that report no usage."""
+    return -(-chars // _OUTPUT_CHARS_PER_TOKEN)
 
 
 def estimate_tokens(request: Request) -> int:

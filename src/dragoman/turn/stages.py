@@ -9,10 +9,11 @@ so that a same-dialect relay can forward the upstream's bytes.
 """
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
+from dragoman.turn.estimate import output_tokens
 from dragoman.turn.events import (
     CALL_KINDS,
     ArgsDelta,
@@ -30,8 +31,6 @@ from dragoman.turn.events import (
     Usage,
 )
 from dragoman.turn.losses import Loss
-
-_CHARS_PER_TOKEN: Final = 4
 
 
 class Stage(Protocol):
@@ -55,7 +54,7 @@ class StopSequences:
         self._index = -1  # the open text block
         self._input_estimate = input_estimate
         self._chars = 0  # of text that left
-        self.done = False  # a sequence was found
+        self.done: bool = False  # a sequence was found
 
     @property
     def pending(self) -> bool:
@@ -117,7 +116,7 @@ class StopSequences:
             out.append(TextDelta(index, text))
         out.append(BlockEnd(index))
         # The upstream is ended before it reports its counts.
-        output = -(-(self._chars + len(text)) // _CHARS_PER_TOKEN)
+        output = output_tokens(self._chars + len(text))
         out.append(Usage(self._input_estimate, output, estimated=True, final=True))
         out.append(Finish(FinishReason.STOP_SEQUENCE, sequence))
         self._held = ""
@@ -174,6 +173,16 @@ class WholeCalls:
         return [start, *state, delta, end]
 
 
+def check_call_count(count: int, limits: Limits) -> None:
+    """Refuse more calls in one response than the limit.
+
+    Raises:
+        TooLargeError: `count` passes it.
+    """
+    if count > limits.max_calls:
+        raise TooLargeError("max_calls", limits.max_calls)
+
+
 class CallLimits:
     """Count calls and their arguments."""
 
@@ -195,8 +204,7 @@ class CallLimits:
             case BlockStart(kind=kind) if kind in CALL_KINDS:
                 self._size = 0
                 self._calls += 1
-                if self._calls > self._limits.max_calls:
-                    raise TooLargeError("max_calls", self._limits.max_calls)
+                check_call_count(self._calls, self._limits)
             case Loss(limit=limit) if limit:
                 # A call in text that passes a limit is cut, and reported, where it is read.
                 raise TooLargeError(limit, getattr(self._limits, limit))

@@ -139,10 +139,10 @@ class Legality:
     """
 
     def __init__(self) -> None:
-        self.state = TurnState.IDLE
-        self.index = -1  # of the block that is open, or of the last one
+        self.state: TurnState = TurnState.IDLE
+        self.index: int = -1  # of the block that is open, or of the last one
         self.kind: BlockKind | None = None  # of the block that is open
-        self.calls = 0  # calls so far, incomplete ones too
+        self.calls: int = 0  # calls so far, incomplete ones too
         self.allowed: frozenset[type] = frozenset()  # deltas that fit the open block
         self._final_usage = False
         self._broken = False

@@ -54,7 +54,9 @@ class KnownTools(tuple[Tool, ...]):
     """
 
     __slots__ = ()
-    __hash__ = object.__hash__
+
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
 
 class ToolLists:

@@ -65,7 +65,7 @@ class JsonScanner:
     """Follow one JSON value, in pieces of any size."""
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.place = Place.VALUE
+        self.place: Place = Place.VALUE
         self._max_depth = limits.max_json_depth
         self._stack: list[str] = []  # the closers of the open containers, outermost first
         self._number = ""  # state within a number

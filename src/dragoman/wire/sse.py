@@ -45,13 +45,13 @@ class SSEReader:
         self._keep_raw = keep_raw
         self._small = min(_SMALL, limits.max_sse_event_bytes)
         self._parts: list[bytes] = []  # bytes since the last frame that hold no blank line yet
-        self.held = 0  # their length
+        self.held: int = 0  # their length
         self._total = 0  # all bytes seen
         self._count = 0  # all events seen, those without data among them
         self._at_start = True  # a byte-order mark may still come
         self._bare_cr = False  # a carriage return was seen: frames are found line by line
         self._closed = False
-        self.torn = False  # the input ended inside an event
+        self.torn: bool = False  # the input ended inside an event
 
     def feed(self, data: bytes, /) -> list[Frame]:
         """Return the frames that `data` completes.

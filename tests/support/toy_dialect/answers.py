@@ -6,7 +6,6 @@ from msgspec import Struct
 from dragoman.context import Exchange
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.framing import assembler_for
-from dragoman.dialects.identity import client_ids
 from dragoman.turn.answer import Answer
 from dragoman.turn.events import (
     CALL_KINDS,
@@ -95,7 +94,7 @@ class ToyWriter:
         self.losses: list[Loss] = []
         self.response = b""
         self._legality = Legality()
-        self._ids = client_ids(exchange)
+        self._ids = exchange.call_ids
         self._call: dict[str, str] | None = None
 
     def send(self, event: Event, /) -> bytes:
@@ -106,7 +105,7 @@ class ToyWriter:
             case TextRun():
                 return b"".join(_event({"say": one.text}) for one in event.deltas())
             case BlockStart() if event.kind in CALL_KINDS:
-                call_id = self._ids.render(event.call_id)
+                call_id = self._ids.of(event.index, event.call_id)
                 self._call = {"id": call_id, "name": event.name, "with": ""}
             case ArgsDelta() if self._call is not None:
                 self._call["with"] += event.json
@@ -133,9 +132,12 @@ def _event(fields: object) -> bytes:
 
 
 def encode_body(answer: Answer, exchange: Exchange) -> bytes:
-    ids = client_ids(exchange)
-    calls = [block for block in answer.blocks if block.kind is BlockKind.TOOL_CALL]
-    done = [{"id": ids.render(one.call_id), "name": one.name, "with": one.text} for one in calls]
+    ids = exchange.call_ids
+    done = [
+        {"id": ids.of(index, one.call_id), "name": one.name, "with": one.text}
+        for index, one in enumerate(answer.blocks)
+        if one.kind is BlockKind.TOOL_CALL
+    ]
     assert answer.finish is not None
     over = _OVER.get(answer.finish.reason, "done")
     return msgspec.json.encode({"said": answer.text, "done": done, "over": over})

@@ -57,7 +57,7 @@ def test_a_connection_that_failed(stage, code: str, expected: str) -> None:
     found = transport_error(TransportError(stage, code, "why sk-secret"), SETTINGS)
 
     assert (expected, code) == (found.stage, found.code)
-    assert "why [hidden]" == found.message
+    assert "why [redacted]" == found.message
 
 
 @pytest.mark.parametrize(

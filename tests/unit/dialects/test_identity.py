@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from dragoman.context import Exchange
-from dragoman.dialects.identity import Identity, client_ids, identity_of
+from dragoman.dialects.identity import Identity, identity_of
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Start
 
@@ -35,10 +35,3 @@ def test_relay_keeps_what_the_upstream_says() -> None:
 
     assert Identity("up_1", "kimi", 5) == identity(START, kept)
     assert identity(Start(), CLIENTS) == identity(Start(), kept)
-
-
-def test_calls_without_a_request_keep_legal_ids() -> None:
-    ids = client_ids(PLAIN)
-
-    assert "call_1" == ids.render("call_1")
-    assert "call_1" != ids.render("call_1")

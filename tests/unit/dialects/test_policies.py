@@ -490,6 +490,24 @@ def test_parallel_calls_that_cannot_be_turned_off_are_reported(source: str, targ
     assert ["parallel_not_enforced"] == [code for code, _, _ in losses(done)]
 
 
+@each()
+@pytest.mark.parametrize("strict", [True, False, None])
+@pytest.mark.parametrize("enforced", [True, False])
+def test_a_strict_tool_stays_so_only_where_the_upstream_enforces_schemas(
+    source: str, target: str, strict: bool | None, enforced: bool
+) -> None:
+    profile = structs.replace(PROFILE, supports_strict=enforced)
+    declared = tool(source)
+    (declared["function"] if source == "chat" else declared)["strict"] = strict
+    done = translated(source, target, {"tools": [declared]}, profile)
+
+    (out,) = written(done)["tools"]
+    sent = (out["function"] if target == "chat" else out).get("strict")
+    assert bool(strict and enforced) == bool(sent)
+    expected = [("tool_option_dropped", "$.tools[0]", "strict")] if strict and not enforced else []
+    assert expected == losses(done)
+
+
 # --- what every target refuses ----------------------------------------------------------------------
 
 
@@ -787,6 +805,23 @@ def test_an_instruction_between_turns_is_kept_where_it_is_taken(source: str, tar
 
     assert [("user", ["q"]), ("system", ["S"])] == texts(target, written(done))
     assert [] == losses(done)
+
+
+NAMES: Final = {
+    "chat": "$.messages[1].tool_calls[0].function.name",
+    "anthropic": "$.messages[1].content[0].name",
+    "responses": "$.input[1].name",
+}
+
+
+@pytest.mark.parametrize(("source", "target"), list(product(DIALECTS, DIALECTS)))
+def test_a_call_without_a_name_in_the_history_is_a_400(source: str, target: str) -> None:
+    history = json.loads(json.dumps(HISTORIES[source]).replace('"name": "t"', '"name": ""'))
+    with pytest.raises(MalformedError) as error:
+        translated(source, target, history)
+
+    assert (NAMES[source], "a tool call needs a name") == (error.value.path, error.value.reason)
+    assert 400 == error.value.http_status
 
 
 # --- what a strict target refuses -------------------------------------------------------------------

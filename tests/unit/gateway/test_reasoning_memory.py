@@ -5,11 +5,15 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
-from dragoman.gateway.reasoning_memory import ReasoningMemory
+from dragoman.answer_reader import read_body
+from dragoman.context import Exchange
+from dragoman.gateway.reasoning_memory import AnswerObserver, ReasoningMemory
 from dragoman.profiles import profile as find_profile
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import TranslatedRequest, read_request, write_request
+from dragoman.turn.events import Event
 
 TOOL = {"type": "object", "properties": {"path": {"type": "string"}}}
 TOOLS = {
@@ -737,3 +741,80 @@ def test_nothing_is_remembered_of_calls_that_pass_as_they_are() -> None:
     session.answer(chat_stream("", ("c1", WRITTEN)))
 
     assert 0 == session.memory.held
+
+
+# --- ids: as the client gets them ---
+
+
+def kimi(*arguments: str) -> bytes:
+    """Return an answer whose text holds calls with the same native id."""
+    head, then = "<|tool_call_begin|>functions.ls:0", "<|tool_call_argument_begin|>"
+    calls = "".join(f"{head}{then}{one}<|tool_call_end|>" for one in arguments)
+    text = f"<|tool_calls_section_begin|>{calls}<|tool_calls_section_end|>"
+    return chat_stream("", text=text)
+
+
+IDS = {
+    "one native id twice": chat_stream("", ("a.b", "{}"), ("x", "{}"), ("a.b", "{}")),
+    "the history used it": chat_stream("", ("call_0", "{}"), ("x.0", "{}")),
+    "too long": chat_stream("", ("x" * 90, "{}"), ("y" * 90, "{}")),
+    "calls in text": kimi("{}", "{}"),
+    # A Messages body has a call with broken arguments as text: the next one keeps its number.
+    "the first is broken": kimi('{"path": }', "{}"),
+    "a stage drops the first": kimi("{}", "{}", "{}"),
+}
+
+
+class DropFirstCall:
+    """A stage that removes the first block of an answer."""
+
+    pending = False
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        out: list[Event] = []
+        for event in events:
+            index = getattr(event, "index", None)
+            if index is None:
+                out.append(event)
+            elif index > 0:
+                out.append(replace(event, index=index - 1))
+        return out
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["stream", "body"])
+@pytest.mark.parametrize("client", ["anthropic", "chat", "responses"])
+@pytest.mark.parametrize("case", IDS)
+def test_ids_are_remembered_as_the_client_got_them(client: str, case: str, whole: bool) -> None:
+    stream = IDS[case]
+    history = called("anthropic", "{}", "call_0")
+    request = read_request(json.dumps(history).encode(), source="anthropic").request
+    noted: list[str] = []
+
+    def observe(exchange: Exchange) -> AnswerObserver:
+        return AnswerObserver(
+            exchange.call_ids, lambda one, _native: noted.append(one), None, replays=False
+        )
+
+    drops = (lambda _exchange: DropFirstCall(),) if "drops" in case else ()
+    options = {
+        "source": "chat",
+        "target": client,
+        "model": "kimi-k2",
+        "request": request,
+        "seed": "s",
+        "watchers": (*drops, observe),
+    }
+    if whole:
+        out = translate_body(stream, **options).body
+    else:
+        translator = Translator(**options)
+        out = translator.feed(stream) + translator.close()
+    got = [call.id for call in read_body(out, source=client, model="none").tool_calls]
+
+    assert len(noted) >= 2
+    assert len(set(noted)) == len(noted)
+    assert "call_0" not in noted
+    if whole and client == "anthropic" and case == "the first is broken":
+        assert noted[1:] == got
+    else:
+        assert noted == got

@@ -67,6 +67,38 @@ def test_other_names_lead_to_a_family(alias: str, family: str) -> None:
     assert FORMATS[family] == find_format(alias)
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("<think>", "</think>"),
+        ("◁think▷", "◁/think▷"),
+        ("[THINK]", "[/THINK]"),
+        ("<seed:think>", "</seed:think>"),
+        ("<|START_THINKING|>", "<|END_THINKING|>"),
+        ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+        ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ],
+    ids=lambda pair: pair[0],
+)
+@pytest.mark.parametrize("tools", [None, ()], ids=["tools", "no tools"])
+def test_reasoning_tags_show_themselves_and_a_lone_closer_is_dropped(
+    pair: tuple[str, str], tools: tuple[()] | None
+) -> None:
+    opener, closer = pair
+    for text, expected in (
+        (f"{opener}a{closer}\nb", ("a", "b")),
+        (f"{opener}a{closer}b{closer}c", ("a", "bc")),
+        (f"\n{closer}\n\nb", ("", "b")),
+        (f"so {closer} b", ("", f"so {closer} b")),
+    ):
+        for pieces in ([text], list(text)):
+            parser = ToolCallParser(format="auto", tools=tools)
+            for piece in pieces:
+                parser.feed(piece)
+            parser.close()
+            assert expected == (parser.result.reasoning, parser.result.content)
+
+
 def test_a_first_sign_counts_only_where_an_answer_begins() -> None:
     parser = ToolCallParser(format="auto")
     parser.feed("x to=self<|message|>hm<|eom|>")

@@ -22,6 +22,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
         "accounts/fireworks/models/kimi-k2p5",
         "moonshot.kimi-k2-thinking",
         "moonshotai/kimi-k2.6:nitro",
+        "moonshotai/Kimi-VL-A3B-Thinking",
+        "moonshotai/Kimi-Dev-72B",
     ),
     "kimi_k3": ("moonshotai/kimi-k3", "moonshotai/Kimi-K3-Instruct", "kimi_k3:cloud"),
     "hermes": (

@@ -8,13 +8,13 @@ from msgspec import Raw
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
 from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format_samples import hostile
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.machine import MAX_BLANKS
 from dragoman.toolcalls.parser import ToolCallParser, parse
 from dragoman.turn.events import ArgsDelta
 from dragoman.turn.request import Tool
 from tests.support.held import bound, header, longest_marker
-from tests.support.hostile import hostile
 from tests.support.renderers import FAMILIES, Call
 from tests.support.toolcalls import corpus
 

@@ -7,9 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman import Limits, Translator, decode_tools, translate_body, translate_request
+from dragoman.answer_reader import AnswerReader, read_body
 from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.profiles import profile
+from dragoman.turn.answer import fold
 from dragoman.turn.events import Fault
 from tests.support.chat import DONE, META, USAGE, call, chunk, payloads
 from tests.support.views import Seen, seen, seen_body
@@ -365,7 +367,10 @@ QUIET: dict[str, dict[str, Any]] = {
     "tool choice none": {
         "request": request("chat", tools=[CHAT_TOOL], tool_choice="none"),
     },
+    "a request without tools": {"request": request("chat")},
     "format none": {"native_format": "none"},
+    "no list, format none": {"tools": None, "native_format": "none"},
+    "no list, and no family by name": {"tools": None, "model": "any"},
     "standard model": {"model": "gpt-4"},
 }
 
@@ -399,6 +404,34 @@ def test_c17_without_tools_to_call_markers_are_text(
     found = seen(target, run(translator(target, source, **options), stream))
 
     assert Seen(f"Like {ONE} this.", "", [], "stop") == found
+
+
+BY_NAME: dict[str, dict[str, Any]] = {
+    "model": {"model": "kimi-k2"},
+    "format": {"native_format": "kimi_k2"},
+}
+
+
+@pytest.mark.parametrize("options", BY_NAME.values(), ids=BY_NAME)
+@into_each_dialect
+@from_each_dialect
+def test_without_a_list_of_tools_whatever_looks_like_a_call_of_the_named_family_is_one(
+    source: str, target: str, options: dict[str, Any]
+) -> None:
+    stream = upstream(source, ROLE, *contents("Like ", ONE, " this."), *END)
+    one = Translator(source=source, target=target, seed="s", **options)
+    chat_body = completion({"content": f"Like {ONE} this."}, "stop")
+    body = translate_body(chat_body, source="chat", target=source, native_format="none").body
+    events = AnswerReader(source=source, seed="s", **options)
+
+    found = seen(target, run(one, stream))
+    whole = translate_body(body, source=source, target=target, seed="s", **options)
+    read = fold([*events.feed(stream), *events.close()])
+
+    assert ([BASH], "calls") == (found.calls, found.finish)
+    assert ["bash"] == [name for _, name, _ in seen_body(target, whole.body).calls]
+    assert ["bash"] == [call.name for call in read.tool_calls]
+    assert ["bash"] == [call.name for call in read_body(body, source=source, **options).tool_calls]
 
 
 PROSE = (

@@ -4,6 +4,7 @@ Reads liberally.  Peers leave out stops, ends and counts, number every block 0, 
 empty, or add `[DONE]`.  The start of a block gives the block's type; each delta is read by its own type.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -15,7 +16,8 @@ from dragoman.dialects.anthropic.block_reader import Blocks, decode_cleanly
 from dragoman.dialects.anthropic.errors import decode_fault, event_fault
 from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.errors import MalformedError
-from dragoman.turn.events import CUT_REASONS, Fault, FaultKind, FinishReason, Ping, Usage
+from dragoman.turn.assembler import Assembler
+from dragoman.turn.events import CUT_REASONS, FinishReason, Ping, Usage
 from dragoman.wire.sse import Frame
 
 _EVENT: Final = msgspec.json.Decoder(schema.WireEvent)
@@ -42,8 +44,8 @@ class MessagesReader:
     reasoning_field = ""  # the dialect has one place for it
 
     def __init__(self, exchange: Exchange) -> None:
-        self.assembler = assembler_for(exchange)
-        self.add_text = self.assembler.add_text
+        self.assembler: Assembler = assembler_for(exchange)
+        self.add_text: Callable[[int], None] = self.assembler.add_text
         self._lenient_eof = exchange.profile.lenient_eof
         self._input_estimate = exchange.input_estimate
         self._blocks = Blocks(self.assembler, exchange.limits)
@@ -51,7 +53,6 @@ class MessagesReader:
         self._reason: str | None = None
         self._stop_sequence: str | None = None
         self._details = schema.StopDetails()
-        self._read_any = False
 
     @property
     def pending(self) -> bool:
@@ -67,7 +68,6 @@ class MessagesReader:
             event = _EVENT.decode(frame.data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             event = decode_cleanly(_EVENT, frame.data, self.assembler)
-        self._read_any = True
         match event.type or frame.event:
             case "content_block_delta":
                 self._blocks.delta(event)
@@ -115,9 +115,6 @@ class MessagesReader:
             return
         if self._reason is not None:
             self._finish()
-        elif not self._read_any:
-            message = "upstream answered with an empty stream"
-            self.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_empty"))
         elif self._lenient_eof and self._blocks.calls_are_whole:
             self.assembler.loss(
                 "finish_reason_fixed", detail="the stream just ended after its calls"

@@ -11,7 +11,7 @@ from dragoman.context import Exchange
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.errors import error_event
 from dragoman.dialects.encoding import encode, escaped
-from dragoman.dialects.identity import Identity, client_ids, identity_of
+from dragoman.dialects.identity import Identity, identity_of
 from dragoman.dialects.sealing import seal
 from dragoman.turn.answer import Block
 from dragoman.turn.events import (
@@ -240,7 +240,7 @@ class MessagesWriter:
         self._legality = Legality()
         self._check = self._legality.check
         self._sealing = Sealing(exchange, self.losses)
-        self._ids = client_ids(exchange)
+        self._ids = exchange.call_ids
         self._next = 0  # index of the next block here
         self._index: int | None = None  # of the block that is open here
         self._delta = b""  # template for the deltas of the open block
@@ -436,7 +436,7 @@ class MessagesWriter:
         call = self._opening
         assert call is not None  # noqa: S101 -- callers look
         self._opening = None
-        self._call_id = self._ids.render(call.call_id)
+        self._call_id = self._ids.of(call.index, call.call_id)
         signed = self._sign_call()
         name = wire_name(call.name, call.namespace) if call.namespace else call.name
         block = _EMPTY_CALL % (encode(self._call_id), encode(name))

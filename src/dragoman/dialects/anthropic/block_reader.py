@@ -12,12 +12,13 @@ from msgspec import Raw
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import cleaned, encode
+from dragoman.dialects.framing import nameless_call
 from dragoman.dialects.tool_policy import wrapped_text
 from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.arguments import JsonArguments
 from dragoman.turn.assembler import Assembler
-from dragoman.turn.events import BlockKind, Channel, Citation, Fault, FaultKind, OpaqueKind
+from dragoman.turn.events import BlockKind, Channel, Citation, OpaqueKind
 
 T = TypeVar("T")
 
@@ -68,8 +69,8 @@ class Blocks:
     """All blocks of one answer."""
 
     def __init__(self, assembler: Assembler, limits: Limits) -> None:
-        self.count = 0  # blocks started
-        self.held = False  # something of the latest block has led to no event yet
+        self.count: int = 0  # blocks started
+        self.held: bool = False  # something of the latest block has led to no event yet
         self._assembler = assembler
         self._limits = limits
         self._blocks: dict[int, _Block] = {}  # open, by the index that the peer gives them
@@ -130,10 +131,7 @@ class Blocks:
 
     def _start_call(self, block: _Block, wire: schema.WireBlock) -> None:
         if not wire.name:
-            self._assembler.loss("call_without_name", f"block {block.number}")
-            message = "upstream made a tool call without a name"
-            fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
-            self._assembler.fault(fault)
+            self._assembler.fault(nameless_call())
             return
         self._assembler.open_call(block.number, call_id=wire.id or "", name=wire.name)
         # A writer starts a call at its first argument: what wrote nothing yet must not pass alone.

@@ -17,8 +17,6 @@ from dragoman.dialects.anthropic.answer_writer import (
 )
 from dragoman.dialects.anthropic.errors import encode_fault
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.identity import client_ids
-from dragoman.ids import ClientIds
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind
 from dragoman.turn.tools import wire_name
@@ -36,9 +34,9 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
     if answer.finish is None:
         assert answer.fault is not None  # noqa: S101 -- one of the two is set
         return encode_fault(answer.fault, "")[1]
-    content = _Content(exchange, client_ids(exchange))
-    for block in answer.blocks:
-        content.add(block)
+    content = _Content(exchange)
+    for index, block in enumerate(answer.blocks):
+        content.add(index, block)
     who = message_identity(answer.start, exchange)
     refused = any(block.kind is BlockKind.REFUSAL for block in answer.blocks)
     ending = ending_of(answer.finish, refused=refused)
@@ -58,12 +56,12 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
 class _Content:
     """The content of a whole answer."""
 
-    def __init__(self, exchange: Exchange, ids: ClientIds) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         self.blocks: list[OutBlock] = []
-        self._ids = ids
+        self._ids = exchange.call_ids
         self._sealing = Sealing(exchange, [])
 
-    def add(self, block: Block) -> None:
+    def add(self, index: int, block: Block) -> None:
         match block.kind:
             case BlockKind.TEXT:
                 cited = [one.raw for one in block.citations if one.vendor == schema.VENDOR]
@@ -73,7 +71,7 @@ class _Content:
             case BlockKind.REASONING:
                 self._reasoning(block)
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
-                self._call(block)
+                self._call(index, block)
             case BlockKind.SERVER_CALL | BlockKind.SERVER_RESULT | BlockKind.OPAQUE:
                 if block.vendor == schema.VENDOR:
                     self.blocks.append(block.raw)
@@ -86,11 +84,11 @@ class _Content:
         elif data := self._sealing.redacted(block.opaque):
             self.blocks.append(schema.RedactedBlock(data))
 
-    def _call(self, block: Block) -> None:
+    def _call(self, index: int, block: Block) -> None:
         if not block.complete:
             self.blocks.append(schema.TextBlock(half_call(block)))
             return
-        client_id = self._ids.render(block.call_id)
+        client_id = self._ids.of(index, block.call_id)
         if block.opaque:
             data = self._sealing.call_signature(block.opaque, client_id)
             if data:

@@ -3,8 +3,15 @@
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
+from dragoman.dialects.anthropic.schema import (
+    ErrorBody,
+    ErrorBodyOut,
+    ErrorDetailsOut,
+    ErrorIn,
+    ErrorOut,
+)
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.failures import (
     bounded_fault,
@@ -58,26 +65,11 @@ _VAGUE: Final = frozenset({FaultKind.BAD_REQUEST, FaultKind.TOO_LARGE, FaultKind
 _PROMPT_TOO_LONG: Final = "prompt is too long: "  # clients look for the vendor's own words
 
 
-class _Details(Struct, frozen=True, gc=False):
-    error_code: str | None = None
+_BODY: Final = msgspec.json.Decoder(ErrorBody)
 
-
-class _Error(Struct, frozen=True):
-    type: str | None = None
-    message: str | None = None
-    code: str | int | None = None
-    details: _Details | None = None
-
-
-class _ErrorBody(Struct, frozen=True):
-    error: _Error | str | None = None
-    message: str | None = None
-    detail: str | None = None
-
-
-_BODY: Final = msgspec.json.Decoder(_ErrorBody)
-
-_ERROR: Final[msgspec.json.Decoder[_Error | str | None]] = msgspec.json.Decoder(_Error | str | None)
+_ERROR: Final[msgspec.json.Decoder[ErrorIn | str | None]] = msgspec.json.Decoder(
+    ErrorIn | str | None
+)
 
 
 def decode_fault(status: int, body: bytes) -> Fault:
@@ -86,7 +78,7 @@ def decode_fault(status: int, body: bytes) -> Fault:
     try:
         wire = _BODY.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        wire = _ErrorBody()
+        wire = ErrorBody()
     error = wire.error
     if error is None:
         error = wire.message or wire.detail or text_of(status, body)
@@ -102,9 +94,9 @@ def event_fault(raw: Raw) -> Fault:
     return _fault(0, text_of(0, bytes(raw)) if error is None else error)
 
 
-def _fault(status: int, error: _Error | str) -> Fault:
+def _fault(status: int, error: ErrorIn | str) -> Fault:
     if isinstance(error, str):
-        error = _Error(message=error)
+        error = ErrorIn(message=error)
     number = error.code if isinstance(error.code, int) else 0
     status = status if status >= 400 else number
     kind = _BY_TYPE.get(error.type or "")
@@ -120,42 +112,26 @@ def _fault(status: int, error: _Error | str) -> Fault:
     return bounded_fault(Fault(kind, message, status, code, retry_after=retry_after(message)))
 
 
-class _WireDetails(Struct, frozen=True):
-    error_code: str
-    unsupported: tuple[str, ...]
-
-
-class _WireError(Struct, frozen=True, omit_defaults=True):
-    type: str
-    message: str
-    details: _WireDetails | None = None
-
-
 # The vendor's SDK continues without a thread if an error has these details.
-_NO_THREAD: Final = _WireDetails("thread_unsupported_request", ("thread",))
-
-
-class _WireFault(Struct, frozen=True, tag="error", omit_defaults=True):
-    error: _WireError
-    request_id: str = ""
+_NO_THREAD: Final = ErrorDetailsOut("thread_unsupported_request", ("thread",))
 
 
 def encode_fault(fault: Fault, request_id: str) -> tuple[int, bytes]:
     """Return the status and the body that report a failure to a client."""
     status, _ = TOLD[fault.kind]
-    return status, encode(_WireFault(_told(fault), request_id))
+    return status, encode(ErrorBodyOut(_told(fault), request_id))
 
 
 def error_event(fault: Fault) -> bytes:
     """Return the data of the event that ends a stream with a failure."""
-    return encode(_WireFault(_told(fault)))
+    return encode(ErrorBodyOut(_told(fault)))
 
 
-def _told(fault: Fault) -> _WireError:
+def _told(fault: Fault) -> ErrorOut:
     message = fault.message
     if fault.kind is FaultKind.CONTEXT_LENGTH and not message.startswith(_PROMPT_TOO_LONG):
         message = _PROMPT_TOO_LONG + message
     if fault.param and fault.param not in message:
         message = f"{message} (at `{fault.param}`)"
     details = _NO_THREAD if fault.param == "thread" else None
-    return _WireError(TOLD[fault.kind][1], message, details)
+    return ErrorOut(TOLD[fault.kind][1], message, details)

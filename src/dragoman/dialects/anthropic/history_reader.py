@@ -13,6 +13,7 @@ from msgspec import Raw, structs
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.schema import TextBlock, ToolResultBlock, ToolUseBlock
 from dragoman.dialects.decoding import decode_at
+from dragoman.dialects.history_policy import check_call_name
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
 from dragoman.envelopes import Sealer
@@ -175,8 +176,7 @@ class _PartDecoder:
             raise MalformedError(
                 "the input of a tool call must be an object", path=f"{self._path}.input"
             )
-        if not block.name:
-            raise MalformedError("a tool call needs a name", path=f"{self._path}.name")
+        check_call_name(block.name, f"{self._path}.name")
         return ToolCallPart(block.id, block.name, arguments)
 
     def _result(self, block: schema.ToolResultBlock) -> ToolResultPart:

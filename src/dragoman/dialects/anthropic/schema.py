@@ -371,3 +371,63 @@ class MessageBody(Struct, frozen=True, kw_only=True):
     stop_sequence: str | None
     stop_details: StopDetails | None
     usage: WireUsage
+
+
+# --- web searches and errors ------------------------------------------------------------------------
+
+
+class SearchPlace(Struct, frozen=True, gc=False, tag="approximate", omit_defaults=True):
+    city: str | None = None
+    country: str | None = None
+    region: str | None = None
+    timezone: str | None = None
+
+
+class ForeignFilters(Struct, frozen=True, gc=False):
+    allowed_domains: list[str] | None = None
+
+
+class ForeignSearch(Struct, frozen=True):
+    """What a web search of another dialect may ask for and this one can say."""
+
+    filters: ForeignFilters | None = None
+    user_location: Raw = Raw(b"null")
+
+
+class WebSearch(Struct, frozen=True, tag="web_search_20250305", omit_defaults=True):
+    name: str
+    allowed_domains: list[str] | None = None
+    user_location: SearchPlace | None = None
+
+
+class ErrorDetails(Struct, frozen=True, gc=False):
+    error_code: str | None = None
+
+
+class ErrorIn(Struct, frozen=True):
+    type: str | None = None
+    message: str | None = None
+    code: str | int | None = None
+    details: ErrorDetails | None = None
+
+
+class ErrorBody(Struct, frozen=True):
+    error: ErrorIn | str | None = None
+    message: str | None = None
+    detail: str | None = None
+
+
+class ErrorDetailsOut(Struct, frozen=True):
+    error_code: str
+    unsupported: tuple[str, ...]
+
+
+class ErrorOut(Struct, frozen=True, omit_defaults=True):
+    type: str
+    message: str
+    details: ErrorDetailsOut | None = None
+
+
+class ErrorBodyOut(Struct, frozen=True, tag="error", omit_defaults=True):
+    error: ErrorOut
+    request_id: str = ""

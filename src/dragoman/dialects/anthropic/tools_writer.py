@@ -8,18 +8,20 @@ from msgspec import Raw, Struct
 from dragoman.context import Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_writer import CacheMarks, marked_tools
+from dragoman.dialects.anthropic.schema import ForeignSearch, SearchPlace, WebSearch
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.tool_policy import (
     FREE_INPUT,
     NO_ARGUMENTS,
     WrittenChoice,
     declared_tools,
-    dropped_options,
     flat_name,
     function_description,
     parallel_flag,
     refuse_schemaless,
     search_location,
+    search_options,
+    strict_flag,
     written_choice,
 )
 from dragoman.profiles.profile import Profile
@@ -35,33 +37,9 @@ _OutTool: TypeAlias = schema.ToolDefinition | Raw
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
-class _Place(Struct, frozen=True, gc=False, tag="approximate", omit_defaults=True):
-    city: str | None = None
-    country: str | None = None
-    region: str | None = None
-    timezone: str | None = None
+_PLACE: Final[msgspec.json.Decoder[SearchPlace | None]] = msgspec.json.Decoder(SearchPlace | None)
 
-
-class _Filters(Struct, frozen=True, gc=False):
-    allowed_domains: list[str] | None = None
-
-
-class _ForeignSearch(Struct, frozen=True):
-    """What a web search of another dialect may ask for and this one can say."""
-
-    filters: _Filters | None = None
-    user_location: Raw = Raw(b"null")
-
-
-class _WebSearch(Struct, frozen=True, tag="web_search_20250305", omit_defaults=True):
-    name: str
-    allowed_domains: list[str] | None = None
-    user_location: _Place | None = None
-
-
-_PLACE: Final[msgspec.json.Decoder[_Place | None]] = msgspec.json.Decoder(_Place | None)
-
-_FOREIGN_SEARCH: Final = msgspec.json.Decoder(_ForeignSearch)
+_FOREIGN_SEARCH: Final = msgspec.json.Decoder(ForeignSearch)
 
 
 class Definitions(Struct, frozen=True, gc=False):
@@ -123,20 +101,12 @@ class _Definer:
             name=name,
             description=function_description(tool, self.losses, examples=False) or None,
             input_schema=FREE_INPUT if custom else _object_schema(tool.schema),
-            strict=self._strict(tool),
+            strict=strict_flag(tool, self._profile, self.losses) or None,
             defer_loading="defer_loading" in options or None,
             eager_input_streaming="eager_input_streaming" in options or None,
             input_examples=list(tool.examples) or None,
             cache_control=self.marks.take(tool.cache),
         )
-
-    def _strict(self, tool: Tool) -> bool | None:
-        if not tool.strict:
-            return None
-        if self._profile.supports_strict:
-            return True
-        self.losses.append(Loss("tool_option_dropped", tool.path, "strict"))
-        return None
 
     def _options(self, tool: Tool) -> frozenset[str]:
         """Return the options of a tool that the upstream takes; the others are reported."""
@@ -162,14 +132,9 @@ class _Definer:
         self.losses.append(Loss("server_tool_dropped", tool.path, tool.kind or tool.name))
         return None
 
-    def _web_search(self, tool: Tool) -> _WebSearch:
-        try:
-            asked = _FOREIGN_SEARCH.decode(tool.raw if tool.raw is not None else b"{}")
-        except msgspec.DecodeError:
-            self.losses.append(Loss("tool_option_dropped", tool.path, tool.kind))
-            asked = _ForeignSearch()
-        for name in dropped_options(tool, ("filters", "user_location")):
-            self.losses.append(Loss("tool_option_dropped", tool.path, name))
+    def _web_search(self, tool: Tool) -> WebSearch:
+        kept = ("filters", "user_location")
+        asked = search_options(tool, _FOREIGN_SEARCH, kept, self.losses)
         domains = None if asked.filters is None else asked.filters.allowed_domains
         place = None
         if bytes(asked.user_location) != b"null":
@@ -177,7 +142,7 @@ class _Definer:
                 place = _PLACE.decode(search_location(asked.user_location))
             except msgspec.DecodeError:
                 self.losses.append(Loss("tool_option_dropped", tool.path, "user_location"))
-        return _WebSearch("web_search", domains, place)
+        return WebSearch("web_search", domains, place)
 
 
 def _object_schema(parameters: Raw | None) -> Raw:

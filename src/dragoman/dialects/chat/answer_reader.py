@@ -28,10 +28,11 @@ from dragoman.dialects.chat.schema import (
     is_given,
 )
 from dragoman.dialects.decoding import decode
-from dragoman.dialects.framing import assembler_for, truncated
+from dragoman.dialects.framing import assembler_for, empty_answer, nameless_call, truncated
 from dragoman.dialects.openai_errors import decode_fault, error_fault
 from dragoman.errors import MalformedError
-from dragoman.turn.events import CUT_REASONS, Citation, Fault, FaultKind, FinishReason, Usage
+from dragoman.turn.assembler import Assembler
+from dragoman.turn.events import CUT_REASONS, Citation, Fault, FinishReason, Usage
 from dragoman.wire.sse import Frame
 from dragoman.wire.surrogates import join_surrogates
 
@@ -183,10 +184,9 @@ class ChatReader:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self.assembler = assembler_for(exchange, seal_plain=True)
+        self.assembler: Assembler = assembler_for(exchange, seal_plain=True)
         self._channels = Channels(self.assembler, cumulative=exchange.profile.cumulative)
         self._calls = Calls(exchange, self.assembler, self._channels.halves.join)
-        self._read_any = False  # a frame was read
         self._started = False  # the answer's head was emitted
         self._plain = False  # the last chunk was text and nothing else: so may be the next one
         self._detours = 0  # how often that was wrong
@@ -224,7 +224,6 @@ class ChatReader:
                     self._channels.chars += len(content)
                     self._tell_text(content)
                 return
-        self._read_any = True
         if frame.event == "error":
             self._fail(decode_fault(0, data))
             return
@@ -256,11 +255,9 @@ class ChatReader:
 
     def end(self) -> None:
         """End of input: end the turn, or say that it was cut."""
-        if self._ending is not None:
-            self._finish()
-        elif not self._read_any:
-            self.assembler.fault(_empty())
-        elif self._exchange.profile.lenient_eof and len(self._calls) and self._calls.whole:
+        if self._ending is not None or (
+            self._exchange.profile.lenient_eof and len(self._calls) and self._calls.whole
+        ):
             self._finish()
         else:
             self._cut()
@@ -271,9 +268,8 @@ class ChatReader:
         Raises:
             MalformedError: it is neither an answer nor an error.
         """
-        start = body.lstrip()[:1]
-        if start in (b"", b"["):
-            self.assembler.fault(decode_fault(0, body) if start else _empty())
+        if body.lstrip().startswith(b"["):
+            self.assembler.fault(decode_fault(0, body))
             return
         try:
             chunk = CHUNK.decode(body)
@@ -460,7 +456,7 @@ class ChatReader:
         if self._ending is not None:
             self._finish()
         elif not self._started:
-            self.assembler.fault(_empty())
+            self.assembler.fault(empty_answer())
         elif not self._calls.whole or not (self._channels.chars or self.assembler.has_calls):
             self._cut()
         else:
@@ -472,10 +468,7 @@ class ChatReader:
         reason, raw = self._reason()
         if not self._calls.open_all():
             if reason not in CUT_REASONS:
-                message = "the upstream sent a tool call without a name"
-                self.assembler.fault(
-                    Fault(FaultKind.UPSTREAM_BAD, message, code="call_without_name")
-                )
+                self.assembler.fault(nameless_call())
                 return
             self.assembler.loss("call_without_name")
         self._tell_counts()
@@ -511,10 +504,6 @@ class ChatReader:
         stop = _string(self._ending.stop_reason)
         request = self._exchange.request
         return stop if stop and (request is None or stop in request.stop) else None
-
-
-def _empty() -> Fault:
-    return Fault(FaultKind.UPSTREAM_BAD, "the upstream sent nothing", code="upstream_empty")
 
 
 def _fields(data: bytes) -> dict[str, Raw]:

@@ -4,13 +4,20 @@ import re
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 import msgspec
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, structs
 
 from dragoman.context import Exchange
 from dragoman.dialects.chat.block_reader import _LIST, joined
+from dragoman.dialects.chat.schema import (
+    AnnotationOut,
+    CitedOut,
+    CompletionDetailsOut,
+    PromptDetailsOut,
+    UsageOut,
+)
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import escaped
-from dragoman.dialects.identity import Identity, client_ids, identity_of
+from dragoman.dialects.identity import Identity, identity_of
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.dialects.sealing import seal
 from dragoman.turn.answer import Block
@@ -71,35 +78,16 @@ def finish_word(reason: FinishReason) -> str:
     return _WORDS[reason]
 
 
-class _PromptDetails(Struct, omit_defaults=True):
-    cached_tokens: int
-    cache_write_tokens: int = 0
-
-
-class _CompletionDetails(Struct):
-    reasoning_tokens: int
-
-
-class UsageOut(Struct):
-    """Token counts as the dialect writes them."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: _PromptDetails
-    completion_tokens_details: _CompletionDetails
-
-
 def write_usage(usage: Usage) -> UsageOut:
     """Return the counts for a client."""
     return UsageOut(
         usage.prompt_tokens,
         usage.output_tokens,
         usage.prompt_tokens + usage.output_tokens,
-        _PromptDetails(
+        PromptDetailsOut(
             usage.cache_read_tokens, usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
         ),
-        _CompletionDetails(usage.reasoning_tokens),
+        CompletionDetailsOut(usage.reasoning_tokens),
     )
 
 
@@ -108,27 +96,13 @@ def write_usage(usage: Usage) -> UsageOut:
 # turn; `base` is the number of characters of text before the block.
 
 
-class _Cited(Struct, omit_defaults=True):
-    url: str
-    title: str = ""
-    start_index: int | None = None
-    end_index: int | None = None
-
-
-class AnnotationOut(Struct):
-    """One annotation, as the dialect writes it."""
-
-    url_citation: _Cited
-    type: str = "url_citation"
-
-
 def write_annotation(citation: Citation, base: int) -> AnnotationOut | None:
     """Return the annotation for a client, or None if the source has no address."""
     if not citation.url:
         return None
     start = None if citation.start is None else citation.start + base
     end = None if citation.end is None else citation.end + base
-    return AnnotationOut(_Cited(citation.url, citation.title, start, end))
+    return AnnotationOut(CitedOut(citation.url, citation.title, start, end))
 
 
 # --- reasoning details ----------------------------------------------------------------------------
@@ -207,14 +181,11 @@ class CallNames:
     def __init__(self, exchange: Exchange) -> None:
         request = exchange.request
         self._own = request is not None and request.dialect == "chat"
-        self._ids = client_ids(exchange)
+        self.ids = exchange.call_ids
         self._declared = {
             ToolName(tool.name, tool.namespace, tool.flavor)
             for tool in (request.tools if request is not None and self._own else ())
         }
-
-    def id_of(self, native: str) -> str:
-        return self._ids.render(native)
 
     def name_of(self, call: BlockStart | Block) -> str:
         """Return the name as the client declared it; names of others are made legal."""
@@ -406,7 +377,7 @@ class ChatWriter:
         self._calls += 1
         self._input_begun = False
         self._shape = self._names.shape_of(event)
-        call_id = _encode(self._names.id_of(event.call_id))
+        call_id = _encode(self._names.ids.of(event.index, event.call_id))
         name = _encode(self._names.name_of(event))
         head = b'{"tool_calls":[{"index":%d' % index
         if self._shape == "custom":

@@ -145,7 +145,7 @@ class Calls:
         self._tools = exchange.tools
         self._limits = exchange.limits
         self._join = join  # joins halves of a character, by the call's key
-        self.seed = exchange.seed
+        self.seed: str = exchange.seed
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -358,18 +358,18 @@ class Channels:
 
     def __init__(self, assembler: Assembler, *, cumulative: bool) -> None:
         self._assembler = assembler
-        self._lost: set[str] = set()  # what was said to be lost already
+        self._lost: dict[str, None] = {}  # what was reported as lost already
         self._cumulative = cumulative  # each delta repeats what came before it
         # Text needs more than to be passed on: something waits before it, or it repeats itself.
-        self.careful = cumulative
-        self.halves = Halves(lambda: assembler.loss("surrogate_replaced"))
+        self.careful: bool = cumulative
+        self.halves: Halves = Halves(lambda: assembler.loss("surrogate_replaced"))
         self._details = Details()
         self._seen: dict[str, int] = {}  # characters so far, of a peer that repeats them
-        self.chars = 0  # of text so far
-        self.text_base = 0  # characters before the text block that is open or comes next
+        self.chars: int = 0  # of text so far
+        self.text_base: int = 0  # characters before the text block that is open or comes next
         self._refused_at = -1  # `chars` when a refusal was the last thing said
         self.finished = False  # the finish reason has come
-        self.reasoning_field = ""  # which field of the server's carried reasoning, if any did
+        self.reasoning_field: str = ""  # which field of the server's carried reasoning, if any did
 
     @property
     def refused(self) -> bool:
@@ -379,7 +379,7 @@ class Channels:
     def lose_once(self, code: str, path: str = "", detail: str = "") -> None:
         """Report a loss, unless the same one was reported before."""
         if code + detail not in self._lost:
-            self._lost.add(code + detail)
+            self._lost[code + detail] = None
             self._assembler.loss(code, path, join_surrogates(detail))
 
     def content(self, content: str | list[ContentPart], logprobs: Logprobs | None) -> None:

@@ -1,13 +1,11 @@
 """Whole Chat Completions answers: what a client's accumulator makes of the stream, in one body."""
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from dragoman.context import Exchange
 from dragoman.dialects.chat.answer_writer import (
-    AnnotationOut,
     CallNames,
-    UsageOut,
     completion_identity,
     finish_word,
     reasoning_fields,
@@ -16,60 +14,19 @@ from dragoman.dialects.chat.answer_writer import (
     write_usage,
 )
 from dragoman.dialects.chat.block_reader import joined
+from dragoman.dialects.chat.schema import (
+    CallOut,
+    Completion,
+    CompletionChoice,
+    CompletionLogprobs,
+    CompletionMessage,
+    CustomCallOut,
+    FunctionCallOut,
+)
 from dragoman.dialects.encoding import escaped
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.turn.answer import Answer, Block
 from dragoman.turn.events import BlockKind, OpaqueKind
-
-
-class _Function(Struct):
-    name: str
-    arguments: str
-
-
-class _Custom(Struct):
-    name: str
-    input: str
-
-
-class _Call(Struct, omit_defaults=True):
-    id: str
-    type: str
-    function: _Function | None = None
-    custom: _Custom | None = None
-    extra_content: Raw | None = None
-
-
-class _Message(Struct, omit_defaults=True):
-    role: str
-    content: str
-    refusal: str | None
-    reasoning_content: str = ""
-    reasoning: str = ""
-    reasoning_details: list[Raw] = []
-    tool_calls: list[_Call] = []
-    annotations: list[AnnotationOut] = []
-
-
-class _Logprobs(Struct):
-    content: list[Raw]
-    refusal: None = None
-
-
-class _Choice(Struct):
-    index: int
-    message: _Message
-    logprobs: _Logprobs | None
-    finish_reason: str
-
-
-class _Completion(Struct, omit_defaults=True):
-    id: str
-    object: str
-    created: int
-    model: str
-    choices: list[_Choice]
-    usage: UsageOut | None = None
 
 
 def encode_body(answer: Answer, exchange: Exchange) -> bytes:
@@ -78,28 +35,28 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
         return encode_error(answer.fault)
     who = completion_identity(answer.start, exchange)
     message, records = _message(answer.blocks, exchange)
-    choice = _Choice(
+    choice = CompletionChoice(
         0,
         message,
-        _Logprobs(records) if records else None,
+        CompletionLogprobs(records) if records else None,
         finish_word(answer.finish.reason) if answer.finish is not None else "stop",
     )
     usage = None if answer.usage is None else write_usage(answer.usage)
     return msgspec.json.encode(
-        _Completion(who.id, "chat.completion", who.created, who.model, [choice], usage)
+        Completion(who.id, "chat.completion", who.created, who.model, [choice], usage)
     )
 
 
-def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[_Message, list[Raw]]:
+def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionMessage, list[Raw]]:
     """Return the message, and the token records of its text."""
     names = CallNames(exchange)
-    message = _Message("assistant", "", None, "", "", [], [], [])
+    message = CompletionMessage("assistant", "", None, "", "", [], [], [])
     texts: list[str] = []
     refusals: list[str] = []
     thoughts: list[str] = []
     records: list[Raw] = []
     last: BlockKind | None = None
-    for block in blocks:
+    for index, block in enumerate(blocks):
         match block.kind:
             case BlockKind.TEXT:
                 base = sum(map(len, texts))
@@ -116,7 +73,7 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[_Message, l
                     first = len(message.reasoning_details)
                     message.reasoning_details += write_details(exchange, block, first)
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
-                message.tool_calls.append(_call(block, names))
+                message.tool_calls.append(_call(index, block, names))
             case _:
                 pass  # a vendor's own block has no place here
         last = block.kind
@@ -127,17 +84,19 @@ def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[_Message, l
     return message, records
 
 
-def _call(block: Block, names: CallNames) -> _Call:
+def _call(index: int, block: Block, names: CallNames) -> CallOut:
     shape = names.shape_of(block)
     name = names.name_of(block)
-    call = _Call(names.id_of(block.call_id), "custom" if shape == "custom" else "function")
+    call = CallOut(
+        names.ids.of(index, block.call_id), "custom" if shape == "custom" else "function"
+    )
     match shape:
         case "custom":
-            call.custom = _Custom(name, block.text)
+            call.custom = CustomCallOut(name, block.text)
         case "wrapped":
-            call.function = _Function(name, _wrapped(block))
+            call.function = FunctionCallOut(name, _wrapped(block))
         case "function":
-            call.function = _Function(name, block.text)
+            call.function = FunctionCallOut(name, block.text)
     for one in block.opaque:
         if one.kind is OpaqueKind.TOOL_SIGNATURE and one.data.startswith("{"):
             call.extra_content = Raw(one.data.encode())

@@ -32,6 +32,7 @@ from dragoman.dialects.chat.schema import (
 )
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.history_policy import check_call_name
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.sealing import unseal
 from dragoman.envelopes import Sealer, is_envelope
@@ -156,7 +157,8 @@ class History:
         if message.tool_calls:
             for at, call in enumerate(message.tool_calls):
                 function = call.function
-                if function is not None and call.custom is None and not call.extra_content:
+                plain = call.custom is None and not call.extra_content
+                if function is not None and plain and function.name:
                     arguments = function.arguments
                     text = arguments if type(arguments) is str else _arguments(function)
                     parts.append(ToolCallPart(call.id, function.name, text))
@@ -168,6 +170,7 @@ class History:
 
     def _call(self, call: CallIn, path: str, at: int) -> ToolCallPart:
         function = call.function
+        where = f"{path}.tool_calls[{at}]"
         state: tuple[OpaqueState, ...] = ()
         if is_given(call.extra_content):
             data = bytes(call.extra_content).decode()
@@ -175,13 +178,16 @@ class History:
         if call.custom is not None:
             self._flavors[call.id] = Flavor.CUSTOM
             name, text = call.custom.name, call.custom.input
+            check_call_name(name, f"{where}.custom.name")
             return ToolCallPart(call.id, name, text, Flavor.CUSTOM, opaque=state)
         if function is None:
             reason = "a tool call needs its `function`"
-            raise MalformedError(reason, path=f"{path}.tool_calls[{at}]")
+            raise MalformedError(reason, path=where)
+        check_call_name(function.name, f"{where}.function.name")
         return ToolCallPart(call.id, function.name, _arguments(function), opaque=state)
 
     def _legacy_call(self, call: FunctionCallIn, path: str) -> ToolCallPart:
+        check_call_name(call.name, f"{path}.function_call.name")
         call_id = derived_id("call_", "function_call", path)
         self._legacy[call.name] = call_id
         return ToolCallPart(call_id, call.name, _arguments(call))

@@ -9,6 +9,26 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 
 from dragoman.context import Target
 from dragoman.dialects.chat.history_reader import CHAT_ORIGIN
+from dragoman.dialects.chat.schema import (
+    AnyMessageOut,
+    AssistantOut,
+    AudioContentOut,
+    AudioOut,
+    BreakpointOut,
+    CacheControlOut,
+    CallOut,
+    ContentOut,
+    CustomCallOut,
+    FileContentOut,
+    FileOut,
+    FunctionCallOut,
+    ImageOut,
+    MessageOut,
+    PartOut,
+    TextOut,
+    ToolMessageOut,
+    UrlOut,
+)
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.history_policy import (
@@ -60,54 +80,6 @@ from dragoman.turn.tools import wire_name
 _MAX_MARKS: Final = 4  # of a prefix worth caching; vendors take no more
 
 
-class CacheControl(Struct, gc=False, omit_defaults=True):
-    type: str
-    ttl: str = ""
-
-
-class Breakpoint(Struct, gc=False):
-    mode: str
-    ttl: str
-
-
-class TextOut(Struct, gc=False, omit_defaults=True, tag="text"):
-    text: str
-    cache_control: CacheControl | None = None
-    prompt_cache_breakpoint: Breakpoint | None = None
-
-
-class _Url(Struct, gc=False, omit_defaults=True):
-    url: str
-    detail: str = ""
-
-
-class ImageOut(Struct, gc=False, tag="image_url"):
-    image_url: _Url
-
-
-class _File(Struct, gc=False, omit_defaults=True):
-    filename: str = ""
-    file_data: str = ""
-    file_id: str = ""
-
-
-class FileOut(Struct, gc=False, tag="file"):
-    file: _File
-
-
-class _Audio(Struct, gc=False):
-    data: str
-    format: str
-
-
-class AudioOut(Struct, gc=False, tag="input_audio"):
-    input_audio: _Audio
-
-
-OutPart: TypeAlias = TextOut | ImageOut | FileOut | AudioOut
-
-Content: TypeAlias = str | list[OutPart]
-
 Attachment: TypeAlias = ImagePart | DocumentPart | SearchResultPart
 
 
@@ -116,7 +88,7 @@ class Marks:
 
     def __init__(self, request: Request, profile: Profile, losses: list[Loss]) -> None:
         self._profile = profile
-        self.active = profile.cache_control or profile.cache_breakpoints
+        self.active: bool = profile.cache_control or profile.cache_breakpoints
         self._skip = 0
         if self.active:
             count = sum(hint is not None for hint in _hints(request))
@@ -132,9 +104,9 @@ class Marks:
             self._skip -= 1
             return TextOut(text)
         if self._profile.cache_control:
-            return TextOut(text, CacheControl("ephemeral", "1h" if hint.long else ""))
+            return TextOut(text, CacheControlOut("ephemeral", "1h" if hint.long else ""))
         ttl = "12h" if hint.long else "30m"
-        return TextOut(text, prompt_cache_breakpoint=Breakpoint("explicit", ttl))
+        return TextOut(text, prompt_cache_breakpoint=BreakpointOut("explicit", ttl))
 
 
 def _hints(request: Request) -> list[CacheHint | None]:
@@ -156,9 +128,9 @@ class Parts:
         self._messages = path_of(request, "messages")
         self._profile = profile
         self._losses = losses
-        self.marks = Marks(request, profile, losses)
+        self.marks: Marks = Marks(request, profile, losses)
 
-    def user(self, part: TextPart | AudioPart | Attachment, path: str) -> list[OutPart]:
+    def user(self, part: TextPart | AudioPart | Attachment, path: str) -> list[PartOut]:
         """Return a part of a user's message.
 
         Raises:
@@ -169,7 +141,7 @@ class Parts:
                 return [self.marks.text(part.text, part.cache)] if part.text else []
             case AudioPart(data=data, format=kind):
                 self._need_parts("audio", path)
-                return [AudioOut(_Audio(data, kind))]
+                return [AudioOut(AudioContentOut(data, kind))]
             case ImagePart():
                 return [self._image(part, path)]
             case DocumentPart():
@@ -179,7 +151,7 @@ class Parts:
             case _:
                 assert_never(part)
 
-    def content(self, parts: list[OutPart]) -> Content:
+    def content(self, parts: list[PartOut]) -> ContentOut:
         """Return parts as a message's content: a string where nothing else is needed."""
         if len(parts) == 1:
             only = parts[0]
@@ -225,19 +197,19 @@ class Parts:
             case _ if self._profile.images == "none":
                 raise UntranslatableError("the target takes no images", path=path)
             case Base64Source(media_type=media_type, data=data):
-                return ImageOut(_Url(f"data:{media_type};base64,{data}", part.detail))
+                return ImageOut(UrlOut(f"data:{media_type};base64,{data}", part.detail))
             case UrlSource(url=url):
                 if self._profile.images == "base64_only":
                     reason = "the target takes images as data, not as addresses"
                     raise UntranslatableError(reason, path=path)
-                return ImageOut(_Url(url, part.detail))
+                return ImageOut(UrlOut(url, part.detail))
             case FileSource():
                 reason = "a file kept at one vendor means nothing to another"
                 raise UntranslatableError(reason, path=path)
             case _:
                 assert_never(part.source)
 
-    def _document(self, part: DocumentPart, path: str) -> list[OutPart]:
+    def _document(self, part: DocumentPart, path: str) -> list[PartOut]:
         text = self.document_text(part, path)
         if text is not None:
             images = [one for one in part.parts if isinstance(one, ImagePart)]
@@ -246,15 +218,15 @@ class Parts:
         path = path or self._messages
         if part.cite:
             self._losses.append(Loss("citations_dropped", path))
-        before: list[OutPart] = [TextOut(part.context)] if part.context else []
+        before: list[PartOut] = [TextOut(part.context)] if part.context else []
         match part.source:
             case _ if not self._profile.documents:
                 raise UntranslatableError("the target takes no documents", path=path)
             case Base64Source(media_type=media_type, data=data):
                 name = part.title or "document.pdf"
-                return [*before, FileOut(_File(name, f"data:{media_type};base64,{data}"))]
+                return [*before, FileOut(FileContentOut(name, f"data:{media_type};base64,{data}"))]
             case FileSource(file_id=file_id, vendor="openai"):
-                return [*before, FileOut(_File(part.title, file_id=file_id))]
+                return [*before, FileOut(FileContentOut(part.title, file_id=file_id))]
             case _:
                 reason = "the target takes documents as data, not as addresses"
                 raise UntranslatableError(reason, path=path)
@@ -271,12 +243,6 @@ def _is_bare(part: TextOut) -> bool:
 _NO_OUTPUT = "(no output)"
 
 
-class ToolMessage(Struct, gc=False):
-    role: str
-    tool_call_id: str
-    content: Content
-
-
 class Results:
     """Write the results of one request."""
 
@@ -290,14 +256,14 @@ class Results:
 
     def encode(
         self, part: ToolResultPart, call_id: str, path: str
-    ) -> tuple[ToolMessage, list[OutPart]]:
+    ) -> tuple[ToolMessageOut, list[PartOut]]:
         """Return the tool's message, and what must follow it in a user's message.
 
         Raises:
             UntranslatableError: the upstream cannot take what is in the result.
         """
-        inside: list[OutPart] = []
-        follow: list[OutPart] = []
+        inside: list[PartOut] = []
+        follow: list[PartOut] = []
         moved = 0
         for at, one in enumerate(part.parts, 1):
             if isinstance(one, TextPart):
@@ -323,7 +289,7 @@ class Results:
             self._losses.append(Loss("tool_image_moved", path, f"of call {call_id}"))
         if part.is_error:
             _mark_error(inside)
-        return ToolMessage("tool", call_id, self._content(inside, path)), follow
+        return ToolMessageOut("tool", call_id, self._content(inside, path)), follow
 
     def _text_of(self, part: Attachment, path: str) -> str | None:
         """Return an attachment that can be written as text."""
@@ -335,7 +301,7 @@ class Results:
             case ImagePart():
                 return None
 
-    def _content(self, inside: list[OutPart], path: str) -> Content:
+    def _content(self, inside: list[PartOut], path: str) -> ContentOut:
         plain = all(isinstance(part, TextOut) for part in inside)
         bare = all(part == TextOut(part.text) for part in inside if isinstance(part, TextOut))
         if plain and bare and (self._profile.tool_content == "string" or len(inside) < 2):
@@ -347,7 +313,7 @@ class Results:
         return inside
 
 
-def _mark_error(inside: list[OutPart]) -> None:
+def _mark_error(inside: list[PartOut]) -> None:
     """Say in words that a call failed: the dialect has no other place for it."""
     first = inside[0] if inside else None
     if not isinstance(first, TextOut):
@@ -477,47 +443,6 @@ _CUSTOM: Final = Flavor.CUSTOM
 EMPTY_CONTENT: Final[dict[str, str | UnsetType | None]] = {"null": None, "empty": "", "omit": UNSET}
 
 
-class Message(Struct, gc=False, omit_defaults=True):
-    """A message of the user, or an instruction."""
-
-    role: str
-    content: Content
-    name: str = ""
-
-
-class Function(Struct, gc=False):
-    name: str
-    arguments: str
-
-
-class _Custom(Struct, gc=False):
-    name: str
-    input: str
-
-
-class Call(Struct, gc=False, omit_defaults=True):
-    id: str
-    type: str
-    function: Function | None = None
-    custom: _Custom | None = None
-    extra_content: Raw | None = None
-
-
-class AssistantMessage(Struct, gc=False, omit_defaults=True):
-    role: str
-    content: Content | UnsetType | None = UNSET
-    reasoning_content: str = ""
-    reasoning: str = ""
-    reasoning_details: list[Raw] | None = None
-    refusal: str = ""
-    tool_calls: list[Call] | None = None
-    prefix: bool = False
-    partial: bool = False
-
-
-OutMessage: TypeAlias = Message | AssistantMessage | ToolMessage
-
-
 class Messages:
     """Write the messages of one request for one upstream.
 
@@ -541,7 +466,7 @@ class Messages:
         self._fills = profile.carry_reasoning or profile.reasoning_filler != ""
         self._turns: Sequence[Turn] = ()
 
-    def encode(self, instructions: Sequence[str]) -> list[OutMessage]:
+    def encode(self, instructions: Sequence[str]) -> list[AnyMessageOut]:
         """Return the messages; `instructions` are added to the client's.
 
         Raises:
@@ -584,11 +509,11 @@ class Messages:
     def _instructor(self) -> str:
         return "developer" if self._profile.developer_role else "system"
 
-    def _system(self, instructions: Sequence[str]) -> list[OutMessage]:
+    def _system(self, instructions: Sequence[str]) -> list[AnyMessageOut]:
         if self._plain:
             said = [part.text for part in self._request.system if part.text]
             said += instructions
-            return [Message(self._instructor, "\n\n".join(said))] if said else []
+            return [MessageOut(self._instructor, "\n\n".join(said))] if said else []
         marks = self._parts.marks
         texts = [part for part in self._request.system if part.text]
         parts = [marks.text(part.text, part.cache) for part in texts]
@@ -597,16 +522,18 @@ class Messages:
             return []
         marked = any(part != TextOut(part.text) for part in parts)
         if marked:
-            return [Message(self._instructor, list(parts))]
-        return [Message(self._instructor, "\n\n".join(part.text for part in parts))]
+            return [MessageOut(self._instructor, list(parts))]
+        return [MessageOut(self._instructor, "\n\n".join(part.text for part in parts))]
 
     # --- the user ---------------------------------------------------------------------------------
 
-    def _message(self, role: str, turn: Turn, before: Sequence[OutPart] = ()) -> list[OutMessage]:
+    def _message(
+        self, role: str, turn: Turn, before: Sequence[PartOut] = ()
+    ) -> list[AnyMessageOut]:
         name = turn.name if self._request.dialect == "chat" and role == "user" else ""
         only = turn.parts[0] if len(turn.parts) == 1 and not before else None
         if type(only) is TextPart and only.text and self._plain:
-            return [Message(role, only.text, name)]
+            return [MessageOut(role, only.text, name)]
         parts = list(before)
         for part in turn.parts:
             if type(part) is TextPart:
@@ -614,9 +541,9 @@ class Messages:
                     parts.append(self._parts.marks.text(part.text, part.cache))
             else:
                 parts += self._beside_text(part, turn)
-        return [Message(role, self._parts.content(parts), name)] if parts else []
+        return [MessageOut(role, self._parts.content(parts), name)] if parts else []
 
-    def _beside_text(self, part: Part, turn: Turn) -> Sequence[OutPart]:
+    def _beside_text(self, part: Part, turn: Turn) -> Sequence[PartOut]:
         match part:
             case TextPart() | ImagePart() | DocumentPart() | AudioPart() | SearchResultPart():
                 return self._parts.user(part, turn.path)
@@ -629,10 +556,10 @@ class Messages:
             case _:
                 assert_never(part)
 
-    def _user(self, turn: Turn, messages: list[OutMessage]) -> None:
+    def _user(self, turn: Turn, messages: list[AnyMessageOut]) -> None:
         """Add the results of tools, and the user's text after them."""
         results = 0
-        attached: list[OutPart] = []
+        attached: list[PartOut] = []
         for part in turn.parts:
             if type(part) is not ToolResultPart:
                 continue
@@ -640,7 +567,7 @@ class Messages:
             call_id = self._ids.of(part.call_id)  # known: no result is without its call
             only = part.parts[0] if len(part.parts) == 1 else None
             if type(only) is TextPart and only.text and self._plain and not part.is_error:
-                messages.append(ToolMessage("tool", call_id, only.text))
+                messages.append(ToolMessageOut("tool", call_id, only.text))
                 continue
             message, follow = self._results.encode(part, call_id, turn.path)
             messages.append(message)
@@ -650,15 +577,15 @@ class Messages:
         user = self._message("user", turn, attached)
         if results and user and not self._profile.user_after_tool:
             self._losses.append(Loss("turn_added", turn.path, "after a tool's result"))
-            messages.append(AssistantMessage("assistant", _BETWEEN))
+            messages.append(AssistantOut("assistant", _BETWEEN))
         messages += user
 
     # --- the assistant ------------------------------------------------------------------------------
 
-    def _assistant(self, turn: Turn, at: int) -> AssistantMessage | None:
+    def _assistant(self, turn: Turn, at: int) -> AssistantOut | None:
         """Return the message of an assistant turn; None if nothing of it can be sent."""
         texts: list[str | TextOut] = []  # a part for itself only with a cache mark
-        calls: list[Call] = []
+        calls: list[CallOut] = []
         thoughts: list[ReasoningPart] = []
         refusal = ""
         after_call = False  # a call came after the last text
@@ -692,7 +619,7 @@ class Messages:
             return None
         only = texts[0] if len(texts) == 1 else None
         content = only if type(only) is str else self._content(texts)
-        message = AssistantMessage("assistant", content, tool_calls=calls or None)
+        message = AssistantOut("assistant", content, tool_calls=calls or None)
         if reasoning is not NONE:
             message.reasoning_content = reasoning.content
             message.reasoning = reasoning.text
@@ -701,7 +628,7 @@ class Messages:
             message.refusal = refusal
         return message
 
-    def _content(self, texts: list[str | TextOut]) -> Content | UnsetType | None:
+    def _content(self, texts: list[str | TextOut]) -> ContentOut | UnsetType | None:
         plain = [text for text in texts if isinstance(text, str)]
         if len(plain) < len(texts):
             return [TextOut(text) if isinstance(text, str) else text for text in texts]
@@ -741,14 +668,14 @@ class Messages:
             self._losses.append(Loss("content_dropped", turn.path))
         return part.text
 
-    def _call(self, part: ToolCallPart, turn: Turn) -> Call:
+    def _call(self, part: ToolCallPart, turn: Turn) -> CallOut:
         name = wire_name(part.name, part.namespace)
         call_id = self._ids.of(part.id, name)
         if part.flavor is _CUSTOM and self._profile.supports_custom_tools:
-            call = Call(call_id, "custom", custom=_Custom(name, part.arguments))
+            call = CallOut(call_id, "custom", custom=CustomCallOut(name, part.arguments))
         else:
             arguments = object_arguments(part, self._target.limits, self._losses, turn.path)
-            call = Call(call_id, "function", Function(name, arguments))
+            call = CallOut(call_id, "function", FunctionCallOut(name, arguments))
         for state in part.opaque:
             if state.kind is OpaqueKind.TOOL_SIGNATURE and state.origin in (
                 self._profile.origin,
@@ -761,18 +688,18 @@ class Messages:
 
     # --- the order of messages ----------------------------------------------------------------------
 
-    def _alternating(self, messages: list[OutMessage]) -> list[OutMessage]:
+    def _alternating(self, messages: list[AnyMessageOut]) -> list[AnyMessageOut]:
         """Join messages of the same role, and begin with a user's."""
-        out: list[OutMessage] = []
+        out: list[AnyMessageOut] = []
         for message in messages:
             last = out[-1] if out else None
-            if isinstance(last, Message) and isinstance(message, Message):
+            if isinstance(last, MessageOut) and isinstance(message, MessageOut):
                 if last.role == message.role:
-                    out[-1] = Message(last.role, _joined(last.content, message.content))
+                    out[-1] = MessageOut(last.role, _joined(last.content, message.content))
                     continue
             elif (
-                isinstance(last, AssistantMessage)
-                and isinstance(message, AssistantMessage)
+                isinstance(last, AssistantOut)
+                and isinstance(message, AssistantOut)
                 and not last.tool_calls
             ):
                 content = _joined(last.content or "", message.content or "")
@@ -780,42 +707,42 @@ class Messages:
                 continue
             out.append(message)
         first = next((one for one in out if one.role not in ("system", "developer")), None)
-        if isinstance(first, AssistantMessage):
+        if isinstance(first, AssistantOut):
             self._losses.append(Loss("turn_added", path_of(self._request, "messages")))
-            out.insert(out.index(first), Message("user", _BETWEEN))
+            out.insert(out.index(first), MessageOut("user", _BETWEEN))
         return out
 
-    def _mark_end(self, messages: list[OutMessage], hint: CacheHint) -> None:
+    def _mark_end(self, messages: list[AnyMessageOut], hint: CacheHint) -> None:
         """Mark the whole prefix as worth caching."""
         last = messages[-1] if messages else None
-        if not isinstance(last, Message) or not isinstance(last.content, str):
+        if not isinstance(last, MessageOut) or not isinstance(last.content, str):
             return
         marked = self._parts.marks.text(last.content, hint)
         if marked != TextOut(last.content):
             last.content = [marked]
 
-    def _prefill(self, messages: list[OutMessage]) -> None:
+    def _prefill(self, messages: list[AnyMessageOut]) -> None:
         """Let the upstream continue an assistant message at the end, or append a user message."""
         last = messages[-1] if messages else None
-        if not isinstance(last, AssistantMessage) or last.tool_calls:
+        if not isinstance(last, AssistantOut) or last.tool_calls:
             return
         own = self._request.dialect == "chat"  # it knows how its upstream takes this
         if not own and not continues(self._request, self._profile):
             self._losses.append(go_on_loss(self._request, self._target))
-            messages.append(Message("user", GO_ON))
+            messages.append(MessageOut("user", GO_ON))
         elif self._profile.prefill == "prefix":
             last.prefix = True
         elif self._profile.prefill == "partial":
             last.partial = True
 
 
-def _joined(one: Content | UnsetType, other: Content | UnsetType) -> Content:
+def _joined(one: ContentOut | UnsetType, other: ContentOut | UnsetType) -> ContentOut:
     if isinstance(one, str) and isinstance(other, str):
         return f"{one}\n\n{other}" if one and other else one or other
     return [*_listed(one), *_listed(other)]
 
 
-def _listed(content: Content | UnsetType) -> Iterable[OutPart]:
+def _listed(content: ContentOut | UnsetType) -> Iterable[PartOut]:
     if isinstance(content, list):
         return content
     return [TextOut(content)] if isinstance(content, str) and content else []

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.chat.history_writer import Messages
-from dragoman.dialects.chat.schema import EMPTY
+from dragoman.dialects.chat.schema import JsonSchemaOut
 from dragoman.dialects.chat.tools_writer import Audience, OutChoice, define, encode_tools
 from dragoman.dialects.decoding import decode, entries_of
 from dragoman.dialects.encoding import encode
@@ -16,13 +16,13 @@ from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import (
     NO_SAMPLING,
     is_off,
-    is_strict,
     output_format,
     output_limit,
     refuse_losses,
     refuse_unsupported,
     report_conversion,
     sampling_fields,
+    strict_output,
     user_id_for,
     wanted_effort,
 )
@@ -130,13 +130,6 @@ def encode_request(request: Request, target: Target) -> EncodedRequest:
     if target.strict:
         refuse_losses(encoder.losses)
     return EncodedRequest(body, tuple(encoder.losses), encoder.stop)
-
-
-class _SchemaOut(Struct, omit_defaults=True):
-    name: str
-    description: str = ""
-    schema: Raw = EMPTY
-    strict: bool | None = None
 
 
 class _Encoder:
@@ -269,15 +262,14 @@ class _Encoder:
             return {"type": kind, "json_schema": self._json_schema(wanted, wanted.schema)}
         return None if kind == "text" else {"type": kind}
 
-    def _json_schema(self, wanted: OutputFormat, schema: Raw) -> _SchemaOut:
+    def _json_schema(self, wanted: OutputFormat, schema: Raw) -> JsonSchemaOut:
         strict = wanted.strict
         if not self._native:
             schema = without_meta(schema)
-            if strict is None and self._profile.supports_strict:
-                strict = is_strict(schema)
+            strict = strict_output(wanted, schema, self._profile)
         path = path_of(self._request, "format")
         schema = rewrite(schema, self._profile.schema_dialect, path=path)
-        return _SchemaOut(wanted.name or "output", wanted.description, schema, strict)
+        return JsonSchemaOut(wanted.name or "output", wanted.description, schema, strict)
 
     # --- the platform -------------------------------------------------------------------------------
 

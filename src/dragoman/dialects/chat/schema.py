@@ -3,7 +3,7 @@
 from typing import Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 # --- answers --------------------------------------------------------------------------------------
 # Fields that are not declared are ignored.  The types are wider than the vendor's own, because many
@@ -452,3 +452,237 @@ THINKING: Final = msgspec.json.Decoder(Thinking)
 TEMPLATE: Final = msgspec.json.Decoder(TemplateArguments)
 
 TEXTS: Final[msgspec.json.Decoder[str | list[TextIn]]] = msgspec.json.Decoder(str | list[TextIn])
+
+
+# --- requests, written ----------------------------------------------------------------------------
+
+
+class CacheControlOut(Struct, gc=False, omit_defaults=True):
+    type: str
+    ttl: str = ""
+
+
+class BreakpointOut(Struct, gc=False):
+    mode: str
+    ttl: str
+
+
+class TextOut(Struct, gc=False, omit_defaults=True, tag="text"):
+    text: str
+    cache_control: CacheControlOut | None = None
+    prompt_cache_breakpoint: BreakpointOut | None = None
+
+
+class UrlOut(Struct, gc=False, omit_defaults=True):
+    url: str
+    detail: str = ""
+
+
+class ImageOut(Struct, gc=False, tag="image_url"):
+    image_url: UrlOut
+
+
+class FileContentOut(Struct, gc=False, omit_defaults=True):
+    filename: str = ""
+    file_data: str = ""
+    file_id: str = ""
+
+
+class FileOut(Struct, gc=False, tag="file"):
+    file: FileContentOut
+
+
+class AudioContentOut(Struct, gc=False):
+    data: str
+    format: str
+
+
+class AudioOut(Struct, gc=False, tag="input_audio"):
+    input_audio: AudioContentOut
+
+
+PartOut: TypeAlias = TextOut | ImageOut | FileOut | AudioOut
+
+ContentOut: TypeAlias = str | list[PartOut]
+
+
+class ToolMessageOut(Struct, gc=False):
+    role: str
+    tool_call_id: str
+    content: ContentOut
+
+
+class MessageOut(Struct, gc=False, omit_defaults=True):
+    """A message of the user, or an instruction."""
+
+    role: str
+    content: ContentOut
+    name: str = ""
+
+
+class FunctionCallOut(Struct, gc=False):
+    name: str
+    arguments: str
+
+
+class CustomCallOut(Struct, gc=False):
+    name: str
+    input: str
+
+
+class CallOut(Struct, gc=False, omit_defaults=True):
+    id: str
+    type: str
+    function: FunctionCallOut | None = None
+    custom: CustomCallOut | None = None
+    extra_content: Raw | None = None
+
+
+class AssistantOut(Struct, gc=False, omit_defaults=True):
+    role: str
+    content: ContentOut | UnsetType | None = UNSET
+    reasoning_content: str = ""
+    reasoning: str = ""
+    reasoning_details: list[Raw] | None = None
+    refusal: str = ""
+    tool_calls: list[CallOut] | None = None
+    prefix: bool = False
+    partial: bool = False
+
+
+AnyMessageOut: TypeAlias = MessageOut | AssistantOut | ToolMessageOut
+
+
+class FunctionOut(Struct, gc=False, omit_defaults=True):
+    name: str
+    description: str = ""
+    parameters: Raw = EMPTY
+    strict: bool | None = None
+
+
+class FunctionToolOut(Struct, gc=False):
+    type: str
+    function: FunctionOut
+
+
+class GrammarOut(Struct, gc=False):
+    definition: str
+    syntax: str
+
+
+class CustomFormatOut(Struct, gc=False):
+    type: str
+    grammar: GrammarOut
+
+
+class CustomOut(Struct, gc=False, omit_defaults=True):
+    name: str
+    description: str = ""
+    format: CustomFormatOut | None = None
+
+
+class CustomToolOut(Struct, gc=False):
+    type: str
+    custom: CustomOut
+
+
+class PlaceOut(Struct, gc=False, omit_defaults=True):
+    city: str | None = None
+    country: str | None = None
+    region: str | None = None
+    timezone: str | None = None
+
+
+class LocationOut(Struct, gc=False):
+    type: str
+    approximate: PlaceOut
+
+
+class SearchOptionsOut(Struct, gc=False, omit_defaults=True):
+    search_context_size: str | None = None
+    user_location: LocationOut | None = None
+
+
+class ForeignSearch(Struct, gc=False):
+    """What a web search of another dialect may ask for and this one can say."""
+
+    search_context_size: str | None = None
+    user_location: PlaceOut | None = None
+
+
+ToolOut: TypeAlias = FunctionToolOut | CustomToolOut | Raw
+
+
+class JsonSchemaOut(Struct, omit_defaults=True):
+    name: str
+    description: str = ""
+    schema: Raw = EMPTY
+    strict: bool | None = None
+
+
+# --- answers, written -----------------------------------------------------------------------------
+
+
+class PromptDetailsOut(Struct, omit_defaults=True):
+    cached_tokens: int
+    cache_write_tokens: int = 0
+
+
+class CompletionDetailsOut(Struct):
+    reasoning_tokens: int
+
+
+class UsageOut(Struct):
+    """Token counts as the dialect writes them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptDetailsOut
+    completion_tokens_details: CompletionDetailsOut
+
+
+class CitedOut(Struct, omit_defaults=True):
+    url: str
+    title: str = ""
+    start_index: int | None = None
+    end_index: int | None = None
+
+
+class AnnotationOut(Struct):
+    """One annotation, as the dialect writes it."""
+
+    url_citation: CitedOut
+    type: str = "url_citation"
+
+
+class CompletionMessage(Struct, omit_defaults=True):
+    role: str
+    content: str
+    refusal: str | None
+    reasoning_content: str = ""
+    reasoning: str = ""
+    reasoning_details: list[Raw] = []
+    tool_calls: list[CallOut] = []
+    annotations: list[AnnotationOut] = []
+
+
+class CompletionLogprobs(Struct):
+    content: list[Raw]
+    refusal: None = None
+
+
+class CompletionChoice(Struct):
+    index: int
+    message: CompletionMessage
+    logprobs: CompletionLogprobs | None
+    finish_reason: str
+
+
+class Completion(Struct, omit_defaults=True):
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: UsageOut | None = None

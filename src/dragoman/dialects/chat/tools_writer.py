@@ -5,7 +5,18 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.dialects.chat.schema import EMPTY
+from dragoman.dialects.chat.schema import (
+    CustomFormatOut,
+    CustomOut,
+    CustomToolOut,
+    ForeignSearch,
+    FunctionOut,
+    FunctionToolOut,
+    GrammarOut,
+    LocationOut,
+    SearchOptionsOut,
+    ToolOut,
+)
 from dragoman.dialects.chat.tools_reader import VENDOR
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.tool_policy import (
@@ -14,10 +25,11 @@ from dragoman.dialects.tool_policy import (
     NO_ARGUMENTS,
     WrittenChoice,
     declared_tools,
-    dropped_options,
     flat_name,
     function_description,
     refuse_schemaless,
+    search_options,
+    strict_flag,
     written_choice,
 )
 from dragoman.profiles.profile import Profile
@@ -32,74 +44,15 @@ from dragoman.turn.tools import made_once, wire_name
 _CUSTOM: Final = Flavor.CUSTOM
 
 
-class _Function(Struct, gc=False, omit_defaults=True):
-    name: str
-    description: str = ""
-    parameters: Raw = EMPTY
-    strict: bool | None = None
-
-
-class _FunctionTool(Struct, gc=False):
-    type: str
-    function: _Function
-
-
-class _Grammar(Struct, gc=False):
-    definition: str
-    syntax: str
-
-
-class _Format(Struct, gc=False):
-    type: str
-    grammar: _Grammar
-
-
-class _Custom(Struct, gc=False, omit_defaults=True):
-    name: str
-    description: str = ""
-    format: _Format | None = None
-
-
-class CustomTool(Struct, gc=False):
-    type: str
-    custom: _Custom
-
-
-class _Place(Struct, gc=False, omit_defaults=True):
-    city: str | None = None
-    country: str | None = None
-    region: str | None = None
-    timezone: str | None = None
-
-
-class _Location(Struct, gc=False):
-    type: str
-    approximate: _Place
-
-
-class SearchOptions(Struct, gc=False, omit_defaults=True):
-    search_context_size: str | None = None
-    user_location: _Location | None = None
-
-
-class _ForeignSearch(Struct, gc=False):
-    """What a web search of another dialect may ask for and this one can say."""
-
-    search_context_size: str | None = None
-    user_location: _Place | None = None
-
-
-OutTool: TypeAlias = _FunctionTool | CustomTool | Raw
-
-_FOREIGN_SEARCH: Final = msgspec.json.Decoder(_ForeignSearch)
+_FOREIGN_SEARCH: Final = msgspec.json.Decoder(ForeignSearch)
 
 
 class Definitions(Struct, gc=False, frozen=True):
     """The tools of a request as an upstream gets them."""
 
-    by_name: dict[str, OutTool]  # by the name on the wire
+    by_name: dict[str, ToolOut]  # by the name on the wire
     json: Raw  # all of them, as a list
-    search: Raw | SearchOptions | None  # for `web_search_options`
+    search: Raw | SearchOptionsOut | None  # for `web_search_options`
     losses: tuple[Loss, ...]
 
 
@@ -118,7 +71,7 @@ def define(tools: tuple[Tool, ...], audience: Audience) -> Definitions:
         UntranslatableError: a tool has no form that the upstream takes.
     """
     definer = _Definer(audience)
-    by_name: dict[str, OutTool] = {}
+    by_name: dict[str, ToolOut] = {}
     for tool in tools:
         out = definer.define(tool)
         if out is not None:
@@ -131,12 +84,12 @@ class _Definer:
     """Define one tool after the other."""
 
     def __init__(self, audience: Audience) -> None:
-        self.search: Raw | SearchOptions | None = None
+        self.search: Raw | SearchOptionsOut | None = None
         self.losses: list[Loss] = []
         self._profile = audience.profile
         self._native = audience.native
 
-    def define(self, tool: Tool) -> OutTool | None:
+    def define(self, tool: Tool) -> ToolOut | None:
         if tool.server:
             return self._server_tool(tool)
         refuse_schemaless(tool)
@@ -146,18 +99,18 @@ class _Definer:
         if tool.flavor is _CUSTOM:
             return self._custom(tool, name)
         description = function_description(tool, self.losses)
-        strict = None if tool.strict is None else self._strict(tool.path, strict=tool.strict)
-        function = _Function(name, description, self._schema(tool), strict)
-        return _FunctionTool("function", function)
+        strict = strict_flag(tool, self._profile, self.losses)
+        function = FunctionOut(name, description, self._schema(tool), strict)
+        return FunctionToolOut("function", function)
 
-    def _custom(self, tool: Tool, name: str) -> OutTool:
+    def _custom(self, tool: Tool, name: str) -> ToolOut:
         if self._profile.supports_custom_tools:
             form = None
             if tool.grammar is not None:
-                form = _Format("grammar", _Grammar(tool.grammar[1], tool.grammar[0]))
-            return CustomTool("custom", _Custom(name, tool.description, form))
+                form = CustomFormatOut("grammar", GrammarOut(tool.grammar[1], tool.grammar[0]))
+            return CustomToolOut("custom", CustomOut(name, tool.description, form))
         description = function_description(tool, self.losses)
-        return _FunctionTool("function", _Function(name, description, FREE_INPUT))
+        return FunctionToolOut("function", FunctionOut(name, description, FREE_INPUT))
 
     def _schema(self, tool: Tool) -> Raw:
         if tool.schema is None:
@@ -170,14 +123,7 @@ class _Definer:
             self.losses.append(Loss("schema_rewritten", tool.path, tool.name))
         return rewritten
 
-    def _strict(self, path: str, *, strict: bool) -> bool | None:
-        if self._profile.supports_strict:
-            return strict
-        if strict:
-            self.losses.append(Loss("tool_option_dropped", path, "strict"))
-        return None
-
-    def _server_tool(self, tool: Tool) -> OutTool | None:
+    def _server_tool(self, tool: Tool) -> ToolOut | None:
         own = self._native and tool.vendor == VENDOR
         if tool.path == CHAT_SEARCH and own:
             self.search = tool.raw
@@ -189,17 +135,12 @@ class _Definer:
             self.losses.append(Loss("server_tool_dropped", tool.path, tool.kind or tool.name))
         return None
 
-    def _search_options(self, tool: Tool) -> SearchOptions:
-        try:
-            asked = _FOREIGN_SEARCH.decode(tool.raw if tool.raw is not None else b"{}")
-        except msgspec.DecodeError:
-            self.losses.append(Loss("tool_option_dropped", tool.path, tool.kind))
-            asked = _ForeignSearch()
-        for name in dropped_options(tool, ("search_context_size", "user_location")):
-            self.losses.append(Loss("tool_option_dropped", tool.path, name))
+    def _search_options(self, tool: Tool) -> SearchOptionsOut:
+        kept = ("search_context_size", "user_location")
+        asked = search_options(tool, _FOREIGN_SEARCH, kept, self.losses)
         place = asked.user_location
-        location = None if place is None else _Location("approximate", place)
-        return SearchOptions(asked.search_context_size, location)
+        location = None if place is None else LocationOut("approximate", place)
+        return SearchOptionsOut(asked.search_context_size, location)
 
 
 # --- tools and tool choice ------------------------------------------------------------------------
@@ -209,7 +150,7 @@ OutChoice: TypeAlias = str | dict[str, object]
 
 def encode_tools(
     request: Request, profile: Profile, losses: list[Loss]
-) -> tuple[Raw | None, OutChoice | None, Raw | SearchOptions | None]:
+) -> tuple[Raw | None, OutChoice | None, Raw | SearchOptionsOut | None]:
     """Return the definitions, if there are any, the choice, and the value of `web_search_options`.
 
     Raises:
@@ -246,5 +187,5 @@ def _choice(
 
 
 def _named(sent: Definitions, name: str) -> dict[str, object]:
-    kind = "custom" if isinstance(sent.by_name[name], CustomTool) else "function"
+    kind = "custom" if isinstance(sent.by_name[name], CustomToolOut) else "function"
     return {"type": kind, kind: {"name": name}}

@@ -8,8 +8,7 @@ import msgspec
 from dragoman.dialects.dialect import Dialect, ReasoningSigns, TokenCounting
 from dragoman.dialects.openai_errors import decode_fault
 from dragoman.dialects.responses.answer_reader import ResponsesReader
-from dragoman.dialects.responses.answer_writer import KEEP_ALIVE, ResponsesWriter
-from dragoman.dialects.responses.body_writer import encode_body
+from dragoman.dialects.responses.answer_writer import KEEP_ALIVE, ResponsesWriter, encode_body
 from dragoman.dialects.responses.errors import encode_fault
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.request_writer import encode_request, fit_tools, misfits

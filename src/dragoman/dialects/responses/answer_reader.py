@@ -1,5 +1,6 @@
 """Frames and bodies of a Responses upstream: which event says what, and how the turn ends."""
 
+from collections.abc import Callable
 from typing import Final, assert_never
 
 import msgspec
@@ -45,6 +46,7 @@ from dragoman.dialects.responses.schema import (
     TextDone,
 )
 from dragoman.errors import MalformedError
+from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import Channel, Fault, FaultKind, FinishReason
 from dragoman.wire.sse import Frame
 
@@ -64,8 +66,8 @@ class ResponsesReader:
     reasoning_field = ""  # the dialect has one place for it
 
     def __init__(self, exchange: Exchange) -> None:
-        self.assembler = assembler_for(exchange)
-        self.add_text = self.assembler.add_text
+        self.assembler: Assembler = assembler_for(exchange)
+        self.add_text: Callable[[int], None] = self.assembler.add_text
         self._pieces = Pieces(self.assembler, exchange.tools)
         self._items = self._pieces.items
         self._strict = exchange.strict
@@ -299,7 +301,7 @@ class ResponsesReader:
             if item.opened and not item.done and not cut:
                 self.assembler.end_call(item.key)
             elif item.held and not item.opened:
-                self._pieces.refuse_nameless(item)
+                self._pieces.end_nameless(item, cut=cut)
             if self.assembler.ended:
                 return
         if response.usage is not None:

@@ -8,13 +8,12 @@ from msgspec import Raw, Struct
 
 from dragoman.context import Exchange
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.identity import client_ids, identity_of
-from dragoman.dialects.responses.errors import stream_error
+from dragoman.dialects.responses.body_writer import INCOMPLETE, ResponseHead, annotation, one_line
 from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
 from dragoman.dialects.sealing import seal
-from dragoman.ids import derived_id
+from dragoman.turn.answer import Answer, unfold
 from dragoman.turn.events import (
     ArgsDelta,
     BlockEnd,
@@ -25,7 +24,6 @@ from dragoman.turn.events import (
     Event,
     Fault,
     Finish,
-    FinishReason,
     Flavor,
     InputDelta,
     Opaque,
@@ -40,128 +38,6 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.state import Legality
-
-# --- the response object --------------------------------------------------------------------------
-# A response repeats the settings of its request.  They are taken from the request as the client wrote
-# them; a setting that it lacks has the dialect's own default.
-
-# Settings that a response repeats, with their defaults.
-_ECHOES: Final[tuple[tuple[str, bytes], ...]] = (
-    ("background", b"false"),
-    ("instructions", b"null"),
-    ("max_output_tokens", b"null"),
-    ("max_tool_calls", b"null"),
-    ("metadata", b"{}"),
-    ("parallel_tool_calls", b"true"),
-    ("previous_response_id", b"null"),
-    ("prompt_cache_key", b"null"),
-    ("reasoning", b'{"effort":null,"summary":null}'),
-    ("safety_identifier", b"null"),
-    ("service_tier", b"null"),
-    ("store", b"true"),
-    ("temperature", b"null"),
-    ("text", b'{"format":{"type":"text"}}'),
-    ("tool_choice", b'"auto"'),
-    ("tools", b"[]"),
-    ("top_logprobs", b"null"),
-    ("top_p", b"null"),
-    ("truncation", b'"disabled"'),
-    ("user", b"null"),
-)
-
-# The `incomplete_details.reason` of a turn that is not whole.
-INCOMPLETE: Final[dict[FinishReason, bytes]] = {
-    FinishReason.LENGTH: b"max_output_tokens",
-    FinishReason.CONTEXT_FULL: b"max_output_tokens",
-    FinishReason.CONTENT_FILTER: b"content_filter",
-    FinishReason.PAUSE: b"max_output_tokens",
-}
-
-
-class ResponseHead:
-    """What all response objects of one answer have in common."""
-
-    def __init__(self, exchange: Exchange, start: Start) -> None:
-        self.seed = exchange.seed or start.id
-        who = identity_of(start, exchange, prefix="resp_", what="response")
-        self._head = b'{"id":%b,"object":"response","created_at":%d,"model":%b' % (
-            encode(who.id),
-            who.created,
-            encode(who.model),
-        )
-        self._echo = _echo(exchange)
-
-    def item_id(self, prefix: str, index: int) -> str:
-        """Return the id of the item at an output index."""
-        return derived_id(prefix, self.seed, f"item {index}")
-
-    def render(
-        self,
-        status: bytes,
-        *,
-        output: bytes = b"",
-        usage: Usage | None = None,
-        fault: Fault | None = None,
-        incomplete: bytes = b"",
-    ) -> bytes:
-        """Return the response object in its current state."""
-        head = b'%b,"status":"%b","error":%b,"incomplete_details":%b,"output":[' % (
-            self._head,
-            status,
-            b"null" if fault is None else encode(stream_error(fault)),
-            b'{"reason":"%b"}' % incomplete if incomplete else b"null",
-        )
-        tail = b'],"usage":%b%b}' % (b"null" if usage is None else _usage(usage), self._echo)
-        return b"".join((head, output, tail))
-
-
-def _echo(exchange: Exchange) -> bytes:
-    request = exchange.request
-    given = request.settings if isinstance(request, ResponsesRequest) else {}
-    if exchange.previous_id:
-        given = given | {"previous_response_id": Raw(encode(exchange.previous_id))}
-    fields: list[bytes] = []
-    for name, default in _ECHOES:
-        value = given.get(name, NULL)
-        fields.append(b',"%b":%b' % (name.encode(), default if value == NULL else one_line(value)))
-    return b"".join(fields)
-
-
-def one_line(raw: Raw) -> bytes:
-    """Return JSON text without line ends, which occur between tokens only."""
-    return bytes(raw).translate(None, b"\r\n")
-
-
-def _usage(usage: Usage) -> bytes:
-    return (
-        b'{"input_tokens":%d,"input_tokens_details":{"cached_tokens":%d,"cache_write_tokens":%d},'
-        b'"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":%d},"total_tokens":%d}'
-    ) % (
-        usage.prompt_tokens,
-        usage.cache_read_tokens,
-        usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
-        usage.output_tokens,
-        usage.reasoning_tokens,
-        usage.prompt_tokens + usage.output_tokens,
-    )
-
-
-def annotation(citation: Citation, length: int) -> bytes | None:
-    """Return a citation as an annotation of a text that has `length` characters so far."""
-    if citation.url:
-        return encode(
-            {
-                "type": "url_citation",
-                "url": citation.url,
-                "title": citation.title,
-                "start_index": 0 if citation.start is None else citation.start,
-                "end_index": length if citation.end is None else citation.end,
-            }
-        )
-    if citation.vendor == "openai" and citation.raw != NULL:
-        return one_line(citation.raw)
-    return None
-
 
 # --- events that pass unchanged -------------------------------------------------------------------
 # While frames are forwarded unchanged, the items have the upstream's ids and the events its numbers.  A writer
@@ -216,7 +92,7 @@ class Output:
 
     def __init__(self) -> None:
         self.head: ResponseHead | None = None  # known from the start of the answer on
-        self.sequence = 0  # of the next event
+        self.sequence: int = 0  # of the next event
         self.items: list[bytes] = []  # finished ones
         self.skipped = 0  # items that were forwarded and caused no events
         self.known: dict[int, RelayedItem] = {}  # by output index: items that the upstream added
@@ -279,8 +155,8 @@ class MessageWriter:
     """Write message items, one after another."""
 
     def __init__(self, output: Output) -> None:
-        self.part_open = False
-        self.open = False
+        self.part_open: bool = False
+        self.open: bool = False
         self._output = output
         self._id = ""
         self._at = b""  # the fields that say which part an event is about
@@ -406,7 +282,7 @@ class ReasoningWriter:
     """Write reasoning items, one after another."""
 
     def __init__(self, output: Output, shown_as: Literal["summary", "content"]) -> None:
-        self.open = False
+        self.open: bool = False
         self._output = output
         self._shown_as = shown_as  # how the model's full reasoning is shown
         self._id = ""
@@ -511,8 +387,10 @@ class CallWriter:
 
     def __init__(self, output: Output, start: BlockStart, call_id: str) -> None:
         self.call_id = call_id
-        self.announced = False
-        self.waits = False  # its item is not finished, for its status follows from what comes next
+        self.announced: bool = False
+        self.waits: bool = (
+            False  # its item is not finished, for its status follows from what comes next
+        )
         self._output = output
         self._start = start
         self._custom = start.kind is BlockKind.CUSTOM_CALL
@@ -620,7 +498,7 @@ class ResponsesWriter:
 
     def __init__(self, exchange: Exchange) -> None:
         self.losses: list[Loss] = []
-        self.response = b""  # the response object at the end: the whole answer
+        self.response: bytes = b""  # the response object at the end: the whole answer
         self._exchange = exchange
         self._legality = Legality()
         self._output = Output()
@@ -634,7 +512,7 @@ class ResponsesWriter:
         )
         self._opaque: list[Opaque] = []  # of the open block
         self._usage: Usage | None = None
-        self._ids = client_ids(exchange)
+        self._ids = exchange.call_ids
         self._encrypted = _wants_encrypted(exchange)
 
     def send(self, event: Event, /) -> bytes:
@@ -776,7 +654,9 @@ class ResponsesWriter:
             case BlockKind.REASONING:
                 return self._message.close() + self._reasoning.begin()
             case BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL:
-                self._call = CallWriter(self._output, start, self._ids.render(start.call_id))
+                self._call = CallWriter(
+                    self._output, start, self._ids.of(start.index, start.call_id)
+                )
                 if not self._exchange.expects_call_signatures:
                     return self._message.close() + self._announce(self._call)
                 # What signs the call comes first, so its item waits for the first of its arguments.
@@ -852,3 +732,11 @@ def _wants_encrypted(exchange: Exchange) -> bool:
     if always or not isinstance(request, ResponsesRequest):
         return True
     return request.store is False or "reasoning.encrypted_content" in request.include
+
+
+def encode_body(answer: Answer, exchange: Exchange) -> bytes:
+    """Return the complete response: what the last event of its stream carries."""
+    writer = ResponsesWriter(exchange)
+    for event in unfold(answer):
+        writer.send(event)
+    return writer.response

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.framing import nameless_call
 from dragoman.dialects.responses.schema import (
     ANNOTATION,
     HOSTED_ITEMS,
@@ -22,8 +23,6 @@ from dragoman.turn.events import (
     BlockKind,
     Channel,
     Citation,
-    Fault,
-    FaultKind,
     Flavor,
     OpaqueKind,
     Usage,
@@ -182,8 +181,8 @@ class Pieces:
 
     def __init__(self, assembler: Assembler, tools: ToolTable) -> None:
         self.assembler = assembler
-        self.items = Items()
-        self.halves = Halves(lambda: assembler.loss("surrogate_replaced"))
+        self.items: Items = Items()
+        self.halves: Halves = Halves(lambda: assembler.loss("surrogate_replaced"))
         self._tools = tools
         self.hot: TextDeltaEvent | None = None  # an event of the text part that is in focus
         self._focus: tuple[object, ...] = ()  # which part the open text or reasoning block holds
@@ -241,7 +240,7 @@ class Pieces:
         if not item.opened:
             self.open_call(item, out)
         if not item.opened:
-            self.refuse_nameless(item)
+            self.end_nameless(item, cut=out.status == "incomplete")
             return
         text = out.input if item.type == "custom_tool_call" else out.arguments
         if isinstance(text, dict):
@@ -288,10 +287,13 @@ class Pieces:
         for fragment in held:
             self.assembler.args(item.key, fragment)
 
-    def refuse_nameless(self, item: Item) -> None:
-        self.assembler.loss("call_without_name", f"item {item.id}")
-        message = "the upstream made a tool call without a name"
-        self.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed"))
+    def end_nameless(self, item: Item, *, cut: bool) -> None:
+        """Drop a call that never got a name if the answer was truncated; otherwise the answer fails."""
+        if cut:
+            self.assembler.loss("call_without_name", f"item {item.id}")
+            item.held = []
+        else:
+            self.assembler.fault(nameless_call())
 
     # --- pieces ---------------------------------------------------------------------------------
 

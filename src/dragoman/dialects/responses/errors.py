@@ -3,9 +3,8 @@
 import re
 from typing import Final
 
-from msgspec import Struct
-
 from dragoman.dialects import openai_errors
+from dragoman.dialects.responses.schema import StreamError
 from dragoman.turn.events import Fault, FaultKind
 
 # Codex retries after this code.  After `server_is_overloaded` and `slow_down`, OpenAI's own codes for
@@ -44,13 +43,6 @@ _PERMANENT: Final = frozenset({FaultKind.BILLING, FaultKind.UPSTREAM_UNUSABLE})
 
 # The one wording of a delay that agents read.
 _TRY_AGAIN: Final = re.compile(r"try again in [0-9]+(?:\.[0-9]+)? ?(?:ms|s)\b", re.IGNORECASE)
-
-
-class StreamError(Struct, frozen=True):
-    """The `error` of a failed response."""
-
-    code: str
-    message: str
 
 
 def stream_error(fault: Fault) -> StreamError:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.dialects.decoding import check_messages, decode_at
+from dragoman.dialects.history_policy import check_call_name
 from dragoman.dialects.paths import entry_paths
 from dragoman.dialects.responses.schema import (
     EASY_MESSAGE,
@@ -23,6 +24,7 @@ from dragoman.dialects.responses.schema import (
     CustomOutputItem,
     FunctionCallItem,
     FunctionOutputItem,
+    HostedItem,
     InputItem,
     ItemReference,
     LocalShellCallItem,
@@ -282,7 +284,7 @@ class History:
             parts = tuple(result_parts(item.output, path))
             self._result(ToolResultPart(item.call_id, parts), path)
             return
-        if type(item) is FunctionCallItem and not self._signatures:
+        if type(item) is FunctionCallItem and item.name and not self._signatures:
             space = item.namespace or ""
             part = ToolCallPart(item.call_id, item.name, item.arguments, _FUNCTION, space)
             self._add_call(part, item.id, path)
@@ -410,6 +412,7 @@ class History:
             self._assistant(path).parts.append(ReasoningPart(segments, opaque))
 
     def _call(self, item: FunctionCallItem | CustomCallItem, path: str) -> None:
+        check_call_name(item.name, f"{path}.name")
         custom = type(item) is CustomCallItem
         part = ToolCallPart(
             item.call_id,
@@ -492,21 +495,7 @@ def _shell_text(outputs: Sequence[ShellOutput]) -> str:
     return "\n".join(texts)
 
 
-class _Action(msgspec.Struct, frozen=True, gc=False):
-    query: str | None = None
-    url: str | None = None
-
-
-class _Hosted(msgspec.Struct, frozen=True):
-    """What of a vendor-run tool's item can be put in words."""
-
-    action: _Action | None = None
-    queries: list[str] | None = None
-    name: str | None = None
-    status: str | None = None
-
-
-_HOSTED: Final = msgspec.json.Decoder(_Hosted)
+_HOSTED: Final = msgspec.json.Decoder(HostedItem)
 
 
 def _summary(kind: str, raw: Raw) -> str:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from dragoman.context import Target
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.history_policy import ERROR, ReplayPolicy, error_text
+from dragoman.dialects.responses.schema import FunctionCallOut, FunctionOutputOut
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
 from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
@@ -42,18 +43,7 @@ from dragoman.turn.tools import wire_name
 # encrypted form if that is the upstream's own, and as text if the profile allows it.
 
 
-class _PlainCall(Struct, gc=False, tag_field="type", tag="function_call"):
-    call_id: str
-    name: str
-    arguments: str
-
-
-class _PlainOutput(Struct, gc=False, tag_field="type", tag="function_call_output"):
-    call_id: str
-    output: str
-
-
-_Item: TypeAlias = dict[str, object] | Raw | _PlainCall | _PlainOutput
+_Item: TypeAlias = dict[str, object] | Raw | FunctionCallOut | FunctionOutputOut
 
 _VENDOR: Final = "openai"
 
@@ -215,7 +205,7 @@ class ItemEncoder:
         if part.flavor is _FUNCTION and not part.namespace and not part.opaque:
             name = wire_name(part.name)
             call_id = self._ids.of(part.id, name)
-            self._items.append(_PlainCall(call_id, name, part.arguments or "{}"))
+            self._items.append(FunctionCallOut(call_id, name, part.arguments or "{}"))
             return
         if part.opaque:
             self._losses.append(Loss("opaque_dropped", self._path, f"of call {part.id}"))
@@ -277,7 +267,7 @@ class ItemEncoder:
         only = part.parts[0] if len(part.parts) == 1 else None
         function = call is not None and call.flavor is _FUNCTION
         if function and type(only) is TextPart and only.cache is None and not part.is_error:
-            return _PlainOutput(self._ids.of(part.call_id), only.text)
+            return FunctionOutputOut(self._ids.of(part.call_id), only.text)
         flavor = call.flavor if call is not None else part.flavor
         name = self._name(call)[0] if call is not None else ""
         call_id = self._ids.of(part.call_id, name)

@@ -14,12 +14,12 @@ from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import (
     NO_SAMPLING,
     is_off,
-    is_strict,
     output_format,
     output_limit,
     refuse_losses,
     refuse_unsupported,
     sampling_fields,
+    strict_output,
     user_id_for,
     wanted_effort,
 )
@@ -216,7 +216,7 @@ class _Encoder:
         settings: dict[str, object] = {}
         kind = output_format(request, profile, self._instructions, self.losses)
         if kind == "json_schema" and request.format.schema is not None:
-            settings["format"] = _schema_format(request.format, request.format.schema)
+            settings["format"] = _schema_format(request.format, request.format.schema, profile)
         elif kind == "json_object":
             settings["format"] = {"type": kind}
         if request.verbosity and profile.supports_verbosity:
@@ -271,13 +271,15 @@ class _Encoder:
             self._body.setdefault(name, Raw(value.encode()))
 
 
-def _schema_format(wanted: OutputFormat, schema: Raw) -> dict[str, object]:
+def _schema_format(wanted: OutputFormat, schema: Raw, profile: Profile) -> dict[str, object]:
     form: dict[str, object] = {
         "type": "json_schema",
         "name": wanted.name or "output",
         "schema": schema,
-        "strict": is_strict(schema) if wanted.strict is None else wanted.strict,
     }
+    strict = strict_output(wanted, schema, profile)
+    if strict is not None:
+        form["strict"] = strict
     if wanted.description:
         form["description"] = wanted.description
     return form

@@ -520,3 +520,46 @@ OUTPUT_ITEM: Final = msgspec.json.Decoder(OutputItem)
 RESPONSE: Final = msgspec.json.Decoder(ResponseObject)
 
 ANNOTATION: Final = msgspec.json.Decoder(Annotation)
+
+
+# --- written calls, vendor-run tools, errors --------------------------------------------------------
+
+
+class FunctionCallOut(Struct, gc=False, tag_field="type", tag="function_call"):
+    call_id: str
+    name: str
+    arguments: str
+
+
+class FunctionOutputOut(Struct, gc=False, tag_field="type", tag="function_call_output"):
+    call_id: str
+    output: str
+
+
+class HostedAction(Struct, frozen=True, gc=False):
+    query: str | None = None
+    url: str | None = None
+
+
+class HostedItem(Struct, frozen=True):
+    """What of a vendor-run tool's item can be put in words."""
+
+    action: HostedAction | None = None
+    queries: list[str] | None = None
+    name: str | None = None
+    status: str | None = None
+
+
+class ForeignSearch(Struct, frozen=True):
+    """What two vendors' definitions of a web search have in common."""
+
+    allowed_domains: list[str] | None = None
+    search_context_size: str | None = None
+    user_location: Raw = NULL
+
+
+class StreamError(Struct, frozen=True):
+    """The `error` of a failed response."""
+
+    code: str
+    message: str

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.responses.request_reader import ResponsesRequest
-from dragoman.dialects.responses.schema import NULL
+from dragoman.dialects.responses.schema import NULL, ForeignSearch
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, namespace_descriptions
 from dragoman.dialects.tool_policy import (
     CHAT_SEARCH,
@@ -15,12 +15,13 @@ from dragoman.dialects.tool_policy import (
     NO_ARGUMENTS,
     base_kind,
     declared_tools,
-    dropped_options,
     flat_name,
     function_description,
     parallel_flag,
     refuse_schemaless,
     search_location,
+    search_options,
+    strict_flag,
     weakened,
     written_choice,
 )
@@ -38,15 +39,7 @@ _Definition: TypeAlias = dict[str, object] | Raw
 _VENDOR: Final = "openai"
 
 
-class _Search(Struct, frozen=True):
-    """What two vendors' definitions of a web search have in common."""
-
-    allowed_domains: list[str] | None = None
-    search_context_size: str | None = None
-    user_location: Raw = NULL
-
-
-_SEARCH: Final = msgspec.json.Decoder(_Search)
+_SEARCH: Final = msgspec.json.Decoder(ForeignSearch)
 
 
 class Definitions(Struct, frozen=True, gc=False):
@@ -137,7 +130,7 @@ class _Definer:
             item["description"] = description
         item["parameters"] = schema
         # An absent value is read as true by OpenAI.
-        item["strict"] = bool(tool.strict)
+        item["strict"] = bool(strict_flag(tool, self._profile, self.losses))
         return item
 
     def _custom(self, tool: Tool) -> _Definition:
@@ -164,15 +157,13 @@ class _Definer:
         if own and (self._native or runs):
             return tool.raw
         if kind == "web_search" and runs and tool.raw is not None:
-            return self._search(tool, tool.raw)
+            return self._search(tool)
         self.losses.append(Loss("server_tool_dropped", tool.path, tool.kind))
         return None
 
-    def _search(self, tool: Tool, raw: Raw) -> _Definition:
-        try:
-            given = _SEARCH.decode(raw)
-        except msgspec.MsgspecError:
-            given = _Search()
+    def _search(self, tool: Tool) -> _Definition:
+        carried = ("allowed_domains", "search_context_size", "user_location")
+        given = search_options(tool, _SEARCH, carried, self.losses)
         item: dict[str, object] = {"type": "web_search"}
         if given.allowed_domains:
             item["filters"] = {"allowed_domains": given.allowed_domains}
@@ -180,9 +171,6 @@ class _Definer:
             item["user_location"] = search_location(given.user_location)
         if given.search_context_size is not None:
             item["search_context_size"] = given.search_context_size
-        carried = ("allowed_domains", "search_context_size", "user_location")
-        for name in dropped_options(tool, carried):
-            self.losses.append(Loss("tool_option_dropped", tool.path, name))
         return item
 
 
@@ -217,15 +205,17 @@ class Toolset:
         written = written_choice(
             request, profile, losses, has_tools=has_tools, has_forced=has_forced
         )
-        self.forced = written.forced  # a tool must be called
-        self.tools = defined.json if has_tools and written.with_tools else None
+        self.forced: bool = written.forced  # a tool must be called
+        self.tools: Raw | None = defined.json if has_tools and written.with_tools else None
         self.choice: object = written.mode
         if choice is not None and written.mode == "tool":
             self.choice = self._named(choice)
         elif choice is not None and choice.allowed and takes_allowed and written.mode != "none":
             references = [self._reference(name) for name in choice.allowed]
             self.choice = {"type": "allowed_tools", "mode": written.mode, "tools": references}
-        self.parallel = parallel_flag(request, profile, losses, has_tools=self.tools is not None)
+        self.parallel: bool | None = parallel_flag(
+            request, profile, losses, has_tools=self.tools is not None
+        )
 
     def weaken(self) -> None:
         """Let the model decide whether it calls a tool."""

@@ -35,7 +35,7 @@ class ConfigMistakesError(ConfigError):
     """All mistakes of one set of settings: one line if there is one, else a line each."""
 
     def __init__(self, mistakes: Sequence[Mistake], *, source: str = "") -> None:
-        self.mistakes = tuple(mistakes)
+        self.mistakes: tuple[Mistake, ...] = tuple(mistakes)
         self.source = source  # what was read: a file's name, or empty
         super().__init__(self._text())
 

@@ -9,7 +9,7 @@ value, typed by the schema.  A string is escaped and emitted as it arrives.
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.toolcalls.bodies.tags import ParameterValue
-from dragoman.toolcalls.format import BLANKS, ElementsSpec, Run
+from dragoman.toolcalls.format import BLANKS, EXCERPT_CHARS, ElementsSpec, Run
 from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
 from dragoman.toolcalls.schema_types import element_schema, escaped, quoted, types_of
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _ITEM: Final = "item"  # the tag of an array's elements
 _CALL, _SECTION = "invoke", "tool_call"  # the tags around the elements
-_EXCERPT_CHARS: Final = 200
 _OPEN, _CLOSE = 0, 1  # indices of the scanner's patterns
 
 
@@ -173,7 +172,7 @@ class ElementsBody:
             # A brace or bracket means that the container is JSON: minimax_m3/n2_2_json_in_an_element.
             self._begin_container(element, element.opener)
         if element.closer:
-            if len(self._noise) < _EXCERPT_CHARS:
+            if len(self._noise) < EXCERPT_CHARS:
                 self._noise += text if self._noise else text.lstrip()
             return
         if element.value is None:
@@ -211,7 +210,7 @@ class ElementsBody:
 
     def _report_noise(self) -> None:
         if self._noise:
-            self._sink.problem("native_noise_dropped", self._noise[:_EXCERPT_CHARS].rstrip())
+            self._sink.problem("native_noise_dropped", self._noise[:EXCERPT_CHARS].rstrip())
             self._noise = ""
 
     # --- the end -----------------------------------------------------------------------------------

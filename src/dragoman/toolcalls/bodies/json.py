@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from dragoman.errors import TooLargeError
+from dragoman.toolcalls.format import EXCERPT_CHARS
 from dragoman.toolcalls.scanner import FoundMarker
 from dragoman.toolcalls.schema_types import PLAIN
 from dragoman.turn.arguments import JsonArguments
@@ -12,7 +13,6 @@ from dragoman.turn.arguments import JsonArguments
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
 
-_EXCERPT_CHARS: Final = 200
 _SPACE: Final = " \t\n\r"
 
 
@@ -195,7 +195,7 @@ class JsonBody:
         )
         if resolved is None:
             raw = "".join(self._raw or ())
-            self._sink.problem("native_call_invalid", f"no tool for `{raw[:_EXCERPT_CHARS]}`")
+            self._sink.problem("native_call_invalid", f"no tool for `{raw[:EXCERPT_CHARS]}`")
             self._machine.return_as_text(raw)
             return
         self._machine.enter_call()

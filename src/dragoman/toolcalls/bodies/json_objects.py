@@ -5,7 +5,6 @@ held, and emitted unchanged if it is not a call.  From then on the arguments are
 before the name are held until the name arrives.
 """
 
-import ast
 import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
@@ -14,9 +13,9 @@ import msgspec
 
 from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
-from dragoman.toolcalls.format import ObjectsSpec
+from dragoman.toolcalls.format import EXCERPT_CHARS, ObjectsSpec
 from dragoman.toolcalls.scanner import FoundMarker
-from dragoman.toolcalls.schema_types import PLAIN
+from dragoman.toolcalls.schema_types import PLAIN, python_literal
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.json_values import decode_any
@@ -34,7 +33,6 @@ MAX_HEADER_CHARS: Final = 1024
 # A call written as a Python dict is held until its end; beyond this many characters it is text.
 MAX_LITERAL_CHARS: Final = 64 * 1024
 _LITERAL_LEADS: Final = ("'", "T", "F", "N")  # Python where JSON is expected
-_EXCERPT_CHARS: Final = 200
 
 
 class _Expect(Enum):
@@ -127,7 +125,9 @@ class ObjectsBody:
             return None
         if self._at is _Expect.LITERAL:
             most = MAX_LITERAL_CHARS
-        elif self._early is not None or (self._at is _Expect.STRING and self._is_early()):
+        elif not self._spec.prose and (
+            self._early is not None or (self._at is _Expect.STRING and self._is_early())
+        ):
             most = self._machine.limits.max_tool_args_bytes
         else:
             most = MAX_HEADER_CHARS
@@ -331,7 +331,8 @@ class ObjectsBody:
                 return at if self._take_name(self._key) else self._fail(text, at)
             known = (*self._spec.name_keys, *self._spec.argument_keys, *self._spec.id_keys)
             if self._spec.declared and self._key not in known and self._key not in _OTHER_KEYS:
-                return self._fail(text, at)
+                # The rules that follow need the key's quotation mark: see `objects_in_prose`.
+                return self._fail(text, at - 1)
             return at
         self._at = _Expect.COMMA
         if self._is_arguments():
@@ -438,7 +439,7 @@ class ObjectsBody:
         """Handle an unexpected character."""
         if self._raw is None:
             if not self._done:
-                shown = text[at : at + _EXCERPT_CHARS]
+                shown = text[at : at + EXCERPT_CHARS]
                 self._sink.problem("native_call_invalid", f"not a call: unexpected `{shown}`")
             self._machine.leave_call()
             return at
@@ -504,7 +505,7 @@ class ObjectsBody:
         calls = _literal_calls(raw[begin:], self._spec)
         if not calls:
             self._return_as_text(rest)
-            self._sink.problem("native_call_invalid", raw[:_EXCERPT_CHARS])
+            self._sink.problem("native_call_invalid", raw[:EXCERPT_CHARS])
             return
         for name, arguments in calls:
             self._name = self._machine.declared.resolve_name(name)
@@ -524,8 +525,8 @@ def _string(raw: str) -> str | None:
 def _literal_calls(text: str, spec: ObjectsSpec) -> list[tuple[str, str]]:
     """Return name and arguments of each Python dict; empty if one is not a call."""
     try:
-        value: Any = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        value = python_literal(text)
+    except ValueError:
         return []
     calls: list[tuple[str, str]] = []
     for one in value if isinstance(value, list | tuple) else [value]:

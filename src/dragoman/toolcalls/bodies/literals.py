@@ -48,14 +48,19 @@ _AFTER_STRING: Final = ",)]}:"  # before any other character a quotation mark is
 # What may follow the comma and the blanks after a string, by the closers of the container in the text and in JSON.
 _NEXT: Final = {
     (")", "}"): re.compile(r"[\w\-]{1,128}\s*=|\)"),  # keyword arguments
-    ("}", "}"): re.compile(r"['\"}]"),  # a dict
+    ("}", "}"): re.compile(r"['\"}]|[\w\-+.]{1,128}\s*:"),  # a dict
     ("]", "]"): re.compile(r"[\w\-+.'\"\[({\]]"),  # a list
+    ("}", "]"): re.compile(r"[\w\-+.'\"\[({}]"),  # a set
+    ("}", ""): re.compile(r"[\w\-+.'\"\[({}]"),  # a set that is not yet known to be one
     (")", "]"): re.compile(r"[\w\-+.'\"\[({)]"),  # a tuple
 }
 # What may follow a call: another call, the end of the list, a marker.
 _AFTER_CALL: Final = re.compile(r"[,;\]]|<[|/]|[\w.\-]{1,128}\s*\(")
 _QUOTES: Final = ("'", '"')
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
+# A container whose first element decides between a dict and a set, which becomes a list.
+_DICT_OR_SET: Final = ("}", "")
+_EMPTY_SET: Final = re.compile(r"\(\s{0,16}(?:\)|\Z)")
 _MAX_DIGITS: Final = 4096  # Python refuses longer numbers
 
 
@@ -63,6 +68,8 @@ class _Expect(Enum):
     """What the parser expects next."""
 
     KEY = auto()  # a key, or the end of the object
+    FIRST_OF_BRACE = auto()  # the first key of a dict, the first element of a set, or the end
+    COLON_OR_COMMA = auto()  # after it: a colon makes it a key
     COLON = auto()  # the separator of key and value
     VALUE = auto()
     FIRST = auto()  # a value, or the end of the array
@@ -96,13 +103,15 @@ class LiteralsBody:
         self._known = False  # the schema declares the key
         self._declared_string = False  # the schema declares it as a string
         self._word: list[str] = []
+        self._brace: int | None = None  # where `_out` holds the brace of a dict or a set
+        self._first_word = ""  # its first element, if that is a word
         self._waiting = 0  # the size of a held word or value
         self._outer = spec.outer
         self._ended = False  # the input has ended, and the model was not stopped early
 
     @property
     def holding(self) -> bool:
-        return bool(self._word or self._typed)
+        return self._brace is not None or bool(self._word or self._typed)
 
     @property
     def held(self) -> str:
@@ -117,6 +126,7 @@ class LiteralsBody:
             self._at is _Expect.STRING
             and not at
             and self._typed is None
+            and self._brace is None
             and self._quote[0] not in text
             and "\\" not in text
         ):
@@ -170,6 +180,11 @@ class LiteralsBody:
         match self._at:
             case _Expect.KEY:
                 return self._read_key(text, at)
+            case _Expect.FIRST_OF_BRACE:
+                return self._read_first(text, at)
+            case _Expect.COLON_OR_COMMA:
+                self._decide_brace(is_dict=char in (":", "="))
+                return at
             case _Expect.COLON:
                 if char not in (":", "="):
                     return self._fail(at)
@@ -243,6 +258,13 @@ class LiteralsBody:
 
     def _begin_value(self, text: str, at: int) -> int:
         char = text[at]
+        if self._python and char == "{":
+            self._brace = len(self._out)
+            self._out.append(char)
+            self._stack.append(_DICT_OR_SET)
+            self._at = _Expect.FIRST_OF_BRACE
+            self._waiting = 0
+            return at + 1
         if char in _CLOSERS and (self._python or char != "("):
             json = "{" if char == "{" else "["
             self._out.append(json)
@@ -257,6 +279,39 @@ class LiteralsBody:
             return self._begin_string(text, at, key=False)
         self._at = _Expect.WORD
         return self._read_word(text, at) if _WORD.match(char) else self._fail(at)
+
+    # --- dicts and sets ----------------------------------------------------------------------------
+    #
+    # `{'a': 1}` is a dict, `{'a', 'b'}` a set: a list in JSON.  Until the text after the first element decides, the
+    # brace and the element are held.  Case: pythonic/n5_2_set.
+
+    def _read_first(self, text: str, at: int) -> int:
+        """Read the first key of a dict, or the first element of a set."""
+        char = text[at]
+        if char in _QUOTES:
+            return self._begin_string(text, at, key=False)
+        if char in _CLOSERS or char == "}":
+            self._decide_brace(is_dict=char == "}")
+            return at
+        self._at = _Expect.WORD
+        return self._read_word(text, at) if _WORD.match(char) else self._fail(at)
+
+    def _decide_brace(self, *, is_dict: bool) -> None:
+        brace = self._brace
+        assert brace is not None  # noqa: S101 -- the state says so
+        self._brace = None
+        self._waiting = 0
+        self._empty = len(self._out) == brace + 1
+        self._stack[-1] = ("}", "}" if is_dict else "]")
+        if is_dict:
+            self._at = _Expect.KEY if self._empty else _Expect.COLON
+            self._known = False
+            self._types = STRING_ONLY
+            if not self._empty and self._out[-1] != '"':
+                self._out[-1] = quoted(self._first_word)
+        else:
+            self._out[brace] = "["
+            self._at = _Expect.FIRST if self._empty else _Expect.COMMA
 
     def _pop(self, at: int) -> int:
         _, json = self._stack.pop()
@@ -296,11 +351,22 @@ class LiteralsBody:
             at = match.end()
         if at < len(text):
             word = "".join(self._word).strip()
+            empty = _EMPTY_SET.match(text, at) if self._python and word == "set" else None
+            if empty is not None and empty.group()[-1] != ")":
+                return at  # the bracket may follow
             self._word = []
             self._waiting = 0
-            self._out.append(self._word_value(word))
-            self._at = _Expect.COMMA
+            self._first_word = word
+            if empty is not None:
+                self._out.append("[]")
+                at = empty.end()
+            else:
+                self._out.append(self._word_value(word))
+            self._after_value()
         return at
+
+    def _after_value(self) -> None:
+        self._at = _Expect.COMMA if self._brace is None else _Expect.COLON_OR_COMMA
 
     def _word_value(self, word: str) -> str:
         """Return the JSON of a bare word, by the schema if the format or the schema asks for it."""
@@ -343,6 +409,8 @@ class LiteralsBody:
     def _add(self, text: str) -> None:
         if self._typed is None:
             self._out.append(escaped(text))
+            if self._brace is not None:
+                self._waiting += len(text)
         else:
             self._typed.append(text)
             self._waiting += len(text)
@@ -353,7 +421,10 @@ class LiteralsBody:
             self._typed = None
         else:
             self._out.append('"')
-        self._at = _Expect.COLON if self._is_key else _Expect.COMMA
+        if self._is_key:
+            self._at = _Expect.COLON
+        else:
+            self._after_value()
 
     def _read_marked(self, text: str, at: int) -> int:
         """Read a string up to Gemma's quotation mark."""
@@ -405,6 +476,8 @@ class LiteralsBody:
             return None
         if self._is_key:
             return solid.group() in _AFTER_STRING
+        if self._brace is not None and solid.group() == ":":
+            return True
         at = solid.start()
         while rest[at] == self._stack[depth - 1][0]:
             depth -= 1
@@ -422,7 +495,8 @@ class LiteralsBody:
         following = _NEXT[self._stack[depth - 1]]
         if following.match(rest, solid.start()):
             return True
-        return None if following.match(rest + "a=", solid.start()) else False
+        may = any(following.match(rest + more, solid.start()) for more in ("a=", "a:"))
+        return None if may else False
 
     def _may_follow_call(self, rest: str, solid: re.Match[str] | None) -> bool | None:
         """Return whether the text after a call's closing bracket can follow a call."""
@@ -472,10 +546,17 @@ class LiteralsBody:
         return at
 
     def _flush(self) -> None:
-        # A comma is held until a value follows it.
-        comma = bool(self._out) and self._out[-1] == ", "
-        json = "".join(self._out[:-1] if comma else self._out)
-        self._out = [", "] if comma else []
+        if self._brace == 0:
+            return
+        if self._brace is not None:
+            json = "".join(self._out[: self._brace])
+            self._out = self._out[self._brace :]
+            self._brace = 0
+        else:
+            # A comma is held until a value follows it.
+            comma = bool(self._out) and self._out[-1] == ", "
+            json = "".join(self._out[:-1] if comma else self._out)
+            self._out = [", "] if comma else []
         if json:
             self._sink.args(json)
 

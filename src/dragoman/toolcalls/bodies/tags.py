@@ -15,7 +15,7 @@ import msgspec
 
 from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
-from dragoman.toolcalls.format import TagsSpec
+from dragoman.toolcalls.format import EXCERPT_CHARS, TagsSpec
 from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
 from dragoman.toolcalls.schema_types import (
     STRING_ONLY,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _SOLID: Final = re.compile(r"\S")
 _WRAPPERS: Final = frozenset({"arguments", "input"})  # parameters that may contain all the others
-_EXCERPT_CHARS: Final = 200
 _MAX_NULL_CHARS: Final = 64  # of `null` with blanks around it
 
 
@@ -221,7 +220,7 @@ class TagsBody:
             self._end()
         else:
             noise = text[found.start : found.end]
-            self._sink.problem("native_noise_dropped", noise[:_EXCERPT_CHARS])
+            self._sink.problem("native_noise_dropped", noise[:EXCERPT_CHARS])
 
     def _read_json(self, text: str, at: int) -> int:
         arguments = self._json
@@ -383,7 +382,7 @@ class ParameterValue:
         self._allowed = allowed  # types that the schema allows for a JSON value
         self._trim = trim
         self._fresh = True  # nothing has arrived yet
-        self.size = 0  # characters so far
+        self.size: int = 0  # characters so far
         self._held: list[str] | None = None  # the text of a value that is held until its end
         if types == STRING_ONLY:
             self._out.append('"')

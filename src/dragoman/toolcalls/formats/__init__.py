@@ -12,12 +12,12 @@ from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
     BLANKS,
+    FIRST,
     Action,
     Format,
     Pattern,
     Rule,
     Run,
-    Where,
     one_of,
 )
 from dragoman.toolcalls.formats import (
@@ -132,7 +132,7 @@ _SIGNS: Final[tuple[tuple[Pattern, tuple[Format, ...]], ...]] = (
     (("[TOOL_CALLS]",), (mistral.MISTRAL,)),
     ((one_of("<|channel|>", "<|start|>assistant"),), (gpt_oss.GPT_OSS, messages.MUSE_GLIMMER)),
     (("<|START_",), (cohere.COHERE_COMMAND,)),
-    (("<|tool_call>call:",), (gemma.GEMMA4,)),
+    ((one_of("<|tool_call>call:", "<|channel>thought"),), (gemma.GEMMA4,)),
     (("<start_function_call>call:",), (gemma.FUNCTIONGEMMA,)),
     (("<|open|>",), (kimi.KIMI_K3,)),
     (("<seed:tool_call>",), (qwen.SEED_OSS,)),
@@ -183,14 +183,23 @@ AUTO: Final = Format(
             at=places,
             families=families,
         )
-        for signs, places in ((_SIGNS, ANYWHERE), (_FIRST_SIGNS, frozenset({Where.START})))
+        for signs, places in ((_SIGNS, ANYWHERE), (_FIRST_SIGNS, FIRST))
         for pattern, families in signs
     ),
     think=(
         ("<think>", "</think>"),
+        *kimi.KIMI_K2.think[1:],
         *(
             pair
-            for one in (mistral.MISTRAL, qwen.SEED_OSS, minimax.MINIMAX_M3, json_families.LONGCAT)
+            for one in (
+                mistral.MISTRAL,
+                qwen.SEED_OSS,
+                minimax.MINIMAX_M3,
+                json_families.LONGCAT,
+                json_families.APERTUS,
+                cohere.COHERE_COMMAND,
+                kimi.KIMI_K3,
+            )
             for pair in one.think[:1]
         ),
     ),

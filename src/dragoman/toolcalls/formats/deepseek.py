@@ -9,7 +9,6 @@ from typing import Final
 
 from dragoman.toolcalls.format import (
     AHEAD,
-    AHEAD_OR_END,
     BLANKS,
     Action,
     Format,
@@ -71,13 +70,10 @@ _AHEAD_CALL: Final = OneOf(
 
 _JSON_RULES: Final[tuple[Rule, ...]] = (
     *call(*_HEADERS[:3], body=JsonSpec()),
-    # `function` before the separator is the call's type, not the tool: without a declared tool after it, this is not
-    # a call.  Cases: deepseek_v3/n3_1_no_arguments, deepseek_v3/n3_1_no_name.
+    # `function` before the separator is the call's type, never the tool: without a tool after it, this is not a call.
+    # Cases: deepseek_v3/n3_1_no_arguments, deepseek_v3/n3_1_no_name, deepseek_v31/n3_1_type_for_a_name.
     *call(_HEADERS[3], body=JsonSpec(), declared=True, empty=True),
-    *markers(
-        (*_BEGIN, BLANKS, "function", BLANKS, *_SEP, AHEAD_OR_END, BLANKS, Run(r"[^{\s]", 1, 1)),
-        action=Action.NOT_A_CALL,
-    ),
+    *markers((*_BEGIN, BLANKS, "function", BLANKS, *_SEP), action=Action.NOT_A_CALL),
     *call(_HEADERS[4], body=JsonSpec()),
     *opens_section((*_SECTION_BEGIN, BLANKS, AHEAD, _AHEAD_CALL)),
     *opens_section(

@@ -3,15 +3,21 @@
 from typing import Final
 
 from dragoman.toolcalls.format import (
+    AHEAD,
+    ANYWHERE,
     BLANKS,
+    FIRST,
     Action,
     Format,
     LiteralsSpec,
+    Pattern,
+    Rule,
     Run,
     Where,
     call,
     closes,
     markers,
+    one_of,
 )
 
 # --- functiongemma ------------------------------------------------------------------------------------
@@ -51,6 +57,13 @@ FUNCTIONGEMMA: Final = Format(
 # Bare keys; `<|"|>` is the quotation mark of strings.  Reasoning is the channel `thought`.
 # Cases: tests/corpus/toolcalls/gemma4.
 
+# The channel's opener without its line feed.  Case: gemma4/n4_1_empty_channel_without_line_feed.
+_UNLINED: Final[Pattern] = (
+    "<|channel>thought",
+    AHEAD,
+    one_of("<channel|>", "<|channel>", "<|tool_call>"),
+)
+
 GEMMA4: Final = Format(
     key="gemma4",
     opens=("<|tool_call>call:",),
@@ -66,7 +79,21 @@ GEMMA4: Final = Format(
         # The closer of other families.  Case: gemma4/n4_4_other_closer.
         *closes(("</tool_call>",), stray=False),
         # Some hosts strip the opener of the reasoning channel.  Case: gemma4/channel_opener_stripped.
-        *markers(("thought\n",), action=Action.START_REASONING, at={Where.START}, then=Where.THINK),
+        # In an answer that begins inside reasoning, it is the channel's name.  Case: gemma4/n4_2_channel_name.
+        *markers(("thought\n",), action=Action.START_REASONING, at=FIRST, then=Where.THINK),
+        # The channel after text or calls.  Case: gemma4/n4_1_channel_after_text.
+        *(
+            Rule(
+                pattern=pattern,
+                action=Action.START_REASONING,
+                at=ANYWHERE - {Where.THINK, Where.OPENED},
+                then=Where.THINK,
+                aside=True,
+            )
+            for pattern in (("<|channel>thought\n",), _UNLINED)
+        ),
+        # A doubled opener.
+        *markers(_UNLINED, action=Action.DROP, at={Where.THINK}),
     ),
     think=(("<|channel>thought\n", "<channel|>"),),
 )

@@ -3,6 +3,7 @@
 from typing import Final
 
 from dragoman.toolcalls.format import (
+    FIRST,
     Action,
     Format,
     JsonSpec,
@@ -29,7 +30,9 @@ _REST: Final = Run("[^<]", 0, 64)
 _AFTER_NAME: Final = one_of((Run(r"\s", 1, 1), _REST), "")
 _RECIPIENT: Final[Pattern] = ("to=", Run(r"[^<\s]", 1, 128, name="name"))
 _TO: Final[Pattern] = (Run(" ", 1, 4), *_RECIPIENT)
-_START: Final[Pattern] = (one_of("<|start|>assistant", ""),)
+# The role is sometimes missing.  Case: gpt_oss/n1_3_role_missing.
+_ROLE: Final[Pattern] = (one_of("<|start|>assistant", "<|start|>"),)
+_START: Final[Pattern] = (one_of("<|start|>assistant", "<|start|>", ""),)
 _TYPE: Final[Pattern] = (one_of(("<|constrain|>", Run("[^<]", 0, 32)), ""),)
 _CHANNEL: Final[Pattern] = (one_of(("<|channel|>", Run("[^<]", 0, 64)), ""),)
 # A channel header that the model abandons for another one.  Case: gpt_oss/turned_to_call.
@@ -41,7 +44,7 @@ _TO_WHOM: Final[Pattern] = ("to=", one_of("assistant", "user", "system"), Run(" 
 _PERSON: Final[Pattern] = (Run(" ", 1, 4), *_TO_WHOM)
 _TO_PERSON: Final[tuple[Pattern, ...]] = (
     (*_START, "<|channel|>", _WORD, *_PERSON),
-    ("<|start|>assistant", *_PERSON),
+    (*_ROLE, *_PERSON),
 )
 
 
@@ -72,13 +75,13 @@ GPT_OSS: Final = Format(
         *markers(
             (Run(" ", 0, 4), *_TO_WHOM, "<|channel|>analysis", _REST, *_TYPE, "<|message|>"),
             action=Action.START_REASONING,
-            at={Where.START},
+            at=FIRST,
             then=Where.THINK,
         ),
         *markers(
             (Run(" ", 0, 4), *_TO_WHOM, *_CHANNEL, *_TYPE, "<|message|>"),
             action=Action.START_TEXT,
-            at={Where.START},
+            at=FIRST,
             then=Where.MESSAGE,
         ),
         # The prompt ends with `<|start|>assistant`: the answer begins with the recipient.
@@ -86,11 +89,11 @@ GPT_OSS: Final = Format(
         *call(
             (Run(" ", 0, 4), *_RECIPIENT, *_CHANNEL, *_TYPE, "<|message|>"),
             body=JsonSpec(),
-            at={Where.START},
+            at=FIRST,
         ),
         *call(
             (*_START, *_TURNED, "<|channel|>", _WORD, *_TO, _AFTER_NAME, *_TYPE, "<|message|>"),
-            ("<|start|>assistant", *_TO, *_CHANNEL, *_TYPE, "<|message|>"),
+            (*_ROLE, *_TO, *_CHANNEL, *_TYPE, "<|message|>"),
             # A second channel follows the name directly.  Case: gpt_oss/c16_control_token_in_name.
             (*_START, "<|channel|>", _WORD, *_TO, "<|channel|>", _REST, *_TYPE, "<|message|>"),
             body=JsonSpec(),
@@ -110,7 +113,7 @@ GPT_OSS: Final = Format(
                 *_TYPE,
                 "<|message|>",
             ),
-            ("<|start|>assistant<|message|>",),
+            (*_ROLE, "<|message|>"),
             action=Action.START_TEXT,
             then=Where.MESSAGE,
         ),
@@ -119,4 +122,5 @@ GPT_OSS: Final = Format(
         *closes(_END),
     ),
     think=(),
+    joint="\n",  # case: gpt_oss/n1_3_two_texts
 )

@@ -3,7 +3,12 @@
 from typing import Final
 
 from dragoman.toolcalls.format import AHEAD, AT_START, BLANKS, Format, ObjectsSpec, call, closes
-from dragoman.toolcalls.formats.json_rules import objects_after, tagged_objects
+from dragoman.toolcalls.formats.json_rules import (
+    answer_tags,
+    objects_after,
+    objects_in_prose,
+    tagged_objects,
+)
 
 # --- granite ------------------------------------------------------------------------------------------
 #
@@ -20,10 +25,13 @@ GRANITE: Final = Format(
     rules=(
         *objects_after(("<|tool_call|>",)),
         *tagged_objects("<tool_call>", "</tool_call>"),
-        # Without a marker: only at the start of the answer, and only declared tools.
+        # Without a marker: only declared tools.
         # Case: granite/bare_array_of_no_tool.
         *call((AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START),
+        *objects_in_prose(("[", BLANKS, "{"), body=ObjectsSpec()),
         *closes(("<|end_of_text|>",)),
+        # Granite 3.3.  Case: granite/n8_response_tags.
+        *answer_tags("response"),
     ),
     think=(
         ("Here is my thought process:", "Here is my response:"),

@@ -30,6 +30,7 @@ from dragoman.toolcalls.formats.json_rules import tagged_objects
 
 _QUOTE: Final = Run(r"[\"']", 0, 1)
 _GAP: Final = Run(" ", 0, 4)
+_LINE: Final = Run(r"\n", 0, 1)
 _NAME: Final = Run(r"[^\"'<>\s=]", 1, 128, name="name")
 _ANY_NAME: Final = Run(r"[^\"'<>\s=]", 1, 128)
 _KEY: Final = Run(r"[^\"'<>\n]", 1, 256, name="key")
@@ -75,8 +76,9 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
             ),
         ),
         value_cut=(
-            *((AHEAD, *param) for param in params),
-            (AHEAD, *call_end, BLANKS, AHEAD_OR_END, OneOf(((*begin, "invoke"), *outer))),
+            # Without the line feed before the tag.  Case: deepseek_v32/n3_3_value_not_closed.
+            *((_LINE, AHEAD, *param) for param in params),
+            (_LINE, AHEAD, *call_end, BLANKS, AHEAD_OR_END, OneOf(((*begin, "invoke"), *outer))),
         ),
         call_end=(call_end,),
         skip=((*end, "parameter>"),),

@@ -22,6 +22,7 @@ from dragoman.toolcalls.formats.json_rules import (
     answer_tags,
     functools_array,
     objects_after,
+    objects_in_prose,
     python_objects,
     tagged_objects,
 )
@@ -118,6 +119,7 @@ XLAM: Final = Format(
         ),
         *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
         *call((AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START),
+        *objects_in_prose(("[", BLANKS, "{"), body=ObjectsSpec()),
         # Reasoning whose opener was in the prompt: only its closer is visible.  Case: xlam/after_a_bare_think_closer.
         *markers(
             ("</think>", BLANKS, AHEAD, "[", BLANKS, "{"),

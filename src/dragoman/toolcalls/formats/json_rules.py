@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
     BLANKS,
+    IN_PROSE,
     Action,
     LiteralsSpec,
     ObjectsSpec,
@@ -25,6 +28,7 @@ from dragoman.toolcalls.format import (
 # `{"name": "f", "arguments": {"a": 1}}`, one or several, or in an array.
 
 _IN_TAIL = frozenset({Where.TAIL})
+_GAP: Final = Run(r"[ \t\r\n]", 0, 16)
 
 
 def tagged_objects(
@@ -73,6 +77,34 @@ def further_objects(*, body: ObjectsSpec | None = None, separator: str = ",") ->
     )
 
 
+def objects_in_prose(*begins: Pattern, body: ObjectsSpec) -> tuple[Rule, ...]:
+    """Return rules for an object or an array in the middle of text that names a declared tool.
+
+    An object that is part of another one is not a call.  Cases: llama3_json/n6_1_prose_before,
+    llama3_json/n6_1_part_of_a_document.
+    """
+    inner = Run(r"[{\[ \t\r\n]", 1, 128)
+    body = replace(body, declared=True, prose=True)
+    return (
+        *markers(
+            ('"', _GAP, ":", inner),
+            ("}", _GAP, ",", inner),
+            ("{", _GAP, one_of("{", "["), Run(inner.chars, 0, 128)),
+            ("[", _GAP, "[", Run(inner.chars, 0, 128)),
+            action=Action.KEEP,
+            at=IN_PROSE,
+        ),
+        # Line feeds before the call are not part of the text.
+        *call(
+            *(("\n", BLANKS, AHEAD, *begin) for begin in begins),
+            *((AHEAD, *begin) for begin in begins),
+            body=body,
+            at=IN_PROSE,
+            prose=True,
+        ),
+    )
+
+
 def functools_array() -> tuple[Rule, ...]:
     """Return the rule for an array after the word `functools`."""
     return call(("functools", BLANKS, AHEAD, "[", BLANKS, "{"), body=ObjectsSpec())
@@ -84,7 +116,6 @@ def functools_array() -> tuple[Rule, ...]:
 
 _BODY: Final = LiteralsSpec(style="python", closer="}", outer="}]")
 _QUOTE: Final = Run(r"[\"']", 1, 1)
-_GAP: Final = Run(r"[ \t\r\n]", 0, 16)
 _COLON: Final[Pattern] = (_GAP, ":", _GAP)
 _COMMA: Final[Pattern] = (_GAP, ",", _GAP)
 # Everything up to the brace of the arguments.

@@ -55,7 +55,7 @@ _AHEAD_CALL: Final[Pattern] = (
 KIMI_K2: Final = Format(
     key="kimi_k2",
     opens=("<|tool_calls_section_begin|>", "<|tool_call_begin|>"),
-    description="Kimi K2, K2-Thinking, K2.5 to K2.7",
+    description="Kimi K2, K2-Thinking, K2.5 to K2.7, Kimi-VL, Kimi-Dev",
     models=("kimi-k2*", "moonshotai/kimi-k2*", "kimi-k2.5", "kimi-k2-thinking"),
     rules=(
         *call(*_HEADERS, body=JsonSpec()),
@@ -87,6 +87,8 @@ KIMI_K2: Final = Format(
         ),
         Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), action=Action.DROP),
     ),
+    # The second pair is of Kimi-VL and Kimi-Dev.  Case: kimi_k2/n0_7_think.
+    think=(("<think>", "</think>"), ("◁think▷", "◁/think▷")),
 )
 
 # --- kimi_k3 ------------------------------------------------------------------------------------------

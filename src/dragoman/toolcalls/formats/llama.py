@@ -21,6 +21,7 @@ from dragoman.toolcalls.formats.json_rules import (
     functools_array,
     further_objects,
     objects_after,
+    objects_in_prose,
     python_objects,
     tagged_objects,
 )
@@ -30,7 +31,7 @@ from dragoman.toolcalls.formats.json_rules import (
 #     {"name": "f", "parameters": {"a": 1}}
 #     <|python_tag|>{"name": "f", "parameters": {"a": 1}}
 #
-# Without the special token, an object is a call only where the answer begins and if it names a declared tool.
+# Without the special token, an object is a call only if it names a declared tool.
 # Cases: tests/corpus/toolcalls/llama3_json.
 
 _OBJECTS: Final = ObjectsSpec(argument_keys=("parameters", "arguments"))
@@ -46,9 +47,9 @@ LLAMA3_JSON: Final = Format(
         *objects_after(("<|python_tag|>",), body=_OBJECTS),
         # A Python dict as the whole answer.  Case: llama3_json/n6_2_python_dict.
         *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
-        # Without the token: only at the start of the answer, and only declared tools.
-        # Case: llama3_json/undeclared_is_text.
-        *call((AHEAD, "{"), body=_BARE, at=AT_START - {Where.TAIL}),
+        # Without the token: only declared tools.  Case: llama3_json/undeclared_is_text.
+        *call((AHEAD, "{"), (AHEAD, "[", BLANKS, "{"), body=_BARE, at=AT_START - {Where.TAIL}),
+        *objects_in_prose(("{",), ("[", BLANKS, "{"), body=_BARE),
         *further_objects(body=_BARE, separator=";,"),
         *objects_after((";", BLANKS, "<|python_tag|>"), body=_OBJECTS, at=_IN_TAIL),
         # Custom tools of Llama 3.1.  Case: llama3_json/custom_tool_in_text.

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from dragoman.toolcalls.format import (
     AHEAD,
     BLANKS,
+    FIRST,
     Action,
     Format,
     JsonSpec,
@@ -31,6 +32,13 @@ from dragoman.toolcalls.formats.json_rules import objects_after
 # Cases: tests/corpus/toolcalls/inkling.
 
 _MODEL: Final[Pattern] = (one_of(("<|message_model|>", Run("[^<]", 0, 64)), ""),)
+# The prompt ends with `<|message_model|>`: the answer begins with the recipient.  Case: inkling/n7_1_recipient_first.
+_NAME: Final = Run(r"[\w.\-]", 1, 64)
+_CALL: Final = "<|content_invoke_tool_json|>"
+_THINKING: Final = "<|content_thinking|>"
+# Neither text for tools nor errors are calls.  Case: inkling/n7_2_tool_text.
+_TEXT: Final = one_of("<|content_text|>", "<|content_invoke_tool_text|>", "<|content_tool_error|>")
+_INKLING_OBJECTS: Final = ObjectsSpec(argument_keys=("args", "arguments"))
 _END: Final[Pattern] = (one_of("<|end_message|>", "<|content_model_end_sampling|>"),)
 
 INKLING: Final = Format(
@@ -39,14 +47,12 @@ INKLING: Final = Format(
     description="Inkling",
     models=("inkling*",),
     rules=(
-        *objects_after(
-            (*_MODEL, "<|content_invoke_tool_json|>"),
-            body=ObjectsSpec(argument_keys=("args", "arguments")),
-        ),
-        *markers(
-            (*_MODEL, "<|content_thinking|>"), action=Action.START_REASONING, then=Where.THINK
-        ),
-        *markers((*_MODEL, "<|content_text|>"), action=Action.START_TEXT, then=Where.MESSAGE),
+        *objects_after((*_MODEL, _CALL), body=_INKLING_OBJECTS),
+        *objects_after((_NAME, _CALL), body=_INKLING_OBJECTS, at=FIRST),
+        *markers((*_MODEL, _THINKING), action=Action.START_REASONING, then=Where.THINK),
+        *markers((_NAME, _THINKING), action=Action.START_REASONING, at=FIRST, then=Where.THINK),
+        *markers((*_MODEL, _TEXT), action=Action.START_TEXT, then=Where.MESSAGE),
+        *markers((_NAME, _TEXT), action=Action.START_TEXT, at=FIRST, then=Where.MESSAGE),
         *markers(_END, action=Action.START_TEXT, at={Where.THINK}, then=Where.ANSWER),
         *markers(_END, action=Action.SKIP, at={Where.MESSAGE, Where.ANSWER}, then=Where.ANSWER),
         *closes(_END),
@@ -64,7 +70,8 @@ INKLING: Final = Format(
 
 _START: Final[Pattern] = (one_of(("<|start|>assistant", Run(" ", 0, 2)), ""),)
 _MUSE_GLIMMER_END: Final[Pattern] = (one_of("<|eom|>", "<|eot|>"),)
-_BETWEEN: Final = frozenset({Where.START, Where.ANSWER, Where.AFTER})
+# A header counts although the answer begins inside reasoning.  Case: muse_glimmer/n8_header_in_reasoning.
+_BETWEEN: Final = FIRST | {Where.ANSWER, Where.AFTER}
 _IN_CALLS: Final = frozenset({Where.TAIL, Where.AFTER})
 
 MUSE_GLIMMER: Final = Format(

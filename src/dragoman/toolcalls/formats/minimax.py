@@ -6,7 +6,6 @@ from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
     BLANKS,
-    Action,
     ElementsSpec,
     Format,
     Pattern,
@@ -14,7 +13,6 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
-    markers,
     opens_section,
 )
 from dragoman.toolcalls.formats.invokes import invokes
@@ -85,8 +83,6 @@ MINIMAX_M3: Final = Format(
         *opens_section((_MARK, BLANKS, "<tool_call>", BLANKS, AHEAD, *_INVOKE)),
         *closes((_MARK, BLANKS, "</tool_call>"), section=True),
         *closes((_MARK, BLANKS, "</invoke>")),
-        # A closer of reasoning without an opener.  Case: minimax_m3/stray_think_closer.
-        *markers(("</mm:think>",), action=Action.DROP, at={Where.START}, then=Where.ANSWER),
     ),
     think=(("<mm:think>", "</mm:think>"), ("<think>", "</think>")),
     starts_thinking=True,

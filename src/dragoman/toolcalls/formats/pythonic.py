@@ -8,6 +8,7 @@ from dragoman.toolcalls.format import (
     ANYWHERE,
     AT_START,
     BLANKS,
+    IN_PROSE,
     Action,
     Format,
     LiteralsSpec,
@@ -40,10 +41,14 @@ _HEADER: Final[Pattern] = (
 
 
 def python_calls(
-    opener: Pattern, *, at: Iterable[Where] = ANYWHERE, declared: bool = False
+    opener: Pattern,
+    *,
+    at: Iterable[Where] = ANYWHERE,
+    declared: bool = False,
+    prose: bool = False,
 ) -> tuple[Rule, ...]:
     """Return the rule for the first call, after `opener`."""
-    return call((*opener, *_HEADER), body=_BODY, at=at, declared=declared)
+    return call((*opener, *_HEADER), body=_BODY, at=at, declared=declared, prose=prose)
 
 
 def further_python_calls(separators: str = ",") -> tuple[Rule, ...]:
@@ -55,7 +60,7 @@ def further_python_calls(separators: str = ",") -> tuple[Rule, ...]:
 #
 #     [f(a="x", n=2), g()]
 #
-# A list of calls as the whole answer, or after `<|python_start|>`.
+# A list of calls after `<|python_start|>`, as the whole answer, or in text if it names a declared tool.
 # Cases: tests/corpus/toolcalls/pythonic.
 
 PYTHONIC: Final = Format(
@@ -66,6 +71,14 @@ PYTHONIC: Final = Format(
     rules=(
         *python_calls(("<|python_start|>", BLANKS, one_of(("[", BLANKS), ""))),
         *python_calls(("[", BLANKS), at=AT_START),
+        # In the middle of text.  Cases: pythonic/n5_3_text_before, pythonic/n5_3_tools_unknown.
+        *python_calls(
+            (Run(r"\n", 1, 1, name="line"), Run(r"[ \t]", 0, 16), "[", BLANKS),
+            at=IN_PROSE,
+            declared=True,
+            prose=True,
+        ),
+        *python_calls(("[", BLANKS), at=IN_PROSE, declared=True, prose=True),
         # One call without brackets: only a declared name distinguishes it from code.
         *python_calls((), at={Where.START, Where.ANSWER}, declared=True),
         *further_python_calls(",;"),

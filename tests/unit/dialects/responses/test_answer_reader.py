@@ -260,7 +260,7 @@ def test_done_marker_without_an_end_is_a_cut_stream() -> None:
     exchange = Exchange(profile=OPENAI)
     reader = StreamReader(DIALECT.frame_reader(exchange), exchange)
 
-    (event,) = reader.feed(b"data: [DONE]\n\n")
+    *_, event = reader.feed(b'data: {"type":"response.created","response":{}}\n\ndata: [DONE]\n\n')
 
     assert isinstance(event, Fault)
     assert "upstream_truncated" == event.code

@@ -1,0 +1,138 @@
+"""The generated checks: every built-in family passes them, and each of them fails for a format with that fault."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dragoman.toolcalls.format import (
+    AHEAD,
+    BLANKS,
+    Format,
+    ObjectsSpec,
+    Run,
+    TagsSpec,
+    call,
+    closes,
+    one_of,
+)
+from dragoman.toolcalls.format_samples import CallWriter, SampleCall
+from dragoman.toolcalls.format_suite import (
+    Answer,
+    Traits,
+    check_format,
+    find_writer,
+    honest,
+    linear,
+    reasoning,
+    split,
+    surrounded,
+    whole,
+)
+from dragoman.toolcalls.formats import FORMATS
+from tests.support.renderers import FAMILIES, Call, Family
+
+
+def writer(family: Family) -> CallWriter:
+    return lambda calls: family.render([Call(*one) for one in calls])
+
+
+def answer(key: str) -> Answer:
+    family = FAMILIES[key]
+    traits = Traits(family.before, family.after, min(family.most, 2))
+    return Answer(FORMATS[key], writer(family), traits)
+
+
+@pytest.mark.parametrize("key", FORMATS)
+@pytest.mark.parametrize("check", [whole, split, surrounded, reasoning, honest])
+def test_every_family_passes(check: Callable[[Answer], Any], key: str) -> None:
+    outcomes = list(check(answer(key)))
+
+    assert outcomes
+    assert [] == [one for one in outcomes if not one.passed]
+
+
+def test_the_text_of_nearly_every_family_can_be_derived_from_its_rules() -> None:
+    # FireFunction writes several calls only in one array; MiniCPM 5 begins with the rule for CDATA.
+    underivable = {key for key, form in FORMATS.items() if find_writer(form) is None}
+
+    assert {"firefunction", "minicpm5"} >= underivable
+
+
+# --- formats with a fault ---------------------------------------------------------------------------------
+
+OPENER = (
+    *call(("<go>", BLANKS, AHEAD, one_of("{", "[")), body=ObjectsSpec()),
+    *closes(("</go>",), stray=False),
+)
+SOUND = Format(key="sound", description="a sound format", models=(), rules=OPENER)
+
+
+def failed(format_: Format, **options: Any) -> set[str]:
+    return {one.check for one in check_format(format_, **options) if not one.passed}
+
+
+def objects(opener: str, closer: str) -> CallWriter:
+    def write(calls: Sequence[SampleCall]) -> str:
+        texts = [
+            f'{opener}{{"name": "{name}", "arguments": {arguments}}}{closer}'
+            for name, arguments in calls
+        ]
+        return "".join(texts).replace("'", '"').replace("True", "true")
+
+    return write
+
+
+def test_a_sound_format_passes() -> None:
+    outcomes = list(check_format(SOUND))
+
+    assert len(outcomes) > 500
+    assert all(one.passed for one in outcomes)
+    assert {
+        "whole", "split", "text around calls", "reasoning", "cut", "deletion", "honest text", "linear"
+    } == {one.check for one in outcomes}  # fmt: skip
+
+
+def test_a_closer_without_a_rule_is_shown() -> None:
+    form = replace(SOUND, rules=OPENER[:1])
+
+    assert "whole" in failed(form, write=objects("<go>", "</go>"))
+
+
+def test_another_name_key_than_models_write_is_found() -> None:
+    rules = call(("<go>", AHEAD, "{"), body=ObjectsSpec(name_keys=("tool",)))
+
+    assert "whole" in failed(replace(SOUND, rules=rules), write=objects("<go>", ""))
+
+
+def test_rules_that_nothing_can_be_written_for_are_reported() -> None:
+    rules = call(("<go>",), body=TagsSpec(param=(("<p>",),), value_end=(("</p>",),), call_end=(("</go>",),)))  # fmt: skip
+
+    (outcome,) = check_format(replace(SOUND, rules=rules))
+
+    assert not outcome.passed
+    assert "give `write`" in outcome.detail
+
+
+def test_a_marker_that_prose_has_is_found() -> None:
+    rules = call(("(", Run(r"\w", 1, 20, name="name"), BLANKS), body=ObjectsSpec(), at=())
+    rules += call((AHEAD, "{"), body=ObjectsSpec())
+    form = replace(SOUND, rules=rules)
+
+    assert "honest text" in failed(form, write=objects("", ""))
+
+
+def test_reasoning_tags_that_also_begin_calls_are_found() -> None:
+    form = replace(SOUND, think=(("<go>", "</go>"),))
+
+    assert "whole" in failed(form, write=objects("<go>", "</go>"))
+
+
+def test_a_marker_that_takes_more_than_linear_time_is_found() -> None:
+    pattern = ("<go", *(Run("[a ]", 0, 64),) * 4, ">", AHEAD, "{")
+    form = replace(SOUND, rules=(*call(pattern, body=ObjectsSpec()), *OPENER[1:]))
+
+    outcomes = linear(Answer(form, objects("<go>", "</go>"), Traits()))
+
+    assert "ways" in next(one.detail for one in outcomes if not one.passed)
