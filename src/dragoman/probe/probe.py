@@ -114,8 +114,8 @@ class Probe:
         began = clock()
         response = await self._send("POST", self._path, body)
         response.seconds = clock() - began
-        wish = response.retry_after
-        return response, self.peer.pause if wish is None else wish
+        thinking = response.retry_after
+        return response, self.peer.pause if thinking is None else thinking
 
     async def _send(self, method: str, path: str, body: bytes | None) -> Response:
         self.requests += 1

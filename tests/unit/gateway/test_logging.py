@@ -191,9 +191,7 @@ def test_the_environment_may_refuse_colour(
 
 SECRETS = ("correct-horse", 'quo"ted\\secret', "sécret-ünïcode", "x" * 400, "tab\tsecret-1", "pw1")
 TEXT_FIELDS = [
-    name
-    for name, value in structs.asdict(RECORD).items()
-    if isinstance(value, str | tuple)
+    name for name, value in structs.asdict(RECORD).items() if isinstance(value, str | tuple)
 ]
 
 

@@ -110,8 +110,8 @@ async def named(probe: Probe) -> Finding:
         return Finding(verdict="quirk", found=f"refused: {response.refused}", implies={**weaker})
     found = await _calls(probe, NAMED)
     if not found or any(one.name != CLOCK.name for one in found):
-        said = "another tool was called" if found else "no call"
-        return Finding(verdict="quirk", found=f"ignored: {said}", implies={**weaker})
+        outcome = "another tool was called" if found else "no call"
+        return Finding(verdict="quirk", found=f"ignored: {outcome}", implies={**weaker})
     return ok("a call of that tool", **({"tool_choice": "full"} if weaker else {}))
 
 

@@ -15,7 +15,7 @@ from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
 from dragoman.toolcalls.format import EXCERPT_CHARS, ObjectsSpec
 from dragoman.toolcalls.scanner import FoundMarker
-from dragoman.toolcalls.schema_types import PLAIN, python_literal
+from dragoman.toolcalls.schema_types import python_literal
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.json_values import decode_any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SOLID: Final = re.compile(r"\S")
 _SPACE: Final = " \t\n\r"
+_BRACKETS: Final = re.compile("[}]{1,16}")  # of an object that is followed by another one
 # Other keys that real calls have.
 _OTHER_KEYS: Final = frozenset({"type", "id", "index", "function", "tool_call_id", "call_id"})
 # The text of an object before its name and arguments is held.  Real calls have an id and a type there; beyond
@@ -61,6 +62,7 @@ class ObjectsBody:
         self._at = _Expect.ITEM
         self._raw: list[str] | None = [raw]  # all text so far, while the call is uncertain
         self._raw_size = len(raw)
+        self._later = False  # another object of the array precedes the current one
         self._array = False
         self._key = ""
         self._name: str | None = None
@@ -76,6 +78,7 @@ class ObjectsBody:
         self._in_string = False  # the next piece begins inside a string of the arguments
         self._overfull = False  # a limit was exceeded: the rest of the arguments is dropped
         self._from = 0  # where the current step began in the text
+        self._plain = machine.grammar.plain
 
     @property
     def holding(self) -> bool:
@@ -91,13 +94,7 @@ class ObjectsBody:
     # --- text in -----------------------------------------------------------------------------------
 
     def feed(self, text: str, at: int, /) -> int:
-        if (
-            self._in_string
-            and not at
-            and PLAIN(text)
-            and self._arguments is not None
-            and self._machine.find_break(text, 0) == len(text)
-        ):
+        if self._in_string and not at and self._plain(text) and self._arguments is not None:
             # Fast path for most pieces: the text continues a string of the arguments.
             try:
                 self._arguments.pass_string(text)
@@ -187,7 +184,7 @@ class ObjectsBody:
                 self._sink.args(self._arguments.feed(rest))
             self._end_arguments(cut=cut or not self._arguments.begun)
             self._machine.leave_call()
-        elif self._raw is not None:
+        elif self._raw is not None and not (self._later and self._name is not None):
             self._return_as_text(rest)
         else:
             if not self._done and self._name is not None:
@@ -244,6 +241,11 @@ class ObjectsBody:
 
     def _begin_object(self) -> None:
         self._at = _Expect.KEY
+        if self._raw is None:
+            # Another object of the array, which may not be a call: jamba/n0_4_second_header_cut.
+            self._raw = []
+            self._raw_size = 0
+            self._later = True
         self._name = None
         self._id = ""
         self._early = None
@@ -398,7 +400,13 @@ class ObjectsBody:
         if self._arguments is None or not self._arguments.in_string:
             return self._read_json(text, to)
         if isinstance(found, FoundMarker):
-            self.stop()
+            brackets = _BRACKETS.match(text, to)
+            if brackets is None or not self._array:
+                self.stop()
+            else:
+                self._end_arguments(cut=True)  # another object of the array follows
+                self._at = _Expect.NEXT
+            return to if brackets is None else brackets.end()
         return to
 
     def _read_json(self, text: str, at: int) -> int:
@@ -437,10 +445,10 @@ class ObjectsBody:
 
     def _fail(self, text: str, at: int) -> int:
         """Handle an unexpected character."""
+        if (self._raw is None or self._later) and not self._done:
+            shown = text[at : at + EXCERPT_CHARS]
+            self._sink.problem("native_call_invalid", f"not a call: unexpected `{shown}`")
         if self._raw is None:
-            if not self._done:
-                shown = text[at : at + EXCERPT_CHARS]
-                self._sink.problem("native_call_invalid", f"not a call: unexpected `{shown}`")
             self._machine.leave_call()
             return at
         if text[at : at + 1] in _LITERAL_LEADS and not self._spec.declared:
@@ -452,7 +460,7 @@ class ObjectsBody:
     def _return_as_text(self, rest: str) -> None:
         raw = "".join(self._raw or ()) + rest
         self._raw = None
-        self._machine.return_as_text(raw)
+        self._machine.return_as_text(raw.lstrip() if self._later else raw)
 
     def _read_until_end(self, text: str, at: int) -> int:
         """Read text that is not JSON, up to the next marker."""
