@@ -197,6 +197,7 @@ class HttpExchange:
             if times.first_byte:
                 clocks.append((self._began + times.first_byte, "first_byte"))
         elif times.idle:
+            # Test: test_a_slow_program_is_not_a_silent_server.
             # A program that does not read makes us stop receiving: that is not the server's silence.
             since = now if waiting is None else max(waiting, self._heard)
             clocks.append((since + times.idle, "idle"))

@@ -67,6 +67,7 @@ _TRANSPORT_KINDS: Final = {
 }
 _TRANSPORT_HINTS: Final = {"upstream_tls": "; see `tls` of the upstream"}
 
+# Test: test_g9_empty_response_is_asked_for_again_once.
 # A response that ended normally and has no content.
 EMPTY_RESPONSE: Final = Fault(
     FaultKind.UPSTREAM_BAD, "upstream sent a response without content", code="upstream_empty"
@@ -105,6 +106,7 @@ def retry_delay(
     upstream: Upstream, fault: Fault, made: int, *, should_retry: bool | None
 ) -> float | None:
     """Return the seconds to wait before the next attempt, after `made` repeated ones; None: there is none."""
+    # Test: test_g9_upstream_may_say_whether_another_attempt_helps.
     passing = should_retry
     if passing is None:
         passing = fault.kind in _PASSING or fault.code == _UNREACHABLE
@@ -113,6 +115,7 @@ def retry_delay(
     spread: float = random.uniform(0.5, 1.0)  # noqa: S311 -- spreads clients
     if fault.retry_after is None:
         return min(_LONGEST_DELAY, _FIRST_DELAY * 2.0**made) * spread
+    # Test: test_g9_longer_wait_is_the_clients_to_decide.
     return None if fault.retry_after > upstream.max_retry_after else max(fault.retry_after, 0.0)
 
 

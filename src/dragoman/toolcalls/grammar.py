@@ -122,6 +122,11 @@ class FormatGrammar:
         )
 
     @cached_property
+    def literal_ends(self) -> Scanner:
+        """Those of `ends` that are not brackets, which Python literals contain.  Case: lfm2/n6_2_python_dicts."""
+        return scanner(tuple(one for one in self.ends.patterns if one[-1] != "]"))
+
+    @cached_property
     def closers(self) -> Scanner:
         """Markers that close calls and sections, or open one.  A partial one at the end of the text is dropped.
 
@@ -373,7 +378,7 @@ def scanners(format_: Format) -> Iterator[Scanner]:
     """Yield all scanners of a family, for text and for reasoning."""
     for table in (format_grammar(format_, think=True), format_grammar(format_, think=False)):
         yield from (state.scanner for state in table.states.values())
-        yield from (table.ends, table.closers)
+        yield from (table.ends, table.literal_ends, table.closers)
         if table.breaks is not None:
             yield table.breaks
     for rule in format_.rules:

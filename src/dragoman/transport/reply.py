@@ -69,6 +69,7 @@ class Reply:
     @property
     def retry_after(self) -> float | None:
         """Seconds that the server asks to wait; nonsense counts as nothing said."""
+        # Test: test_a_wait_is_told_in_seconds_or_not_at_all.
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
             value = _number(self.headers.get(name, "")) * unit
             if 0 <= value <= _LONGEST_WAIT:
@@ -78,6 +79,7 @@ class Reply:
     @property
     def should_retry(self) -> bool | None:
         """Whether the server says that another attempt may help; None if it does not say."""
+        # Test: test_g9_upstream_may_say_whether_another_attempt_helps.
         return _BOOLEANS.get(self.headers.get("x-should-retry", ""))
 
     async def read(self) -> bytes:

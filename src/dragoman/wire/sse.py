@@ -201,9 +201,12 @@ class SSEReader:
         counted = sum([len(name) + len(one) for name, one in found])
         if counted + _NAMED_FRAME_MARKUP * len(found) != end:
             return False
-        for name, one in found:
-            raw = b"event: %b\ndata: %b\n\n" % (name, one) if self._keep_raw else b""
-            frames.append(Frame(one, name.decode("utf-8", "replace"), raw))
+        names = {name: name.decode("utf-8", "replace") for name in {name for name, _ in found}}
+        if self._keep_raw:
+            markup = b"event: %b\ndata: %b\n\n"
+            frames.extend([Frame(one, names[name], markup % (name, one)) for name, one in found])
+        else:
+            frames.extend([Frame(one, names[name]) for name, one in found])
         return True
 
     def _find_any(self, data: bytes, frames: list[Frame]) -> int:
