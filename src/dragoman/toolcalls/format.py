@@ -255,9 +255,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     # matched the line feed before the call; the blanks there are text.
     prose: bool = False
     empty: bool = False  # calls: the marker is a whole call without arguments
-    aside: bool = (
-        False  # reasoning inside the text: not in a code fence, and the text continues after it
-    )
+    unquoted: bool = False  # does not count in code, although it is a special token
     families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
 
 

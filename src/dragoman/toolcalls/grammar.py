@@ -20,6 +20,7 @@ from dragoman.toolcalls.format import (
     Run,
     TagsSpec,
     Where,
+    markers,
 )
 from dragoman.toolcalls.scanner import Scanner, scanner
 
@@ -56,9 +57,9 @@ class MarkerState:
 
 
 def is_quotable(rule: Rule) -> bool:
-    """Return whether a rule's marker does not count in a code fence: ordinary text, or an aside."""
+    """Return whether a rule's marker does not count in a code fence: ordinary text, or `Rule.unquoted`."""
     if rule.action not in _QUOTABLE and not rule.section:
-        return rule.aside
+        return rule.unquoted
     parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]
     match parts:
         case ["<", Run(chars=chars), *_] if _WIDE_BAR in chars:
@@ -85,6 +86,7 @@ class FormatGrammar:
         think: bool = False,
         reasoning_continues: bool = False,
         joint: str = "",
+        closers: Sequence[Rule] = (),
     ) -> None:
         self.think = think  # reasoning tags count
         self.reasoning_continues = reasoning_continues  # see `Format`
@@ -95,12 +97,23 @@ class FormatGrammar:
             [rule for rule in rules if not rule.at.isdisjoint(_OPENED)]
         )
         self.joint: str = joint  # see `Format`
+        self._closers = closers  # count once reasoning has ended
         # Where an answer that begins inside reasoning begins.
         self.opened: Where = (
             Where.OPENED
             if any(Where.OPENED in rule.at and Where.THINK not in rule.at for rule in rules)
             else Where.THINK
         )
+
+    @cached_property
+    def reasoned(self) -> dict[Where, MarkerState]:
+        """The rules by position after reasoning: another closing tag is noise."""
+        return {
+            where: MarkerState(
+                [*state.rules, *(rule for rule in self._closers if where in rule.at)]
+            )
+            for where, state in self.states.items()
+        }
 
     @cached_property
     def ends(self) -> Scanner:
@@ -176,8 +189,8 @@ def _tight(pattern: Pattern) -> Pattern:
     return tuple(_FEW_BLANKS if part == BLANKS else part for part in parts)
 
 
-def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
-    """Return rules for a format's reasoning tags; `calls`: calls are parsed too."""
+def think_rules(format_: Format) -> tuple[Rule, ...]:
+    """Return rules for a format's reasoning tags."""
     rules: list[Rule] = []
     trim: Pattern = (Run(r"\n", 0, 1),) if format_.trim_think else ()
     for opener, closer in format_.think:
@@ -202,30 +215,23 @@ def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
                     then=Where.ANSWER,
                 )
             )
-        if calls:
-            rules.append(
-                Rule(
-                    pattern=(closer,),
-                    action=Action.END_REASONING,
-                    at=frozenset({Where.TAIL, Where.AFTER}),
-                )
-            )
     return tuple(rules)
 
 
 def late_closer_rules(format_: Format) -> tuple[Rule, ...]:
-    """Return rules that drop a closing tag of reasoning in an answer that began with reasoning.
+    """Return rules that drop another closing tag of reasoning after reasoning has ended.
 
     A tag before a quotation mark is a mention.  Cases: hermes/n0_1_second_closer, hermes/n0_1_second_closer_quoted.
     """
-    return tuple(
-        Rule(
-            pattern=(closer, AHEAD_OR_END, _NOT_A_QUOTE),
+    rules: list[Rule] = []
+    for _, closer in format_.think:
+        rules += markers((closer,), action=Action.END_REASONING, at={Where.TAIL, Where.AFTER})
+        rules += markers(
+            (closer, AHEAD_OR_END, _NOT_A_QUOTE),
             action=Action.END_REASONING,
-            at=frozenset({Where.TEXT, Where.LATER, Where.MESSAGE}),
+            at={Where.TEXT, Where.LATER, Where.MESSAGE},
         )
-        for _, closer in format_.think
-    )
+    return tuple(rules)
 
 
 def _is_sentence(closer: Part) -> bool:
@@ -274,18 +280,17 @@ def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -
     """Return the shared grammar of a format: its calls, its reasoning tags, or both."""
     rules: tuple[Rule, ...] = ()
     if think:
-        rules += think_rules(format_, calls=calls)
+        rules += think_rules(format_)
     if calls:
         rules += format_.rules + leak_rules(format_)
     elif think:
         rules += tuple(filter(_is_framing, format_.rules))
-    if think:
-        rules += late_closer_rules(format_)
     return FormatGrammar(
         rules,
         think=think,
         reasoning_continues=format_.reasoning_continues,
         joint=format_.joint,
+        closers=late_closer_rules(format_) if think else (),
     )
 
 
@@ -313,6 +318,7 @@ def scanners(format_: Format) -> Iterator[Scanner]:
     """Yield all scanners of a family, for text and for reasoning."""
     for table in (format_grammar(format_, think=True), format_grammar(format_, think=False)):
         yield from (state.scanner for state in table.states.values())
+        yield from (state.scanner for state in table.reasoned.values())
         yield from (table.ends, table.closers)
         if table.breaks is not None:
             yield table.breaks

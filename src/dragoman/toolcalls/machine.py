@@ -86,7 +86,6 @@ class Machine:
         self.held: str = ""  # the suffix that may become a marker
         self._reasoning = reasoning or thinking  # the current channel
         self._thinking = thinking  # reasoning tags in the text opened it
-        self._reasoning_ended = False  # tagged reasoning has ended: another closing tag is noise
         self._blanks = ""  # held blanks
         self._section = False  # inside a section of calls
         self._opener = ""  # the opener of a section without a call so far
@@ -99,7 +98,8 @@ class Machine:
         self._channels: frozenset[bool] = (
             frozenset()
         )  # the channels of earlier messages: reasoning or not
-        self._state = grammar.states[self._where]
+        self._states = grammar.states  # or `grammar.reasoned`, once tagged reasoning has ended
+        self._state = self._states[self._where]
         self.closing: bool = False  # the input has ended
         self._searched: str | None = None  # the text that `find_break` searched last
         self._break: FoundMarker | int = 0  # what it found there
@@ -251,10 +251,9 @@ class Machine:
         self._drop_blanks()
         self._opener = ""
         if self._thinking:
-            self._reasoning_ended = True
+            self._states = self.grammar.reasoned
             self._thinking = self._reasoning = self.grammar.reasoning_continues
-        if self._where is not Where.AFTER:
-            self._move_to(Where.AFTER)
+        self._move_to(Where.AFTER)
 
     # --- prose -------------------------------------------------------------------------------------
 
@@ -315,8 +314,6 @@ class Machine:
             self._candidates = rule.families
             self._switch_to_family(rule.families[0])
             return found.end
-        if rule.action is Action.END_REASONING and not self._reasoning_ended:
-            return self._emit_as_text(text, found, found.start)
         if rule.action is Action.NOT_A_CALL:
             shown = text[found.start : found.end]
             self.sink.problem("native_call_invalid", shown[:EXCERPT_CHARS])
@@ -367,8 +364,10 @@ class Machine:
         self._switch(format_grammar(format_, think=self._base.think))
 
     def _switch(self, grammar: FormatGrammar) -> None:
+        reasoned = self._states is self.grammar.reasoned
         self.grammar = grammar
-        self._state = grammar.states[self._where]
+        self._states = grammar.reasoned if reasoned else grammar.states
+        self._state = self._states[self._where]
 
     def _apply_rule(self, rule: Rule, text: str, found: FoundMarker) -> None:
         self._drop_blanks()
@@ -379,7 +378,8 @@ class Machine:
             if noise.strip():
                 self._report_noise(noise)
         elif rule.action is Action.START_REASONING or rule.action is Action.START_TEXT:
-            self._reasoning_ended = self._reasoning_ended or self._thinking
+            if self._thinking:
+                self._states = self.grammar.reasoned
             self._reasoning = self._thinking = rule.action is Action.START_REASONING
             self._fenced = False
             self._backticks = self._span = 0
@@ -394,7 +394,7 @@ class Machine:
         """Prepare for reasoning or text that a marker opened."""
         if rule.then is Where.ANSWER:
             return
-        self._resumed = self._where if rule.aside and self._where in _IN_TEXT else Where.ANSWER
+        self._resumed = self._where if rule.unquoted and self._where in _IN_TEXT else Where.ANSWER
         if self.grammar.joint:
             self._joint = self.grammar.joint if self._reasoning in self._channels else ""
 
@@ -493,4 +493,4 @@ class Machine:
 
     def _move_to(self, where: Where) -> None:
         self._where = where
-        self._state = self.grammar.states[where]
+        self._state = self._states[where]

@@ -88,7 +88,7 @@ GEMMA4: Final = Format(
                 action=Action.START_REASONING,
                 at=ANYWHERE - {Where.THINK, Where.OPENED},
                 then=Where.THINK,
-                aside=True,
+                unquoted=True,
             )
             for pattern in (("<|channel>thought\n",), _UNLINED)
         ),
