@@ -313,6 +313,33 @@ def opens_section(*patterns: Pattern, noisy: bool = False) -> tuple[Rule, ...]:
     )
 
 
+# A word follows, directly or on another line: the marker before it is neither quoted nor mentioned.
+_WORD: Final = Run(r"[^\W_]", 1, 1)
+WORD_AHEAD: Final[Pattern] = (AHEAD, one_of((_WORD,), (Run(r"\n", 1, 4), _WORD)))
+
+
+def empty_pair(opener: Pattern, closer: Pattern, *, special: bool = False) -> tuple[Rule, ...]:
+    """Return rules that drop an opener and its closer with nothing, or an empty array, between them.
+
+    In the middle of text they are dropped at the end, before another opener and, if they are special tokens
+    (`special`), before a word; elsewhere they are a mention.
+    Cases: hermes/n0_2_empty, hermes/n0_2_empty_in_prose, lfm2/n0_2_empty_between_text.
+    """
+    pairs: tuple[Pattern, ...] = (
+        (*opener, BLANKS, *closer),
+        (*opener, BLANKS, "[", BLANKS, "]", BLANKS, *closer),
+    )
+    first = AT_START | FIRST
+    rules: list[Rule] = []
+    for pair in pairs:
+        rules += markers((*pair, BLANKS), action=Action.DROP, at=first)
+        if special:
+            rules += markers((*pair, *WORD_AHEAD), action=Action.DROP, at=ANYWHERE - first)
+        last: Pattern = (*pair, BLANKS, AHEAD_OR_END, *opener)
+        rules += markers(last, action=Action.DROP, at=ANYWHERE - first)
+    return tuple(rules)
+
+
 def closes(*patterns: Pattern, section: bool = False, stray: bool = True) -> tuple[Rule, ...]:
     """Return rules for markers that close a call or a section.
 

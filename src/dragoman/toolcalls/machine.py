@@ -299,8 +299,10 @@ class Machine:
             if self._where is not where:
                 return at  # the position changed: other markers count
         rule = self._state.rules[found.which]
-        if self._fenced and self._state.quotable[found.which]:
-            return self._emit_as_text(text, found, found.start)  # an example, not a call
+        if self._state.quotable[found.which] and (
+            self._fenced or (rule.unquoted and self._in_span())
+        ):
+            return self._emit_as_text(text, found, found.start)  # an example
         if (rule.inside and not self._section) or (
             rule.prose and not self._may_call_in_prose(found)
         ):

@@ -20,6 +20,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
     opens_section,
@@ -69,6 +70,7 @@ _AHEAD_CALL: Final = OneOf(
 )
 
 _JSON_RULES: Final[tuple[Rule, ...]] = (
+    *empty_pair(_SECTION_BEGIN, _SECTION_END, special=True),
     *call(*_HEADERS[:3], body=JsonSpec()),
     # `function` before the separator is the call's type, never the tool: without a tool after it, this is not a call.
     # Cases: deepseek_v3/n3_1_no_arguments, deepseek_v3/n3_1_no_name, deepseek_v31/n3_1_type_for_a_name.

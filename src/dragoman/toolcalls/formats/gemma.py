@@ -16,6 +16,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
 )
@@ -33,6 +34,7 @@ FUNCTIONGEMMA: Final = Format(
     description="FunctionGemma",
     models=("functiongemma*",),
     rules=(
+        *empty_pair(("<start_function_call>",), ("<end_function_call>",), special=True),
         *call(
             (
                 "<start_function_call>",
@@ -70,6 +72,7 @@ GEMMA4: Final = Format(
     description="Gemma 4",
     models=("gemma-4*", "gemma4*"),
     rules=(
+        *empty_pair(("<|tool_call>",), ("<tool_call|>",), special=True),
         *call(
             ("<|tool_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), BLANKS, "{"),
             body=LiteralsSpec(style="gemma", closer="}", quote='<|"|>'),

@@ -15,6 +15,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
 )
@@ -40,6 +41,7 @@ INTERNLM2: Final = Format(
     description="InternLM2, 2.5, 3, Intern-S1",
     models=("internlm*", "intern-s1*"),
     rules=(
+        *empty_pair(("<|action_start|>", BLANKS, "<|plugin|>"), ("<|action_end|>",), special=True),
         *objects_after(("<|action_start|>", BLANKS, "<|plugin|>")),
         *closes(("<|action_end|>",)),
     ),
@@ -74,6 +76,7 @@ PHI4_MINI: Final = Format(
     models=("phi-4-mini*", "phi4-mini"),
     rules=(
         *functools_array(),
+        *empty_pair(("<|tool_call|>",), ("<|/tool_call|>",), special=True),
         *objects_after(("<|tool_call|>",)),
         *closes(("<|/tool_call|>",)),
     ),

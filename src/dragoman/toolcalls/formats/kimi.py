@@ -16,6 +16,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
     opens_section,
@@ -58,6 +59,7 @@ KIMI_K2: Final = Format(
     description="Kimi K2, K2-Thinking, K2.5 to K2.7, Kimi-VL, Kimi-Dev",
     models=("kimi-k2*", "moonshotai/kimi-k2*", "kimi-k2.5", "kimi-k2-thinking"),
     rules=(
+        *empty_pair((_SECTION_BEGIN,), (_SECTION_END,), special=True),
         *call(*_HEADERS, body=JsonSpec()),
         *opens_section((_SECTION_BEGIN, BLANKS, AHEAD, *_AHEAD_CALL)),
         # Text between the opener and the first call is dropped.  Case: kimi_k2/c2_noise_after_opener.
@@ -85,7 +87,6 @@ KIMI_K2: Final = Format(
             at=frozenset({Where.AFTER}),
             inside=True,
         ),
-        Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), action=Action.DROP),
     ),
     # The second pair is of Kimi-VL and Kimi-Dev.  Case: kimi_k2/n0_7_think.
     think=(("<think>", "</think>"), ("◁think▷", "◁/think▷")),
@@ -134,6 +135,7 @@ KIMI_K3: Final = Format(
                 entities=True,
             ),
         ),
+        *empty_pair(("<|open|>tools<|sep|>",), ("<|close|>tools<|sep|>",), special=True),
         *opens_section(("<|open|>tools<|sep|>", BLANKS, AHEAD, *_CALL)),
         *markers(("<|open|>response<|sep|>",), action=Action.START_TEXT, then=Where.MESSAGE),
         *markers(

@@ -17,6 +17,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
     opens_section,
@@ -47,6 +48,7 @@ INKLING: Final = Format(
     description="Inkling",
     models=("inkling*",),
     rules=(
+        *empty_pair((*_MODEL, _CALL), _END, special=True),
         *objects_after((*_MODEL, _CALL), body=_INKLING_OBJECTS),
         *objects_after((_NAME, _CALL), body=_INKLING_OBJECTS, at=FIRST),
         *markers((*_MODEL, _THINKING), action=Action.START_REASONING, then=Where.THINK),
@@ -146,6 +148,7 @@ SOLAR_OPEN: Final = Format(
             ),
             body=JsonSpec(),
         ),
+        *empty_pair((*_BEGIN, "<|tool_calls|>"), (one_of("<|calls|>", "<|end|>"),), special=True),
         *opens_section((*_BEGIN, "<|tool_calls|>", BLANKS, AHEAD, "<|tool_call:begin|>")),
         *closes(("<|tool_call:end|>",)),
         *closes(("<|calls|>",), _SOLAR_OPEN_END, section=True),

@@ -13,6 +13,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     opens_section,
 )
 from dragoman.toolcalls.formats.invokes import invokes
@@ -80,6 +81,7 @@ MINIMAX_M3: Final = Format(
     models=("minimax-m3*",),
     rules=(
         *call((*_INVOKE, Run(r"[^\"'<>\s]", 1, 128, name="name"), *_END), body=ElementsSpec(_MARK)),
+        *empty_pair((_MARK, BLANKS, "<tool_call>"), (_MARK, BLANKS, "</tool_call>"), special=True),
         *opens_section((_MARK, BLANKS, "<tool_call>", BLANKS, AHEAD, *_INVOKE)),
         *closes((_MARK, BLANKS, "</tool_call>"), section=True),
         *closes((_MARK, BLANKS, "</invoke>")),

@@ -19,6 +19,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
 )
@@ -69,6 +70,7 @@ PYTHONIC: Final = Format(
     description="Llama 4, Llama 3.2 (small), ToolACE",
     models=("llama-4*", "toolace*"),
     rules=(
+        *empty_pair(("<|python_start|>",), ("<|python_end|>",), special=True),
         *python_calls(("<|python_start|>", BLANKS, one_of(("[", BLANKS), ""))),
         *python_calls(("[", BLANKS), at=AT_START),
         # In the middle of text.  Cases: pythonic/n5_3_text_before, pythonic/n5_3_tools_unknown.
@@ -106,6 +108,7 @@ OLMO3: Final = Format(
     description="OLMo 3",
     models=("olmo-3*",),
     rules=(
+        *empty_pair(("<function_calls>",), ("</function_calls>",)),
         *python_calls(("<function_calls>", BLANKS, one_of(("[", BLANKS), ""))),
         *further_python_calls(",;"),
         *markers(
@@ -131,6 +134,7 @@ LFM2: Final = Format(
     description="Liquid LFM2, LFM2.5",
     models=("lfm2*", "liquid/*"),
     rules=(
+        *empty_pair((_OPENER,), ("<|tool_call_end|>",), special=True),
         *call(
             (_OPENER, BLANKS, AHEAD, one_of(("[", BLANKS, "{"), "{")),
             body=ObjectsSpec(),

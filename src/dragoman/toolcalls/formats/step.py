@@ -40,6 +40,7 @@ _INVOKES: Final = invokes(
         ("<", _BAR, "tool_calls_begin", _BAR, ">"),
         ("<", _BAR, "tool_calls_end", _BAR, ">"),
     ),
+    special_section=True,
     # No blanks are trimmed: the template writes none around a value.  Case: step3/blanks_of_a_file_stay.
     before=(*_STEP_BEGIN, one_of(_STEP_SEP, ("",))),
 )
