@@ -70,6 +70,13 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     strict: bool = False  # a malformed event is an error instead of a loss
     rendering: Rendering = Rendering()
     limits: Limits = DEFAULT_LIMITS
+    # `given` collects ids: several clients share the upstream's key, and each may name only its own.
+    notes_ids: bool = False
+
+    @cached_property
+    def given(self) -> set[str]:
+        """Ids of state at the upstream, or stored here, that the client gets with the answer, if `notes_ids`."""
+        return set()
 
     @cached_property
     def call_ids(self) -> ClientIds:

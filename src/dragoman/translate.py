@@ -66,6 +66,7 @@ class TranslatedBody(Struct, frozen=True):
         status: Of an error, if the answer is one.
         losses: What was not carried over unchanged.
         reasoning_field: Chat: where the upstream put its reasoning, if it gave any.
+        given: Ids that the client may name later; collected with `notes_ids` only.
     """
 
     body: bytes
@@ -73,6 +74,7 @@ class TranslatedBody(Struct, frozen=True):
     status: int = 200  # of an error, if the answer is one
     losses: tuple[Loss, ...] = ()
     reasoning_field: str = ""  # Chat: where the upstream put its reasoning, if it gave any
+    given: frozenset[str] = frozenset()  # ids that the client may name later
 
 
 class ExchangeOptions(TypedDict, total=False):
@@ -104,6 +106,7 @@ class ExchangeOptions(TypedDict, total=False):
     strict: bool
     rendering: Rendering | None
     limits: Limits
+    notes_ids: bool  # collect the ids that the client may name later: see `Translator.take_given`
 
 
 def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOptions]) -> Exchange:
@@ -128,6 +131,7 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
         strict=options.get("strict", False),
         rendering=options.get("rendering") or Rendering(),
         limits=options.get("limits", DEFAULT_LIMITS),
+        notes_ids=options.get("notes_ids", False),
     )
 
 
@@ -176,12 +180,19 @@ class Translator:
                 functions_only=_functions_only(exchange.profile),
             )
         self._frames = from_dialect.frame_reader(exchange)
-        self._reader = StreamReader(self._frames, exchange, keep_raw=self._relay is not None)
+        relays = self._relay is not None
+        self._reader = StreamReader(
+            self._frames,
+            exchange,
+            keep_raw=relays,
+            look=_id_search(from_dialect, exchange) if relays and exchange.notes_ids else None,
+        )
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
         self._stages += [watcher(exchange) for watcher in watchers]
         self._writer = to_dialect.writer(exchange)
         self._send = self._writer.send
         self._limits = exchange.limits
+        self._exchange = exchange
         self._closed = False
 
     @property
@@ -193,6 +204,13 @@ class Translator:
     def response(self) -> bytes:
         """The complete response object that the client received, in a dialect whose servers store responses."""
         return self._writer.response
+
+    def take_given(self) -> set[str]:
+        """Return the ids that the client may name later and was given since the last call."""
+        given = self._exchange.given
+        taken = set(given)
+        given.clear()
+        return taken
 
     @property
     def done(self) -> bool:
@@ -432,10 +450,27 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     if source == target and body[:1] == b"{":
         functions_only = _functions_only(exchange.profile)
         relay = Relay(resumes=False, ids=exchange.call_ids, functions_only=functions_only)
+        if exchange.notes_ids:
+            exchange.given.update(to.given_ids(body))
         if relay.stands(before, events):
-            return TranslatedBody(body, answer, 200, answer.losses, frames.reasoning_field)
+            return TranslatedBody(
+                body, answer, 200, answer.losses, frames.reasoning_field, frozenset(exchange.given)
+            )
     encoded = to.encode_body(answer, exchange)
-    return TranslatedBody(encoded, answer, 200, answer.losses, frames.reasoning_field)
+    return TranslatedBody(
+        encoded, answer, 200, answer.losses, frames.reasoning_field, frozenset(exchange.given)
+    )
+
+
+def _id_search(source: Dialect, exchange: Exchange) -> Callable[[bytes], None]:
+    """Return what collects the ids that an event of a relayed stream gives."""
+    may_give, given_ids, given = source.may_give, source.given_ids, exchange.given
+
+    def look(event: bytes) -> None:
+        if may_give(event):
+            given.update(given_ids(event))
+
+    return look
 
 
 def _functions_only(profile: Profile) -> bool:

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from dragoman.context import EncodedRequest, Exchange, Target
 from dragoman.dialects.framing import FrameReader
+from dragoman.dialects.vendor_state import Reference, given_ids, may_give, references
 from dragoman.envelopes import Sealer
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
@@ -146,6 +147,11 @@ class Dialect:
     rate_limits: str = "x-ratelimit-{which}-{what}"
     count_tokens: TokenCounting | None = None
     vendor: str = ""  # whose ids of files and other state its requests may name
+    # The state at a vendor that a request names; the ids of such state that an answer, or one event of a
+    # stream, gives to its client; a fast check whether an event may give some.
+    named_state: Callable[[bytes], list[Reference]] = references
+    given_ids: Callable[[bytes], set[str]] = given_ids
+    may_give: Callable[[bytes], bool] = may_give
     # Its servers store responses: requests may continue one by its id, and each has its own paths.
     stores_responses: bool = False
     reasoning_signs: ReasoningSigns | None = None

@@ -5,7 +5,7 @@ it means.  It also recognizes bodies that are not event streams, applies limits,
 and reads repeated text frames quickly (`text_runs.py`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -91,8 +91,17 @@ class StreamReader:
     Raises `PeerError` past a limit, or in strict mode for a malformed event; after that it is dead.
     """
 
-    def __init__(self, frames: FrameReader, exchange: Exchange, *, keep_raw: bool = False) -> None:
+    def __init__(
+        self,
+        frames: FrameReader,
+        exchange: Exchange,
+        *,
+        keep_raw: bool = False,
+        look: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """Read with the dialect's `frames`; `look` also sees every event that is not text alone."""
         self._frames = frames
+        self._look = look
         self._assembler = frames.assembler
         self._sse = SSEReader(limits=exchange.limits, keep_raw=keep_raw)
         self._exchange = exchange
@@ -211,6 +220,8 @@ class StreamReader:
             self._raw.append(body)
             self._assembler.loss("stream_not_sse")
             check_complete(body, self._exchange.limits)
+            if self._look is not None:
+                self._look(body)
             if not read_answer(self._frames, body):
                 self.broken = "json"
             return
@@ -269,6 +280,8 @@ class StreamReader:
                 self._assembler.fault(empty_answer())
                 return
             self._empty = False
+        if self._look is not None:
+            self._look(frame.data)
         try:
             if self._strict:
                 _check_text(frame.data)

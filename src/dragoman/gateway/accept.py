@@ -14,12 +14,13 @@ from aiohttp import web
 
 from dragoman.dialects import dialect
 from dragoman.dialects.decoding import check_size
+from dragoman.dialects.stored_responses import NOT_STORED
 from dragoman.errors import MalformedError, TooLargeError
 from dragoman.gateway.guards import guarded
 from dragoman.gateway.overrides import apply
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
 from dragoman.gateway.routing import Choice, Question
-from dragoman.gateway.vendor_ids import not_given, references
+from dragoman.gateway.vendor_ids import not_given
 from dragoman.translate_requests import ClientRequest, read_request
 from dragoman.transport.compression import ENCODINGS, Unpacker, unpacker
 from dragoman.turn.estimate import estimate_tokens
@@ -31,8 +32,6 @@ _SECONDS: Final = 120.0  # a client that sends slower than this holds a place fo
 _UNPACKED_BYTES: Final = 1024 * 1024  # at once: a small packet may hold a thousand times its size
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _THINKS: Final = frozenset({"auto", "budget", "effort"})
-# Codes of items and responses that are not stored here; an upstream of the dialect may store them.
-_NOT_STORED: Final = frozenset({"previous_response_not_found", "item_not_found"})
 
 
 async def accept(context: RequestContext) -> AcceptedRequest | Fault:
@@ -81,7 +80,7 @@ async def _expanded(context: RequestContext, body: bytes) -> tuple[bytes, str]:
     try:
         found = await store.expand(body, context.owner, limits=context.plan.settings.server.limits)
     except MalformedError as error:
-        if error.code not in _NOT_STORED:
+        if error.code not in NOT_STORED:
             raise
         return body, ""  # an upstream of this dialect may know it; another refuses it as unknown
     context.held.add(max(0, len(found.body) - len(body)))
@@ -130,9 +129,9 @@ async def _refuse_ids(
     vendors = {dialect(name).vendor for name in dialects}
     if not same and dialect(context.dialect).vendor not in vendors:
         return None  # an id of one vendor means nothing to another
-    search = partial(references, client.body, files_only=not same)
+    search = partial(dialect(context.dialect).named_state, client.body)
     for one in await context.runtime.heavy.run(len(client.body), search):
-        if not await may_name(context, one.id):
+        if (same or one.is_file) and not await may_name(context, one.id):
             return not_given(one)
     return None
 

@@ -6,6 +6,7 @@ from typing import Final
 from aiohttp import web
 
 from dragoman.dialects import dialect
+from dragoman.dialects.stored_responses import not_found, page_of
 from dragoman.errors import NameTooLongError
 from dragoman.gateway.accept import (
     accept,
@@ -18,7 +19,6 @@ from dragoman.gateway.client_stream import ClientLeftError, ClientStream
 from dragoman.gateway.fault_replies import JsonResponse, fault_of_error, refused
 from dragoman.gateway.models import find_model, model_list
 from dragoman.gateway.request_context import RequestContext
-from dragoman.gateway.responses.state import not_found, page_of
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.responses.vendor import ask_keepers
 from dragoman.gateway.token_counting import ESTIMATED, TokenCounter, way_of

@@ -6,6 +6,7 @@ Reads, feeds and writes; the core knows what a dialect looks like, `retry.py` de
 import asyncio
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -29,7 +30,6 @@ from dragoman.gateway.retry import (
     tries_next_upstream,
 )
 from dragoman.gateway.routing import Hop
-from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
 from dragoman.translate import (
     PRELUDE,
     ExchangeOptions,
@@ -336,7 +336,7 @@ class UpstreamCall:
         outcome.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
         await self._store(translated.body)
         if self._notes_ids:
-            await self._runtime.note_given(context.owner, given_by_body(translated.body))
+            await self._runtime.note_given(context.owner, translated.given)
         self._stream.note_first_content()
         headers = context.response_headers()
         # A relayed response has no token counts where its upstream sent none.
@@ -368,6 +368,7 @@ class UpstreamCall:
                 chat_truncated_tail="nothing" if self._retries_truncated else "error",
             ),
             limits=server.limits,
+            notes_ids=self._notes_ids,
         )
 
     @property
@@ -414,7 +415,7 @@ class UpstreamCall:
         self._release_request(outline)
         await stream.open()
         read, feed, note_read = reply.read, translator.feed, stream.note_read
-        write = self._write_noting_ids if self._notes_ids else stream.write
+        write = partial(self._write_noting_ids, translator) if self._notes_ids else stream.write
         while not translator.done:
             if out:
                 await write(out)
@@ -457,7 +458,7 @@ class UpstreamCall:
         if self._stores and isinstance(outcome.ended, Finish):
             await self._store(translator.response)
         if self._notes_ids:
-            self._given += given_by_frames(out)
+            self._given += translator.take_given()
             await self._runtime.note_given(self._context.owner, self._given)
         await self._stream.write_last(out)
 
@@ -470,9 +471,9 @@ class UpstreamCall:
         shared = context.plan.shares_credential(self._accepted.choice.route)
         return shared and (not self._translates or dialect(context.dialect).stores_responses)
 
-    async def _write_noting_ids(self, data: bytes) -> None:
+    async def _write_noting_ids(self, translator: Translator, data: bytes) -> None:
         """Send a piece of the stream; the client may name at once what it is given."""
-        given = given_by_frames(data)
+        given = translator.take_given()
         if given:
             self._given += given
             self._runtime.given.add(self._context.owner, given)

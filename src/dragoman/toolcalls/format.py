@@ -196,13 +196,19 @@ class TagsSpec(Struct, frozen=True, kw_only=True):
     """
 
     param: tuple[Pattern, ...]
+    nameless: tuple[Pattern, ...] = ()  # begin a parameter without a name, which is dropped
     value_end: tuple[Pattern, ...]  # consumed
     value_cut: tuple[Pattern, ...] = ()  # lookahead: ends a value whose closer is missing
+    # The header of another call and its first parameter: they end a call that was cut inside a value.
+    next_call: tuple[Pattern, ...] = ()
     verbatim_end: tuple[Pattern, ...] = ()  # consumed: the only end of a verbatim value
     call_end: tuple[Pattern, ...]  # consumed
+    special: bool = False  # the tags are special tokens, which no value contains
     skip: tuple[Pattern, ...] = ()  # stray markup between parameters: dropped and reported
     trim: Literal["none", "line", "blank"] = "none"  # around a string: one line feed, or all blanks
     json: bool = False  # the body may be one JSON object instead
+    # A repeated parameter replaces the earlier one, within `MAX_REPLACED_CHARS`.
+    replaces: bool = False
     entities: bool = False  # names and keys escape quotation marks as `&quot;`
 
 

@@ -15,15 +15,15 @@ from openai.types.responses import Response
 from openai.types.responses.response_item_list import ResponseItemList
 
 from dragoman.context import Rendering
-from dragoman.envelopes import Sealer
-from dragoman.errors import ConfigError, MalformedError, TooLargeError
-from dragoman.gateway.config.settings import Store
-from dragoman.gateway.responses.database import StoreError
-from dragoman.gateway.responses.state import (
+from dragoman.dialects.stored_responses import (
     Expanded,
     Page,
     page_of,
 )
+from dragoman.envelopes import Sealer
+from dragoman.errors import ConfigError, MalformedError, TooLargeError
+from dragoman.gateway.config.settings import Store
+from dragoman.gateway.responses.database import StoreError
 from dragoman.gateway.responses.store import ResponsesStore, open_store
 from dragoman.gateway.vendor_ids import MAX_IDS
 from dragoman.limits import Limits

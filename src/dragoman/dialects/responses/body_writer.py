@@ -62,10 +62,19 @@ class ResponseHead:
             encode(who.model),
         )
         self._echo = _echo(exchange)
+        self._given = exchange.given if exchange.notes_ids else None
+        self._note(who.id)
+
+    def _note(self, one: str) -> None:
+        """Record an id that the client gets."""
+        if self._given is not None:
+            self._given.add(one)
 
     def item_id(self, prefix: str, index: int) -> str:
         """Return the id of the item at an output index."""
-        return derived_id(prefix, self.seed, f"item {index}")
+        item_id = derived_id(prefix, self.seed, f"item {index}")
+        self._note(item_id)
+        return item_id
 
     def render(
         self,

@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
+from dragoman.dialects.stored_responses import Exchanged, Item
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.gateway.responses.state import Exchanged, Item
 
 MEMORY: Final = ":memory:"
 _OURS: Final = 0x6472676D  # marks a file as made here

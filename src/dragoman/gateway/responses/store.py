@@ -17,9 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from dragoman.gateway.config.settings import Store
-from dragoman.gateway.responses.database import MEMORY, Database, StoreError, default_path
-from dragoman.gateway.responses.state import (
+from dragoman.dialects.stored_responses import (
     Expanded,
     Page,
     asked_of,
@@ -32,6 +30,8 @@ from dragoman.gateway.responses.state import (
     response_of,
     unknown_previous,
 )
+from dragoman.gateway.config.settings import Store
+from dragoman.gateway.responses.database import MEMORY, Database, StoreError, default_path
 from dragoman.gateway.vendor_ids import MAX_IDS
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import Fault
@@ -172,7 +172,7 @@ class ResponsesStore:
         return await self._run(partial(self._database.find_given, owner, tuple(ids)))
 
     async def get(self, response_id: str, owner: str) -> bytes | None:
-        """Return an answer; None if there is none (see `responses_state.not_found`)."""
+        """Return an answer; None if there is none (see `stored_responses.not_found`)."""
 
         def work() -> bytes | None:
             stored = self._database.find(owner, response_id)

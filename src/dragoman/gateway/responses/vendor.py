@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-import msgspec
 from aiohttp import web
-from msgspec import Struct, structs
+from msgspec import structs
 
 from dragoman.dialects import dialect
+from dragoman.dialects.stored_responses import error_event, is_last_event
 from dragoman.errors import PeerError, TooLargeError
 from dragoman.gateway.accept import admit, may_name, read_client_request
 from dragoman.gateway.client_stream import STREAM_HEADERS, ClientLeftError
@@ -26,19 +26,14 @@ from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.request_context import RequestContext
 from dragoman.gateway.retry import fault_of_transport
 from dragoman.gateway.routing import Hop
-from dragoman.gateway.vendor_ids import given_by_body, given_by_frames
 from dragoman.redaction import hide_in_json
 from dragoman.translate import fault_of
 from dragoman.translate_requests import write_request
 from dragoman.transport import Reply, TransportError
 from dragoman.turn.events import Fault, FaultKind
-from dragoman.wire.sse import Frame, SSEReader
+from dragoman.wire.sse import SSEReader
 
-_NUMBER: Final = re.compile(rb'"sequence_number": ?(\d{1,9})')
 _OWN: Final = Route(to=())
-_LAST_EVENTS: Final = frozenset(
-    {"response.completed", "response.incomplete", "response.failed", "error"}
-)
 # After the dialect's path: only the id of a response may choose another path of the upstream.
 _ABOUT_ONE: Final = re.compile(r"/([A-Za-z0-9_-]+)(/(input_items|cancel))?/?(\?|\Z)")
 
@@ -191,7 +186,7 @@ async def _told_body(context: RequestContext, body: bytes) -> bytes:
     run, secrets = context.runtime.heavy.run, context.plan.secrets
     hidden = await run(len(body), lambda: hide_in_json(body, secrets))
     if len(context.plan.settings.server.keys) > 1:
-        given = await run(len(hidden), lambda: given_by_body(hidden))
+        given = await run(len(hidden), lambda: dialect(context.dialect).given_ids(hidden))
         await context.runtime.note_given(context.owner, given)
     return hidden
 
@@ -204,6 +199,7 @@ async def _pass_on_stream(
     If it breaks off, its last event reports it, since the status has been sent.
     """
     several = len(context.plan.settings.server.keys) > 1
+    may_give, given_ids = dialect(context.dialect).may_give, dialect(context.dialect).given_ids
     run = context.runtime.heavy.run
     reader = SSEReader(limits=context.plan.settings.server.limits, keep_raw=True)
     given: set[str] = set()
@@ -215,12 +211,14 @@ async def _pass_on_stream(
             async with clock.next():
                 data = await reply.read()
             frames = reader.feed(data) if data else reader.close()
-            last_frame = next((at for at, one in enumerate(frames, 1) if _is_last(one)), 0)
+            last_frame = next((at for at, one in enumerate(frames, 1) if is_last_event(one)), 0)
             ended = not data or last_frame > 0  # nothing behind the last event is sent
-            raw = b"".join(one.raw for one in frames[: last_frame or None])
+            frames = frames[: last_frame or None]
+            raw = b"".join(one.raw for one in frames)
             out = await run(len(raw), partial(hide_in_json, raw, context.plan.secrets))
             if several:
-                fresh = given_by_frames(out)
+                seen = [one.data for one in frames if may_give(one.data)]
+                fresh = {one for data in seen for one in given_ids(data)}
                 given |= fresh
                 context.runtime.given.add(context.owner, fresh)
             if out:
@@ -236,36 +234,4 @@ async def _pass_on_stream(
         await context.runtime.note_given(context.owner, given)
     if fault is not None:
         context.outcome.ended = fault
-        await response.write(_error_event(fault, last))
-
-
-class _Event(Struct):
-    type: str = ""
-
-
-_EVENT: Final = msgspec.json.Decoder(_Event)
-
-
-def _is_last(frame: Frame) -> bool:
-    """Say whether nothing may follow this event of a response."""
-    if frame.event in _LAST_EVENTS or frame.data == b"[DONE]":
-        return True
-    if frame.event:
-        return False
-    try:
-        return _EVENT.decode(frame.data).type in _LAST_EVENTS
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-
-
-def _error_event(fault: Fault, last: bytes) -> bytes:
-    """Return the event that ends a broken stream, numbered after the `last` frames that were sent."""
-    seen = _NUMBER.findall(last)
-    event = {
-        "type": "error",
-        "code": fault.code,
-        "message": fault.message,
-        "param": None,
-        "sequence_number": int(seen[-1]) + 1 if seen else 0,
-    }
-    return b"\n\nevent: error\ndata: %b\n\n" % msgspec.json.encode(event)
+        await response.write(error_event(fault, last))

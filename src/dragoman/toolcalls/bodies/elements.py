@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 
 _ITEM: Final = "item"  # the tag of an array's elements
 _CALL, _SECTION = "invoke", "tool_call"  # the tags around the elements
-_OPEN, _CLOSE = 0, 1  # indices of the scanner's patterns
+_OPEN, _CLOSE, _NEXT_CALL = 0, 1, 2  # indices of the scanner's patterns
 
 
 def scanner_of(spec: ElementsSpec) -> Scanner:
     """Return the scanner for an element's tags."""
     name = Run(r"[^<>\s/]", 1, 256, name="key")
-    return scanner(((spec.mark, BLANKS, "<", name, ">"), (spec.mark, BLANKS, "</", name, ">")))
+    return scanner(
+        (
+            (spec.mark, BLANKS, "<", name, ">"),
+            (spec.mark, BLANKS, "</", name, ">"),
+            (spec.mark, BLANKS, f"<{_CALL} name=", Run(r"[^<>]", 1, 130), ">"),
+        )
+    )
 
 
 class _Element:
@@ -87,6 +93,10 @@ class ElementsBody:
             if not isinstance(found, FoundMarker):
                 at = to
                 break
+            if found.which == _NEXT_CALL:
+                self._end_before_next()
+                at = found.start
+                break
             at = found.end
             key = found.groups["key"]
             if not self._belongs(key, closes=found.which == _CLOSE):
@@ -111,16 +121,30 @@ class ElementsBody:
         if self._machine.body is not self:
             return at
         self._report_noise()
-        whole = len(self._stack) == 1 and not cut and at == len(text)
-        declared = self._machine.declared
-        if not self._keys and not declared.takes_nothing(self._name):
-            whole = False  # only the header has arrived: minimax_m3/n0_4_header_alone
-        if whole and declared.parameters(self._name).required <= self._keys:
+        # If only the header has arrived, the call was cut: minimax_m3/n0_4_header_alone.
+        bare = not self._keys and not self._machine.declared.takes_nothing(self._name)
+        if not cut and at == len(text) and not bare and self._may_end:
             self._sink.problem("native_closer_missing", self._name)
             self._end()
         else:
             self.stop()
         return len(text)
+
+    def _end_before_next(self) -> None:
+        """End the call at the header of another one: minimax_m3/n0_5_closer_missing_next_begins."""
+        self._report_noise()
+        self._flush()
+        if self._may_end:
+            self._sink.problem("native_closer_missing", self._name)
+            self._end()
+        else:
+            self.stop()
+
+    @property
+    def _may_end(self) -> bool:
+        """All elements are closed and no required one is missing."""
+        required = self._machine.declared.parameters(self._name).required
+        return len(self._stack) == 1 and required <= self._keys
 
     def stop(self) -> None:
         self._sink.problem("call_cut", self._name)

@@ -15,7 +15,7 @@ import msgspec
 
 from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
-from dragoman.toolcalls.format import EXCERPT_CHARS, TagsSpec
+from dragoman.toolcalls.format import AHEAD, EXCERPT_CHARS, Pattern, TagsSpec
 from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
 from dragoman.toolcalls.schema_types import (
     STRING_ONLY,
@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
 
 _SOLID: Final = re.compile(r"\S")
-_WRAPPERS: Final = frozenset({"arguments", "input"})  # parameters that may contain all the others
+# Parameters that may contain all the others.  Case: minicpm5/n8_properties.
+_WRAPPERS: Final = frozenset({"arguments", "input", "properties"})
+_OBJECT: Final = frozenset({"object"})
+# `TagsSpec.replaces`: so many characters of parameters wait for a repeated one.
+MAX_REPLACED_CHARS: Final = 256
 _MAX_NULL_CHARS: Final = 64  # of `null` with blanks around it
 
 
@@ -40,12 +44,15 @@ class _Markers:
     """Scanners for the tags between parameters and for the ends of values."""
 
     def __init__(self, spec: TagsSpec) -> None:
-        self.between = scanner((*spec.param, *spec.call_end, *spec.skip))
-        self.params = len(spec.param)
+        params = (*spec.param, *spec.nameless)
+        self.between = scanner((*params, *spec.call_end, *spec.skip))
+        self.params = len(params)
         self.ends = self.params + len(spec.call_end)
         self.closers = scanner(spec.call_end)
-        self.openers = scanner(spec.param)
-        self.value = scanner((*spec.value_end, *spec.value_cut))
+        self.openers = scanner(params)
+        self.cuts = len(spec.value_end) + len(spec.value_cut)
+        next_calls: tuple[Pattern, ...] = tuple((AHEAD, *one) for one in spec.next_call)
+        self.value = scanner((*spec.value_end, *spec.value_cut, *next_calls))
         self.verbatim = scanner(spec.verbatim_end) if spec.verbatim_end else self.value
         # Finds a character that may begin a marker in a value.
         leads = scanner((*spec.value_end, *spec.value_cut, *spec.verbatim_end)).leads
@@ -88,7 +95,12 @@ class TagsBody:
         self._ended = ended  # the header was the whole call
         self._out: list[str] = []  # JSON that the next flush emits
         self._keys: set[str] = set()
+        self._replaces = spec.replaces  # a repeated parameter still replaces the earlier one
+        self._values: dict[str, list[str]] = {}  # the JSON of the parameters that wait for that
+        self._held_size = 0  # the characters of those that have ended
+        self._dropped: list[str] = []  # the JSON of a parameter without a name
         self._value: ParameterValue | None = None  # of the open parameter
+        self._streams = False  # its JSON is emitted as it arrives
         self._value_ends = self._markers.value  # the scanner for its end
         self._json: JsonArguments | None = None  # the body is one JSON object
         self._whole = False  # that object is complete: nothing may be added
@@ -97,7 +109,9 @@ class TagsBody:
 
     @property
     def holding(self) -> bool:
-        return self._wrapped is not None or (self._value is not None and self._value.holding)
+        if self._wrapped is not None or self._values:
+            return True
+        return self._value is not None and self._value.holding
 
     @property
     def held(self) -> str:
@@ -117,8 +131,8 @@ class TagsBody:
         if (
             value is not None
             and not at
+            and self._streams
             and value.streams
-            and self._wrapped is None
             and not self._markers.may_hold(text)
         ):
             # Fast path for most pieces: the text continues a string.
@@ -128,9 +142,12 @@ class TagsBody:
         self._waits = False
         while at < end and not self._waits and self._machine.body is self:
             at = self._read(text, at)
+        size = self._held_size + (self._value.size if self._value is not None else 0)
+        if self._values and size > MAX_REPLACED_CHARS:
+            self._release_values()
         self._flush()
         if self._value is not None and self.holding:
-            self._sink.hold(self._value.size)
+            self._sink.hold(size)
         return at
 
     def stop(self) -> None:
@@ -181,11 +198,20 @@ class TagsBody:
                 self._value.add(text[at:found])
             self._waits = True
             return found
-        if "key" in found.groups and not self._may_follow(found.groups["key"]):
+        next_call = self._value_ends is self._markers.value and found.which >= self._markers.cuts
+        if (
+            "key" in found.groups
+            and not (next_call and self._spec.special)
+            and not self._may_follow(found.groups["key"])
+        ):
             # It looks like the next parameter, but the tool has no parameter of that name.
             self._value.add(text[at : found.start + 1])
             return found.start + 1
         self._value.add(text[at : found.start])
+        if next_call:
+            # Neither the value nor the call was closed.  Case: qwen3_coder/n0_5_call_cut_before_the_next.
+            self._cut()
+            return found.start
         self._end_value()
         return max(found.end, at)
 
@@ -256,16 +282,19 @@ class TagsBody:
     # --- values ------------------------------------------------------------------------------------
 
     def _begin_value(self, groups: dict[str, str]) -> None:
-        key = groups["key"].strip()
+        key = groups.get("key", "").strip()
         if self._spec.entities:
             key = unescaped(key)
-        if self._wrapped is not None:
-            self._keep_wrapper()
-        out = self._out
-        if not self._keys and key in _WRAPPERS and self._may_wrap(key):
-            self._wrapped = out = []
-        else:
-            self._out.append(f"{', ' if self._keys else '{'}{quoted(key)}: ")
+        verbatim = "verbatim" in groups
+        self._value_ends = self._markers.verbatim if verbatim else self._markers.value
+        if not key:
+            # Only this parameter is lost.  Case: minicpm5/n8_param_without_name.
+            self._streams = False
+            self._sink.problem("native_noise_dropped", "a parameter without a name")
+            self._value = ParameterValue(self._dropped, STRING_ONLY, "none")
+            return
+        out = self._begin_key(key)
+        self._streams = out is self._out
         self._keys.add(key)
         flag = groups.get("string", groups.get("type"))
         types = self._parameters.types(key)
@@ -280,9 +309,23 @@ class TagsBody:
                 types = allowed
             elif not types and allowed == STRING_ONLY:
                 types = STRING_ONLY
-        verbatim = "verbatim" in groups
-        self._value_ends = self._markers.verbatim if verbatim else self._markers.value
         self._value = ParameterValue(out, types, "none" if verbatim else self._spec.trim, allowed)
+
+    def _begin_key(self, key: str) -> list[str]:
+        """Return the list that takes the JSON of a parameter's value."""
+        if self._held_size > MAX_REPLACED_CHARS:
+            self._release_values()
+        if self._replaces:
+            self._held_size += len(key)
+            self._values.pop(key, None)
+            return self._values.setdefault(key, [])
+        if self._wrapped is not None:
+            self._keep_wrapper()
+        if not self._keys and key in _WRAPPERS and self._may_wrap(key):
+            self._wrapped = []
+            return self._wrapped
+        self._out.append(f"{', ' if self._keys else '{'}{quoted(key)}: ")
+        return self._out
 
     def _may_wrap(self, key: str) -> bool:
         """Return whether a parameter may contain all arguments: the tool declares others, but not this one."""
@@ -300,19 +343,37 @@ class TagsBody:
         json = "".join(self._wrapped or ())
         try:
             text: Any = decode_any(json)
-            inner: Any = decode_any(text) if isinstance(text, str) else text
+            if isinstance(text, str):
+                json = to_json(text, _OBJECT).strip()
+            inner: Any = decode_any(json)
         except (msgspec.DecodeError, UnicodeError):
             return False
         if not isinstance(inner, dict) or not inner.keys() <= self._parameters.properties.keys():
             return False
-        self._out.append(text.strip() if isinstance(text, str) else json)
+        self._out.append(json)
         self._wrapped = None
         return True
 
     def _end_value(self) -> None:
         assert self._value is not None  # noqa: S101 -- the caller looked
         self._value.end()
+        if self._replaces:
+            self._held_size += self._value.size
         self._value = None
+
+    def _release_values(self) -> None:
+        """Write the parameters that waited for a repeated one."""
+        self._replaces = False
+        only = next(iter(self._values), "")
+        if len(self._values) == 1 and only in _WRAPPERS and self._may_wrap(only):
+            self._wrapped = self._values.pop(only)
+        lead = "{"
+        for key, json in self._values.items():
+            self._out += (f"{lead}{quoted(key)}: ", *json)
+            lead = ", "
+            if self._value is not None and self._value.moved(json, self._out):
+                self._streams = True
+        self._values = {}
 
     def _may_follow(self, key: str) -> bool:
         properties = self._parameters.properties
@@ -321,6 +382,7 @@ class TagsBody:
     # --- the end -----------------------------------------------------------------------------------
 
     def _end(self, *, closed: bool = True) -> None:
+        self._release_values()
         if self._wrapped is not None:
             if not self._unwrap():
                 self._keep_wrapper()
@@ -350,6 +412,7 @@ class TagsBody:
         return not self._keys and not self._whole
 
     def _cut(self) -> None:
+        self._release_values()
         if self._wrapped is not None:
             # Nothing of it was emitted.
             self._wrapped = None
@@ -360,6 +423,7 @@ class TagsBody:
         self._machine.leave_call()
 
     def _flush(self) -> None:
+        self._dropped.clear()
         if self._out:
             json = "".join(self._out)
             self._out.clear()
@@ -397,6 +461,13 @@ class ParameterValue:
     def streams(self) -> bool:
         """Added text is emitted at once, unchanged but for escapes."""
         return self._held is None and not self._fresh
+
+    def moved(self, old: list[str], new: list[str]) -> bool:
+        """Write to another list from now on, if `old` is the current one."""
+        if self._out is old:
+            self._out = new
+            return True
+        return False
 
     def add(self, text: str) -> None:
         if self._fresh and text:

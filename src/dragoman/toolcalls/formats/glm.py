@@ -50,6 +50,7 @@ def keyed_values(
     param: Pattern = (*named, BLANKS, _ESCAPED, *value)
     body = TagsSpec(
         param=(param,),
+        nameless=((*key, Run(r"[ \t\r\n]", 0, 16), *key_end, BLANKS, _ESCAPED, *value),),
         value_end=(
             (*value_end, BLANKS, _ESCAPED, AHEAD_OR_END, one_of(key, value, closer, opener)),
         ),
@@ -66,6 +67,7 @@ def keyed_values(
                 OneOf(((*opener, BLANKS, _ANY_NAME), *((section_end,) if section_end else ()))),
             ),
         ),
+        next_call=((*opener, BLANKS, _ANY_NAME, BLANKS, *separator, BLANKS, *param),),
         call_end=(closer,),
         # A key without a value, or a value without a key.
         # Cases: glm45/key_without_value, glm45/value_without_key.
@@ -79,7 +81,7 @@ def keyed_values(
         return call((*opener, BLANKS, _NAME, BLANKS, *separator), body=body)
     any_key: Pattern = (*key, Run(r"[^<>]", 1, 256), *key_end, BLANKS, *value)
     return (
-        *call((*opener, BLANKS, _NAME, BLANKS, _ESCAPED, AHEAD, *key), body=body),
+        *call((*opener, BLANKS, _NAME, BLANKS, _ESCAPED, AHEAD, one_of(key, value)), body=body),
         # The opener is missing.  Only at the start of an answer can a name wait for a key.
         # Case: glm45/opener_missing.
         *call(

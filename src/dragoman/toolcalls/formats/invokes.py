@@ -42,6 +42,7 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
     *,
     section: tuple[Pattern, Pattern] | None,
     before: Pattern = (),
+    after: Pattern = (),
     trim: Literal["none", "line", "blank"] = "none",
     flagged: bool = False,
     special: bool = False,
@@ -50,7 +51,7 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
 ) -> tuple[Rule, ...]:
     """Return rules for invokes whose tags begin with `<` and `prefix`.
 
-    `section`: the markers around all invokes.  `before`: an optional marker before each invoke.
+    `section`: the markers around all invokes.  `before`, `after`: optional markers around each invoke.
     `flagged`: parameters state whether they are strings (`string="true"`).
     `special`: the tags are special tokens, so strays are dropped.  `special_section`: the section's markers are.
     """
@@ -64,9 +65,24 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
         params += (
             (*begin, "parameter name=", _QUOTE, _KEY, _QUOTE, ' string="', flag, '"', _GAP, ">"),
         )
-    outer: tuple[Pattern, ...] = () if section is None else (section[0], section[1])
+    outer: tuple[Pattern, ...] = tuple(
+        marker for marker in (*(section or ()), before, after) if marker
+    )
+    header: Pattern = (*begin, "invoke", Run(" ", 1, 4), "name=", _QUOTE, _NAME, _QUOTE, _GAP)
+    any_header: Pattern = (
+        *begin,
+        "invoke",
+        Run(" ", 1, 4),
+        "name=",
+        _QUOTE,
+        _ANY_NAME,
+        _QUOTE,
+        _GAP,
+    )
+    leads: tuple[Pattern, ...] = (before, ()) if before else ((),)
     body = TagsSpec(
         param=params,
+        nameless=((*param_ahead, Run("[^<>]", 0, 128), ">"),),
         value_end=(
             (
                 *((BLANKS,) if trim == "blank" else ()),
@@ -82,24 +98,16 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
             *((_LINE, AHEAD, *param) for param in params),
             (_LINE, AHEAD, *call_end, BLANKS, AHEAD_OR_END, OneOf(((*begin, "invoke"), *outer))),
         ),
+        next_call=tuple(
+            (*lead, *any_header, ">", BLANKS, *param) for lead in leads for param in params
+        ),
         call_end=(call_end,),
+        special=special,
         skip=((*end, "parameter>"),),
         trim=trim,
         json=True,
     )
-    header: Pattern = (*begin, "invoke", Run(" ", 1, 4), "name=", _QUOTE, _NAME, _QUOTE, _GAP)
-    any_header: Pattern = (
-        *begin,
-        "invoke",
-        Run(" ", 1, 4),
-        "name=",
-        _QUOTE,
-        _ANY_NAME,
-        _QUOTE,
-        _GAP,
-    )
     continues = OneOf((param_ahead, call_end, ("{",)))
-    leads: tuple[Pattern, ...] = (before, ()) if before else ((),)
     rules: list[Rule] = []
     for lead in leads:
         rules += call((*lead, *header, ">", BLANKS, AHEAD_OR_END, continues), body=body)
@@ -156,6 +164,9 @@ _PARAM: Final = (
 )
 # The text of a CDATA section is used verbatim.  Case: minicpm5/cdata_is_verbatim.
 _CDATA: Final = Run(r"\[", 1, 1, name="verbatim")
+_FUNCTION: Final[Pattern] = ("<function", Run(" ", 0, 2), "name=", _MINICPM5_QUOTE)
+_FUNCTION_NAME: Final = r"[^\"'<>\s]"
+_ATTRIBUTES: Final = Run("[^<>]", 0, 128)
 MINICPM5: Final = Format(
     key="minicpm5",
     opens=('<function name="',),
@@ -164,11 +175,8 @@ MINICPM5: Final = Format(
     rules=(
         *call(
             (
-                "<function",
-                Run(" ", 0, 2),
-                "name=",
-                _MINICPM5_QUOTE,
-                Run(r"[^\"'<>\s]", 1, 128, name="name"),
+                *_FUNCTION,
+                Run(_FUNCTION_NAME, 1, 128, name="name"),
                 _MINICPM5_QUOTE,
                 ">",
                 BLANKS,
@@ -183,7 +191,7 @@ MINICPM5: Final = Format(
                         "</param>",
                         BLANKS,
                         AHEAD_OR_END,
-                        one_of("<param", "</function>"),
+                        one_of("<param", "</function>", "<function"),
                     ),
                 ),
                 value_cut=(
@@ -191,10 +199,24 @@ MINICPM5: Final = Format(
                     (BLANKS, AHEAD, "</function>", BLANKS, AHEAD_OR_END, "<function"),
                 ),
                 verbatim_end=(("]]>", BLANKS, "</param>"),),
-                # A parameter without a name is dropped, not the call.  Case: minicpm5/n8_param_without_name.
-                skip=(("<param", Run(" ", 0, 2), ">", Run("[^<]", 0, 256), "</param>"),),
+                nameless=(
+                    ("<param", _ATTRIBUTES, ">", Run(r"[ \n]", 0, 8), "<![CDATA", _CDATA),
+                    ("<param", _ATTRIBUTES, ">"),
+                ),
+                next_call=(
+                    (
+                        *_FUNCTION,
+                        Run(_FUNCTION_NAME, 1, 128),
+                        _MINICPM5_QUOTE,
+                        ">",
+                        BLANKS,
+                        *_PARAM,
+                    ),
+                ),
                 call_end=(("</function>",),),
                 trim="blank",
+                # A repeated parameter gives one key.  Case: minicpm5/n8_param_repeated.
+                replaces=True,
             ),
         ),
         *closes(("</function>",), stray=False),

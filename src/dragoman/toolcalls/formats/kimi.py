@@ -122,6 +122,7 @@ KIMI_K3: Final = Format(
             (*_CALL, Run(r"[^\"<>]", 1, 128, name="name"), *_INDEX),
             body=TagsSpec(
                 param=(_ARGUMENT,),
+                nameless=(("<|open|>argument", Run("[^<]", 0, 128), "<|sep|>"),),
                 value_end=(
                     (
                         "<|close|>argument<|sep|>",
@@ -131,7 +132,9 @@ KIMI_K3: Final = Format(
                     ),
                 ),
                 value_cut=((AHEAD, *_ARGUMENT), (AHEAD, "<|close|>call<|sep|>")),
+                next_call=((*_CALL, Run(r"[^\"<>]", 1, 128), *_INDEX, BLANKS, *_ARGUMENT),),
                 call_end=(("<|close|>call<|sep|>",),),
+                special=True,
                 entities=True,
             ),
         ),

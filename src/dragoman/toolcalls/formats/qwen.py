@@ -41,6 +41,7 @@ def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
             ("<", _GAP, "parameter", _GAP, "=", _GAP, _KEY, ">"),
             ('<parameter name="', Run(r'[^<>\n"]', 1, 256, name="key"), '">'),
         ),
+        nameless=(("<", _GAP, "parameter", Run(r"[^<>\n]", 0, 128), ">"),),
         value_end=(
             (
                 _LINE,
@@ -61,6 +62,10 @@ def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
                 one_of(closer, opener, "<function=", "</function>"),
             ),
             (_LINE, AHEAD, closer, BLANKS, AHEAD_OR_END, one_of(opener, "<function=")),
+        ),
+        next_call=tuple(
+            (*lead, "<function=", _ANY_NAME, _GAP, ">", BLANKS, "<parameter=", _KEY, ">")
+            for lead in ((_LINE, opener, BLANKS), (_LINE,))
         ),
         call_end=(("</function>",),),
         skip=(("</parameter>",),),

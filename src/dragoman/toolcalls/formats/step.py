@@ -32,6 +32,7 @@ from dragoman.toolcalls.formats.invokes import invokes
 # Full-width bars, but ASCII underscores.
 _BAR: Final = Run("[｜|]", 1, 1)
 _STEP_BEGIN: Final[Pattern] = ("<", _BAR, "tool_call_begin", _BAR, ">", BLANKS)
+_STEP_END: Final[Pattern] = ("<", _BAR, "tool_call_end", _BAR, ">")
 _SEP: Final[Pattern] = ("<", _BAR, "tool_sep", _BAR, ">", BLANKS)
 _STEP_SEP: Final[Pattern] = ("function", *_SEP)
 _INVOKES: Final = invokes(
@@ -43,6 +44,7 @@ _INVOKES: Final = invokes(
     special_section=True,
     # No blanks are trimmed: the template writes none around a value.  Case: step3/blanks_of_a_file_stay.
     before=(*_STEP_BEGIN, one_of(_STEP_SEP, ("",))),
+    after=_STEP_END,
 )
 
 STEP3: Final = Format(
@@ -64,7 +66,7 @@ STEP3: Final = Format(
             at=ANYWHERE - {Where.THINK},
             then=Where.MESSAGE,
         ),
-        *closes(("<", _BAR, "tool_call_end", _BAR, ">")),
+        *closes(_STEP_END),
     ),
     starts_thinking=True,
 )

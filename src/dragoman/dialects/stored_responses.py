@@ -1,9 +1,10 @@
-"""What of Responses requests and answers is kept, and how it is put back: the JSON side of the store.
+"""Stored responses of dialects with `stores_responses`: what of requests and answers is kept, and how it is put back.
 
 Items are never read, only passed on, as the very bytes they were: a later request begins with the same
-bytes as the one before it, which keeps prefix caches warm.  Knows nothing of where things are kept.
+bytes as the one before it, which keeps prefix caches warm.  The gateway's store decides where things are kept.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
@@ -16,6 +17,10 @@ from dragoman.errors import MalformedError, TooLargeError
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.turn.events import Fault, FaultKind
+from dragoman.wire.sse import Frame
+
+# Codes of errors about items and responses that are not stored here; an upstream of the dialect may store them.
+NOT_STORED: Final = frozenset({"previous_response_not_found", "item_not_found"})
 
 _REFERENCE: Final = "item_reference"
 _ASKS: Final = (b"previous_response_id", _REFERENCE.encode())
@@ -23,6 +28,10 @@ _REASONING_PREFIX: Final = "rs_"
 # Echoes of the request that are large and the same in every answer of a conversation.
 _SHARED: Final = ("instructions", "tools")
 _NULL: Final = Raw(b"null")
+_LAST_EVENTS: Final = frozenset(
+    {"response.completed", "response.incomplete", "response.failed", "error"}
+)
+_NUMBER: Final = re.compile(rb'"sequence_number": ?(\d{1,9})')
 _MAX_PAGE: Final = 100
 _DEFAULT_PAGE: Final = 20
 
@@ -231,6 +240,41 @@ def not_cancellable() -> Fault:
     """Return the refusal to cancel: an answer that is kept has ended."""
     message = "Cannot cancel a synchronous response."
     return Fault(FaultKind.BAD_REQUEST, message, status=400)
+
+
+# --- streams of stored responses ------------------------------------------------------------------
+
+
+class _EventHead(Struct):
+    type: str = ""
+
+
+_EVENT_HEAD: Final = msgspec.json.Decoder(_EventHead)
+
+
+def is_last_event(frame: Frame) -> bool:
+    """Return whether nothing may follow this event of a response."""
+    if frame.event in _LAST_EVENTS or frame.data == b"[DONE]":
+        return True
+    if frame.event:
+        return False
+    try:
+        return _EVENT_HEAD.decode(frame.data).type in _LAST_EVENTS
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def error_event(fault: Fault, last: bytes) -> bytes:
+    """Return the event that ends a broken stream, numbered after the `last` frames that were sent."""
+    seen = _NUMBER.findall(last)
+    event = {
+        "type": "error",
+        "code": fault.code,
+        "message": fault.message,
+        "param": None,
+        "sequence_number": int(seen[-1]) + 1 if seen else 0,
+    }
+    return b"\n\nevent: error\ndata: %b\n\n" % encode(event)
 
 
 # --- lists of items -------------------------------------------------------------------------------
