@@ -175,6 +175,7 @@ class Action(Enum):
     START_REASONING = "the following text is reasoning"
     START_TEXT = "the following text is text for the user"
     NOT_A_CALL = "keep the marker as text and report an invalid call"
+    SHOW = "drop the marker at the end of the text; else keep it, and closers after it are text too"
     KEEP = "keep the marker as text, so that no other rule matches inside it"
     TRY_FAMILIES = "continue with the first of `families` whose rules match here"
     END_REASONING = "drop a closer of reasoning that has already ended"
@@ -261,6 +262,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     # matched the line feed before the call; the blanks there are text.
     prose: bool = False
     empty: bool = False  # calls: the marker is a whole call without arguments
+    stray: bool = False  # a special token outside of calls and messages: it shows no family
     unquoted: bool = False  # does not count in code, although it is a special token
     families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
 
@@ -277,6 +279,10 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     trim_think: bool = False  # a line feed before the closing tag is part of the tag
     reasoning_continues: bool = False  # reasoning continues after a call inside it
     starts_thinking: bool = False  # an answer may begin inside reasoning
+    special: tuple[
+        str | Pattern, ...
+    ] = ()  # special tokens that end a call, a section or a message
+    special_openers: tuple[str | Pattern, ...] = ()  # special tokens that begin one
     joint: str = ""  # between two messages of text, or two of reasoning
     bare: bool = False  # has no unmistakable marker, so `AUTO` does not look for it
 

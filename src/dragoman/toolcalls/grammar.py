@@ -21,6 +21,7 @@ from dragoman.toolcalls.format import (
     TagsSpec,
     Where,
     markers,
+    one_of,
 )
 from dragoman.toolcalls.scanner import Scanner, scanner
 
@@ -79,7 +80,7 @@ def _is_special(choice: Pattern) -> bool:
 class FormatGrammar:
     """A format's rules by position.  Built once and shared: it holds no state of an answer."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what is known of a format
         self,
         rules: Sequence[Rule],
         *,
@@ -87,6 +88,7 @@ class FormatGrammar:
         reasoning_continues: bool = False,
         joint: str = "",
         closers: Sequence[Rule] = (),
+        special: Scanner | None = None,
     ) -> None:
         self.think = think  # reasoning tags count
         self.reasoning_continues = reasoning_continues  # see `Format`
@@ -97,6 +99,7 @@ class FormatGrammar:
             [rule for rule in rules if not rule.at.isdisjoint(_OPENED)]
         )
         self.joint: str = joint  # see `Format`
+        self.special: Scanner | None = special  # special tokens
         self._closers = closers  # count once reasoning has ended
         # Where an answer that begins inside reasoning begins.
         self.opened: Where = (
@@ -110,7 +113,7 @@ class FormatGrammar:
         """The rules by position after reasoning: another closing tag is noise."""
         return {
             where: MarkerState(
-                [*state.rules, *(rule for rule in self._closers if where in rule.at)]
+                [*(rule for rule in self._closers if where in rule.at), *state.rules]
             )
             for where, state in self.states.items()
         }
@@ -234,6 +237,18 @@ def late_closer_rules(format_: Format) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
+def stray_rules(format_: Format) -> tuple[Rule, ...]:
+    """Return rules for special tokens outside of calls and messages: see `Machine._settle_strays`."""
+    return tuple(
+        Rule(pattern=(one_of(*tokens),), action=action, stray=True)
+        for tokens, action in (
+            (format_.special, Action.DROP),
+            (format_.special_openers, Action.SHOW),
+        )
+        if tokens
+    )
+
+
 def _is_sentence(closer: Part) -> bool:
     """Return whether a closer of reasoning is a sentence, which an answer may begin with."""
     return isinstance(closer, str) and closer[0].isalpha()
@@ -282,16 +297,32 @@ def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -
     if think:
         rules += think_rules(format_)
     if calls:
-        rules += format_.rules + leak_rules(format_)
+        rules += format_.rules + leak_rules(format_) + stray_rules(format_)
     elif think:
-        rules += tuple(filter(_is_framing, format_.rules))
+        framing = tuple(filter(_is_framing, format_.rules))
+        rules += framing
+        if any(rule.then is Where.MESSAGE for rule in framing):
+            rules += stray_rules(format_)
     return FormatGrammar(
         rules,
         think=think,
         reasoning_continues=format_.reasoning_continues,
         joint=format_.joint,
         closers=late_closer_rules(format_) if think else (),
+        special=_special(format_, calls=calls, think=think),
     )
+
+
+def _special(format_: Format, *, calls: bool, think: bool) -> Scanner | None:
+    """Return a scanner for the special tokens whose beginning is dropped at the end of the text."""
+    tokens: list[Pattern] = []
+    if calls:
+        listed = (*format_.special, *format_.special_openers)
+        tokens += ((one,) if isinstance(one, str) else one for one in listed)
+    if think:
+        tags = ((tag,) for pair in format_.think for tag in pair)
+        tokens += filter(_begins_special, tags)
+    return scanner(tuple(tokens)) if tokens else None
 
 
 def _is_framing(rule: Rule) -> bool:
@@ -320,6 +351,8 @@ def scanners(format_: Format) -> Iterator[Scanner]:
         yield from (state.scanner for state in table.states.values())
         yield from (state.scanner for state in table.reasoned.values())
         yield from (table.ends, table.closers)
+        if table.special is not None:
+            yield table.special
         if table.breaks is not None:
             yield table.breaks
     for rule in format_.rules:

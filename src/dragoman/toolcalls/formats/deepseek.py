@@ -103,6 +103,20 @@ _DSML_RULES: Final = invokes(
     special=True,
 )
 
+_CLOSERS: Final[tuple[str | Pattern, ...]] = (
+    _END,
+    _SECTION_END,
+    "<｜end▁of▁sentence｜>",
+    "<|end_of_sentence|>",
+    ("</", *_DSML, one_of("invoke", "parameter", (_KIND,)), ">"),
+)
+_OPENERS: Final[tuple[str | Pattern, ...]] = (
+    _BEGIN,
+    _SECTION_BEGIN,
+    _SEP,
+    ("<", *_DSML),
+)
+
 JSON_FIRST: Final = (*_JSON_RULES, *_DSML_RULES)
 DSML_FIRST: Final = (*_DSML_RULES, *_JSON_RULES)
 
@@ -123,6 +137,8 @@ DEEPSEEK_V3: Final = Format(
     models=("deepseek-v3", "deepseek-chat-v3-0324", "deepseek-r1*"),
     rules=JSON_FIRST,
     starts_thinking=True,
+    special=_CLOSERS,
+    special_openers=_OPENERS,
 )
 
 # --- deepseek_v31 -------------------------------------------------------------------------------------
@@ -139,6 +155,8 @@ DEEPSEEK_V31: Final = Format(
     models=("deepseek-v3.1*", "deepseek-chat-v3.1", "*terminus*", "deepseek-v3.2-exp"),
     rules=JSON_FIRST,
     starts_thinking=True,
+    special=_CLOSERS,
+    special_openers=_OPENERS,
 )
 
 # --- deepseek_v32 -------------------------------------------------------------------------------------
@@ -157,6 +175,8 @@ DEEPSEEK_V32: Final = Format(
     models=("deepseek-v3.2*",),
     rules=DSML_FIRST,
     starts_thinking=True,
+    special=_CLOSERS,
+    special_openers=_OPENERS,
 )
 
 # --- deepseek_v4 --------------------------------------------------------------------------------------
@@ -175,4 +195,6 @@ DEEPSEEK_V4: Final = Format(
     models=("deepseek-v4*",),
     rules=DSML_FIRST,
     starts_thinking=True,
+    special=_CLOSERS,
+    special_openers=_OPENERS,
 )

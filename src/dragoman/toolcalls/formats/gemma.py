@@ -50,6 +50,11 @@ FUNCTIONGEMMA: Final = Format(
         *closes(("<end_function_call>",), ("<start_function_response>",)),
     ),
     think=(),
+    special=(
+        "<end_function_call>",
+        "<start_function_response>",
+    ),
+    special_openers=("<start_function_call>",),
 )
 
 # --- gemma4 -------------------------------------------------------------------------------------------
@@ -99,4 +104,14 @@ GEMMA4: Final = Format(
         *markers(_UNLINED, action=Action.DROP, at={Where.THINK}),
     ),
     think=(("<|channel>thought\n", "<channel|>"),),
+    special=(
+        "<tool_call|>",
+        "<channel|>",
+        "<|tool_response>",
+    ),
+    special_openers=(
+        "<|tool_call>",
+        "<|channel>thought",
+        "<|channel>",
+    ),
 )

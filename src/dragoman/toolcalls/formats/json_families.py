@@ -45,6 +45,11 @@ INTERNLM2: Final = Format(
         *objects_after(("<|action_start|>", BLANKS, "<|plugin|>")),
         *closes(("<|action_end|>",)),
     ),
+    special=("<|action_end|>",),
+    special_openers=(
+        "<|action_start|>",
+        "<|plugin|>",
+    ),
 )
 
 # --- jamba --------------------------------------------------------------------------------------------
@@ -81,6 +86,8 @@ PHI4_MINI: Final = Format(
         *closes(("<|/tool_call|>",)),
     ),
     bare=True,
+    special=("<|/tool_call|>",),
+    special_openers=("<|tool_call|>",),
 )
 
 # --- ernie45 ------------------------------------------------------------------------------------------
@@ -168,6 +175,14 @@ APERTUS: Final = Format(
     ),
     think=(("<|inner_prefix|>", "<|inner_suffix|>"),),
     reasoning_continues=True,
+    special=(
+        "<|tools_suffix|>",
+        "<|inner_suffix|>",
+    ),
+    special_openers=(
+        "<|tools_prefix|>",
+        "<|inner_prefix|>",
+    ),
 )
 
 # --- gigachat3 ----------------------------------------------------------------------------------------
@@ -208,6 +223,8 @@ GIGACHAT3: Final = Format(
         ),
         *closes(("</s>",)),
     ),
+    special=("<|message_sep|>",),
+    special_openers=("<|function_call|>",),
 )
 
 # --- sarashina ----------------------------------------------------------------------------------------
@@ -229,6 +246,7 @@ SARASHINA: Final = Format(
         # Case: sarashina/bare_list_of_something_else.
         *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
     ),
+    special_openers=("<|tool_calls|>",),
 )
 
 # --- apriel -------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from typing import Final
 from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
+    ANYWHERE,
     BLANKS,
     Action,
     Format,
@@ -90,6 +91,15 @@ KIMI_K2: Final = Format(
     ),
     # The second pair is of Kimi-VL and Kimi-Dev.  Case: kimi_k2/n0_7_think.
     think=(("<think>", "</think>"), ("◁think▷", "◁/think▷")),
+    special=(
+        (_SECTION_END,),
+        _END,
+    ),
+    special_openers=(
+        (_SECTION_BEGIN,),
+        _BEGIN,
+        _ARGUMENTS,
+    ),
 )
 
 # --- kimi_k3 ------------------------------------------------------------------------------------------
@@ -156,9 +166,25 @@ KIMI_K3: Final = Format(
         *markers(
             (_TOKEN, Run(r"[a-z<|]", 0, 16), AHEAD_OR_END, _TOKEN),
             action=Action.DROP,
-            at={Where.START, Where.THINK, Where.ANSWER, Where.MESSAGE},
+            at=ANYWHERE - {Where.TAIL, Where.AFTER},
         ),
     ),
     think=(("<|open|>think<|sep|>", "<|close|>think<|sep|>"),),
     starts_thinking=True,
+    special=(
+        "<|close|>tools<|sep|>",
+        "<|close|>call<|sep|>",
+        "<|close|>argument<|sep|>",
+        "<|close|>response<|sep|>",
+        "<|close|>message<|sep|>",
+        "<|end_of_msg|>",
+    ),
+    special_openers=(
+        "<|open|>tools<|sep|>",
+        "<|open|>response<|sep|>",
+        "<|open|>message<|sep|>",
+        "<|open|>",
+        "<|close|>",
+        "<|sep|>",
+    ),
 )

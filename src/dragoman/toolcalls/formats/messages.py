@@ -60,6 +60,13 @@ INKLING: Final = Format(
         *closes(_END),
     ),
     think=(),
+    special=(_END,),
+    special_openers=(
+        "<|message_model|>",
+        _CALL,
+        _THINKING,
+        (_TEXT,),
+    ),
 )
 
 # --- muse_glimmer -------------------------------------------------------------------------------------
@@ -116,6 +123,15 @@ MUSE_GLIMMER: Final = Format(
         *closes(_MUSE_GLIMMER_END),
     ),
     think=(),
+    special=(
+        "<|eom|>",
+        "<|eot|>",
+    ),
+    special_openers=(
+        "<|start|>assistant",
+        "<|start|>",
+        "<|message|>",
+    ),
 )
 
 # --- solar_open ---------------------------------------------------------------------------------------
@@ -169,4 +185,19 @@ SOLAR_OPEN: Final = Format(
     ),
     think=(),
     starts_thinking=True,
+    special=(
+        "<|tool_call:end|>",
+        "<|calls|>",
+        "<|end|>",
+        "<|flush|>",
+    ),
+    special_openers=(
+        "<|tool_calls|>",
+        "<|tool_call:begin|>",
+        "<|tool_call:name|>",
+        "<|tool_call:args|>",
+        "<|begin|>assistant",
+        "<|think|>",
+        "<|content|>",
+    ),
 )

@@ -14,6 +14,7 @@ from dragoman.toolcalls.format import (
     call,
     closes,
     empty_pair,
+    one_of,
     opens_section,
 )
 from dragoman.toolcalls.formats.invokes import invokes
@@ -88,4 +89,6 @@ MINIMAX_M3: Final = Format(
     ),
     think=(("<mm:think>", "</mm:think>"), ("<think>", "</think>")),
     starts_thinking=True,
+    special=((_MARK, BLANKS, one_of("</tool_call>", "</invoke>")),),
+    special_openers=(_MARK,),
 )

@@ -102,4 +102,6 @@ MISTRAL: Final = Format(
         *closes(("</s>",)),
     ),
     think=(("[THINK]", "[/THINK]"), ("<think>", "</think>")),
+    special=(_CLOSER,),
+    special_openers=(_MARKER,),
 )

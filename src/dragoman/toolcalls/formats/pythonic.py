@@ -90,6 +90,13 @@ PYTHONIC: Final = Format(
         *closes((one_of("<|python_end|>", "<|eom_id|>", "<|eot_id|>", "<|eot|>"),)),
     ),
     bare=True,
+    special=(
+        "<|python_end|>",
+        "<|eom_id|>",
+        "<|eot_id|>",
+        "<|eot|>",
+    ),
+    special_openers=("<|python_start|>",),
 )
 
 # --- olmo3 --------------------------------------------------------------------------------------------
@@ -146,4 +153,6 @@ LFM2: Final = Format(
         ),
         *closes(("<|tool_call_end|>",)),
     ),
+    special=("<|tool_call_end|>",),
+    special_openers=(_OPENER,),
 )

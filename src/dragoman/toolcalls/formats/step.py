@@ -69,4 +69,13 @@ STEP3: Final = Format(
         *closes(_STEP_END),
     ),
     starts_thinking=True,
+    special=(
+        ("<", _BAR, "tool_call_end", _BAR, ">"),
+        ("<", _BAR, "tool_calls_end", _BAR, ">"),
+    ),
+    special_openers=(
+        ("<", _BAR, "tool_call_begin", _BAR, ">"),
+        ("<", _BAR, "tool_calls_begin", _BAR, ">"),
+        ("<", _BAR, "tool_sep", _BAR, ">"),
+    ),
 )
