@@ -62,7 +62,7 @@ def test_case_with_its_end_missing_is_told_as_cut_or_is_the_same_turn(case: Case
 @pytest.mark.parametrize("target", DIALECT_NAMES)
 def test_case_renders_as_pinned(case: Case, target: str) -> None:
     pinned = case.folder / "as" / f"{target}.sse"
-    writer = dialect(target).writer(case.exchange())
+    writer = dialect(target).writer(case.exchange(target))
 
     out = b"".join(writer.send(event) for event in drive(case.reader(), [case.stream]))
 

@@ -29,7 +29,7 @@ def main() -> None:
         lines = b",\n".join(msgspec.json.encode(event) for event in events)
         (case.folder / "events.json").write_bytes(b"[\n" + lines + b"\n]\n")
         for target in options.targets:
-            writer = dialect(target).writer(case.exchange())
+            writer = dialect(target).writer(case.exchange(target))
             out = b"".join(writer.send(event) for event in drive(case.reader(), [case.stream]))
             (case.folder / "as").mkdir(exist_ok=True)
             (case.folder / "as" / f"{target}.sse").write_bytes(out)

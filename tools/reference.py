@@ -43,7 +43,7 @@ SUBJECTS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Tool calls in text": (
         "Tool calls that a model writes as text; see [native-formats.md](native-formats.md).",
-        ("ToolCallParser", "Parsed"),
+        ("ToolCallParser", "Parsed", "Format", "json_format", "tags_format"),
     ),
     "Client": (
         "Requests to one server; see [library-client.md](library-client.md).",
@@ -127,7 +127,7 @@ SUBJECTS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Testing": (
         "Test doubles, in `dragoman.testing`; see [simulator.md](simulator.md).",
-        ("Simulator", "ReceivedRequest"),
+        ("Simulator", "ReceivedRequest", "check_format", "Outcome"),
     ),
     "Version": ("", ("__version__",)),
 }

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from dragoman.limits import Limits as Limits
     from dragoman.profiles import profile as profile
     from dragoman.profiles.profile import Profile as Profile
+    from dragoman.toolcalls.format import Format as Format
+    from dragoman.toolcalls.own_formats import json_format as json_format
+    from dragoman.toolcalls.own_formats import tags_format as tags_format
     from dragoman.toolcalls.parser import Parsed as Parsed
     from dragoman.toolcalls.parser import ToolCallParser as ToolCallParser
     from dragoman.translate import TranslatedBody as TranslatedBody
@@ -129,6 +132,8 @@ _HOMES = {
         "error_response",
         "translate_request",
     ),
+    "dragoman.toolcalls.format": ("Format",),
+    "dragoman.toolcalls.own_formats": ("json_format", "tags_format"),
     "dragoman.toolcalls.parser": ("Parsed", "ToolCallParser"),
     "dragoman.translate": ("TranslatedBody", "Translator", "translate_body", "translate_error"),
     "dragoman.transport": ("TLS",),

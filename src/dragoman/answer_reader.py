@@ -13,6 +13,7 @@ from typing import Final, Literal, Unpack
 from dragoman.dialects import dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import MisuseError, TooLargeError
+from dragoman.toolcalls.format import Format
 from dragoman.translate import ExchangeOptions, answer_stages, fault_of, make_exchange, read_whole
 from dragoman.turn.answer import Answer, Folder
 from dragoman.turn.events import (
@@ -38,7 +39,7 @@ class AnswerReader:
         *,
         source: str,
         model: str = "",
-        native_format: str = "auto",
+        native_format: Format | str = "auto",
         stop: Sequence[str] = (),
         **options: Unpack[ExchangeOptions],
     ) -> None:
@@ -122,7 +123,7 @@ def read_body(
     *,
     source: str,
     model: str = "",
-    native_format: str = "auto",
+    native_format: Format | str = "auto",
     stop: Sequence[str] = (),
     **options: Unpack[ExchangeOptions],
 ) -> Answer:

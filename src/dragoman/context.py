@@ -72,6 +72,9 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     limits: Limits = DEFAULT_LIMITS
     # `given` collects ids: several clients share the upstream's key, and each may name only its own.
     notes_ids: bool = False
+    verbatim_ids: bool = (
+        False  # the client takes ids of calls as models write them: see `encode_id`
+    )
 
     @cached_property
     def given(self) -> set[str]:
@@ -81,7 +84,8 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def call_ids(self) -> ClientIds:
         """The ids that the client gets for the answer's calls; the request used none of them."""
-        return ClientIds(() if self.request is None else self.request.call_ids)
+        used = () if self.request is None else self.request.call_ids
+        return ClientIds(used, verbatim=self.verbatim_ids)
 
     @property
     def expects_call_signatures(self) -> bool:

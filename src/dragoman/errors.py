@@ -17,7 +17,7 @@
 line returns.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 
@@ -153,3 +153,12 @@ class ConfigError(DragomanError):
     """A setting is invalid: of the client, the gateway or the command line."""
 
     exit_code = 2
+
+
+def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return a question with the nearest known words, or nothing if none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 -- only errors need it
+
+    by_lower = {one.lower(): one for one in known}
+    near = get_close_matches(word.lower(), by_lower, n=2, cutoff=cutoff)
+    return f"did you mean {' or '.join(f'`{by_lower[one]}`' for one in near)}?" if near else ""

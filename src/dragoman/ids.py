@@ -1,8 +1,9 @@
 """Tool-call ids: legal for every peer, reversible, and without state.
 
-Ids of an upstream (`functions.bash:15`) are kept verbatim in the turn.  A client sees them through
-`encode_id`, which any dialect accepts; when the client sends them back, `decode_id` restores them, and
-`UpstreamIds` renders them in the style that the upstream wants.
+Ids of an upstream (`functions.bash:15`) are kept verbatim in the turn.  A client gets them through
+`encode_id`: verbatim where its dialect takes any text, else escaped to what every dialect accepts.  When the
+client sends them back, `decode_id` restores them from either form, and `UpstreamIds` renders them in the
+style that the upstream wants.
 """
 
 import hashlib
@@ -10,11 +11,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
-MAX_CLIENT_ID: Final = 40  # what the strictest client dialect takes
+# Messages accepts 64 characters, and so does OpenAI's Responses API when a client sends an id back.
+MAX_CLIENT_ID: Final = 64
 
 IdStyle: TypeAlias = Literal["any", "openai40", "responses64", "anthropic64", "mistral9", "kimi"]
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_PLAIN: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_CLIENT_ID}}}")
 _RESERVED: Final = re.compile(r"g[xh][0-9]*-")
 _ESCAPED: Final = re.compile(r"gx[0-9]*-(.*)", re.DOTALL)
 _HEX_PAIR: Final = re.compile(r"-([0-9a-f]{2})")
@@ -44,12 +46,13 @@ def _digest(text: str, length: int) -> str:
     return base62(int.from_bytes(hashed, "big"), length)
 
 
-def encode_id(native: str, k: int = 0) -> str:
-    """Return the id that a client sees: at most 40 of `[A-Za-z0-9_-]`, one for each (native, k).
+def encode_id(native: str, k: int = 0, *, verbatim: bool = False) -> str:
+    """Return the id that a client sees: at most 64 of `[A-Za-z0-9_-]`, one for each (native, k).
 
-    `k` above 0 tells apart calls that have the same native id.
+    `k` above 0 distinguishes calls that have the same native id.  With `verbatim`, an id of at most 64
+    printable characters without blanks stays as it is, unless it looks like an escaped one.
     """
-    if not k and _PLAIN.fullmatch(native) and not _RESERVED.match(native):
+    if not k and _stays(native, verbatim=verbatim) and not _RESERVED.match(native):
         return native
     escaped = "".join(
         chr(byte) if (chr(byte).isalnum() and byte < 128) or byte == 0x5F else f"-{byte:02x}"
@@ -60,6 +63,13 @@ def encode_id(native: str, k: int = 0) -> str:
         return legible
     digest = hashlib.sha256(f"{native}\0{k}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"gh-{digest[:32]}"
+
+
+def _stays(native: str, *, verbatim: bool) -> bool:
+    """Return whether a client can take a native id as it is."""
+    if not verbatim:
+        return _PLAIN.fullmatch(native) is not None
+    return 0 < len(native) <= MAX_CLIENT_ID and native.isprintable() and " " not in native
 
 
 def decode_id(client_id: str, known: Mapping[str, str] | None = None) -> str:
@@ -91,7 +101,8 @@ class ClientIds:
     An answer has one such object (`Exchange.call_ids`).  Whatever names a call to the client asks it.
     """
 
-    def __init__(self, used: Iterable[str] = ()) -> None:
+    def __init__(self, used: Iterable[str] = (), *, verbatim: bool = False) -> None:
+        self._verbatim = verbatim  # see `encode_id`
         self._used = frozenset(used)  # a frozen set is not copied: most answers make no call
         self._own: set[str] = set()  # ids given out here
         self._by_block: dict[tuple[int, str], str] = {}  # the same, by block and native id
@@ -104,12 +115,21 @@ class ClientIds:
         if known is not None:
             return known
         k = self._next.get(native, 0)
-        while (client_id := encode_id(native, k)) in self._used or client_id in self._own:
+        while True:
+            client_id = encode_id(native, k, verbatim=self._verbatim)
+            if client_id not in self._used and client_id not in self._own:
+                break
             k += 1
         self._own.add(client_id)
         self._next[native] = k + 1
         self._by_block[block, native] = client_id
         return client_id
+
+
+def takes_id(style: IdStyle, client_id: str) -> bool:
+    """Return whether an upstream of a style accepts a client's id as it is."""
+    longest = _LENGTHS.get(style, 0)
+    return not longest or (len(client_id) <= longest and _WORD.fullmatch(client_id) is not None)
 
 
 class UpstreamIds:

@@ -5,6 +5,10 @@
         assert simulator.requests[-1].path == "/v1/chat/completions"
 
 The simulator is a real server on loopback, so any SDK can be tested against it.
+
+`check_format` tests a format of tool calls in text, as `dragoman formats check` does:
+
+    assert all(outcome.passed for outcome in check_format(MY_FORMAT))
 """
 
 import asyncio
@@ -18,8 +22,9 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.simulator.server import Simulator as _Server
+from dragoman.toolcalls.format_suite import Outcome, check_format
 
-__all__ = ["ReceivedRequest", "Simulator"]
+__all__ = ["Outcome", "ReceivedRequest", "Simulator", "check_format"]
 
 T = TypeVar("T")
 

@@ -24,6 +24,7 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.passthrough import Relay
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.stage import native_stages
 from dragoman.turn.answer import Answer, fold
 from dragoman.turn.estimate import estimate_tokens
@@ -109,8 +110,16 @@ class ExchangeOptions(TypedDict, total=False):
     notes_ids: bool  # collect the ids that the client may name later: see `Translator.take_given`
 
 
-def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOptions]) -> Exchange:
-    """Put together what is known of an exchange; what is not given follows from the request."""
+def make_exchange(
+    *,
+    source: Dialect | None = None,
+    target: Dialect | None = None,
+    **options: Unpack[ExchangeOptions],
+) -> Exchange:
+    """Put together what is known of an exchange; what is not given follows from the request.
+
+    `source` is the upstream's dialect and `target` the client's, if the answer is written for one.
+    """
     profile = options.get("profile", "generic")
     request = options.get("request")
     tools = tuple(options.get("tools") or ()) if request is None else request.tools
@@ -122,7 +131,7 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
         request=request,
         tools=ToolTable.of(tools),
         model="" if request is None else request.model,
-        keep_identity=keep_identity,
+        keep_identity=target is not None and source is target,
         seed=options.get("seed", ""),
         created=options.get("created", 0),
         previous_id=options.get("previous_id", ""),
@@ -132,6 +141,7 @@ def make_exchange(*, keep_identity: bool = False, **options: Unpack[ExchangeOpti
         rendering=options.get("rendering") or Rendering(),
         limits=options.get("limits", DEFAULT_LIMITS),
         notes_ids=options.get("notes_ids", False),
+        verbatim_ids=target is not None and target.verbatim_ids,
     )
 
 
@@ -142,7 +152,7 @@ class Translator:
         source: The upstream's dialect.
         target: The client's dialect.
         model: The upstream's name of the model; `native_format="auto"` chooses by it.
-        native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
+        native_format: The format of tool calls that the model may write as text: a family's name, a `Format`, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
         watchers: Make stages that see all events that the client gets, and change none.
@@ -155,14 +165,14 @@ class Translator:
         source: str,
         target: str,
         model: str = "",
-        native_format: str = "auto",
+        native_format: Format | str = "auto",
         stop: Sequence[str] = (),
         watchers: Sequence[Watcher] = (),
         **options: Unpack[ExchangeOptions],
     ) -> None:
-        exchange = make_exchange(keep_identity=source == target, **options)
-        tools = options.get("tools")
         from_dialect, to_dialect = dialect(source), dialect(target)
+        exchange = make_exchange(source=from_dialect, target=to_dialect, **options)
+        tools = options.get("tools")
         self.begun: bool = (
             False  # content was written, or a proper end: another attempt is out of the question
         )
@@ -407,7 +417,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     source: str,
     target: str,
     model: str = "",
-    native_format: str = "auto",
+    native_format: Format | str = "auto",
     stop: Sequence[str] = (),
     watchers: Sequence[Watcher] = (),
     request_id: str = "",
@@ -423,16 +433,16 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         source: The upstream's dialect.
         target: The client's dialect.
         model: The upstream's name of the model; `native_format="auto"` chooses by it.
-        native_format: The format of tool calls that the model may write as text: a family's key, `auto`, or
+        native_format: The format of tool calls that the model may write as text: a family's name, a `Format`, `auto`, or
             `none`.
         stop: Stop sequences to match here, because the upstream cannot.
         watchers: Make stages that see all events and change none.
         request_id: An id to put into an error body.
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
-    exchange = make_exchange(keep_identity=source == target, **options)
-    tools = options.get("tools")
     to = dialect(target)
+    exchange = make_exchange(source=dialect(source), target=to, **options)
+    tools = options.get("tools")
     frames = dialect(source).frame_reader(exchange)
     before = _read_whole(body, frames, exchange)
     events = before
@@ -525,7 +535,7 @@ def answer_stages(
     tools: Sequence[Tool] | None,
     stop: Sequence[str],
     model: str,
-    native_format: str,
+    native_format: Format | str,
 ) -> list[Stage]:
     """Return the steps between reader and writer that this exchange needs."""
     stages: list[Stage] = [

@@ -24,6 +24,7 @@ from dragoman.errors import (
     TooLargeError,
     UntranslatableError,
 )
+from dragoman.ids import takes_id
 from dragoman.limits import DEFAULT_LIMITS, MAX_ERROR_CHARS, MAX_ERROR_WORD_CHARS, Limits
 from dragoman.profiles import for_model
 from dragoman.profiles import profile as find_profile
@@ -273,6 +274,7 @@ def _forward(
         profile.id_style in ("kimi", "mistral9")
         or profile.reasoning_filler != ""
         or (profile.refuses_reasoning and request.has_reasoning)
+        or not all(takes_id(profile.id_style, one) for one in _limited_ids(request, profile))
     )
     if adapted or _holds_minted(client):
         rewritten.update(to.history_fields)
@@ -321,6 +323,11 @@ def _forward(
         losses += (Loss("tool_choice_dropped", "$.tool_choice"),)
     fields["model"] = Raw(msgspec.json.encode(target.model))
     return TranslatedRequest(msgspec.json.encode(fields), request, losses)
+
+
+def _limited_ids(request: Request, profile: Profile) -> Collection[str]:
+    """Return the ids of calls that an upstream may refuse: none, if it takes any."""
+    return () if profile.id_style == "any" else request.call_ids
 
 
 def _refuse_kept(request: Request, to: Dialect, profile: Profile) -> None:

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from dragoman.cli.main import COMMANDS, main
 
-GROUPS = {"config": ("check", "init", "show")}
+GROUPS = {"config": ("check", "init", "show"), "formats": ("check",)}
 PAGES = [
     (),
     *((name,) for name in COMMANDS),
@@ -82,7 +82,8 @@ def test_the_list_of_commands_has_each_commands_own_summary(name):
         ("models --config absent.toml", 2, "cannot read"),
         ("models --upstream http://127.0.0.1:1/v1", 3, "cannot connect to 127.0.0.1:1"),
         ("parse --tools not.json", 1, "--tools not.json is not a JSON list of tools"),
-        ("parse --format nope", 2, "no tool-call format `nope`; known formats: "),
+        ("parse --format xyzzy", 2, "no tool-call format `xyzzy`; known formats: "),
+        ("parse --format kimi_k4", 2, "did you mean `kimi_k3` or `kimi_k2`?"),
         ("probe", 2, "pass --yes to start"),
         ("probe --yes --only nope", 2, "no check `nope`; there are reach"),
         ("probe local", 2, "a URL starts with `http://` or `https://`"),

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.toolcalls.formats import ALIASES, FORMATS
+from dragoman.toolcalls.format_names import ALIASES
+from dragoman.toolcalls.formats import FORMATS
 
 DRAGOMAN = [sys.executable, "-m", "dragoman.cli.main"]
 KIMI = (

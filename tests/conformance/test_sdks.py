@@ -21,7 +21,7 @@ each_target = pytest.mark.parametrize("target", DIALECT_NAMES)
 
 def streamed(case: Case, target: str) -> bytes:
     """Render a case through the writer (a same-dialect relay would only pass it on)."""
-    writer = dialect(target).writer(case.exchange())
+    writer = dialect(target).writer(case.exchange(target))
     return b"".join(writer.send(event) for event in drive(case.reader(), [case.stream]))
 
 
@@ -58,7 +58,7 @@ def test_sdk_accumulates_from_the_stream_what_the_body_says(case: Case, target: 
             with pytest.raises((anthropic.APIError, openai.APIError)):
                 accumulate(target, stream)
         return
-    exchange = case.exchange()
+    exchange = case.exchange(target)
     body = dialect(target).encode_body(answer, exchange)
 
     expected = plain(target, msgspec.json.decode(body))
@@ -80,7 +80,7 @@ def test_sdk_accumulates_from_the_stream_what_the_body_says(case: Case, target: 
 def test_translator_gives_what_reader_and_writer_give(case: Case, target: str) -> None:
     if case.dialect == target:
         return
-    exchange = case.exchange()
+    exchange = case.exchange(target)
     translator = Translator(
         source=case.dialect,
         target=target,

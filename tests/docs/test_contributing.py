@@ -36,3 +36,12 @@ def test_every_make_verb_for_contributors_exists() -> None:
 
     assert verbs
     assert [] == [verb for verb in verbs if f"\n{verb}: " not in makefile]
+
+
+@pytest.mark.parametrize("heading", ["The path of a request", "The path of a streamed chunk"])
+def test_the_number_of_files_on_a_path_is_true(heading: str) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    linked = set(re.findall(r"\]\((src/[^)]+)\)", section))
+
+    assert f"you open the {len(linked)} files below" in section

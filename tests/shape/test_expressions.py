@@ -16,7 +16,7 @@ from tests.support.expressions import (
 LONGEST = 0.25
 # Functions that build an expression from data; `tests/support/expressions.py` lets each of them do so.
 BUILDERS = {
-    "gateway/globs.py:__init__",
+    "globs.py:__init__",
     "redaction.py:_known",
     "toolcalls/bodies/tags.py:__init__",
     "toolcalls/scanner.py:__init__",

@@ -73,7 +73,8 @@ class Case:
         fields = _FIELDS.decode((self.folder / "events.json").read_bytes())
         return [_event(one) for one in fields]
 
-    def exchange(self) -> Exchange:
+    def exchange(self, target: str = "") -> Exchange:
+        """Return the exchange; `target` is the dialect in which its answer is written."""
         request = None
         if bytes(self.setup.request) != b"null":
             decode = dialect(self.setup.client).decode_request
@@ -87,6 +88,7 @@ class Case:
             sealer=SEALER,
             input_estimate=20,
             strict=self.setup.strict,
+            verbatim_ids=bool(target) and dialect(target).verbatim_ids,
         )
 
     def reader(self) -> StreamReader:

@@ -310,7 +310,7 @@ def _main() -> None:
 
 def _build() -> None:
     """Let the package build the expressions that it builds from data."""
-    from dragoman.gateway.globs import Glob
+    from dragoman.globs import Glob
     from dragoman.redaction import redact
     from dragoman.toolcalls.formats import FORMATS
     from dragoman.toolcalls.grammar import warm

@@ -13,10 +13,7 @@ from dragoman.toolcalls.format import (
     JsonSpec,
     LiteralsSpec,
     ObjectsSpec,
-    OneOf,
-    Pattern,
-    Rule,
-    Run,
+    groups_of,
 )
 from dragoman.toolcalls.format_samples import all_rules
 from dragoman.toolcalls.machine import MAX_BLANKS
@@ -53,21 +50,11 @@ def header(form: Format) -> int:
 def nameless(form: Format) -> bool:
     """Say whether calls may have a header without a name, so that their arguments wait for one."""
     return any(
-        rule.action is Action.CALL and isinstance(rule.body, JsonSpec) and "name" not in names(rule)
+        rule.action is Action.CALL
+        and isinstance(rule.body, JsonSpec)
+        and "name" not in groups_of(rule.pattern)
         for rule in all_rules(form)
     )
-
-
-def names(rule: Rule) -> set[str]:
-    def of(pattern: Pattern) -> Iterator[str]:
-        for part in pattern:
-            if isinstance(part, Run) and part.name:
-                yield part.name
-            elif isinstance(part, OneOf):
-                for choice in part.choices:
-                    yield from of(choice)
-
-    return set(of(rule.pattern))
 
 
 def bound(form: Format, text: str, *, limits: Limits = DEFAULT_LIMITS, piece: int = 1) -> int:

@@ -17,7 +17,8 @@ from dragoman.ids import (
     encode_id,
 )
 
-LEGAL = re.compile(r"[A-Za-z0-9_-]{1,40}")
+LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")
+VERBATIM = re.compile(r"\S{1,64}")
 natives = st.text(min_size=1) | st.from_regex(r"(g[xh][0-9]*-)?[a-z.:_-]{1,12}", fullmatch=True)
 
 
@@ -28,7 +29,7 @@ natives = st.text(min_size=1) | st.from_regex(r"(g[xh][0-9]*-)?[a-z.:_-]{1,12}",
         ("toolu_01A09q90qw90lq917835lq9", 0, "toolu_01A09q90qw90lq917835lq9"),
         ("functions.get_weather:0", 0, "gx-functions-2eget_weather-3a0"),
         ("functions.get_weather:0", 1, "gx1-functions-2eget_weather-3a0"),
-        ("chatcmpl-tool-5f", 0, "chatcmpl-tool-5f"),
+        ("chatcmpl-tool-" + "5f" * 16, 0, "chatcmpl-tool-" + "5f" * 16),
         ("gx-foo", 0, "gx-gx-2dfoo"),
         ("gh-foo", 0, "gx-gh-2dfoo"),
         ("gx12-foo", 0, "gx-gx12-2dfoo"),
@@ -42,6 +43,29 @@ def test_d2_the_table_of_client_ids(native: str, k: int, client_id: str) -> None
     assert native == decode_id(client_id)
 
 
+@pytest.mark.parametrize(
+    ("native", "k", "client_id"),
+    [
+        ("functions.bash:15", 0, "functions.bash:15"),
+        ("functions.bash:15", 1, "gx1-functions-2ebash-3a15"),
+        ("functions.погода:0", 0, "functions.погода:0"),
+        ("call_abc123", 0, "call_abc123"),
+        # They look like escaped ones.
+        ("gx-foo", 0, "gx-gx-2dfoo"),
+        ("gh-foo", 0, "gx-gh-2dfoo"),
+        # Clients may trim or lose what cannot be seen.
+        ("a b", 0, "gx-a-20b"),
+        ("a\n", 0, "gx-a-0a"),
+        ("\u2028", 0, "gx--e2-80-a8"),
+        ("", 0, "gx-"),
+        ("\ud800", 0, "gx--ed-a0-80"),
+    ],
+)
+def test_d2_the_table_of_verbatim_ids(native: str, k: int, client_id: str) -> None:
+    assert client_id == encode_id(native, k, verbatim=True)
+    assert native == decode_id(client_id)
+
+
 def test_d4_a_long_id_becomes_a_hash_that_only_memory_reverses() -> None:
     native = "x" * 83
     client_id = encode_id(native)
@@ -52,33 +76,37 @@ def test_d4_a_long_id_becomes_a_hash_that_only_memory_reverses() -> None:
     assert client_id == decode_id(client_id, {"gh-other": "y"})
 
 
-@given(natives, st.integers(0, 3))
-@example("\ud800", 0)
-@example("functions.a:0", 0)
-def test_d2_d4_any_id_is_legal_short_and_reversible(native: str, k: int) -> None:
-    client_id = encode_id(native, k)
+@given(natives, st.integers(0, 3), st.booleans())
+@example("\ud800", 0, False)
+@example("functions.a:0", 0, False)
+@example("functions.a:0", 0, True)
+def test_d2_d4_any_id_is_legal_short_and_reversible(native: str, k: int, verbatim: bool) -> None:
+    client_id = encode_id(native, k, verbatim=verbatim)
 
-    assert LEGAL.fullmatch(client_id)
+    assert (VERBATIM if verbatim else LEGAL).fullmatch(client_id)
     assert len(client_id) <= MAX_CLIENT_ID
     if client_id.startswith("gh-"):
         # Only what could not fit is hashed: three characters for each byte, and the prefix.
         assert len(native.encode("utf-8", "surrogatepass")) * 3 + 4 > MAX_CLIENT_ID
     else:
         assert native == decode_id(client_id)
-        assert client_id == encode_id(decode_id(client_id), k)
+        assert client_id == encode_id(decode_id(client_id), k, verbatim=verbatim)
 
 
-@given(natives, natives, st.integers(0, 3), st.integers(0, 3))
-@example("a.b", "a:b", 0, 0)
-@example("gx1-a", "a", 0, 1)
-@example("a", "gx-a", 0, 0)
-def test_d2_no_two_ids_meet(one: str, other: str, k: int, j: int) -> None:
+@given(natives, natives, st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans())
+@example("a.b", "a:b", 0, 0, False, False)
+@example("gx1-a", "a", 0, 1, False, True)
+@example("a", "gx-a", 0, 0, False, True)
+@example("gx-a-2eb", "a.b", 0, 0, True, False)
+def test_d2_no_two_ids_meet(  # noqa: PLR0917 -- two calls, each seen by a client of either kind
+    one: str, other: str, k: int, j: int, first: bool, second: bool
+) -> None:
     assume((one, k) != (other, j))
 
-    assert encode_id(one, k) != encode_id(other, j)
+    assert encode_id(one, k, verbatim=first) != encode_id(other, j, verbatim=second)
 
 
-@given(st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))
+@given(st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True))
 def test_d2_a_legal_id_is_left_alone_both_ways_unless_it_looks_like_ours(native: str) -> None:
     assume(not re.match(r"g[xh][0-9]*-", native))
 
@@ -110,6 +138,15 @@ def test_t7_calls_of_one_native_id_are_told_apart_also_from_the_history() -> Non
     assert ids.of(3, "call_1") == "call_1"
 
 
+def test_t7_verbatim_ids_are_told_apart_from_both_forms_in_the_history() -> None:
+    ids = ClientIds(
+        ["functions.f:0", "gx1-functions-2ef-3a0", "gx-functions-2eg-3a1"], verbatim=True
+    )
+
+    assert ids.of(0, "functions.f:0") == "gx2-functions-2ef-3a0"
+    assert ids.of(1, "functions.g:1") == "functions.g:1"
+
+
 def test_t7_a_call_has_one_id_whoever_asks_and_in_whatever_order() -> None:
     ids = ClientIds(["a"])
     first, second = ids.of(4, "a"), ids.of(7, "a")
@@ -119,7 +156,7 @@ def test_t7_a_call_has_one_id_whoever_asks_and_in_whatever_order() -> None:
     assert first == ids.of(4, "a")
 
 
-@given(st.lists(st.sampled_from(["a", "a.b", "gx1-a", "x" * 50])), st.sets(st.sampled_from(["a"])))
+@given(st.lists(st.sampled_from(["a", "a.b", "gx1-a", "x" * 70])), st.sets(st.sampled_from(["a"])))
 def test_t7_no_two_calls_of_an_answer_have_one_id(found: list[str], used: set[str]) -> None:
     ids = ClientIds(used)
     rendered = [ids.of(at, native) for at, native in enumerate(found)]

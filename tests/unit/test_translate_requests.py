@@ -1,5 +1,7 @@
 """Requests from a dialect into itself: what passes, byte by byte."""
 
+import re
+
 import msgspec
 import pytest
 from msgspec import Raw, structs
@@ -69,6 +71,62 @@ def test_messages_that_nobody_changed_keep_their_bytes() -> None:
 
     assert [*FIRST, FIRST[0]] == [after[0], after[1], after[3]]
     assert b'"No."' in after[2]
+
+
+# --- ids of calls ---------------------------------------------------------------------------------------
+
+NATIVE = "functions.bash:15"
+
+
+def chat_history(call_id: str) -> bytes:
+    call = {"id": call_id, "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Go"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": call_id, "content": "done"},
+    ]
+    return msgspec.json.encode({"model": "m", "messages": messages})
+
+
+@pytest.mark.parametrize("call_id", [NATIVE, encode_id(NATIVE), encode_id(NATIVE, 1)])
+@pytest.mark.parametrize("client", ["chat", "anthropic", "responses"])
+def test_d1_the_native_id_is_restored_from_either_form_and_from_any_dialect(
+    client: str, call_id: str
+) -> None:
+    moved = chat_history(call_id)
+    if client != "chat":
+        # Another client continues the conversation, with the ids that it has.
+        other = translate_request(chat_history("call_1"), source="chat", target=client).body
+        moved = other.replace(b"call_1", call_id.encode())
+    out = translate_request(moved, source=client, target="chat", profile=PLAIN).body
+
+    assert 2 == out.count(b'"%b"' % NATIVE.encode())
+
+
+def test_d1_two_forms_of_one_native_id_stay_two_calls() -> None:
+    first, second = chat_history(NATIVE), chat_history(encode_id(NATIVE))
+    body = first[:-2] + b"," + second[second.index(b'{"role":"assistant"') :]
+
+    out = translate_request(body, source="chat", target="chat", profile=PLAIN).body
+
+    assert 2 == out.count(b'"%b"' % NATIVE.encode())
+    assert 2 == out.count(b'"%b_1"' % NATIVE.encode())
+
+
+def test_d2_an_id_as_the_model_wrote_it_passes_unchanged_to_an_upstream_that_takes_any() -> None:
+    body = chat_history(NATIVE)
+
+    assert body == translate_request(body, source="chat", target="chat", profile=PLAIN).body
+
+
+@pytest.mark.parametrize("call_id", [NATIVE, "chatcmpl-tool-" + "5f" * 16])
+def test_d2_d4_an_upstream_with_limits_gets_an_id_that_it_takes(call_id: str) -> None:
+    out = translate_request(chat_history(call_id), source="chat", target="chat", profile="openai")
+
+    ids = re.findall(rb'"(?:id|tool_call_id)":"([^"]*)"', out.body)
+    assert 1 == len(set(ids))
+    assert 2 == len(ids)
+    assert re.fullmatch(rb"[A-Za-z0-9_-]{1,40}", ids[0])
 
 
 # --- what an upstream would refuse or misread ---------------------------------------------------------

@@ -20,7 +20,9 @@ from dragoman.wire.json_scanner import JsonScanner
 Json: TypeAlias = Mapping[str, object]
 
 MAX_VIOLATIONS: Final = 100  # that are kept; a stream with more has been understood by then
-_CALL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+# Ids of calls: of the characters that Messages takes, and any text that a client can send back.
+WORD_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+TEXT_ID: Final = re.compile(r"[^\s\x00-\x1f\x7f]{1,64}\Z")
 _SHOWN_CHARS: Final = 60  # of a foreign value, in a reason
 
 # Rules that hold for every dialect: the framing, and that a stream has an end.
@@ -304,9 +306,11 @@ def refuse_done(findings: Findings) -> None:
     findings.add("done-marker", "`[DONE]` is not an event of this dialect")
 
 
-def check_call_id(call_id: str, findings: Findings, path: str) -> None:
+def check_call_id(
+    call_id: str, findings: Findings, path: str, legal: re.Pattern[str] = WORD_ID
+) -> None:
     """Note an id with characters that clients do not take."""
-    if call_id and not _CALL_ID.match(call_id):
+    if call_id and not legal.match(call_id):
         findings.add("call-id-characters", f"the id {shown(call_id)} is not legal", path)
 
 

@@ -55,7 +55,7 @@ RULES: Final[dict[str, str]] = {
     "partial-json-prefix": "the arguments of a call are a prefix of a JSON object after every delta",
     "arguments-whole": "the arguments of a done call are a whole object, unless it says"
     " that it is incomplete and the response does not complete",
-    "call-id-characters": "a call's id has 1 to 64 of the characters A-Z a-z 0-9 _ -",
+    "call-id-characters": "a call's id has 1 to 64 characters, none of them blank",
     "call-id-once": "no two calls have the same call id",
 }
 

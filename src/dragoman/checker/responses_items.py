@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from dragoman.checker.findings import (
+    TEXT_ID,
     Arguments,
     Digest,
     Findings,
@@ -284,7 +285,7 @@ class ItemGrammar:
             return
         self.calls += 1
         call_id = text_at(item, "call_id")
-        check_call_id(call_id, self._findings, "$.item.call_id")
+        check_call_id(call_id, self._findings, "$.item.call_id", TEXT_ID)
         self._call_ids.add(call_id, self._findings, "$.item.call_id")
 
     def _check_open(self, item: OpenItem, symbol: str, kind: str, event: Json) -> None:

@@ -1,5 +1,6 @@
 """Options and input that several commands share: settings or one upstream, tools, standard input."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from dragoman.errors import MalformedError
+from dragoman.toolcalls.format import Format
 from dragoman.turn.request import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,6 +38,29 @@ _OPTIONS: Final = (
         help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
     ),
 )
+
+
+config_option: Final = click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    help="A settings file whose `[formats.NAME]` tables are used too.",
+)
+
+
+def own_formats(path: Path | None) -> tuple[Format, ...]:
+    """Return the formats that a settings file declares; none without a file.
+
+    Raises:
+        ConfigError: the file cannot be read or is not valid.
+    """
+    if path is None:
+        return ()
+    from dragoman.gateway.config.formats import declared_formats
+    from dragoman.gateway.config.load import load
+
+    loaded = load(path, environ=os.environ, cwd=Path.cwd(), need_secrets=False)
+    return declared_formats(loaded.settings)
 
 
 def upstream_options(command: F) -> F:

@@ -10,12 +10,13 @@ import click
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.cli.options import read_tools, warn_if_terminal
+from dragoman.cli.options import config_option, own_formats, read_tools, warn_if_terminal
 from dragoman.dialects.decoding import decode
 from dragoman.errors import DragomanError
 from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format_names import choose_format
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
-from dragoman.toolcalls.stage import PLAIN, choose_format
+from dragoman.toolcalls.stage import PLAIN
 from dragoman.translate_requests import decode_tools
 from dragoman.turn.request import Tool
 
@@ -75,7 +76,7 @@ Examples:
     "family",
     default="auto",
     show_default=True,
-    help="The format's key (see `dragoman formats`), or `auto`.",
+    help="The format's name (see `dragoman formats`), or `auto`.",
 )
 @click.option("--model", default="", help="The model's id, for --format auto.")
 @click.option(
@@ -88,8 +89,18 @@ Examples:
     "--split", type=click.IntRange(min=1), help="Feed the text in pieces of N characters."
 )
 @click.option("--jsonl", is_flag=True, help="Read and print one JSON object per line.")
-def command(*, family: str, model: str, tools: Path | None, split: int | None, jsonl: bool) -> None:
-    default_format = choose_format(model, family)
+@config_option
+def command(  # noqa: PLR0913 -- one parameter for each option
+    *,
+    family: str,
+    model: str,
+    tools: Path | None,
+    split: int | None,
+    jsonl: bool,
+    path: Path | None,
+) -> None:
+    own = own_formats(path)
+    default_format = choose_format(model, family, own)
     declared = read_tools(tools) if tools else None
     warn_if_terminal()
     if not jsonl:
@@ -101,7 +112,7 @@ def command(*, family: str, model: str, tools: Path | None, split: int | None, j
         if not raw.strip():
             continue
         try:
-            _print(_parse_line(raw, default_format, declared, split))
+            _print(_parse_line(raw, default_format, declared, split, own))
         except DragomanError as error:
             bad = True
             print(f"dragoman: line {number}: {error}", file=sys.stderr)
@@ -113,11 +124,12 @@ def _parse_line(
     default_format: Format | None,
     declared: Sequence[Tool] | None,
     split: int | None,
+    own: tuple[Format, ...],
 ) -> bytes:
     line = decode(_LINE, raw)
     family = default_format
     if line.format is not None or line.model is not None:
-        family = choose_format(line.model or "", line.format or "auto")
+        family = choose_format(line.model or "", line.format or "auto", own)
     if bytes(line.tools) != b"null":
         declared = decode_tools(bytes(line.tools))
     chunks = line.chunks if line.chunks is not None else [line.text or ""]

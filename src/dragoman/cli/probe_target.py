@@ -7,15 +7,15 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, did_you_mean
 from dragoman.gateway.config.load import DEFAULT_UPSTREAM, FILE_NAME, Flags, Loaded, find_file, load
-from dragoman.gateway.config.problems import ConfigMistakesError, did_you_mean
+from dragoman.gateway.config.problems import ConfigMistakesError
 from dragoman.gateway.config.settings import Route, Secret, Settings
 from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.plan import secrets_of, tls_context, upstream_headers
 from dragoman.gateway.routing import Hop, Router
 from dragoman.probe.probe import Peer
-from dragoman.toolcalls.stage import choose_format
+from dragoman.toolcalls.format_names import choose_format
 from dragoman.turn.request import DialectName
 
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*+:\s*+([\x20-\x7e]*)")

@@ -8,7 +8,7 @@ from typing import IO, Final, Literal
 import click
 import msgspec
 
-from dragoman.cli.options import read_tools, warn_if_terminal
+from dragoman.cli.options import config_option, own_formats, read_tools, warn_if_terminal
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.profiles.catalogue import PROFILES
 from dragoman.turn.losses import CODES, Loss
@@ -73,6 +73,7 @@ Examples:
     "nothing is.",
 )
 @click.option("--strict", is_flag=True, help="Fail instead of dropping anything.")
+@config_option
 def command(  # noqa: PLR0913 -- one parameter for each option
     *,
     source: str,
@@ -83,11 +84,14 @@ def command(  # noqa: PLR0913 -- one parameter for each option
     native_format: str,
     tools: Path | None,
     strict: bool,
+    path: Path | None,
 ) -> None:
+    from dragoman.toolcalls.format_names import own_format
     from dragoman.translate import Translator, translate_body
     from dragoman.translate_requests import translate_request
 
     declared = read_tools(tools) if tools else None
+    format_ = own_format(model, native_format, own_formats(path))
     warn_if_terminal()
     out = sys.stdout.buffer
     if what == "request":
@@ -105,7 +109,7 @@ def command(  # noqa: PLR0913 -- one parameter for each option
             target=target,
             profile=profile,
             model=model,
-            native_format=native_format,
+            native_format=format_,
             tools=declared,
             strict=strict,
         )
@@ -117,7 +121,7 @@ def command(  # noqa: PLR0913 -- one parameter for each option
         target=target,
         profile=profile,
         model=model,
-        native_format=native_format,
+        native_format=format_,
         tools=declared,
         strict=strict,
     )

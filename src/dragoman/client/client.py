@@ -17,6 +17,7 @@ from dragoman.client.settings import Settings, Timeouts
 from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.format import Format
 from dragoman.transport import TLS
 from dragoman.turn.answer import Answer
 from dragoman.turn.request import DialectName, Request
@@ -38,7 +39,7 @@ class Client:
         model: The model of requests that name none.
         api_key: Sent as the dialect demands it: as a bearer token, or as `x-api-key`.
         profile: What the server can and cannot do: a name such as `deepseek`, or a `Profile`.
-        native_format: The format of tool calls that the model writes as text: a family's name, `auto` to
+        native_format: The format of tool calls that the model writes as text: a family's name, a `Format`, `auto` to
             choose by the model's name, `none` to leave text alone.
         limits: What a server may send before the answer is rejected; see `Limits`.
         timeouts: How long a server may take; see `Timeouts`.
@@ -69,7 +70,7 @@ class Client:
         model: str = "",
         api_key: str = "",
         profile: Profile | str = "",
-        native_format: str = "auto",
+        native_format: Format | str = "auto",
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 -- immutable
         tls: TLS = TLS(),  # noqa: B008 -- immutable

@@ -18,7 +18,8 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
 from dragoman.redaction import hide
-from dragoman.toolcalls.stage import choose_format
+from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format_names import choose_format
 from dragoman.transport import TLS
 from dragoman.turn.request import DialectName
 
@@ -58,7 +59,7 @@ class ClientOptions(TypedDict, total=False):
     model: str
     api_key: str
     profile: Profile | str
-    native_format: str
+    native_format: Format | str
     limits: Limits
     timeouts: Timeouts
     tls: TLS
@@ -81,7 +82,7 @@ class Settings:
         model: str = "",
         api_key: str = "",
         profile: Profile | str = "",
-        native_format: str = "auto",
+        native_format: Format | str = "auto",
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 -- immutable
         tls: TLS = TLS(),  # noqa: B008 -- immutable

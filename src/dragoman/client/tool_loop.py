@@ -333,7 +333,7 @@ class ToolLoop:
         """Append an answer to the conversation, and return its calls."""
         self._answer = answer
         state = self._state
-        ids = ClientIds(state.request.call_ids)
+        ids = ClientIds(state.request.call_ids, verbatim=True)
         turn = answer_turn(for_history(answer))
         parts = tuple(
             structs.replace(part, id=ids.of(index, part.id))

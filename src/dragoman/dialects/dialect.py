@@ -108,6 +108,7 @@ class Dialect:
     # Content types that only this dialect has: they show whose messages those of an unknown program are.
     own_types: frozenset[str] = frozenset()
     tool_fields: frozenset[str] = frozenset()  # fields that only its tool definitions have
+    verbatim_ids: bool = False  # its clients take any text as the id of a call
     typed_messages: bool = False  # entries of a conversation have a `type`, not a role alone
 
     # --- its streams

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Self
 
 from dragoman.gateway.config.settings import Key
-from dragoman.gateway.globs import Glob
+from dragoman.globs import Glob
 from dragoman.turn.events import Fault, FaultKind
 
 ANONYMOUS: Final = "anonymous"

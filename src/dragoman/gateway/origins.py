@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dragoman.gateway.config.settings import Server
-from dragoman.gateway.globs import Glob
+from dragoman.globs import Glob
 from dragoman.turn.events import Fault, FaultKind
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing

@@ -18,8 +18,8 @@ from dragoman.gateway.config.settings import Route, Secret, Settings, Tls, Upstr
 from dragoman.gateway.keys import ANONYMOUS, Keyring
 from dragoman.gateway.routing import Hop, Router
 from dragoman.redaction import Secrets, hide, redact
+from dragoman.toolcalls.format_names import choose_format
 from dragoman.toolcalls.grammar import warm
-from dragoman.toolcalls.stage import choose_format
 from dragoman.transport import TLS
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])

@@ -57,7 +57,7 @@ class ReasoningHosts:
 
     def profile_for(self, hop: Hop) -> Profile:
         """Return the upstream's profile with what it has shown, and nothing left open."""
-        family = hop.native_format
+        family = hop.format_name
         if family not in FAMILIES_WANTING_REASONING:
             family = known_family(hop.model) or ""
         profile = for_model(hop.profile, bare_name(hop.model), family, hop.upstream.dialect)

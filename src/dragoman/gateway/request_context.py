@@ -19,7 +19,7 @@ from dragoman.gateway.origins import cors_headers
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.routing import Choice, Hop
 from dragoman.gateway.runtime import Runtime
-from dragoman.toolcalls.stage import choose_format
+from dragoman.toolcalls.format_names import choose_format
 from dragoman.translate_requests import ClientRequest
 from dragoman.turn.events import Fault, Finish, Usage
 from dragoman.turn.losses import Loss

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from dragoman.errors import ConfigError
+from dragoman.gateway.config.formats import declared_formats
 from dragoman.gateway.config.settings import (
     Match,
     ModelFacts,
@@ -28,9 +29,11 @@ from dragoman.gateway.config.settings import (
     Upstream,
 )
 from dragoman.gateway.config.vendors import GENERIC, profile_for
-from dragoman.gateway.globs import Glob, fill, is_glob
+from dragoman.globs import Glob, fill, is_glob
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format_names import own_format
 from dragoman.turn.request import DialectName
 
 # Names by which Claude Code asks for a tier.
@@ -61,8 +64,14 @@ class Hop(Struct, frozen=True, kw_only=True):
     upstream: Upstream
     model: str  # as the upstream calls it
     profile: Profile
-    native_format: str  # family of native tool calls, `auto` or `none`
+    format_name: str  # family of native tool calls, a format of the settings, `auto` or `none`
     timeouts: Timeouts
+    own_formats: tuple[Format, ...] = ()  # that the settings declare
+
+    @property
+    def native_format(self) -> Format | str:
+        """The format of the settings that the model writes, else the name of the format."""
+        return own_format(self.model, self.format_name, self.own_formats)
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -141,6 +150,7 @@ class Router:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._formats = declared_formats(settings)
         self._upstreams = settings.upstreams
         exact = {name: meant for name, meant in settings.aliases.items() if not is_glob(name)}
         self._aliases = {name.lower(): meant for name, meant in exact.items()}
@@ -252,8 +262,9 @@ class Router:
             upstream=upstream,
             model=model,
             profile=_resolved_profile(self._settings.profiles, upstream, route),
-            native_format=route.format or upstream.format,
+            format_name=route.format or upstream.format,
             timeouts=_changed(upstream.timeouts, route.timeouts),
+            own_formats=self._formats,
         )
 
     def _sole_way(self) -> _Way | None:

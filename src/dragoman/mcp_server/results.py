@@ -69,7 +69,7 @@ def pieces_of(events: Iterable[Event]) -> list[Piece]:
 
 def chat_output(answer: Answer, used: Iterable[str] = ()) -> ChatOutput:
     """Return an answer; `used` are the ids of calls that the conversation already has."""
-    ids = ClientIds(used)
+    ids = ClientIds(used, verbatim=True)
     calls = [
         ToolCallEntry(
             id=ids.of(index, one.call_id), name=one.name, arguments=one.text, complete=one.complete

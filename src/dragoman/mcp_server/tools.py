@@ -27,9 +27,10 @@ from dragoman.mcp_server.tool_types import (
     TranslateOutput,
 )
 from dragoman.mcp_server.upstreams import ModelList, Upstreams
-from dragoman.toolcalls.formats import ALIASES, FORMATS
+from dragoman.toolcalls.format_names import aliases_of, choose_format, installed_formats
+from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.parser import Parsed, parse
-from dragoman.toolcalls.stage import PLAIN, choose_format
+from dragoman.toolcalls.stage import PLAIN
 from dragoman.translate import Translator, translate_body
 from dragoman.translate_requests import decode_tools, translate_request
 from dragoman.turn.request import Request, Tool
@@ -174,12 +175,12 @@ async def _formats(_asked: NoInput, _context: ToolContext) -> FormatsOutput:
         formats=[
             FormatEntry(
                 key=one.key,
-                aliases=[alias for alias, meant in ALIASES.items() if meant == one.key],
+                aliases=aliases_of(one.key),
                 says=one.description,
                 markers=list(one.opens),
                 models=list(one.models),
             )
-            for one in FORMATS.values()
+            for one in (*FORMATS.values(), *installed_formats())
         ]
     )
 

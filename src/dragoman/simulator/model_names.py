@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from dragoman.simulator.native import FAMILIES
 from dragoman.toolcalls.detection import known_family
-from dragoman.toolcalls.formats import ALIASES
+from dragoman.toolcalls.format_names import ALIASES, normalized_name
 
 PREFIX: Final = "sim/"
 PLAIN: Final = "plain"
@@ -32,9 +32,9 @@ def parse_quirk(text: str) -> tuple[str, str]:
 
 def family_of(base: str) -> str:
     """Return the key of the family that a base names, by key, alias or model id; empty if none."""
-    key = base.lower().replace("-", "_")
-    key = ALIASES.get(key, key)
-    if key in FAMILIES:
-        return key
+    name = normalized_name(base)
+    for key in (name, ALIASES.get(name)):
+        if key in FAMILIES:
+            return key
     found = known_family(base)
     return found if found in FAMILIES else ""

@@ -6,10 +6,10 @@ an action; the rule of a call also has a body spec, which describes how the argu
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum, StrEnum
 from functools import cache
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -47,6 +47,7 @@ AHEAD: Final = Ahead()
 AHEAD_OR_END: Final = Ahead(or_end=True)
 EXCERPT_CHARS: Final = 200  # of dropped text, quoted in a problem
 BLANKS: Final = Run(r"[ \t\r\n]")
+FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 
 _MOST_LEADS: Final = 4  # characters of one class: as many as BLANKS has
 # Sample characters: enough to compare the character classes that formats use.
@@ -114,6 +115,16 @@ def first_classes(pattern: Pattern) -> Iterator[str]:
                 return
             case Ahead():
                 pass
+
+
+def groups_of(pattern: Pattern) -> Iterator[str]:
+    """Yield the names of the runs whose text is reported."""
+    for part in pattern:
+        if isinstance(part, Run) and part.name:
+            yield part.name
+        elif isinstance(part, OneOf):
+            for choice in part.choices:
+                yield from groups_of(choice)
 
 
 @cache
@@ -233,6 +244,9 @@ class LiteralsSpec(Struct, frozen=True, kw_only=True):
     outer: str = ""  # closers of the surrounding object and list; each may be missing
     quote: str = ""  # Gemma: the format's quotation mark
     typed: bool = False  # quoted values are typed by the schema
+    # What follows a string that was never closed: the end of this call and the header of another one, whose name is
+    # the group `next`.  Groups `key` and `quote`: its first parameter and the quotation mark of that.
+    next_call: tuple[Pattern, ...] = ()
 
 
 class ElementsSpec(Struct, frozen=True, gc=False):
@@ -267,24 +281,52 @@ class Rule(Struct, frozen=True, kw_only=True):
     families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
 
 
+Arguments: TypeAlias = dict[str, Any]
+SampleCall: TypeAlias = tuple[str, Arguments]  # name and arguments
+CallWriter: TypeAlias = Callable[[Sequence[SampleCall]], str]
+
+
 class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
-    """One family."""
+    """A format in which models write tool calls as text: a table of markers, which one engine runs.
+
+    It can be given wherever the name of a built-in format can: `ToolCallParser(format=…)`, `Translator`,
+    `translate_body` and the clients (`native_format=…`).  `json_format` and `tags_format` build the common shapes;
+    `dragoman.toolcalls.format` has the parts of others.  The first use checks the table and raises `ConfigError` if
+    it is not legal; `dragoman formats check` tests what it does.
+
+    Attributes:
+        key: The name: letters, digits, `_`, `-` and `.`.
+        description: Which models write it, in one line.
+        models: Globs of model ids that write it, such as `acme-*`.  They choose the format for `auto` if it is
+            declared in the settings or installed; the models of built-in families are in `detection.py`.
+        opens: How calls begin, for display only.
+        rules: The markers, in order of precedence: `call(…)`, `closes(…)`, `markers(…)`, `opens_section(…)`.
+        think: Pairs of tags around reasoning.
+        trim_think: A line feed before the closing tag of reasoning is part of the tag.
+        reasoning_continues: Reasoning continues after a call inside it.
+        starts_thinking: An answer may begin inside reasoning.
+        special: Special tokens that end a call, a section or a message.  Where they are neither that nor a mention,
+            they are dropped.
+        special_openers: Special tokens that begin one; likewise.
+        joint: The text between two messages of text, or two of reasoning.
+        bare: The format has no unmistakable marker, so `auto` does not look for it.
+        write: Writes calls as models do, for `dragoman formats check`; None derives that from the rules.
+    """
 
     key: str
-    description: str  # which models write it, in one line
-    models: tuple[str, ...]  # globs of model ids, for display only; see `detection.py`
-    opens: tuple[str, ...] = ()  # how calls begin, for display only; see `rules`
+    description: str = ""
+    models: tuple[str, ...] = ()
+    opens: tuple[str, ...] = ()
     rules: tuple[Rule, ...]
-    think: tuple[tuple[Part, Part], ...] = (("<think>", "</think>"),)  # tags around reasoning
-    trim_think: bool = False  # a line feed before the closing tag is part of the tag
-    reasoning_continues: bool = False  # reasoning continues after a call inside it
-    starts_thinking: bool = False  # an answer may begin inside reasoning
-    special: tuple[
-        str | Pattern, ...
-    ] = ()  # special tokens that end a call, a section or a message
-    special_openers: tuple[str | Pattern, ...] = ()  # special tokens that begin one
-    joint: str = ""  # between two messages of text, or two of reasoning
-    bare: bool = False  # has no unmistakable marker, so `AUTO` does not look for it
+    think: tuple[tuple[Part, Part], ...] = (("<think>", "</think>"),)
+    trim_think: bool = False
+    reasoning_continues: bool = False
+    starts_thinking: bool = False
+    special: tuple[str | Pattern, ...] = ()
+    special_openers: tuple[str | Pattern, ...] = ()
+    joint: str = ""
+    bare: bool = False
+    write: CallWriter | None = None
 
 
 def call(

@@ -4,9 +4,9 @@
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -14,6 +14,8 @@ from msgspec import Raw
 from dragoman.toolcalls.format import (
     Action,
     Ahead,
+    Arguments,
+    CallWriter,
     ElementsSpec,
     Format,
     JsonSpec,
@@ -24,6 +26,7 @@ from dragoman.toolcalls.format import (
     Pattern,
     Rule,
     Run,
+    SampleCall,
     TagsSpec,
     Where,
     chars_of,
@@ -33,10 +36,6 @@ from dragoman.turn.request import Tool
 
 # --- calls --------------------------------------------------------------------------------------------
 
-
-Arguments: TypeAlias = dict[str, Any]
-SampleCall: TypeAlias = tuple[str, Arguments]  # name and arguments
-CallWriter: TypeAlias = Callable[[Sequence[SampleCall]], str]
 
 # Two calls without a common word, so that a word shows which call it was written for.
 CALLS: Final[tuple[SampleCall, ...]] = (

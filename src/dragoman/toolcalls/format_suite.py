@@ -15,14 +15,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS
-from dragoman.toolcalls.format import Action, Format, Where
+from dragoman.toolcalls.format import Action, CallWriter, Format, SampleCall, Where
 from dragoman.toolcalls.format_samples import (
     CALLS,
     HONEST,
     TOOLS,
     WORDS,
-    CallWriter,
-    SampleCall,
     hostile,
     mentions,
     writers,
@@ -44,12 +42,19 @@ _EXCERPT_CHARS: Final = 160
 
 
 class Outcome(NamedTuple):
-    """The result of one check on one text."""
+    """The result of one check of a format on one text.
 
-    check: str  # the check's name
+    Attributes:
+        check: The check's name.
+        passed: The format behaves as it must.
+        detail: What is wrong, in one sentence.
+        text: The text that shows it.
+    """
+
+    check: str
     passed: bool
-    detail: str = ""  # what is wrong, in one sentence
-    text: str = ""  # the text that shows it
+    detail: str = ""
+    text: str = ""
 
 
 class Traits(NamedTuple):
@@ -85,7 +90,7 @@ def check_format(
         write: Writes calls as models do; None derives it from the rules.
         traits: What the grammar allows; None derives it from the rules.
     """
-    write = write or find_writer(format_)
+    write = write or format_.write or find_writer(format_)
     if write is None:
         yield Outcome(
             "write",

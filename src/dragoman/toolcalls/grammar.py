@@ -4,15 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import Final
 
-from dragoman.toolcalls.bodies import elements, tags
+from dragoman.toolcalls.bodies import elements, literals, tags
 from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,
+    FEW_BLANKS,
     Action,
     Ahead,
     ElementsSpec,
     Format,
+    LiteralsSpec,
     OneOf,
     Part,
     Pattern,
@@ -27,9 +29,8 @@ from dragoman.toolcalls.scanner import Scanner, scanner
 
 _WIDE_BAR: Final = "\uff5c"
 # Prefixes of special tokens, which people do not type or quote.
-_SPECIAL: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
+SPECIAL_PREFIXES: Final = ("<|", f"<{_WIDE_BAR}", "[TOOL_CALLS]", "]<]")
 _NOT_A_QUOTE: Final = Run("[^`'\"]", 1, 1)
-_FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 _FRAMED: Final = frozenset({Where.MESSAGE, Where.ANSWER})
 _OPENERS: Final = frozenset({Action.CALL, Action.SKIP})
 _OPENED: Final = frozenset({Where.OPENED, Where.THINK})
@@ -66,7 +67,7 @@ def is_quotable(rule: Rule) -> bool:
         case ["<", Run(chars=chars), *_] if _WIDE_BAR in chars:
             return False
         case [str(first), *_]:
-            return not first.startswith(_SPECIAL)
+            return not first.startswith(SPECIAL_PREFIXES)
         case [OneOf(choices=choices), *_]:
             return not all(_is_special(choice) for choice in choices)
         case _:
@@ -74,7 +75,7 @@ def is_quotable(rule: Rule) -> bool:
 
 
 def _is_special(choice: Pattern) -> bool:
-    return bool(choice) and isinstance(choice[0], str) and choice[0].startswith(_SPECIAL)
+    return bool(choice) and isinstance(choice[0], str) and choice[0].startswith(SPECIAL_PREFIXES)
 
 
 class FormatGrammar:
@@ -158,9 +159,9 @@ class FormatGrammar:
         if not ends or not headers:
             return None
         calls = OneOf(tuple(headers))
-        patterns: list[Pattern] = [(AHEAD, *end, _FEW_BLANKS, calls) for end in ends]
+        patterns: list[Pattern] = [(AHEAD, *end, FEW_BLANKS, calls) for end in ends]
         patterns += [
-            (AHEAD, *end, _FEW_BLANKS, *close, _FEW_BLANKS, AHEAD_OR_END, calls)
+            (AHEAD, *end, FEW_BLANKS, *close, FEW_BLANKS, AHEAD_OR_END, calls)
             for end in ends
             for close in outer
         ]
@@ -175,7 +176,7 @@ def _begins_special(pattern: Pattern) -> bool:
         case ["", *rest]:
             return _begins_special(tuple(rest))
         case [str(first), *_]:
-            return first.startswith(_SPECIAL)
+            return first.startswith(SPECIAL_PREFIXES)
         case [OneOf(choices=choices), *rest]:
             return all(_begins_special((*choice, *rest)) for choice in choices)
         case _:
@@ -189,7 +190,7 @@ def _without_groups(pattern: Pattern) -> Pattern:
 def _tight(pattern: Pattern) -> Pattern:
     """Return a pattern without groups and with few blanks, so that little text is held for it."""
     parts = _without_groups(pattern)
-    return tuple(_FEW_BLANKS if part == BLANKS else part for part in parts)
+    return tuple(FEW_BLANKS if part == BLANKS else part for part in parts)
 
 
 def think_rules(format_: Format) -> tuple[Rule, ...]:
@@ -360,3 +361,5 @@ def scanners(format_: Format) -> Iterator[Scanner]:
             yield from tags.scanners(rule.body)
         elif isinstance(rule.body, ElementsSpec):
             yield elements.scanner_of(rule.body)
+        elif isinstance(rule.body, LiteralsSpec) and rule.body.next_call:
+            yield literals.scanner_of(rule.body)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.format import Format
-from dragoman.toolcalls.formats import find_format
+from dragoman.toolcalls.format_names import find_format
 from dragoman.toolcalls.grammar import format_grammar
 from dragoman.toolcalls.machine import Machine
 from dragoman.toolcalls.native_blocks import NativeBlocks
@@ -54,7 +54,7 @@ class ToolCallParser:
     """Parse one text that arrives in pieces of any size.
 
     Args:
-        format: The family's key, an alias, or a `Format`.
+        format: The format's name (see `dragoman formats`) or a `Format`.
         tools: The tools that the request declared.  None accepts every call; an empty sequence finds none.
         channel: The field of the answer that the text comes from.
         start_in_reasoning: The text begins inside of reasoning, without an opening tag.
@@ -74,8 +74,7 @@ class ToolCallParser:
         seed: str = "",
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        if isinstance(format, str):
-            format = find_format(format)  # noqa: A001 -- the same thing, found
+        format = find_format(format)  # noqa: A001 -- the same thing, found
         content = channel == "content"
         calls = tools is None or bool(tools)
         self._events: list[Event] = []

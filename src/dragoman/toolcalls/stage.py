@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from dragoman.context import Exchange
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.toolcalls.detection import STANDARD, known_family
 from dragoman.toolcalls.format import Format
-from dragoman.toolcalls.formats import AUTO, FORMATS, find_format
+from dragoman.toolcalls.format_names import choose_format
+from dragoman.toolcalls.formats import AUTO
 from dragoman.toolcalls.grammar import FormatGrammar, format_grammar
 from dragoman.toolcalls.machine import Machine
 from dragoman.toolcalls.native_blocks import FailedCall, NativeBlocks
@@ -60,7 +60,7 @@ _UNSCANNED: Final = frozenset({ArgsDelta, InputDelta, RefusalDelta})
 _SCANNED: Final = frozenset({BlockKind.TEXT, BlockKind.REASONING})
 _NEVER: Final = "\0\uffff\0"  # occurs in no text: nothing can begin a marker
 # A format for models of no known family.
-PLAIN: Final = Format(key="", description="reasoning tags alone", models=(), rules=())
+PLAIN: Final = Format(key="plain", description="reasoning tags alone", models=(), rules=())
 
 
 @cache
@@ -420,27 +420,11 @@ class ThinkTags(Splitter):
 # --- which stages an exchange needs --------------------------------------------------------------
 
 
-def choose_format(model: str, native_format: str = "auto") -> Format | None:
-    """Return the family to look for: the one that is set, the model's, or what the stream may show.
-
-    Raises:
-        ConfigError: there is no family of that name.
-    """
-    if native_format in ("none", STANDARD):
-        return None
-    if native_format != "auto":
-        return find_format(native_format)
-    family = known_family(model)
-    if family == STANDARD:
-        return None
-    return AUTO if family is None else FORMATS.get(family, AUTO)
-
-
 def native_stages(
     exchange: Exchange,
     *,
     model: str = "",
-    native_format: str = "auto",
+    native_format: Format | str = "auto",
     tools: Sequence[Tool] | None = None,
     seal_plain: bool = True,
 ) -> list[Stage]:

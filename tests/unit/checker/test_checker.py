@@ -349,7 +349,7 @@ CASES = [case for name in DIALECT_NAMES for case in corpus(name)]
 def test_corpus_case_is_written_as_a_legal_stream(case: Case, target: str):
     events = drive(case.reader(), [case.stream])
 
-    assert faults(target, written(target, events, case.exchange()), events) == []
+    assert faults(target, written(target, events, case.exchange(target)), events) == []
 
 
 RENDERINGS = [

@@ -354,7 +354,7 @@ TRIGGERS = {
     "output-equals-items": changed(TEXT, 9, "response.output", []),
     "partial-json-prefix": stream(call("fc_1", "a", "{'a':1}")),
     "arguments-whole": stream(call("fc_1", "a", '{"a":')),
-    "call-id-characters": stream(call("fc_1", "functions.weather:0", "{}")),
+    "call-id-characters": stream(call("fc_1", "functions weather:0", "{}")),
     "call-id-once": stream(call("fc_1", "a", "{}"), call("fc_2", "a", "{}")),
 }
 # How legal streams end: blocks and calls among them.

@@ -19,8 +19,8 @@ from dragoman.gateway.config.settings import (
     Upstream,
 )
 from dragoman.gateway.config.vendors import VENDORS, find_vendor, profile_for
-from dragoman.gateway.globs import Glob, fill, is_glob
 from dragoman.gateway.routing import Question, Router
+from dragoman.globs import Glob, fill, is_glob
 from dragoman.profiles import profile
 
 ROUTER = Upstream(base_url="https://openrouter.ai/api/v1")

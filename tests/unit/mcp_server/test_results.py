@@ -70,7 +70,7 @@ def test_everything_in_an_answer_is_told() -> None:
         ),
         finish=Finish(FinishReason.LENGTH),
     )
-    told = chat_output(answer, {"gx-functions-2ea-3a0"})
+    told = chat_output(answer, {"functions.a:0"})
 
     assert ("Hi", "no", "length", "m") == (told.text, told.refusal, told.finish, told.model)
     assert [SourceEntry(url="u", title="t", cited_text="c")] == told.sources

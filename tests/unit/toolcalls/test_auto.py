@@ -2,7 +2,8 @@
 
 import pytest
 
-from dragoman.toolcalls.formats import ALIASES, AUTO, FORMATS, find_format
+from dragoman.toolcalls.format_names import ALIASES, find_format
+from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from tests.support.toolcalls import Case, corpus, declared
 

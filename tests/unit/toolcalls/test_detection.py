@@ -1,8 +1,8 @@
 import pytest
 
 from dragoman.toolcalls.detection import STANDARD, bare_name, detect, known_family
+from dragoman.toolcalls.format_names import choose_format
 from dragoman.toolcalls.formats import AUTO, FORMATS
-from dragoman.toolcalls.stage import choose_format
 
 # By family: ids as routers, model hubs, local servers and the makers themselves write them.
 SPELLINGS: dict[str, tuple[str, ...]] = {

@@ -9,15 +9,16 @@ from msgspec.structs import replace
 from dragoman.toolcalls.format import (
     AHEAD,
     BLANKS,
+    CallWriter,
     Format,
+    JsonSpec,
     ObjectsSpec,
     Run,
-    TagsSpec,
+    SampleCall,
     call,
     closes,
     one_of,
 )
-from dragoman.toolcalls.format_samples import CallWriter, SampleCall
 from dragoman.toolcalls.format_suite import (
     Answer,
     Traits,
@@ -107,7 +108,7 @@ def test_another_name_key_than_models_write_is_found() -> None:
 
 
 def test_rules_that_nothing_can_be_written_for_are_reported() -> None:
-    rules = call(("<go>",), body=TagsSpec(param=(("<p>",),), value_end=(("</p>",),), call_end=(("</go>",),)))  # fmt: skip
+    rules = call(("<go ", Run(r"\w", 1, 20, name="name"), ">"), body=JsonSpec(), empty=True)
 
     (outcome,) = check_format(replace(SOUND, rules=rules))
 
@@ -116,17 +117,9 @@ def test_rules_that_nothing_can_be_written_for_are_reported() -> None:
 
 
 def test_a_marker_that_prose_has_is_found() -> None:
-    rules = call(("(", Run(r"\w", 1, 20, name="name"), BLANKS), body=ObjectsSpec(), at=())
-    rules += call((AHEAD, "{"), body=ObjectsSpec())
-    form = replace(SOUND, rules=rules)
+    form = replace(SOUND, rules=call((AHEAD, "{"), body=ObjectsSpec()))
 
     assert "honest text" in failed(form, write=objects("", ""))
-
-
-def test_reasoning_tags_that_also_begin_calls_are_found() -> None:
-    form = replace(SOUND, think=(("<go>", "</go>"),))
-
-    assert "whole" in failed(form, write=objects("<go>", "</go>"))
 
 
 def test_a_marker_that_takes_more_than_linear_time_is_found() -> None:

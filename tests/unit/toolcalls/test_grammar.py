@@ -2,7 +2,8 @@
 
 import pytest
 
-from dragoman.toolcalls.formats import FORMATS, find_format
+from dragoman.toolcalls.format_names import find_format
+from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.grammar import scanners, warm
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from msgspec import Raw
 
 from dragoman.limits import Limits
-from dragoman.toolcalls.formats import find_format
+from dragoman.toolcalls.format_names import find_format
 from dragoman.toolcalls.stage import NativeCalls
 from dragoman.turn.answer import Answer, fold, merged
 from dragoman.turn.events import (

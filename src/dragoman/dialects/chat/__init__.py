@@ -30,6 +30,7 @@ DIALECT: Final = Dialect(
     frames_stand_alone=True,
     checker="dragoman.checker.chat",
     least_request=b'{"model":"m","messages":%b,"tools":%b}',
+    verbatim_ids=True,
     own_types=frozenset({"image_url", "input_audio", "file"}),
     tool_fields=frozenset({"function", "custom"}),
     vendor="openai",

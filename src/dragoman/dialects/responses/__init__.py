@@ -31,6 +31,7 @@ DIALECT: Final = Dialect(
     fit_tools=fit_tools,
     checker="dragoman.checker.responses",
     least_request=b'{"model":"m","input":%b,"tools":%b}',
+    verbatim_ids=True,
     own_types=frozenset({"input_text", "output_text", "input_image", "input_file"}),
     typed_messages=True,
     count_tokens=TokenCounting(

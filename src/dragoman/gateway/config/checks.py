@@ -13,18 +13,18 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import structs
 
 from dragoman.dialects import dialect_names
+from dragoman.errors import did_you_mean
 from dragoman.gateway.config.environment import ConfigEnvironment
-from dragoman.gateway.config.problems import Mistake, Problem, did_you_mean, shortened
+from dragoman.gateway.config.formats import format_mistakes
+from dragoman.gateway.config.problems import Mistake, Problem, shortened
 from dragoman.gateway.config.settings import Match, Route, Settings, TextKind, Upstream
 from dragoman.gateway.config.vendors import vendor_at
-from dragoman.gateway.globs import Glob, is_glob
 from dragoman.gateway.origins import is_loopback
 from dragoman.gateway.overrides import check as check_overrides
+from dragoman.globs import Glob, is_glob
 from dragoman.profiles.catalogue import ALIASES as PROFILE_ALIASES
 from dragoman.profiles.catalogue import PROFILES
-from dragoman.toolcalls.detection import STANDARD
-from dragoman.toolcalls.formats import ALIASES as FORMAT_ALIASES
-from dragoman.toolcalls.formats import FORMATS
+from dragoman.toolcalls.format_names import canonical_name, is_built_in
 
 # --- single texts ---
 
@@ -146,10 +146,15 @@ def _dialect(text: str) -> str | Problem:
 
 
 def _format(text: str) -> str | Problem:
-    known = ["auto", "none", STANDARD, *FORMATS, *FORMAT_ALIASES]
-    if not text or text in known:
+    return canonical_name(text)  # whether it exists is checked with the whole file
+
+
+def _own_format(text: str) -> str | Problem:
+    if is_built_in(text):
+        return Problem(f"there is a built-in format `{text}`", "choose another name")
+    if _UPSTREAM_NAME.fullmatch(text):
         return text
-    return _unknown("tool-call format", text, known, ["auto", "none", *sorted(FORMATS)])
+    return Problem("a format's name is made of letters, digits, `.`, `_` and `-`")
 
 
 def _unknown(noun: str, text: str, known: list[str], listed: list[str]) -> Problem:
@@ -243,6 +248,7 @@ _CHECKS_OF_TEXT: Final[dict[TextKind, Callable[[str], str | Problem]]] = {
     "meaning": _meaning,
     "name": _name,
     "origin": _origin,
+    "own_format": _own_format,
     "own_profile": _own_profile,
     "profile": _profile,
     "target": _target,
@@ -508,6 +514,7 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     _limits,
     _inflight_bytes,
     _formats_of_upstreams,
+    format_mistakes,
     _profiles,
     _certificates,
     _targets,

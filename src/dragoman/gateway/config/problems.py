@@ -1,7 +1,6 @@
 """What is wrong with a file: where, what, and what to write instead."""
 
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -45,13 +44,6 @@ class ConfigMistakesError(ConfigError):
         where = f" in {self.source}" if self.source else ""
         lines = "".join(f"\n  {mistake}" for mistake in self.mistakes)
         return f"{len(self.mistakes)} mistakes{where}:{lines}"
-
-
-def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return a question with the nearest known words, or nothing if none is near."""
-    by_lower = {one.lower(): one for one in known}
-    near = get_close_matches(word.lower(), by_lower, n=2, cutoff=cutoff)
-    return f"did you mean {' or '.join(f'`{by_lower[one]}`' for one in near)}?" if near else ""
 
 
 def one_line(text: str) -> str:

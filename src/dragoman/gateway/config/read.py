@@ -12,9 +12,10 @@ from typing import Final, TypeAlias, cast
 
 from msgspec import Struct, inspect
 
+from dragoman.errors import did_you_mean
 from dragoman.gateway.config.checks import check_text
 from dragoman.gateway.config.environment import ConfigEnvironment, find_secret, is_reference
-from dragoman.gateway.config.problems import Mistake, Problem, did_you_mean, shortened
+from dragoman.gateway.config.problems import Mistake, Problem, shortened
 from dragoman.gateway.config.settings import Key, Secret, Settings, TextKind
 
 # What a document may hold; values of free tables (`body`, `params`) become JSON.

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, did_you_mean
 from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.load import make_settings
-from dragoman.gateway.config.problems import ConfigMistakesError, did_you_mean
+from dragoman.gateway.config.problems import ConfigMistakesError
 from dragoman.gateway.config.settings import DEFAULT_HOST, DEFAULT_PORT, Secret, Settings, Upstream
 from dragoman.gateway.config.vendors import ALIASES, VENDORS, Vendor, find_vendor, profile_for
 from dragoman.turn.request import DialectName

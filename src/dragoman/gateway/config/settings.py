@@ -20,7 +20,7 @@ DEFAULT_PORT: Final = 8484
 # The meaning of a text; `config.checks` has a check for each.
 TextKind: TypeAlias = Literal[
     "address", "built_in", "dialect", "file", "format", "glob", "header", "host", "meaning", "name", "origin",
-    "own_profile", "place", "profile", "target",
+    "own_format", "own_profile", "place", "profile", "target",
 ]  # fmt: skip
 
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
@@ -40,6 +40,7 @@ Origin: TypeAlias = Annotated[str, Meta(extra={"kind": "origin"})]  # of a page
 Place: TypeAlias = Annotated[str, Meta(extra={"kind": "place"})]  # of a file that may be made
 ProfileName: TypeAlias = Annotated[str, Meta(extra={"kind": "profile"})]  # built in, or of the file
 BuiltIn: TypeAlias = Annotated[str, Meta(extra={"kind": "built_in"})]  # a profile that is built in
+OwnFormat: TypeAlias = Annotated[str, Meta(extra={"kind": "own_format"})]  # the name of a new one
 OwnProfile: TypeAlias = Annotated[str, Meta(extra={"kind": "own_profile"})]  # the name of another
 TargetText: TypeAlias = Annotated[str, Meta(extra={"kind": "target"})]  # `upstream/model`
 
@@ -135,7 +136,9 @@ class Upstream(Section, frozen=True):
         "auto"  # auto: the style of the dialect's vendor
     )
     profile: ProfileName = ""  # empty: by the host of `base_url`, else `generic`
-    format: FormatName = "auto"  # family of native tool calls, `auto` or `none`
+    format: FormatName = (
+        "auto"  # family of native tool calls, a name of `formats`, `auto` or `none`
+    )
     headers: dict[HeaderName, Secret | str] = {}  # sent with every request
     # Fields put into every request; a client's own field is overwritten.
     body: dict[str, object] = {}
@@ -226,6 +229,28 @@ else:
     ProfileChanges = _changes()
 
 
+class FormatTable(Section, frozen=True):
+    """A format of tool calls in text, for models that no built-in family fits: see docs/native-formats.md."""
+
+    shape: Literal["json", "tags"]  # JSON between two markers, or a tag with parameters
+    open: str  # the marker before a call; `{name}` is the tool's name
+    close: str = ""  # the marker after it
+    models: tuple[
+        GlobText, ...
+    ] = ()  # globs over the upstream's model names; for `format = "auto"`
+    description: str = ""
+    think: tuple[str, ...] = ("<think>", "</think>")  # the tags around reasoning; `[]`: none
+    # Of the shape `json`.
+    name_key: str = "name"
+    arguments_key: str = "arguments"
+    id_key: str = ""  # empty: calls have no ids
+    # Of the shape `tags`.
+    parameter: str = ""  # the tag before a value; `{key}` is the parameter's name
+    parameter_close: str = ""
+    section: tuple[str, ...] = ()  # the two markers around all calls
+    trim: Literal["none", "line", "blank"] = "line"  # what is removed around a value
+
+
 class Store(Section, frozen=True):
     """Answers kept for `previous_response_id` and `GET /v1/responses/{id}`."""
 
@@ -262,6 +287,7 @@ class Settings(Section, frozen=True):
     tiers: dict[Literal["haiku", "sonnet", "opus"], tuple[TargetText, ...]] = {}
     models: dict[GlobText, ModelFacts] = {}
     profiles: dict[OwnProfile, ProfileChanges] = {}
+    formats: dict[OwnFormat, FormatTable] = {}
     store: Store = Store()
     guards: Guards = Guards()
     log: Log = Log()

@@ -11,7 +11,8 @@ import re
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from dragoman.toolcalls.format import LiteralsSpec
+from dragoman.toolcalls.format import AHEAD, LiteralsSpec
+from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
 from dragoman.toolcalls.schema_types import STRING_ONLY, escaped, loose_number, quoted, to_json
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ _NEXT: Final = {
 # What may follow a call: another call, the end of the list, a marker.
 _AFTER_CALL: Final = re.compile(r"[,;\]]|<[|/]|[\w.\-]{1,128}\s*\(")
 _QUOTES: Final = ("'", '"')
+_BRACKETS: Final = re.compile(r"(?:\s{0,16}[)\]}]){1,8}")
 _CLOSERS: Final = {"[": "]", "(": ")", "{": "}"}
 # A container whose first element decides between a dict and a set, which becomes a list.
 _DICT_OR_SET: Final = ("}", "")
@@ -77,6 +79,11 @@ class _Expect(Enum):
     STRING = auto()
     WORD = auto()
     OUTER = auto()  # closers around the arguments: `LiteralsSpec.outer`
+
+
+def scanner_of(spec: LiteralsSpec) -> Scanner:
+    """Return the scanner for the end of a string that was never closed."""
+    return scanner(tuple((AHEAD, *pattern) for pattern in spec.next_call))
 
 
 class LiteralsBody:
@@ -108,6 +115,9 @@ class LiteralsBody:
         self._waiting = 0  # the size of a held word or value
         self._outer = spec.outer
         self._ended = False  # the input has ended, and the model was not stopped early
+        self._breaks = scanner_of(spec)
+        self._searched: str | None = None  # the text that `_breaks` searched last
+        self._break: FoundMarker | int = 0  # what it found there
 
     @property
     def holding(self) -> bool:
@@ -129,6 +139,7 @@ class LiteralsBody:
             and self._brace is None
             and self._quote[0] not in text
             and "\\" not in text
+            and self._breaks.scan(text, 0) == len(text)
         ):
             # Fast path for most pieces: the text continues a string.
             self._sink.args(escaped(text))
@@ -151,6 +162,12 @@ class LiteralsBody:
         if self._machine.body is not self:
             return at
         ended = self._at is _Expect.OUTER
+        if (
+            self._at is _Expect.STRING
+            and self._find_break(text, at) == at < len(text)
+            and (self._python or not self._quote.startswith(text[at:]))
+        ):
+            self._add(text[at:])
         self.stop()
         return at if ended else len(text)
 
@@ -428,12 +445,15 @@ class LiteralsBody:
 
     def _read_marked(self, text: str, at: int) -> int:
         """Read a string up to Gemma's quotation mark."""
+        broken = self._find_break(text, at)
         found = text.find(self._quote, at)
-        if found >= 0:
+        if 0 <= found < broken or found == broken == at:
             self._add(text[at:found])
             self._end_string()
             return found + len(self._quote)
-        keep = _tail(text, at, self._quote)
+        if broken == at:
+            return self._end_broken(text, at)
+        keep = min(broken, _tail(text, at, self._quote))
         if keep > at:
             self._add(text[at:keep])
         return keep
@@ -442,12 +462,14 @@ class LiteralsBody:
         """Read a Python string up to its quotation mark or its next escape."""
         quote = self._quote
         to = at
-        end = len(text)
+        end = self._find_break(text, at)
+        if end == at and text[at] != quote[0]:
+            return self._end_broken(text, at)
         while to < end and text[to] != "\\" and text[to] != quote[0]:
             following = [
                 found for found in (text.find("\\", to), text.find(quote[0], to)) if found >= 0
             ]
-            to = min(following, default=end)
+            to = min(*following, end) if following else end
         if to > at:
             self._add(text[at:to])
             return to
@@ -463,6 +485,42 @@ class LiteralsBody:
         else:
             self._add(quote)
         return to + 1
+
+    # --- strings that were never closed ------------------------------------------------------------
+    #
+    # Cases: lfm2/n0_5_string_not_closed, pythonic/n0_5_string_not_closed, gemma4/n0_5_string_not_closed.
+
+    def _find_break(self, text: str, at: int) -> int:
+        """Return where the end of this call and the header of another one begin, or may begin."""
+        found = self._break
+        if self._searched is not text or (found if isinstance(found, int) else found.start) < at:
+            self._searched = text
+            self._break = found = self._breaks.scan(text, at)
+        return found if isinstance(found, int) else found.start
+
+    def _end_broken(self, text: str, at: int) -> int:
+        """End a call whose string was never closed, if another call follows; else this is text of the string."""
+        found = self._break
+        if isinstance(found, int):
+            return at  # more text is needed
+        if not self._is_next_call(found.groups):
+            self._add(text[at])
+            return at + 1
+        self._flush()
+        self._sink.problem("call_cut", self._name)
+        self._sink.end(complete=False)
+        self._machine.leave_call()
+        brackets = _BRACKETS.match(text, at)
+        return at if brackets is None else brackets.end()
+
+    def _is_next_call(self, groups: dict[str, str]) -> bool:
+        declared = self._machine.declared
+        name = declared.resolve_name(groups["next"])
+        if declared.known and name not in declared:
+            return False
+        if "quote" in groups and groups["quote"] != self._quote:
+            return False
+        return "key" not in groups or groups["key"] in declared.parameters(name).properties
 
     def _may_end(self, rest: str) -> bool | None:
         """Return whether a quotation mark before `rest` ends the string; None: more text is needed.

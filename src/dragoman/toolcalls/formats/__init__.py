@@ -1,4 +1,6 @@
-"""The registry: families of native tool calls by key, their aliases, and `AUTO`, which recognizes them by their markers.
+"""The registry: families of native tool calls by key, and `AUTO`, which recognizes them by their markers.
+
+Names and aliases are in `format_names.py`.
 
 One file per lineage, one section and one `Format` constant per family: `kimi_k2` is `kimi.KIMI_K2`.
 """
@@ -7,7 +9,6 @@ One file per lineage, one section and one `Format` constant per family: `kimi_k2
 
 from typing import Final
 
-from dragoman.errors import ConfigError
 from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
@@ -93,18 +94,6 @@ _ALL: Final = (
 )
 
 FORMATS: Final[dict[str, Format]] = {one.key: one for one in _ALL}
-
-# Names that inference engines use for the same formats.
-ALIASES: Final = {
-    "qwen25": "hermes",
-    "granite4": "hermes",
-    "qwen3_xml": "qwen3_coder",
-    "step3p5": "qwen3_coder",
-    "mimo": "qwen3_coder",
-    "nemotron_v3": "qwen3_coder",
-    "nemotron_nano": "qwen3_coder",
-    "llama4_pythonic": "pythonic",
-}
 
 # Markers that identify a family, for models whose family is unknown.  Several families may share a marker:
 # they are tried in this order, and the text after the marker decides.
@@ -204,17 +193,3 @@ AUTO: Final = Format(
         ),
     ),
 )
-
-
-def find_format(key: str) -> Format:
-    """Return a family by its key or alias.
-
-    Raises:
-        ConfigError: no family has that name.
-    """
-    found = AUTO if key == AUTO.key else FORMATS.get(ALIASES.get(key, key))
-    if found is None:
-        raise ConfigError(
-            f"no tool-call format `{key}`; known formats: {', '.join(sorted(FORMATS))}"
-        )
-    return found

@@ -6,6 +6,7 @@ from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
     BLANKS,
+    FEW_BLANKS,
     FIRST,
     Action,
     Format,
@@ -20,6 +21,13 @@ from dragoman.toolcalls.format import (
     markers,
     one_of,
 )
+
+
+def _next_call(closer: str, opener: str) -> tuple[Pattern, ...]:
+    """Return the end of a call before the header of another one."""
+    header: Pattern = (FEW_BLANKS, opener, Run(r"[^<>{}\s]", 1, 128, name="next"), FEW_BLANKS, "{")
+    return (("}", FEW_BLANKS, closer, *header), (closer, *header))
+
 
 # --- functiongemma ------------------------------------------------------------------------------------
 #
@@ -44,7 +52,13 @@ FUNCTIONGEMMA: Final = Format(
                 BLANKS,
                 "{",
             ),
-            body=LiteralsSpec(style="gemma", closer="}", quote="<escape>", typed=True),
+            body=LiteralsSpec(
+                style="gemma",
+                closer="}",
+                quote="<escape>",
+                typed=True,
+                next_call=_next_call("<end_function_call>", "<start_function_call>call:"),
+            ),
         ),
         # The second marker asks for the tool's result; a model that stops there has finished its call.
         *closes(("<end_function_call>",), ("<start_function_response>",)),
@@ -80,7 +94,12 @@ GEMMA4: Final = Format(
         *empty_pair(("<|tool_call>",), ("<tool_call|>",), special=True),
         *call(
             ("<|tool_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), BLANKS, "{"),
-            body=LiteralsSpec(style="gemma", closer="}", quote='<|"|>'),
+            body=LiteralsSpec(
+                style="gemma",
+                closer="}",
+                quote='<|"|>',
+                next_call=_next_call("<tool_call|>", "<|tool_call>call:"),
+            ),
         ),
         # The second marker asks for the tool's result; a model that stops there has finished its call.
         *closes(("<tool_call|>",), ("<|tool_response>",)),

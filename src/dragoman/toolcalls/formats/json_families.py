@@ -121,13 +121,14 @@ XLAM: Final = Format(
     description="Salesforce xLAM 2",
     models=("xlam*",),
     rules=(
+        # Before the rules for JSON.  Case: xlam/n6_2_several_python_dicts.
+        *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
         *tagged_objects("<tool_call>", "</tool_call>"),
         *objects_after(("[TOOL_CALLS]",)),
         *call(
             (one_of("```json", "```"), BLANKS, AHEAD, "[", BLANKS, "{"),
             body=ObjectsSpec(declared=True),
         ),
-        *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
         *call((AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START),
         *objects_in_prose(("[", BLANKS, "{"), body=ObjectsSpec()),
         # Reasoning whose opener was in the prompt: only its closer is visible.  Case: xlam/after_a_bare_think_closer.

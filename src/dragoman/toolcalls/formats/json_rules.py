@@ -9,6 +9,7 @@ from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
     BLANKS,
+    FEW_BLANKS,
     IN_PROSE,
     Action,
     LiteralsSpec,
@@ -29,7 +30,6 @@ from dragoman.toolcalls.format import (
 # `{"name": "f", "arguments": {"a": 1}}`, one or several, or in an array.
 
 _IN_TAIL = frozenset({Where.TAIL})
-_GAP: Final = Run(r"[ \t\r\n]", 0, 16)
 
 
 def tagged_objects(
@@ -89,10 +89,10 @@ def objects_in_prose(*begins: Pattern, body: ObjectsSpec) -> tuple[Rule, ...]:
     body = replace(body, declared=True, prose=True)
     return (
         *markers(
-            ('"', _GAP, ":", inner),
-            ("}", _GAP, ",", inner),
-            ("{", _GAP, one_of("{", "["), Run(inner.chars, 0, 128)),
-            ("[", _GAP, "[", Run(inner.chars, 0, 128)),
+            ('"', FEW_BLANKS, ":", inner),
+            ("}", FEW_BLANKS, ",", inner),
+            ("{", FEW_BLANKS, one_of("{", "["), Run(inner.chars, 0, 128)),
+            ("[", FEW_BLANKS, "[", Run(inner.chars, 0, 128)),
             action=Action.KEEP,
             at=IN_PROSE,
         ),
@@ -116,23 +116,32 @@ def functools_array() -> tuple[Rule, ...]:
 #
 # `[{'name': 'f', 'arguments': {'a': True}}]`.  An object whose first key is in double quotation marks is JSON.
 
-_BODY: Final = LiteralsSpec(style="python", closer="}", outer="}]")
 _QUOTE: Final = Run(r"[\"']", 1, 1)
-_COLON: Final[Pattern] = (_GAP, ":", _GAP)
-_COMMA: Final[Pattern] = (_GAP, ",", _GAP)
-# Everything up to the brace of the arguments.
-_HEADER: Final[Pattern] = (
-    "{",
-    _GAP,
-    "'name'",
-    *_COLON,
-    _QUOTE,
-    Run(r"[^\"'\s]", 1, 128, name="name"),
-    _QUOTE,
-    *_COMMA,
-    one_of("'arguments'", "'parameters'"),
-    *_COLON,
-    "{",
+_COLON: Final[Pattern] = (FEW_BLANKS, ":", FEW_BLANKS)
+_COMMA: Final[Pattern] = (FEW_BLANKS, ",", FEW_BLANKS)
+
+
+def _header(name: str) -> Pattern:
+    """Return everything up to the brace of the arguments."""
+    return (
+        *("{", FEW_BLANKS, Run("'", 1, 1, name="quote"), "name'", *_COLON),
+        *(_QUOTE, Run(r"[^\"'\s]", 1, 128, name=name), _QUOTE, *_COMMA),
+        *(one_of("'arguments'", "'parameters'"), *_COLON, "{"),
+    )
+
+
+_HEADER: Final = _header("name")
+_BODY: Final = LiteralsSpec(
+    style="python",
+    closer="}",
+    outer="}]",
+    next_call=(
+        (
+            *("}", FEW_BLANKS, "}", FEW_BLANKS, one_of("]", ""), FEW_BLANKS),
+            *(one_of(",", ";", "<|tool_calls|>"), FEW_BLANKS, one_of("[", ""), FEW_BLANKS),
+            *_header("next"),
+        ),
+    ),
 )
 
 
@@ -141,9 +150,11 @@ def python_objects(
 ) -> tuple[Rule, ...]:
     """Return rules for a list of dicts, or one dict, after `opener`."""
     return (
-        *call((*opener, _GAP, "[", _GAP, *_HEADER), body=_BODY, at=at, declared=declared),
-        *call((*opener, _GAP, *_HEADER), body=_BODY, at=at, declared=declared),
-        *call((*_COMMA, *_HEADER), body=_BODY, at={Where.TAIL}),
+        *call(
+            (*opener, FEW_BLANKS, "[", FEW_BLANKS, *_HEADER), body=_BODY, at=at, declared=declared
+        ),
+        *call((*opener, FEW_BLANKS, *_HEADER), body=_BODY, at=at, declared=declared),
+        *call((FEW_BLANKS, Run("[,;]", 1, 1), FEW_BLANKS, *_HEADER), body=_BODY, at={Where.TAIL}),
     )
 
 

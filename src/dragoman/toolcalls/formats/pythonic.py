@@ -8,6 +8,7 @@ from dragoman.toolcalls.format import (
     ANYWHERE,
     AT_START,
     BLANKS,
+    FEW_BLANKS,
     IN_PROSE,
     Action,
     Format,
@@ -28,8 +29,22 @@ from dragoman.toolcalls.format import (
 #
 # `bodies/literals.py` converts the keyword arguments to JSON.
 
-_BODY: Final = LiteralsSpec(style="python", closer=")")
 _KEYWORD: Final = Run(r"[\w\-]", 1, 128)
+_NEXT: Final = Run(r"[\w.\-]", 1, 128, name="next")
+_NEXT_CALL: Final[Pattern] = (
+    *(")", FEW_BLANKS, Run("[,;]", 0, 1), FEW_BLANKS, _NEXT, "(", FEW_BLANKS),
+    *(Run(_KEYWORD.chars, 1, 128, name="key"), FEW_BLANKS, "=", FEW_BLANKS),
+    Run("[\"']", 1, 1, name="quote"),
+)
+
+
+def _body(closer: str, opener: str) -> LiteralsSpec:
+    """Return the arguments of calls between two markers."""
+    end: Pattern = (")", FEW_BLANKS, one_of("]", ""), FEW_BLANKS, closer, FEW_BLANKS)
+    begin: Pattern = (opener, FEW_BLANKS, one_of("[", ""), FEW_BLANKS, _NEXT, "(")
+    return LiteralsSpec(style="python", closer=")", next_call=(_NEXT_CALL, (*end, *begin)))
+
+
 # A name is a call if a keyword argument or nothing follows the bracket.  Case: pythonic/positional_is_text.
 _HEADER: Final[Pattern] = (
     Run(r"[\w.\-]", 1, 128, name="name"),
@@ -44,17 +59,18 @@ _HEADER: Final[Pattern] = (
 def python_calls(
     opener: Pattern,
     *,
+    body: LiteralsSpec,
     at: Iterable[Where] = ANYWHERE,
     declared: bool = False,
     prose: bool = False,
 ) -> tuple[Rule, ...]:
     """Return the rule for the first call, after `opener`."""
-    return call((*opener, *_HEADER), body=_BODY, at=at, declared=declared, prose=prose)
+    return call((*opener, *_HEADER), body=body, at=at, declared=declared, prose=prose)
 
 
-def further_python_calls(separators: str = ",") -> tuple[Rule, ...]:
+def further_python_calls(separators: str = ",", *, body: LiteralsSpec) -> tuple[Rule, ...]:
     """Return the rule for the calls after the first."""
-    return call((Run(rf"[{separators}\s]", 1, 16), *_HEADER), body=_BODY, at={Where.TAIL})
+    return call((Run(rf"[{separators}\s]", 1, 16), *_HEADER), body=body, at={Where.TAIL})
 
 
 # --- pythonic -----------------------------------------------------------------------------------------
@@ -64,6 +80,8 @@ def further_python_calls(separators: str = ",") -> tuple[Rule, ...]:
 # A list of calls after `<|python_start|>`, as the whole answer, or in text if it names a declared tool.
 # Cases: tests/corpus/toolcalls/pythonic.
 
+_PYTHONIC: Final = _body("<|python_end|>", "<|python_start|>")
+
 PYTHONIC: Final = Format(
     key="pythonic",
     opens=("[", "<|python_start|>"),
@@ -71,19 +89,20 @@ PYTHONIC: Final = Format(
     models=("llama-4*", "toolace*"),
     rules=(
         *empty_pair(("<|python_start|>",), ("<|python_end|>",), special=True),
-        *python_calls(("<|python_start|>", BLANKS, one_of(("[", BLANKS), ""))),
-        *python_calls(("[", BLANKS), at=AT_START),
+        *python_calls(("<|python_start|>", BLANKS, one_of(("[", BLANKS), "")), body=_PYTHONIC),
+        *python_calls(("[", BLANKS), body=_PYTHONIC, at=AT_START),
         # In the middle of text.  Cases: pythonic/n5_3_text_before, pythonic/n5_3_tools_unknown.
         *python_calls(
             (Run(r"\n", 1, 1, name="line"), Run(r"[ \t]", 0, 16), "[", BLANKS),
+            body=_PYTHONIC,
             at=IN_PROSE,
             declared=True,
             prose=True,
         ),
-        *python_calls(("[", BLANKS), at=IN_PROSE, declared=True, prose=True),
+        *python_calls(("[", BLANKS), body=_PYTHONIC, at=IN_PROSE, declared=True, prose=True),
         # One call without brackets: only a declared name distinguishes it from code.
-        *python_calls((), at={Where.START, Where.ANSWER}, declared=True),
-        *further_python_calls(",;"),
+        *python_calls((), body=_PYTHONIC, at={Where.START, Where.ANSWER}, declared=True),
+        *further_python_calls(",;", body=_PYTHONIC),
         *markers(
             (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
         ),
@@ -109,6 +128,8 @@ PYTHONIC: Final = Format(
 # One call per line, between tags.
 # Cases: tests/corpus/toolcalls/olmo3.
 
+_OLMO3: Final = _body("</function_calls>", "<function_calls>")
+
 OLMO3: Final = Format(
     key="olmo3",
     opens=("<function_calls>",),
@@ -116,8 +137,8 @@ OLMO3: Final = Format(
     models=("olmo-3*",),
     rules=(
         *empty_pair(("<function_calls>",), ("</function_calls>",)),
-        *python_calls(("<function_calls>", BLANKS, one_of(("[", BLANKS), ""))),
-        *further_python_calls(",;"),
+        *python_calls(("<function_calls>", BLANKS, one_of(("[", BLANKS), "")), body=_OLMO3),
+        *further_python_calls(",;", body=_OLMO3),
         *markers(
             (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
         ),
@@ -134,6 +155,7 @@ OLMO3: Final = Format(
 # Cases: tests/corpus/toolcalls/lfm2.
 
 _OPENER: Final = "<|tool_call_start|>"
+_LFM2: Final = _body("<|tool_call_end|>", _OPENER)
 
 LFM2: Final = Format(
     key="lfm2",
@@ -146,8 +168,8 @@ LFM2: Final = Format(
             (_OPENER, BLANKS, AHEAD, one_of(("[", BLANKS, "{"), "{")),
             body=ObjectsSpec(),
         ),
-        *python_calls((_OPENER, BLANKS, one_of(("[", BLANKS), ""))),
-        *further_python_calls(),
+        *python_calls((_OPENER, BLANKS, one_of(("[", BLANKS), "")), body=_LFM2),
+        *further_python_calls(body=_LFM2),
         *markers(
             (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
         ),
