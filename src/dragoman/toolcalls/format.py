@@ -47,6 +47,7 @@ AHEAD: Final = Ahead()
 AHEAD_OR_END: Final = Ahead(or_end=True)
 EXCERPT_CHARS: Final = 200  # of dropped text, quoted in a problem
 BLANKS: Final = Run(r"[ \t\r\n]")
+_FEW_BLANKS: Final = Run(r"[ \t\r\n]", 0, 16)
 FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 
 _MOST_LEADS: Final = 4  # characters of one class: as many as BLANKS has
@@ -380,16 +381,16 @@ def empty_pair(opener: Pattern, closer: Pattern, *, special: bool = False) -> tu
     Cases: hermes/n0_2_empty, hermes/n0_2_empty_in_prose, lfm2/n0_2_empty_between_text.
     """
     pairs: tuple[Pattern, ...] = (
-        (*opener, BLANKS, *closer),
-        (*opener, BLANKS, "[", BLANKS, "]", BLANKS, *closer),
+        (*opener, _FEW_BLANKS, *closer),
+        (*opener, _FEW_BLANKS, "[", _FEW_BLANKS, "]", _FEW_BLANKS, *closer),
     )
     first = AT_START | FIRST
     rules: list[Rule] = []
     for pair in pairs:
-        rules += markers((*pair, BLANKS), action=Action.DROP, at=first)
+        rules += markers((*pair, _FEW_BLANKS), action=Action.DROP, at=first)
         if special:
             rules += markers((*pair, *WORD_AHEAD), action=Action.DROP, at=ANYWHERE - first)
-        last: Pattern = (*pair, BLANKS, AHEAD_OR_END, *opener)
+        last: Pattern = (*pair, _FEW_BLANKS, AHEAD_OR_END, *opener)
         rules += markers(last, action=Action.DROP, at=ANYWHERE - first)
     return tuple(rules)
 

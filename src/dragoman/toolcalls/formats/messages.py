@@ -102,7 +102,9 @@ MUSE_GLIMMER: Final = Format(
             then=Where.MESSAGE,
         ),
         *(
-            rule if rule.section else replace(rule, at=rule.at & _IN_CALLS)
+            rule
+            if rule.section or rule.action is Action.DROP
+            else replace(rule, at=rule.at & _IN_CALLS)
             for rule in invokes(
                 ("atem:",),
                 section=(
