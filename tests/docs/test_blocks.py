@@ -36,7 +36,7 @@ CHECKED_ELSEWHERE = {
     "": "a drawing",
 }
 # TOML that is not for Dragoman.
-FOREIGN_TOML = ("model_providers", "mcp_servers")
+FOREIGN_TOML = ("model_providers", "mcp_servers", "project")
 
 
 class Block(NamedTuple):
@@ -115,7 +115,8 @@ NOT_RUN = {
     "dragoman simulate": "serves until it is stopped; test_readme.py starts it",
     "dragoman run": "starts an agent; tests/cli/test_run.py does it with a stand-in",
     "dragoman probe": "sends dozens of requests; tests/probe does it",
-    "dragoman mcp --config dragoman.toml --http": "serves until it is stopped; tests/mcp_server starts it",
+    "dragoman mcp": "serves until it is stopped; tests/mcp_server starts it",
+    "dragoman formats check": "test_native_formats.py runs it",
     "dragoman translate": "test_first_minute.py runs it",
     "dragoman check": "test_first_minute.py runs it",
     "echo": "test_first_minute.py runs it",

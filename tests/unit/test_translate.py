@@ -1,5 +1,7 @@
 """The front door: requests from a dialect into itself, tools of any shape, errors of both sides."""
 
+import json
+
 import msgspec
 import pytest
 
@@ -13,6 +15,7 @@ from dragoman import (
     Translator,
     decode_tools,
     error_response,
+    json_format,
     translate_body,
     translate_error,
     translate_request,
@@ -302,3 +305,13 @@ def test_d6_a_relayed_body_tells_apart_ids_that_were_used() -> None:
     (told,) = msgspec.json.decode(translated.body)["choices"]
     ids = [one["id"] for one in told["message"]["tool_calls"]]
     assert ["gx1-call_0", "gx2-call_0"] == ids
+
+
+def test_a_format_is_given_in_place_of_a_name() -> None:
+    acme = json_format("acme", open="<acme>", close="</acme>")
+    text = 'Look.<acme>{"name": "ls", "arguments": {}}</acme>'
+    body = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
+
+    translated = translate_body(body, source="chat", target="anthropic", native_format=acme)
+
+    assert ["text", "tool_use"] == [one["type"] for one in json.loads(translated.body)["content"]]

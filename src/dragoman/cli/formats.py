@@ -102,10 +102,15 @@ def command(context: click.Context, *, as_json: bool, path: Path | None) -> None
 @command.command("check", help=_CHECK_HELP, short_help="Test a format of your own.")
 @click.argument("source")
 def check(source: str) -> None:
+    from dragoman.gateway.config.problems import ConfigMistakesError
+
     try:
         formats = _load(source)
     except FormatError as error:
         click.echo(f"dragoman: {source}: not legal: {error}", err=True)
+        sys.exit(1)
+    except ConfigMistakesError as error:
+        click.echo(f"dragoman: {error}", err=True)
         sys.exit(1)
     sys.exit(not all([_passes(one) for one in formats]))  # noqa: C419 -- all of them are tested
 
@@ -200,13 +205,18 @@ def _from_toml(path: Path) -> list[Format]:
     from dragoman.gateway.config.environment import ConfigEnvironment
     from dragoman.gateway.config.formats import declared_formats
     from dragoman.gateway.config.load import make_settings, parse
+    from dragoman.gateway.config.problems import ConfigMistakesError
 
     cwd = Path.cwd()
     tables = parse(cwd / path, cwd).get("formats")
     if not tables:
         raise ConfigError(f"{path} has no table `[formats.NAME]`")
     environment = ConfigEnvironment(environ={}, folder=path.parent)
-    return list(declared_formats(make_settings({"formats": tables}, environment).settings))
+    try:
+        settings = make_settings({"formats": tables}, environment).settings
+    except ConfigMistakesError as error:
+        raise ConfigMistakesError(error.mistakes, source=str(path)) from None
+    return list(declared_formats(settings))
 
 
 def _run_file(path: Path) -> ModuleType:

@@ -93,6 +93,7 @@ class Settings:
             ("model", model, str),
             ("api_key", api_key, str),
             ("profile", profile, (str, Profile)),
+            ("native_format", native_format, (str, Format)),
             ("limits", limits, Limits),
             ("timeouts", timeouts, Timeouts),
             ("tls", tls, TLS),

@@ -16,6 +16,7 @@ import msgspec
 
 from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS
 from dragoman.toolcalls.format import Action, CallWriter, Format, SampleCall, Where
+from dragoman.toolcalls.format_damage import WrittenFormat, cut_answers
 from dragoman.toolcalls.format_samples import (
     CALLS,
     HONEST,
@@ -189,10 +190,8 @@ def reasoning(answer: Answer) -> Iterator[Outcome]:
 
 def cut(answer: Answer) -> Iterator[Outcome]:
     """Check that no call looks complete in an answer that ends before it, at any character."""
-    for at in range(len(answer.text)):
-        text = answer.text[:at]
-        for stopped in (False, True):
-            yield _outcome("cut", text, _damage(answer, text, cut=stopped))
+    for text, problem in cut_answers(_written(answer)):
+        yield _outcome("cut", text, problem)
 
 
 def deleted(answer: Answer) -> Iterator[Outcome]:
@@ -201,6 +200,10 @@ def deleted(answer: Answer) -> Iterator[Outcome]:
         text = answer.text[: match.start()] + answer.text[match.end() :]
         problem = _mixed(answer, text)
         yield _outcome("deletion", text, problem and f"without {match[0]!r}, {problem}")
+
+
+def _written(answer: Answer) -> WrittenFormat:
+    return WrittenFormat(answer.format, answer.write, *answer.traits)
 
 
 def honest(answer: Answer) -> Iterator[Outcome]:
@@ -281,15 +284,6 @@ def _listed(calls: list[tuple[str, Any]]) -> str:
 def _shown(found: Parsed) -> str:
     shown = found.content.strip(_BLANKS)
     return f"markup is shown as text: {shown[:_EXCERPT_CHARS]!r}" if shown else ""
-
-
-def _damage(answer: Answer, text: str, *, cut: bool) -> str:
-    """Return what is wrong with the result of an answer that ends early."""
-    found = answer.parse(text, cut=cut)
-    for call, (name, arguments) in zip(answer.calls, _values(found), strict=False):
-        if (name, arguments) != call:
-            return f"`{name}` looks complete with {arguments}"
-    return _mixed(answer, text, found)
 
 
 def _mixed(answer: Answer, text: str, found: Parsed | None = None) -> str:

@@ -133,10 +133,13 @@ class FormatGrammar:
 
     @cached_property
     def closers(self) -> Scanner:
-        """Markers that close calls and sections.  A partial one at the end of the text is dropped."""
+        """Markers that close calls and sections, or open one.  A partial one at the end of the text is dropped.
+
+        The header after an opener is not part of it: qwen3_coder/n0_4_second_header_cut.
+        """
         return scanner(
             tuple(
-                rule.pattern
+                _before_lookahead(rule.pattern) if rule.section else rule.pattern
                 for rule in self.states[Where.AFTER].rules
                 if rule.action is Action.SKIP
             )
@@ -181,6 +184,11 @@ def _begins_special(pattern: Pattern) -> bool:
             return all(_begins_special((*choice, *rest)) for choice in choices)
         case _:
             return False
+
+
+def _before_lookahead(pattern: Pattern) -> Pattern:
+    places = [place for place, part in enumerate(pattern) if isinstance(part, Ahead)]
+    return pattern[: places[0]] if places and places[0] else pattern
 
 
 def _without_groups(pattern: Pattern) -> Pattern:

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from dragoman.errors import TooLargeError
 from dragoman.turn.request import Tool
+from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.json_values import decode_any, read_float
 
 STRING_ONLY: Final = frozenset({"string"})
@@ -225,6 +227,18 @@ def loose_number(text: str) -> str | None:
 def quoted(text: str) -> str:
     """Return a JSON string."""
     return f'"{escaped(text)}"'
+
+
+def truncated(text: str) -> str:
+    """Return JSON for a value that was cut: what there is of it, and never a whole string.
+
+    Case: qwen3_coder/n0_4_cut_inside_an_object.
+    """
+    try:
+        is_json = JsonScanner().feed(text) == len(text)
+    except TooLargeError:
+        is_json = False
+    return text if is_json else f'"{escaped(text)}'
 
 
 def escaped(text: str) -> str:

@@ -356,10 +356,13 @@ class Splitter:
         blocks.out.append(event)
 
     def _break_off(self) -> None:
-        """Let go of what is held when the answer fails: text leaves, a half call does not."""
+        """Let go of what is held when the answer fails: text leaves, a half call does not.
+
+        What may not be a call is text.  Case: the check `cut` of `format_suite.py`, ending `none`.
+        """
         machine = self._machine
         self._machine = None
-        if machine is not None and not machine.in_call:
+        if machine is not None and (machine.body is None or machine.body.held):
             machine.close(cut=True)
         self._blocks.start = None
 

@@ -1,7 +1,5 @@
 """Where a request goes."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +7,7 @@ from msgspec import structs
 
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import (
+    FormatTable,
     Match,
     ModelFacts,
     ProfileChanges,
@@ -20,7 +19,6 @@ from dragoman.gateway.config.settings import (
 )
 from dragoman.gateway.config.vendors import VENDORS, find_vendor, profile_for
 from dragoman.gateway.routing import Question, Router
-from dragoman.globs import Glob, fill, is_glob
 from dragoman.profiles import profile
 
 ROUTER = Upstream(base_url="https://openrouter.ai/api/v1")
@@ -43,62 +41,6 @@ def went(made, model, **facts):
     if choice is None:
         return None
     return choice.route_name, [f"{hop.upstream_name}/{hop.model}" for hop in choice.hops]
-
-
-# --- globs ---
-
-
-@pytest.mark.parametrize(
-    ("glob", "name", "fits"),
-    [
-        ("*", "anything/at all", True),
-        ("*", "", True),
-        ("*", "two\nlines", True),
-        ("claude-*haiku*", "claude-3-5-haiku-latest", True),
-        ("claude-*haiku*", "claude-haiku", True),
-        ("claude-*haiku*", "claude-sonnet-4-5", False),
-        ("Claude-*", "cLAUDE-opus", True),
-        ("gpt-?", "gpt-5", True),
-        ("gpt-?", "gpt-5.1", False),
-        ("claude-*[1m]", "claude-sonnet-4-5[1m]", True),
-        ("claude-*[1m]", "claude-sonnet-4-5m", False),
-        ("a[!b]", "ac", False),
-        ("a.c", "abc", False),
-        ("", "", True),
-        ("", "x", False),
-        ("kimi", "kimi-k2", False),
-        ("k2", "kimi-k2", False),
-    ],
-)
-def test_glob_knows_stars_and_question_marks_and_nothing_else(glob, name, fits):
-    assert fits is Glob(glob).matches(name)
-
-
-@given(st.text(), st.text())
-def test_any_text_is_a_glob(text, name):
-    assert Glob(text).matches(name) in (True, False)
-
-
-@given(st.text())
-def test_a_text_without_stars_matches_itself(text):
-    assert Glob(text).matches(text)
-
-
-def test_a_long_name_does_not_make_a_glob_slow():
-    glob = Glob("*a*a*a*a*a*a*a*a*a*b")
-
-    started = time.perf_counter()
-    matched = glob.matches("a" * 100_000)
-    took = time.perf_counter() - started
-
-    assert not matched
-    assert took < 20
-
-
-def test_one_star_of_a_template_is_filled():
-    assert fill("anthropic/*", "claude-opus") == "anthropic/claude-opus"
-    assert fill("plain", "name") == "plain"
-    assert [True, True, False] == [is_glob("a*"), is_glob("a?"), is_glob("a[b]")]
 
 
 # --- routes ---
@@ -491,3 +433,21 @@ def test_vendors_have_other_names():
     assert find_vendor(" DashScope ") is VENDORS["qwen"]
     assert find_vendor("llama.cpp") is VENDORS["llama-server"]
     assert find_vendor("nobody") is None
+
+
+# --- formats ---
+
+
+def test_a_format_of_the_settings_is_found_by_name_and_by_the_model_that_is_asked_for():
+    acme = FormatTable(shape="json", open="<acme>", close="</acme>", models=("acme-*",))
+    made = router(
+        route("named", "local/x", format="acme"),
+        route("*", "local/*"),
+        formats={"acme": acme},
+    )
+
+    def format_of(model):
+        hop = made.choose(Question(model=model)).hops[0]
+        return getattr(hop.native_format, "key", hop.native_format)
+
+    assert ["acme", "acme", "auto"] == [format_of(one) for one in ("named", "acme-7b", "kimi-k2")]

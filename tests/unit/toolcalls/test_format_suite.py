@@ -23,6 +23,7 @@ from dragoman.toolcalls.format_suite import (
     Answer,
     Traits,
     check_format,
+    cut,
     find_writer,
     honest,
     linear,
@@ -46,7 +47,7 @@ def answer(key: str) -> Answer:
 
 
 @pytest.mark.parametrize("key", FORMATS)
-@pytest.mark.parametrize("check", [whole, split, surrounded, reasoning, honest])
+@pytest.mark.parametrize("check", [whole, split, surrounded, reasoning, cut, honest])
 def test_every_family_passes(check: Callable[[Answer], Any], key: str) -> None:
     outcomes = list(check(answer(key)))
 

@@ -50,6 +50,8 @@ def format_mistakes(settings: Settings) -> Iterator[Mistake]:
     """Yield what is wrong with declared formats, and names of formats that do not exist."""
     formats = []
     for name, table in settings.formats.items():
+        if table.shape not in _SHAPES:
+            continue  # the reader has reported it
         try:
             formats.append(declared_format(name, table))
         except FormatError as error:

@@ -127,6 +127,10 @@ class ElementsBody:
             self._sink.problem("native_closer_missing", self._name)
             self._end()
         else:
+            value = self._stack[-1].value
+            if value is not None:
+                value.cut()
+                self._flush()
             self.stop()
         return len(text)
 

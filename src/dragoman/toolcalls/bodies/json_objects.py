@@ -61,6 +61,7 @@ class ObjectsBody:
         self._at = _Expect.ITEM
         self._raw: list[str] | None = [raw]  # all text so far, while the call is uncertain
         self._raw_size = len(raw)
+        self._later = False  # another object of the array precedes the current one
         self._array = False
         self._key = ""
         self._name: str | None = None
@@ -187,7 +188,7 @@ class ObjectsBody:
                 self._sink.args(self._arguments.feed(rest))
             self._end_arguments(cut=cut or not self._arguments.begun)
             self._machine.leave_call()
-        elif self._raw is not None:
+        elif self._raw is not None and not (self._later and self._name is not None):
             self._return_as_text(rest)
         else:
             if not self._done and self._name is not None:
@@ -244,6 +245,11 @@ class ObjectsBody:
 
     def _begin_object(self) -> None:
         self._at = _Expect.KEY
+        if self._raw is None:
+            # Another object of the array, which may not be a call: jamba/n0_4_second_header_cut.
+            self._raw = []
+            self._raw_size = 0
+            self._later = True
         self._name = None
         self._id = ""
         self._early = None
@@ -437,10 +443,10 @@ class ObjectsBody:
 
     def _fail(self, text: str, at: int) -> int:
         """Handle an unexpected character."""
+        if (self._raw is None or self._later) and not self._done:
+            shown = text[at : at + EXCERPT_CHARS]
+            self._sink.problem("native_call_invalid", f"not a call: unexpected `{shown}`")
         if self._raw is None:
-            if not self._done:
-                shown = text[at : at + EXCERPT_CHARS]
-                self._sink.problem("native_call_invalid", f"not a call: unexpected `{shown}`")
             self._machine.leave_call()
             return at
         if text[at : at + 1] in _LITERAL_LEADS and not self._spec.declared:
@@ -452,7 +458,7 @@ class ObjectsBody:
     def _return_as_text(self, rest: str) -> None:
         raw = "".join(self._raw or ()) + rest
         self._raw = None
-        self._machine.return_as_text(raw)
+        self._machine.return_as_text(raw.lstrip() if self._later else raw)
 
     def _read_until_end(self, text: str, at: int) -> int:
         """Read text that is not JSON, up to the next marker."""

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.toolcalls.format import AHEAD, LiteralsSpec
 from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
-from dragoman.toolcalls.schema_types import STRING_ONLY, escaped, loose_number, quoted, to_json
+from dragoman.toolcalls.schema_types import (
+    STRING_ONLY,
+    escaped,
+    loose_number,
+    quoted,
+    to_json,
+    truncated,
+)
 
 if TYPE_CHECKING:
     from dragoman.toolcalls.machine import Machine
@@ -162,12 +169,13 @@ class LiteralsBody:
         if self._machine.body is not self:
             return at
         ended = self._at is _Expect.OUTER
-        if (
-            self._at is _Expect.STRING
-            and self._find_break(text, at) == at < len(text)
-            and (self._python or not self._quote.startswith(text[at:]))
-        ):
-            self._add(text[at:])
+        if self._at is _Expect.STRING and self._find_break(text, at) == at < len(text):
+            # Half of Gemma's quotation mark is not part of the string.
+            self._add(text[at:] if self._python else text[at : _tail(text, at, self._quote)])
+        if self._word:
+            self._out.append(_half_word("".join(self._word)))
+        elif self._typed:
+            self._out.append(truncated("".join(self._typed)))
         self.stop()
         return at if ended else len(text)
 
@@ -635,6 +643,12 @@ def _value(word: str) -> str:
         if isinstance(value, int):
             return str(value)
     return quoted(word)
+
+
+def _half_word(word: str) -> str:
+    """Return the JSON for a number or a word that was cut."""
+    known = (json[: len(word)] for whole, json in _WORDS.items() if whole.startswith(word))
+    return next(known, truncated(word))
 
 
 def _tail(text: str, at: int, marker: str) -> int:

@@ -24,6 +24,7 @@ from dragoman.toolcalls.schema_types import (
     json_of_types,
     quoted,
     to_json,
+    truncated,
 )
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_values import decode_any
@@ -170,7 +171,8 @@ class TagsBody:
         if self._json is not None:
             self._end_json(self._json, cut=cut)
         elif self._value is not None:
-            self.stop()  # a truncated closing tag is not part of the value
+            self._value.cut()  # a truncated closing tag is not part of the value
+            self.stop()
         elif (rest and not self._closing(rest)) or (cut and not rest) or self._lacks_one:
             self._cut()
         elif not rest and self._is_bare and not self._machine.declared.takes_nothing(self._name):
@@ -491,6 +493,12 @@ class ParameterValue:
             self._out.append(
                 to_json(text, self._types) if self._types else json_of_types(text, self._allowed)
             )
+
+    def cut(self) -> None:
+        """Emit what is held of a value that has no end."""
+        if self._held:
+            self._out.append(truncated("".join(self._held)))
+            self._held = None
 
     def _trimmed(self, text: str) -> str:
         """Remove the blanks that the template puts before a value."""

@@ -129,11 +129,7 @@ MUSE_GLIMMER: Final = Format(
         "<|eom|>",
         "<|eot|>",
     ),
-    special_openers=(
-        "<|start|>assistant",
-        "<|start|>",
-        "<|message|>",
-    ),
+    special_openers=("<|start|>assistant", "<|start|>"),
 )
 
 # --- solar_open ---------------------------------------------------------------------------------------
