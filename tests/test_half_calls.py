@@ -18,7 +18,7 @@ from dragoman.context import Exchange
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.simulator.native import FAMILIES
-from dragoman.simulator.native.family import Call
+from dragoman.simulator.native.family import NativeCall
 from dragoman.translate import Translator, answer_stages, make_exchange, translate_body
 from dragoman.turn.answer import fold
 from dragoman.turn.events import Event, Fault
@@ -32,7 +32,7 @@ ARGUMENTS: tuple[Json, Json] = (
     {"path": "a/é.txt", "count": 120, "deep": {"list": ["x", 1.5]}},
     {"command": 'echo "a\\b"\n', "force": True, "none": None, "last": 250},
 )
-CALLS = [Call("write", ARGUMENTS[0]), Call("run", ARGUMENTS[1])]
+CALLS = [NativeCall("write", ARGUMENTS[0]), NativeCall("run", ARGUMENTS[1])]
 # For families that write values without quotes, whose types come from the schema.
 PLAIN_ARGUMENTS: tuple[Json, Json] = (
     {"path": "a/é.txt", "count": 120, "force": True},

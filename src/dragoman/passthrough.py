@@ -13,7 +13,7 @@ from dragoman.turn.events import CALL_KINDS, BlockStart, Event, Fault, Finish, F
 from dragoman.turn.losses import Loss
 
 # Losses that mean: the peer's bytes do not say the same as the events.
-MENDED: Final = frozenset(
+REPAIRED: Final = frozenset(
     {
         "args_as_object",
         "args_missing",
@@ -110,7 +110,7 @@ class Relay:
         # A call that the peer did not make itself changes the stream whatever comes next: it need not wait.
         if pending and not any(_is_call(event) and event not in before for event in after):
             return b""
-        self.passed = self._stands()
+        self.passed = self._is_unchanged()
         parts = self._raw if self.passed else self._written
         out = b"".join(filter(None, parts))  # a lone piece is not copied
         for kept in (self._raw, self._before, self._after, self._written):
@@ -128,13 +128,13 @@ class Relay:
         self._done = True
         return raw
 
-    def stands(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
+    def is_unchanged(self, before: Sequence[Event], after: Sequence[Event]) -> bool:
         """Say whether a complete body can be forwarded unchanged."""
         self._before += before
         self._after += after
         return not self._changed()
 
-    def _stands(self) -> bool:
+    def _is_unchanged(self) -> bool:
         """Say whether the peer's bytes say the same as the events."""
         touches_call = self._in_call
         for event in self._after:
@@ -152,7 +152,7 @@ class Relay:
         if self._spoiled:
             return True
         for event in self._before:
-            if isinstance(event, Loss) and event.code in MENDED:
+            if isinstance(event, Loss) and event.code in REPAIRED:
                 return True
             if isinstance(event, Fault) and event.code in _OURS:
                 return True

@@ -176,7 +176,7 @@ class Translator:
         self.begun: bool = (
             False  # content was written, or a proper end: another attempt is out of the question
         )
-        self._said = False  # content was written
+        self._wrote_content = False  # content was written
         self.calls: list[str] = []  # names of the tools that were called so far
         self.losses: list[Loss] = []  # what was dropped or repaired so far
         self.outcome: Finish | Fault | None = None  # how the answer ended
@@ -185,7 +185,7 @@ class Translator:
         self._last_word = to_dialect.last_word
         if source == target:
             self._relay = Relay(
-                resumes=from_dialect.frames_stand_alone,
+                resumes=from_dialect.independent_frames,
                 ids=exchange.call_ids,
                 functions_only=_functions_only(exchange.profile),
             )
@@ -231,7 +231,11 @@ class Translator:
     def empty(self) -> bool:
         """The answer came to its normal end without any content."""
         ended = self.outcome
-        return not self._said and isinstance(ended, Finish) and ended.reason is FinishReason.STOP
+        return (
+            not self._wrote_content
+            and isinstance(ended, Finish)
+            and ended.reason is FinishReason.STOP
+        )
 
     @property
     def held(self) -> int:
@@ -379,7 +383,7 @@ class Translator:
         out: list[bytes] = []
         if not self.begun:
             self.begun = any(type(event) not in PRELUDE for event in events)
-            self._said = any(type(event) not in _WORDLESS for event in events)
+            self._wrote_content = any(type(event) not in _WORDLESS for event in events)
         try:
             for event in events:
                 if type(event) in _NOTED:
@@ -462,7 +466,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         relay = Relay(resumes=False, ids=exchange.call_ids, functions_only=functions_only)
         if exchange.notes_ids:
             exchange.given.update(to.given_ids(body))
-        if relay.stands(before, events):
+        if relay.is_unchanged(before, events):
             return TranslatedBody(
                 body, answer, 200, answer.losses, frames.reasoning_field, frozenset(exchange.given)
             )

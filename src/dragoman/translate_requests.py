@@ -311,13 +311,13 @@ def _forward(
                 fields.pop(name, None)
     if _must_fit(request, to, profile):
         for fit in (_fit_tools, _fitted):
-            fitted, mends = fit(fields, request, to, target)
+            fitted, changes = fit(fields, request, to, target)
             for name, raw in fitted.items():
                 if raw == _NULL:
                     fields.pop(name, None)
                 else:
                     fields[name] = raw
-            losses += mends
+            losses += changes
     if declared and "tool_choice" in fields and "tools" not in fields:
         del fields["tool_choice"]
         losses += (Loss("tool_choice_dropped", "$.tool_choice"),)
@@ -373,8 +373,8 @@ def _fitted(
     if profile.schema_dialect == "any" and must_narrow(request, profile):
         fitted, losses = narrowed(fields, request, to.any_tool)
     if to.without_instructions is not None and _is_instructed(request, to, profile):
-        fitted["messages"], mends = to.without_instructions(fields["messages"])
-        losses += mends
+        fitted["messages"], changes = to.without_instructions(fields["messages"])
+        losses += changes
     return fitted, losses
 
 

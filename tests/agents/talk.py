@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from dragoman.gateway.config.settings import Settings
-from dragoman.simulator.exchanges import Exchange
+from dragoman.simulator.exchanges import RecordedExchange
 from dragoman.simulator.script import Match, Script, ScriptCall, ScriptReply
 from tests.agents.programs import Program
 from tests.agents.stage import Ran, Stage
@@ -36,7 +36,7 @@ class Talk(NamedTuple):
     """How the agent ended, and what the simulator received, leaving small matters aside."""
 
     ran: Ran
-    asked: list[Exchange]
+    asked: list[RecordedExchange]
     log: str  # of the gateway
 
     @property
@@ -99,7 +99,7 @@ def scripted(model: str, says: list[Says], first: int) -> Script:
     return Script(replies, {})
 
 
-def model_of(exchange: Exchange) -> str:
+def model_of(exchange: RecordedExchange) -> str:
     body: Any = exchange.json
     return body["model"] if isinstance(body, dict) else ""
 
@@ -112,7 +112,7 @@ class _Prompt(msgspec.Struct):
     input: list[msgspec.Raw] = []
 
 
-def prompt_bytes(exchange: Exchange) -> list[bytes]:
+def prompt_bytes(exchange: RecordedExchange) -> list[bytes]:
     """Return what a model is prompted with, in order, byte by byte as it came."""
     body = msgspec.json.decode(exchange.body, type=_Prompt)
     parts = [body.tools, body.system, body.instructions, *body.messages, *body.input]

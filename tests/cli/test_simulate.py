@@ -151,4 +151,4 @@ def test_list_shows_every_family_and_quirk() -> None:
     for key in FORMATS:
         assert f"\n  {key.replace('_', '-')} " in out
     for quirk in QUIRKS.values():
-        assert quirk.says in out
+        assert quirk.description in out

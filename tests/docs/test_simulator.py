@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parent.parent.parent / "docs" / "simulator.md").read_text
 
 @pytest.mark.parametrize("name", QUIRKS)
 def test_every_quirk_is_in_the_table(name: str) -> None:
-    assert f"| `{QUIRKS[name].usage}` | {QUIRKS[name].says} |" in PAGE
+    assert f"| `{QUIRKS[name].usage}` | {QUIRKS[name].description} |" in PAGE
 
 
 def test_every_name_on_the_page_is_one() -> None:

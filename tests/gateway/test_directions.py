@@ -12,7 +12,7 @@ from msgspec import structs
 from dragoman.gateway.config.settings import Settings
 from dragoman.simulator.answer import seed_of
 from dragoman.simulator.answer_writers.anthropic import signature
-from dragoman.simulator.exchanges import Exchange
+from dragoman.simulator.exchanges import RecordedExchange
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.received import received
 from tests.support.talks import Sdks
@@ -143,7 +143,7 @@ def test_reasoning_returns_to_the_upstream_that_made_it(
     assert signed(upstream, begun) == history.state
 
 
-def signed(upstream: str, begun: Exchange) -> tuple[str, ...]:
+def signed(upstream: str, begun: RecordedExchange) -> tuple[str, ...]:
     """Return what the simulator signs its thought with."""
     match upstream:
         case "anthropic":

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw, structs
 
 from dragoman.gateway.config.settings import Guards, Settings
-from dragoman.simulator.exchanges import Exchange
+from dragoman.simulator.exchanges import RecordedExchange
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
 from tests.support.simulator import WEATHER, declared, question
@@ -49,7 +49,7 @@ def turn_of_agent(model: str, number: int, *, stream: bool) -> dict[str, Any]:
     }
 
 
-def parts(exchange: Exchange) -> tuple[bytes, dict[str, bytes]]:
+def parts(exchange: RecordedExchange) -> tuple[bytes, dict[str, bytes]]:
     """Return the history without its last bracket, and the other fields, as the bytes they were."""
     fields = {name: bytes(raw) for name, raw in FIELDS.decode(exchange.body).items()}
     history = fields.pop(HISTORIES.get(exchange.path, "input"))

@@ -13,7 +13,7 @@ from dragoman.turn.answer import ToolCall
 from tests.properties.strategies import scaled
 from tests.properties.test_toolcalls import calls_of, declared
 from tests.support.held import bound
-from tests.support.renderers import FAMILIES, Call
+from tests.support.renderers import FAMILIES, NativeCall
 
 each_family = pytest.mark.parametrize("family", FORMATS)
 
@@ -80,7 +80,7 @@ def test_a_call_beyond_the_limit_is_told_and_never_looks_whole(
 ) -> None:
     grammar = FAMILIES[family]
     calls = [
-        Call(f"tool_{number}", {"content": "ab" * data.draw(st.integers(0, 100))})
+        NativeCall(f"tool_{number}", {"content": "ab" * data.draw(st.integers(0, 100))})
         for number in range(data.draw(st.integers(1, grammar.most)))
     ]
     limit = data.draw(st.integers(10, 150))
@@ -106,7 +106,7 @@ def test_a_call_beyond_the_limit_is_told_and_never_looks_whole(
 @pytest.mark.parametrize("cut", [False, True])
 def test_b10_a_call_stopped_inside_a_string_is_never_whole(family: str, *, cut: bool) -> None:
     grammar = FAMILIES[family]
-    calls = [Call("tool_0", {"content": "rm -r /tmp/x"})]
+    calls = [NativeCall("tool_0", {"content": "rm -r /tmp/x"})]
     text = grammar.render(calls)
     text = text[: text.index("/tmp")]
 

@@ -15,7 +15,7 @@ from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.turn.request import Tool
 from tests.properties.strategies import scaled
-from tests.support.renderers import FAMILIES, Call, Family
+from tests.support.renderers import FAMILIES, Family, NativeCall
 
 each_family = pytest.mark.parametrize("family", FORMATS)
 
@@ -40,10 +40,10 @@ def values(*, trims: bool, typed: bool) -> st.SearchStrategy[Any]:
     return strings | SCALARS | nested
 
 
-def calls_of(family: Family) -> st.SearchStrategy[list[Call]]:
+def calls_of(family: Family) -> st.SearchStrategy[list[NativeCall]]:
     arguments = st.dictionaries(KEYS, values(trims=family.trims, typed=family.typed), max_size=3)
     return st.lists(arguments, min_size=1, max_size=family.most).map(
-        lambda found: [Call(f"tool_{number}", one) for number, one in enumerate(found)]
+        lambda found: [NativeCall(f"tool_{number}", one) for number, one in enumerate(found)]
     )
 
 
@@ -68,7 +68,7 @@ def schema(value: Any) -> dict[str, Any]:
             }
 
 
-def declared(calls: list[Call]) -> list[Tool]:
+def declared(calls: list[NativeCall]) -> list[Tool]:
     return [
         Tool(name=call.name, schema=Raw(json.dumps(schema(call.arguments)).encode()))
         for call in calls
@@ -145,7 +145,9 @@ def test_a_string_may_quote_any_marker_of_its_family(family: str, data: st.DataO
     arguments = data.draw(
         st.lists(st.dictionaries(KEYS, strings, max_size=2), min_size=1, max_size=2)
     )
-    calls = [Call(f"tool_{number}", one) for number, one in enumerate(arguments[: grammar.most])]
+    calls = [
+        NativeCall(f"tool_{number}", one) for number, one in enumerate(arguments[: grammar.most])
+    ]
     cuts = data.draw(st.lists(st.integers(1, 9), max_size=100))
 
     parser = ToolCallParser(format=family, tools=declared(calls) if grammar.declared else None)

@@ -21,6 +21,7 @@ BUILDERS = {
     "toolcalls/bodies/tags.py:__init__",
     "toolcalls/scanner.py:__init__",
     "toolcalls/format.py:chars_of",
+    "toolcalls/schema_types.py:text_without",
     "toolcalls/stage.py:_finder",
 }
 # Families of native calls build hundreds of expressions; `tests/unit/toolcalls/test_linear.py` feeds each

@@ -35,6 +35,24 @@ BANNED: Final = {
 _PATTERN: Final = re.compile(
     "|".join(rf"(?P<w{n}>\b(?:{word})\b)" for n, word in enumerate(BANNED)), re.IGNORECASE
 )
+# Words that no name in the code contains, as one of its parts (`told_at`, `_SAID`, `ToldBlock`).
+BANNED_IN_NAMES: Final = frozenset(
+    {
+        "told",
+        "tell",
+        "tells",
+        "said",
+        "says",
+        "mended",
+        "mend",
+        "mends",
+        "stands",
+        "anew",
+        "wish",
+        "wishes",
+    }
+)
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
@@ -93,3 +111,31 @@ def test_source_has_no_banned_word() -> None:
     ]
 
     assert not found, "\n".join(found)
+
+
+def banned_names(path: Path) -> list[tuple[int, str]]:
+    """Return the names in a module that contain a banned word, with their lines."""
+    with path.open("rb") as file:
+        return [
+            (token.start[0], token.string)
+            for token in tokenize.tokenize(file.readline)
+            if token.type == tokenize.NAME
+            and BANNED_IN_NAMES & {part.lower() for part in _PART.findall(token.string)}
+        ]
+
+
+def test_source_has_no_name_with_a_banned_word() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: `{name}`"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for line, name in banned_names(path)
+    ]
+
+    assert not found, "\n".join(found)
+
+
+def test_names_are_split_into_their_words(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("_TOLD = 1\nclass ToldBlock: pass\nretold = essays = 1\ndef x_says(): pass\n")
+
+    assert [(1, "_TOLD"), (2, "ToldBlock"), (4, "x_says")] == banned_names(module)

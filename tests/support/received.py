@@ -3,7 +3,7 @@
 import json
 from typing import Any, NamedTuple
 
-from dragoman.simulator.exchanges import Exchange
+from dragoman.simulator.exchanges import RecordedExchange
 
 Json = dict[str, Any]
 
@@ -22,7 +22,7 @@ class Received(NamedTuple):
         return [call_id for call_id, _, _ in self.calls]
 
 
-def received(exchange: Exchange) -> Received:
+def received(exchange: RecordedExchange) -> Received:
     """Read the history that a request carried, in whichever dialect it came."""
     body: Any = exchange.json
     if exchange.path.endswith("/messages"):

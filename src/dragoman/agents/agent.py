@@ -49,7 +49,7 @@ MakeLaunchSpec: TypeAlias = Callable[[Session, Mapping[str, str]], LaunchSpec]
 
 class Agent(Struct, frozen=True, kw_only=True):
     name: str
-    says: str  # its name in messages
+    title: str  # its name in messages
     package: str  # the npm package that installs the program
     dialect: DialectName  # which it speaks
     launch_spec: MakeLaunchSpec

@@ -77,7 +77,7 @@ def _limits(window: Window) -> dict[str, str]:
 
 CLAUDE: Final = Agent(
     name="claude",
-    says="Claude Code",
+    title="Claude Code",
     package="@anthropic-ai/claude-code",
     dialect="anthropic",
     launch_spec=launch_spec,

@@ -44,7 +44,7 @@ def _toml(value: str | bool | int) -> str:  # noqa: FBT001 -- a value of any kin
 
 CODEX: Final = Agent(
     name="codex",
-    says="Codex",
+    title="Codex",
     package="@openai/codex",
     dialect="responses",
     launch_spec=launch_spec,

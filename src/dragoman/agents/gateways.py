@@ -137,8 +137,8 @@ def open_log(path: Path) -> Iterator[TextIO]:
             stat.S_IRUSR | stat.S_IWUSR,
         )
     except OSError as error:
-        said = f"cannot write {path}: {error.strerror}; name another file with --log"
-        raise ConfigError(said) from error
+        message = f"cannot write {path}: {error.strerror}; name another file with --log"
+        raise ConfigError(message) from error
     with os.fdopen(file, "a", encoding="utf-8") as stream:
         yield stream
 
@@ -193,12 +193,12 @@ def check_health(url: str) -> None:
     try:
         _get(f"{url}/health", {})
     except urllib.error.HTTPError as error:
-        said = f"{url}/health answers {error.code}: there is no gateway that serves"
-        raise UnreachableError(said) from error
+        message = f"{url}/health answers {error.code}: there is no gateway that serves"
+        raise UnreachableError(message) from error
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        said = f"no gateway answers at {url}: {reason}; start one with `dragoman serve`"
-        raise UnreachableError(said) from error
+        message = f"no gateway answers at {url}: {reason}; start one with `dragoman serve`"
+        raise UnreachableError(message) from error
 
 
 def list_models(url: str, key: str) -> list[ListedModel]:
@@ -211,8 +211,8 @@ def list_models(url: str, key: str) -> list[ListedModel]:
         return _PAGE.decode(_get(f"{url}/v1/models", {"authorization": f"Bearer {key}"})).data
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
-            said = f"the gateway at {url} refuses the key: name the variable that holds one with --key-env"
-            raise ConfigError(said) from error
+            message = f"the gateway at {url} refuses the key: name the variable that holds one with --key-env"
+            raise ConfigError(message) from error
         return []
     except (OSError, HTTPException, msgspec.DecodeError):
         return []

@@ -51,10 +51,10 @@ def choose(
         if known and not alone:
             return ModelChoice(model=known[0], small=small or known[-1])
     if not listed:
-        said = (
+        message = (
             f"the gateway lists no models: name one that {agent.name} should ask for with --model"
         )
-        raise ConfigError(said)
+        raise ConfigError(message)
     return ModelChoice(model=listed[0].id, small=small)
 
 
@@ -84,8 +84,8 @@ def window(
 ) -> Window:
     """Return the sizes of the main model, as far as they are known."""
     name = choice.model or (agent.usual[0] if agent.usual else "")
-    told = next((one for one in listed if one.id == name), ListedModel(name))
-    sizes = Window(context=told.max_input_tokens or 0, output=told.max_tokens or 0)
+    entry = next((one for one in listed if one.id == name), ListedModel(name))
+    sizes = Window(context=entry.max_input_tokens or 0, output=entry.max_tokens or 0)
     if router is not None:
         facts = router.facts(name)
         sizes = Window(context=facts.context or sizes.context, output=facts.output or sizes.output)

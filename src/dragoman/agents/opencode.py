@@ -54,11 +54,11 @@ def _model(name: str) -> Json:
 
 
 def _main_model(session: Session) -> Json:
-    told = _model(session.model)
+    entry = _model(session.model)
     window = session.window
     if window.context and window.output:  # one without the other is refused
-        told["limit"] = {"context": window.context, "output": window.output}
-    return told
+        entry["limit"] = {"context": window.context, "output": window.output}
+    return entry
 
 
 def _own(environ: Mapping[str, str]) -> Json:
@@ -70,8 +70,8 @@ def _own(environ: Mapping[str, str]) -> Json:
     try:
         return msgspec.json.decode(environ.get(_CONTENT) or "{}", type=Json)
     except msgspec.DecodeError as error:
-        said = f"{_CONTENT} is set, but is not a JSON object to add to: {error}"
-        raise ConfigError(said) from error
+        message = f"{_CONTENT} is set, but is not a JSON object to add to: {error}"
+        raise ConfigError(message) from error
 
 
 def _merged(under: Json, over: Json) -> Json:
@@ -88,7 +88,7 @@ def _merged(under: Json, over: Json) -> Json:
 
 OPENCODE: Final = Agent(
     name="opencode",
-    says="opencode",
+    title="opencode",
     package="opencode-ai",
     dialect="anthropic",
     launch_spec=launch_spec,

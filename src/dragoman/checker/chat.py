@@ -170,7 +170,7 @@ CHANNELS: Final = {
 }
 
 
-class Choice:
+class CheckedChoice:
     """What is known of one choice."""
 
     def __init__(self) -> None:
@@ -189,7 +189,7 @@ class ChatGrammar:
         self._findings = findings
         self._limits = limits
         self._state = State.OPEN
-        self._choices: dict[int, Choice] = {}
+        self._choices: dict[int, CheckedChoice] = {}
         self._head: dict[str, object] | None = None  # what all chunks have in common
         self._call_ids = UsedIds("call-id-unique", "call")
         self._failed = False
@@ -274,7 +274,7 @@ class ChatGrammar:
         choice = self._choices.get(index)
         if choice is None:
             count_block(len(self._choices), self._limits)
-            choice = self._choices[index] = Choice()
+            choice = self._choices[index] = CheckedChoice()
         delta = object_at(value, "delta")
         finish = text_at(value, "finish_reason")
         if delta.get("role") is not None:
@@ -289,7 +289,7 @@ class ChatGrammar:
         ):
             self._finish(choice, finish, path)
 
-    def _step_choice(self, choice: Choice, step: ChoiceStep, path: str) -> bool:
+    def _step_choice(self, choice: CheckedChoice, step: ChoiceStep, path: str) -> bool:
         """Follow the choice's table; return whether the step was legal."""
         following = CHOICE[choice.state].get(step)
         if following is not None:
@@ -305,13 +305,13 @@ class ChatGrammar:
             choice.state = ChoiceState.OPEN
         return False
 
-    def _read_channels(self, choice: Choice, delta: Json) -> None:
+    def _read_channels(self, choice: CheckedChoice, delta: Json) -> None:
         for field, channel in CHANNELS.items():
             if text_at(delta, field) and channel not in choice.channels:
                 choice.channels.add(channel)
                 self.blocks = count_block(self.blocks, self._limits)
 
-    def _read_call(self, choice: Choice, value: object, path: str) -> None:
+    def _read_call(self, choice: CheckedChoice, value: object, path: str) -> None:
         if not isinstance(value, dict):
             self._findings.add("required-field", f"a call is {shown(value)}, no object", path)
             return
@@ -330,7 +330,7 @@ class ChatGrammar:
             fragment = text_at(value, "function.arguments")
             arguments.feed(fragment, self._findings, f"{path}.function.arguments")
 
-    def _begin_call(self, choice: Choice, index: int, value: Json, path: str) -> None:
+    def _begin_call(self, choice: CheckedChoice, index: int, value: Json, path: str) -> None:
         if index != choice.next_call:
             reason = f"call {index} begins where {choice.next_call} is next"
             self._findings.add("tool-index-contiguous", reason, f"{path}.index")
@@ -346,23 +346,23 @@ class ChatGrammar:
         self.calls += 1
         choice.calls[index] = Arguments(self._limits) if kind == "function" else None
 
-    def _finish(self, choice: Choice, reason: str, path: str) -> None:
+    def _finish(self, choice: CheckedChoice, reason: str, path: str) -> None:
         path = f"{path}.finish_reason"
         if reason not in FINISH_REASONS:
-            said = f"there is no finish reason {shown(reason)}"
-            self._findings.add("finish-reason-known", said, path)
+            reason_text = f"there is no finish reason {shown(reason)}"
+            self._findings.add("finish-reason-known", reason_text, path)
         if reason == "tool_calls" and not choice.calls:
-            said = "`tool_calls` although there is no call"
-            self._findings.add("finish-reason-fits-calls", said, path)
+            reason_text = "`tool_calls` although there is no call"
+            self._findings.add("finish-reason-fits-calls", reason_text, path)
         if reason == "stop" and choice.calls and "refusal" not in choice.channels:
-            said = "`stop` although there are calls"
-            self._findings.add("finish-reason-fits-calls", said, path)
+            reason_text = "`stop` although there are calls"
+            self._findings.add("finish-reason-fits-calls", reason_text, path)
         if reason in CUT_REASONS:
             return
         for index, arguments in choice.calls.items():
             if arguments is not None and not (arguments.broken or arguments.whole):
-                said = f"the arguments of call {index} are not a whole object"
-                self._findings.add("arguments-whole", said, path)
+                reason_text = f"the arguments of call {index} are not a whole object"
+                self._findings.add("arguments-whole", reason_text, path)
 
 
 GRAMMAR: Final = ChatGrammar

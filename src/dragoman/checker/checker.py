@@ -13,9 +13,9 @@ import msgspec
 
 from dragoman.checker.findings import (
     MAX_VIOLATIONS,
+    DialectGrammar,
     Ending,
     Findings,
-    Grammar,
     Json,
     MakeGrammar,
     Position,
@@ -85,7 +85,7 @@ class Checker:
     def __init__(self, dialect: str, *, limits: Limits = DEFAULT_LIMITS) -> None:
         make, _ = _grammar(dialect)
         self._findings = Findings()
-        self._grammar: Grammar = make(self._findings, limits)
+        self._grammar: DialectGrammar = make(self._findings, limits)
         self._sse = SSEReader(limits=limits, keep_raw=True)
         self._head = b""  # the first bytes, until they are known to be a byte-order mark or not
         self._begun = False

@@ -83,7 +83,7 @@ class Findings:
         return new
 
 
-class Grammar(Protocol):
+class DialectGrammar(Protocol):
     """What a dialect demands of a stream.  Goes on after a violation, as well as it can."""
 
     @property
@@ -110,45 +110,47 @@ class Grammar(Protocol):
 
 
 class MakeGrammar(Protocol):
-    def __call__(self, findings: Findings, limits: Limits, /) -> Grammar: ...
+    def __call__(self, findings: Findings, limits: Limits, /) -> DialectGrammar: ...
 
 
-class Shape(Struct, frozen=True):
+class ValueShape(Struct, frozen=True):
     """What a value must look like."""
 
-    says: str
+    expected: str
     fits: Callable[[object], bool]
 
 
-ANY: Final = Shape("anything", lambda _: True)
-TEXT: Final = Shape("a string", lambda value: isinstance(value, str))
-NAME: Final = Shape(
+ANY: Final = ValueShape("anything", lambda _: True)
+TEXT: Final = ValueShape("a string", lambda value: isinstance(value, str))
+NAME: Final = ValueShape(
     "a string that is not empty", lambda value: isinstance(value, str) and value != ""
 )
-COUNT: Final = Shape("a whole number from 0", lambda value: type(value) is int and value >= 0)
-NUMBER: Final = Shape("a number", lambda value: type(value) in (int, float))
-OBJECT: Final = Shape("an object", lambda value: isinstance(value, dict))
-LIST: Final = Shape("a list", lambda value: isinstance(value, list))
-NULL: Final = Shape("null", lambda value: value is None)
-EMPTY_TEXT: Final = Shape("an empty string", lambda value: value == "")
-EMPTY_LIST: Final = Shape("an empty list", lambda value: value == [])
-EMPTY_OBJECT: Final = Shape("an empty object", lambda value: value == {})
+COUNT: Final = ValueShape("a whole number from 0", lambda value: type(value) is int and value >= 0)
+NUMBER: Final = ValueShape("a number", lambda value: type(value) in (int, float))
+OBJECT: Final = ValueShape("an object", lambda value: isinstance(value, dict))
+LIST: Final = ValueShape("a list", lambda value: isinstance(value, list))
+NULL: Final = ValueShape("null", lambda value: value is None)
+EMPTY_TEXT: Final = ValueShape("an empty string", lambda value: value == "")
+EMPTY_LIST: Final = ValueShape("an empty list", lambda value: value == [])
+EMPTY_OBJECT: Final = ValueShape("an empty object", lambda value: value == {})
 
 
-def one_of(*words: str) -> Shape:
+def one_of(*words: str) -> ValueShape:
     """Return the shape of a closed vocabulary."""
-    return Shape(" or ".join(f"`{word}`" for word in words), lambda value: value in words)
+    return ValueShape(" or ".join(f"`{word}`" for word in words), lambda value: value in words)
 
 
-def nullable(shape: Shape) -> Shape:
-    return Shape(f"{shape.says}, or null", lambda value: value is None or shape.fits(value))
+def nullable(shape: ValueShape) -> ValueShape:
+    return ValueShape(
+        f"{shape.expected}, or null", lambda value: value is None or shape.fits(value)
+    )
 
 
 class Field(Struct, frozen=True):
     """A field that an event must have."""
 
     path: str  # keys joined by dots
-    shape: Shape
+    shape: ValueShape
     rule: str = "required-field"
     optional: bool = False  # may be absent, but not of another shape
 
@@ -168,7 +170,7 @@ def check_fields(
             continue
         reason = f"`{field.path}` is missing"
         if value is not _MISSING:
-            reason = f"`{field.path}` is {shown(value)} where {field.shape.says} is due"
+            reason = f"`{field.path}` is {shown(value)} where {field.shape.expected} is due"
         findings.add(field.rule, reason, f"{root}.{field.path}")
 
 

@@ -157,7 +157,7 @@ class Cut(Struct, frozen=True):
     """A call that was done although its arguments are not whole."""
 
     where: Position
-    told: bool  # the item says that it is incomplete
+    reported: bool  # the item says that it is incomplete
 
 
 class ItemGrammar:
@@ -225,14 +225,14 @@ class ItemGrammar:
 
     def check_output(self, output: list[object]) -> None:
         """Compare the output of the terminal event with the items that were done."""
-        said = [_essence(item) if isinstance(item, dict) else b"" for item in output]
-        if said == self._done:
+        written = [_essence(item) if isinstance(item, dict) else b"" for item in output]
+        if written == self._done:
             return
         path = "$.response.output"
-        if len(said) != len(self._done):
-            reason = f"the output has {len(said)} items where {len(self._done)} were done"
+        if len(written) != len(self._done):
+            reason = f"the output has {len(written)} items where {len(self._done)} were done"
         else:
-            pairs = enumerate(zip(said, self._done, strict=True))
+            pairs = enumerate(zip(written, self._done, strict=True))
             at = next(index for index, (one, other) in pairs if one != other)
             path = f"{path}[{at}]"
             reason = f"item {at} of the output is not the one that was done"
@@ -241,7 +241,7 @@ class ItemGrammar:
     def judge_cut_calls(self, *, completed: bool) -> None:
         """Note calls that were done half, unless they say so in a response that does not complete."""
         for cut in self._cut:
-            if completed or not cut.told:
+            if completed or not cut.reported:
                 reason = "the call is done although its arguments are not a whole object"
                 self._findings.add("arguments-whole", reason, "$.item.arguments", at=cut.where)
         self._cut.clear()
@@ -339,9 +339,9 @@ class ItemGrammar:
         elif item.kind in ("message", "reasoning"):
             item.parts["content"].append(item.text.value)
 
-    def _compare(self, text: Digest, said: str, path: str) -> None:
-        if not text.matches(said):
-            reason = f"{shown(said)} is not what the deltas said"
+    def _compare(self, text: Digest, written: str, path: str) -> None:
+        if not text.matches(written):
+            reason = f"{shown(written)} is not what the deltas said"
             self._findings.add("done-equals-deltas", reason, path)
 
     def _finish_item(self, item: OpenItem, event: Json) -> None:
@@ -370,8 +370,8 @@ class ItemGrammar:
         if item.arguments.empty:
             item.arguments.feed(arguments, self._findings, "$.item.arguments")
         if not (item.arguments.broken or item.arguments.whole):
-            told = text_at(done, "status") == "incomplete"
-            self._cut.append(Cut(self._findings.here, told))
+            reported = text_at(done, "status") == "incomplete"
+            self._cut.append(Cut(self._findings.here, reported))
 
     def _compare_parts(self, item: OpenItem, done: Json) -> None:
         for key, digests in item.parts.items():
@@ -397,8 +397,8 @@ def _text_of(part: Json) -> str:
 
 def _essence(item: Json) -> bytes:
     """Return a digest of what an item says; details that clients do not read are left out."""
-    said: list[object] = [item.get(key) for key in ESSENCE]
+    written: list[object] = [item.get(key) for key in ESSENCE]
     for key in ("content", "summary"):
         parts = [part for part in list_at(item, key) if isinstance(part, dict)]
-        said.append([(part.get("type"), _text_of(part)) for part in parts])
-    return Digest(repr(said)).value
+        written.append([(part.get("type"), _text_of(part)) for part in parts])
+    return Digest(repr(written)).value

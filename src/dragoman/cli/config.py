@@ -81,7 +81,7 @@ Examples:
   dragoman config init --vendor vllm --base-url http://gpu:8000/v1 --output -
 """
 
-_VENDOR_LINES: Final = "\n".join(f"  {one.name:14}{one.says}" for one in VENDORS.values())
+_VENDOR_LINES: Final = "\n".join(f"  {one.name:14}{one.description}" for one in VENDORS.values())
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
 

@@ -125,7 +125,7 @@ def _described(
     return {
         "key": one.key,
         "aliases": aliases_of(one.key) if origin == "built-in" else [],
-        "says": one.description,
+        "description": one.description,
         "markers": one.opens,
         "models": one.models,
         "channels": ["content", "reasoning"],

@@ -13,7 +13,7 @@ from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.settings import Route, Settings
 from dragoman.gateway.plan import upstream_headers
-from dragoman.gateway.routing import Choice, Hop, Question, Router
+from dragoman.gateway.routing import Hop, Question, RouteChoice, Router
 from dragoman.mcp_server.upstreams import ListedModel, ModelList, Target
 from dragoman.transport import TLS
 
@@ -36,14 +36,14 @@ class RoutedUpstreams:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Settings that have no effect here."""
-        said = [
+        paths = [
             f"upstreams.{name}.body" for name, up in self._settings.upstreams.items() if up.body
         ]
         for number, route in enumerate(self._settings.routes, start=1):
-            said += [f"routes[{number}].body"] if route.body else []
-            said += [f"routes[{number}].params"] if route.params else []
-            said += [f"routes[{number}].auth"] if route.auth == "passthrough" else []
-        return tuple(f"`{path}` has no effect here" for path in said)
+            paths += [f"routes[{number}].body"] if route.body else []
+            paths += [f"routes[{number}].params"] if route.params else []
+            paths += [f"routes[{number}].auth"] if route.auth == "passthrough" else []
+        return tuple(f"`{path}` has no effect here" for path in paths)
 
     def target(self, model: str, /) -> Target:
         """Return the client and the upstream's name for a model.
@@ -82,7 +82,7 @@ class RoutedUpstreams:
         for client in self._clients.values():
             await client.close()
 
-    def _client(self, choice: Choice, hop: Hop) -> Client:
+    def _client(self, choice: RouteChoice, hop: Hop) -> Client:
         upstream, times, tls = hop.upstream, hop.timeouts, hop.upstream.tls
         as_usual = upstream.auth in ("auto", find_dialect(upstream.dialect).auth)
         key = upstream.key.value if upstream.key is not None and as_usual else ""

@@ -84,7 +84,7 @@ async def list_models(settings: "Settings") -> "tuple[tuple[Listed, ...], list[F
             return await list_models(changed)
     plan = Plan(settings, seal_key=b"", keyring=Keyring(()))
     connector = Connector()
-    told: dict[str, list[str]] = {}
+    listed_models: dict[str, list[str]] = {}
     faults: list[Fault] = []
     try:
         for hop in plan.router.upstreams():
@@ -94,10 +94,10 @@ async def list_models(settings: "Settings") -> "tuple[tuple[Listed, ...], list[F
             if isinstance(answer, Fault):
                 faults.append(answer)
             else:
-                told[hop.upstream_name] = answer
+                listed_models[hop.upstream_name] = answer
     finally:
         await connector.close()
-    return plan.router.models(told), faults
+    return plan.router.models(listed_models), faults
 
 
 def _print_json(listed: "tuple[Listed, ...]") -> None:
@@ -124,7 +124,7 @@ def _print_table(listed: "tuple[Listed, ...]") -> None:
     width = max(len(one.name) for one in listed)
     for one in listed:
         facts = one.facts
-        said = f"{one.name:{width}}  {one.owner}"
+        line = f"{one.name:{width}}  {one.owner}"
         if facts.context:
-            said += f"  {facts.context} tokens"
-        click.echo(said)
+            line += f"  {facts.context} tokens"
+        click.echo(line)

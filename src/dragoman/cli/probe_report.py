@@ -82,12 +82,12 @@ def _many(count: int, what: str) -> str:
 def _conclusion(report: Report, base: str) -> str:
     """Return how the settings should differ."""
     if not report.profile:
-        said = f"no differences from the profile `{base}`"
+        line = f"no differences from the profile `{base}`"
     else:
-        said = f"differs from the profile `{base}` (save with --write): {_facts(report.profile)}"
+        line = f"differs from the profile `{base}` (save with --write): {_facts(report.profile)}"
     if report.format:
-        said += f"; the model writes calls as text: format = {report.format}"
-    return said
+        line += f"; the model writes calls as text: format = {report.format}"
+    return line
 
 
 def _facts(facts: "Mapping[str, Fact]") -> str:

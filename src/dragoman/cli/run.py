@@ -131,7 +131,7 @@ def command(  # noqa: PLR0913 -- one for each flag
             click.echo(described(agent, arguments, agent.launch_spec(session, {}), found.key))
             return
         asks = f", model {session.model}" if session.model else ""
-        click.echo(f"dragoman: {agent.says} on {found.url}{asks}", err=True)
+        click.echo(f"dragoman: {agent.title} on {found.url}{asks}", err=True)
         environ = os.environ | without_proxy(session, os.environ)
         code = launch(program, arguments, agent.launch_spec(session, environ), environ)
     click.get_current_context().exit(code)

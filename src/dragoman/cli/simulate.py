@@ -92,10 +92,10 @@ def _print_names() -> None:
     rows |= {key.replace("_", "-"): FORMATS[key].description for key in FAMILIES}
     _print_rows(rows)
     click.echo("  or the id of any model of these families, such as glm-4.6\n\nQuirks")
-    _print_rows({quirk.usage: quirk.says for quirk in QUIRKS.values()})
+    _print_rows({quirk.usage: quirk.description for quirk in QUIRKS.values()})
 
 
 def _print_rows(rows: dict[str, str]) -> None:
     width = max(map(len, rows))
-    for name, says in rows.items():
-        click.echo(f"  {name:{width}}  {says}")
+    for name, description in rows.items():
+        click.echo(f"  {name:{width}}  {description}")

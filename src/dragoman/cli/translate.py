@@ -148,6 +148,6 @@ def _print_losses(losses: "list[Loss] | tuple[Loss, ...]") -> None:
             "loss": loss.code,
             "path": loss.path,
             "detail": loss.detail,
-            "says": CODES[loss.code],
+            "description": CODES[loss.code],
         }
         print(msgspec.json.encode(line).decode(), file=sys.stderr)

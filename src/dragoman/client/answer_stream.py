@@ -19,7 +19,7 @@ from dragoman.client.errors import (
     keep_received,
     peer_error,
 )
-from dragoman.client.exchange import Exchange, Session
+from dragoman.client.exchange import HttpExchange, Session
 from dragoman.errors import MisuseError, PeerError
 from dragoman.turn.answer import Answer, Folder
 from dragoman.turn.events import Event, Fault, FaultKind, TextDelta
@@ -40,7 +40,7 @@ class IncomingAnswer:
         self._timeout = (
             timeout  # seconds for the whole exchange; 0: only the client's `timeouts` apply
         )
-        self._exchange: Exchange | None = None
+        self._exchange: HttpExchange | None = None
         self._reader = call.reader()
         self._folder = Folder()
         self._unfolded: list[Event] = []  # events that the folder has not got yet
@@ -53,11 +53,11 @@ class IncomingAnswer:
         self.status: int = 0  # of the HTTP response
         self.request_id: str = ""  # the server's id of the request
 
-    async def open(self) -> Exchange:
+    async def open(self) -> HttpExchange:
         """Send the request and wait for a successful status."""
         if self._exchange is not None or self._left:
             raise MisuseError("a stream is entered once")
-        exchange = self._exchange = Exchange(self._session(), self._timeout)
+        exchange = self._exchange = HttpExchange(self._session(), self._timeout)
         try:
             await exchange.open(self._call.body, self._call.headers)
         except BaseException:
@@ -67,7 +67,7 @@ class IncomingAnswer:
         self._unfolded += self.losses
         return exchange
 
-    def check(self) -> Exchange | None:
+    def check(self) -> HttpExchange | None:
         """Return the exchange to read from, None if the answer has ended.
 
         Raises:
@@ -208,7 +208,7 @@ class AnswerStream(StreamedAnswer):
         print(stream.answer().finish_reason)
     """
 
-    _exchange: Exchange
+    _exchange: HttpExchange
 
     async def __aenter__(self) -> Self:
         """Send the request and wait for the response headers.

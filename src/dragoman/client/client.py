@@ -12,7 +12,7 @@ import msgspec
 from dragoman.client.answer_stream import AnswerStream, IncomingAnswer
 from dragoman.client.encode import prepare
 from dragoman.client.errors import fault_error, keep_received, peer_error
-from dragoman.client.exchange import Exchange, Session
+from dragoman.client.exchange import HttpExchange, Session
 from dragoman.client.settings import Settings, Timeouts
 from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -127,7 +127,7 @@ class Client:
             MisuseError, MalformedError, UntranslatableError: the request cannot be sent; nothing was.
         """
         call = prepare(request, self._settings, stream=False)
-        exchange = Exchange(self._session(), timeout)
+        exchange = HttpExchange(self._session(), timeout)
         try:
             await exchange.open(call.body, call.headers)
             body = await _read_all(exchange, self._settings.limits)
@@ -187,7 +187,7 @@ class Client:
         return session
 
 
-async def _read_all(exchange: Exchange, limits: Limits) -> bytes:
+async def _read_all(exchange: HttpExchange, limits: Limits) -> bytes:
     parts: list[bytes] = []
     size = 0
     while data := await exchange.read():

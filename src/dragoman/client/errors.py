@@ -107,32 +107,32 @@ def peer_error(error: PeerError, broken: str = "") -> ClientError:
     stage: Stage
     match error:
         case TooLargeError(limit=limit):
-            said = f"the server's answer is rejected: {error}"
-            return ClientError("limit", said, code=limit, kind=FaultKind.UPSTREAM_BAD)
+            message = f"the server's answer is rejected: {error}"
+            return ClientError("limit", message, code=limit, kind=FaultKind.UPSTREAM_BAD)
         case _ if broken == "sse":
             stage = "sse"
         case NotJsonError():
             stage = "json"
         case _:
             stage = "protocol"
-    said = f"the server breaks its dialect: {error}"
-    return ClientError(stage, said, code="upstream_malformed", kind=FaultKind.UPSTREAM_BAD)
+    message = f"the server breaks its dialect: {error}"
+    return ClientError(stage, message, code="upstream_malformed", kind=FaultKind.UPSTREAM_BAD)
 
 
 def fault_error(fault: Fault, settings: Settings, broken: str = "") -> ClientError:
     """Return the error for an answer that ended with a fault, of the server or found by our reader."""
     stage: Stage = "http"
-    said = f"the server reports an error inside its answer: {fault.message}"
+    message = f"the server reports an error inside its answer: {fault.message}"
     if fault.kind is FaultKind.UPSTREAM_BAD and not fault.status:
         if fault.code in _LIMITS:
-            stage, said = "limit", fault.message
+            stage, message = "limit", fault.message
         elif fault.code in _OURS:
-            stage, said = _OURS[fault.code], fault.message
+            stage, message = _OURS[fault.code], fault.message
             if broken in ("sse", "json"):
                 stage = "sse" if broken == "sse" else "json"
     return ClientError(
         stage,
-        settings.redact(said),
+        settings.redact(message),
         status=fault.status,
         retry_after=fault.retry_after,
         code=fault.code,
@@ -143,12 +143,13 @@ def fault_error(fault: Fault, settings: Settings, broken: str = "") -> ClientErr
 def refusal(reply: Reply, body: bytes, settings: Settings) -> ClientError:
     """Return the error for a response whose status is not a success."""
     status = reply.status
+    # Test: test_redirects_are_told_and_never_followed.
     if 300 <= status < 400:
         where = reply.headers.get("location", "elsewhere")
-        said = f"the server redirects to {where}, which is not followed; correct `base_url`"
+        message = f"the server redirects to {where}, which is not followed; correct `base_url`"
         kind = FaultKind.UPSTREAM_BAD
         return ClientError(
-            "http", settings.redact(said), status=status, code="redirected", kind=kind
+            "http", settings.redact(message), status=status, code="redirected", kind=kind
         )
     fault = settings.dialect.decode_fault(status, body)
     wait = reply.retry_after

@@ -24,7 +24,7 @@ class Session:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.connector: Connector = Connector(settings.limits)
-        self.open: set[Exchange] = set()
+        self.open: set[HttpExchange] = set()
 
     async def close(self) -> None:
         for exchange in tuple(self.open):
@@ -32,7 +32,7 @@ class Session:
         await self.connector.close()
 
 
-class Exchange:
+class HttpExchange:
     """One request and the bytes of its answer.  `timeout` is for the whole exchange, in seconds; 0: none."""
 
     def __init__(self, session: Session, timeout: float = 0.0) -> None:
@@ -197,6 +197,7 @@ class Exchange:
             if times.first_byte:
                 clocks.append((self._began + times.first_byte, "first_byte"))
         elif times.idle:
+            # Test: test_a_slow_program_is_not_a_silent_server.
             # A program that does not read makes us stop receiving: that is not the server's silence.
             since = now if waiting is None else max(waiting, self._heard)
             clocks.append((since + times.idle, "idle"))
@@ -219,7 +220,7 @@ class Exchange:
     def _late(self) -> ClientError:
         times = self._times
         _, clock = self._due(_now())
-        said = {
+        reason_text = {
             "total": f"no complete answer within {times.total:g} s",
             "request": f"no complete answer within the {self._timeout:g} s of this request",
             "first_byte": f"no answer within {times.first_byte:g} s",
@@ -227,7 +228,7 @@ class Exchange:
         }[clock]
         return ClientError(
             "timeout",
-            f"the server took too long: {said}",
+            f"the server took too long: {reason_text}",
             code=f"{clock}_timeout",
             kind=FaultKind.TIMEOUT,
         )

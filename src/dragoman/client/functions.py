@@ -20,14 +20,14 @@ Functions: TypeAlias = Mapping[str, Callable[..., object]] | Iterable[Callable[.
 
 # `name: what it is`, below a line that says `Args:`.
 _SECTION: Final = re.compile(r"^(?:args|arguments|parameters):\s*$", re.IGNORECASE)
-_ARGUMENT: Final = re.compile(r"^(?P<name>\*{0,2}\w+)(?:\s*\([^)]*\))?:\s*(?P<says>.*)$")
+_ARGUMENT: Final = re.compile(r"^(?P<name>\*{0,2}\w+)(?:\s*\([^)]*\))?:\s*(?P<description>.*)$")
 _HEADING: Final = re.compile(r"^\w[\w ]*:\s*$")
 
 
 def description_of(function: Callable[..., object]) -> str:
     """Return what the docstring says of the function, without its sections."""
-    says, _ = _read(function)
-    return says
+    description, _ = _read(function)
+    return description
 
 
 def schema_of(function: Callable[..., object]) -> Raw:
@@ -41,7 +41,7 @@ def schema_of(function: Callable[..., object]) -> Raw:
         parameters = inspect.signature(function).parameters
     except (NameError, TypeError, ValueError) as error:
         raise MisuseError(f"the arguments of `{_name(function)}` cannot be read: {error}") from None
-    _, says = _read(function)
+    _, description = _read(function)
     types: list[tuple[str, Any]] = []
     required: list[str] = []
     defaults: dict[str, object] = {}
@@ -57,8 +57,8 @@ def schema_of(function: Callable[..., object]) -> Raw:
     properties = {}
     for (name, _type), schema in zip(types, schemas, strict=True):
         more: dict[str, object] = {}
-        if name in says and "description" not in schema:
-            more["description"] = says[name]
+        if name in description and "description" not in schema:
+            more["description"] = description[name]
         if name in defaults and _is_plain(defaults[name]):
             more["default"] = defaults[name]
         properties[name] = schema | more
@@ -77,9 +77,9 @@ def _schemas(
         )
     except (TypeError, ValueError):
         name, declared = next((one for one in types if not _has_schema(one[1])), ("…", None))
-        told = getattr(declared, "__name__", "") or str(declared)
-        said = f"`{_name(function)}`: the type of `{name}`, `{told}`, has no JSON schema"
-        raise MisuseError(said) from None
+        type_name = getattr(declared, "__name__", "") or str(declared)
+        message = f"`{_name(function)}`: the type of `{name}`, `{type_name}`, has no JSON schema"
+        raise MisuseError(message) from None
     return list(schemas), definitions
 
 
@@ -103,7 +103,7 @@ def _read(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
     """Return what a docstring says of a function, and of each argument."""
     lines = (inspect.getdoc(function) or "").splitlines()
     at = next((at for at, line in enumerate(lines) if _HEADING.match(line)), len(lines))
-    says = " ".join(" ".join(lines[:at]).split())
+    description = " ".join(" ".join(lines[:at]).split())
     arguments: dict[str, str] = {}
     begin = next((at for at, line in enumerate(lines) if _SECTION.match(line)), len(lines))
     last = ""
@@ -113,10 +113,10 @@ def _read(function: Callable[..., object]) -> tuple[str, dict[str, str]]:
         found = _ARGUMENT.match(line.strip())
         if found:
             last = found["name"].lstrip("*")
-            arguments[last] = found["says"]
+            arguments[last] = found["description"]
         elif last and line.strip():
             arguments[last] = f"{arguments[last]} {line.strip()}".strip()
-    return says, arguments
+    return description, arguments
 
 
 # --- running a function for a call ------------------------------------------------------------------

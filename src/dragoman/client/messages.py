@@ -32,7 +32,7 @@ from dragoman.turn.request import (
     OutputFormat,
     Part,
     ReasoningPart,
-    ReasoningWish,
+    ReasoningSettings,
     RefusalPart,
     Request,
     Sampling,
@@ -181,7 +181,7 @@ def request(  # noqa: PLR0913 -- the parameters of a request
     top_p: float | None = None,
     stop: Sequence[str] = (),
     seed: int | None = None,
-    reasoning: Effort | ReasoningWish | None = None,
+    reasoning: Effort | ReasoningSettings | None = None,
     schema: Schema | None = None,
 ) -> Request:
     """Return a request, for `Client.create`, `Client.stream` and `ToolLoop`.
@@ -234,7 +234,7 @@ def request(  # noqa: PLR0913 -- the parameters of a request
         max_output=max_tokens,
         sampling=Sampling(temperature=temperature, top_p=top_p, seed=seed),
         stop=tuple(stop),
-        reasoning=_wish(reasoning),
+        reasoning=_thinking(reasoning),
         format=_format(schema),
     )
 
@@ -269,16 +269,16 @@ def _choice(choice: str, tools: Sequence[Tool]) -> ToolChoice | None:
             )
 
 
-def _wish(reasoning: Effort | ReasoningWish | None) -> ReasoningWish:
+def _thinking(reasoning: Effort | ReasoningSettings | None) -> ReasoningSettings:
     match reasoning:
         case None:
-            return ReasoningWish()
+            return ReasoningSettings()
         case "off":
-            return ReasoningWish(mode="off")
-        case ReasoningWish():
+            return ReasoningSettings(mode="off")
+        case ReasoningSettings():
             return reasoning
         case effort if effort in get_args(Effort):
-            return ReasoningWish(mode="auto", effort=effort)
+            return ReasoningSettings(mode="auto", effort=effort)
         case _:
             known = ", ".join(get_args(Effort))
             raise MisuseError(f"`reasoning` is one of {known}, or a `ReasoningWish`")

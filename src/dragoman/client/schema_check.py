@@ -107,9 +107,9 @@ def _fault(schema: Any, root: dict[str, Any], path: str, depth: int) -> str:
         return ""
     if not isinstance(schema, dict):
         return f"`{path}` is not a schema"
-    for word, (fits, says) in _WORDS.items():
+    for word, (fits, problem) in _WORDS.items():
         if word in schema and not fits(schema[word]):
-            return f"`{path}.{word}` {says}"
+            return f"`{path}.{word}` {problem}"
     reference = schema.get("$ref", "")
     if reference.startswith("#") and resolved(schema, root) is None:
         return f"`{path}.$ref` has no target"

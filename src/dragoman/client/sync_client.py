@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, Self, TypeVar, Unpack
 from dragoman.client.answer_stream import IncomingAnswer, StreamedAnswer
 from dragoman.client.client import Client
 from dragoman.client.errors import ClientError, cancelled
-from dragoman.client.exchange import Exchange
+from dragoman.client.exchange import HttpExchange
 from dragoman.client.settings import ClientOptions
 from dragoman.errors import MisuseError
 from dragoman.turn.answer import Answer
@@ -229,7 +229,7 @@ class _ReadAhead:
     wait; the reader calls the loop once half of it is gone.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: HttpExchange) -> None:
         self._exchange = exchange
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[bytes | ClientError] = SimpleQueue()

@@ -311,7 +311,7 @@ class ToolLoop:
             turns = state.request.turns
             loop = find_loop(turns, repeats=limits.repeats, longest=limits.cycle)
             if loop is not None:
-                raise LoopStoppedError("repeats", f"{loop.says}, with the same results")
+                raise LoopStoppedError("repeats", f"{loop.description}, with the same results")
         return state.request
 
     def _stop(self, reason: Reason, used: float, most: float) -> NoReturn:

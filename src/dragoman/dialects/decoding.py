@@ -22,7 +22,7 @@ _ESCAPE: Final = re.compile(
 )
 # Halves of surrogate pairs are replaced by private-use characters while the JSON is decoded.
 _PRIVATE: Final = 0x100000
-_STAND_IN: Final = re.compile("[\U0010d800-\U0010dfff]")
+_PLACEHOLDER: Final = re.compile("[\U0010d800-\U0010dfff]")
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
@@ -43,7 +43,7 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     except RecursionError:
         raise NotJsonError("the JSON nests too deeply") from None
     try:
-        return _restored(decoder.decode(_ESCAPE.sub(_stand_in, repaired)))  # type: ignore[no-any-return]
+        return _restored(decoder.decode(_ESCAPE.sub(_placeholder, repaired)))  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise malformed(error) from None
     except msgspec.DecodeError as error:
@@ -118,7 +118,7 @@ def check_messages(count: int, limits: Limits) -> None:
         raise TooLargeError("max_messages", limits.max_messages)
 
 
-def _stand_in(escape: re.Match[bytes]) -> bytes:
+def _placeholder(escape: re.Match[bytes]) -> bytes:
     half = escape["half"]
     return escape[0] if half is None else chr(_PRIVATE + int(half, 16)).encode()
 
@@ -127,10 +127,10 @@ def _restored(value: Any) -> Any:
     """Put the halves of surrogate pairs back in the place of what stood for them."""
     match value:
         case str():
-            return _STAND_IN.sub(lambda one: chr(ord(one[0]) - _PRIVATE), value)
+            return _PLACEHOLDER.sub(lambda one: chr(ord(one[0]) - _PRIVATE), value)
         case Raw():
             text = bytes(value).decode()
-            text = _STAND_IN.sub(lambda one: f"\\u{ord(one[0]) - _PRIVATE:04x}", text)
+            text = _PLACEHOLDER.sub(lambda one: f"\\u{ord(one[0]) - _PRIVATE:04x}", text)
             return Raw(text.encode())
         case list() | tuple():
             return type(value)(map(_restored, value))

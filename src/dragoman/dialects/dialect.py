@@ -118,7 +118,7 @@ class Dialect:
     last_word: bytes = b""  # what follows the finish of an answer; empty if that is itself the last
     # Apart from calls, a frame does not depend on the frames before it: a relay that rewrote one may forward
     # the next one unchanged.
-    frames_stand_alone: bool = False
+    independent_frames: bool = False
 
     # --- requests that pass within the dialect
     # Fields that hold the conversation: a same-dialect relay rewrites these and nothing else.

@@ -218,6 +218,7 @@ class StreamReader:
         if self._body is not None:
             body = b"".join(self._body)
             self._raw.append(body)
+            # Case: chat/json_body_instead_of_a_stream.
             self._assembler.loss("stream_not_sse")
             check_complete(body, self._exchange.limits)
             if self._look is not None:
@@ -234,11 +235,13 @@ class StreamReader:
             return
         text = excerpt(self._beginning)
         if self._assembler.started or not text or text.startswith(_STREAM_WORDS):
+            # Case: chat/s22_nothing.
             if self._empty:
                 self._assembler.fault(empty_answer())
             else:
                 self._frames.end()
         else:
+            # Test: test_s13_a_page_instead_of_a_stream_is_shown_in_the_failure.
             message = f"the upstream's response is not an event stream: {text}"
             fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
             self.broken = "sse"
@@ -276,6 +279,7 @@ class StreamReader:
         if self._assembler.ended or not frame.data:
             return
         if self._empty:
+            # Test: test_s22_a_stream_without_data_is_empty.
             if frame.data.startswith(b"[DONE]"):
                 self._assembler.fault(empty_answer())
                 return
@@ -293,6 +297,7 @@ class StreamReader:
                 if isinstance(error, NotJsonError):
                     self.broken = self.broken or "json"
                 raise
+            # A chunk that is not JSON is reported and skipped.  Cases: chat/k1_3_chunk_that_is_no_json, anthropic/g_7_chunk_malformed.
             if frame.whole:
                 self._assembler.loss("chunk_malformed", error.path, error.reason)
 

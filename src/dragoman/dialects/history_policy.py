@@ -36,8 +36,8 @@ def continues(request: Request, profile: Profile) -> bool:
     """
     if profile.prefill == "no":
         return False
-    wish = request.reasoning
-    thinks = wish.mode != "default" and not is_off(wish)
+    thinking = request.reasoning
+    thinks = thinking.mode != "default" and not is_off(thinking)
     return request.dialect == "anthropic" or not thinks
 
 

@@ -129,10 +129,12 @@ def _fault(value: Any, status: int, otherwise: str) -> Fault:
     """Return the fault that a decoded error reports, with the message `otherwise` if it has none."""
     value = _first(value)
     outer = value if isinstance(value, dict) else {}
-    told = outer.get("error") or outer.get("detail") or value
-    error = _first(told)
+    reported = outer.get("error") or outer.get("detail") or value
+    error = _first(reported)
     inner = error if isinstance(error, dict) else {}
-    message = (_complaints(told) or _message(inner, outer, error) or otherwise)[:MAX_ERROR_CHARS]
+    message = (_complaints(reported) or _message(inner, outer, error) or otherwise)[
+        :MAX_ERROR_CHARS
+    ]
     if status < 400:
         status = _status(inner) or _status(outer)
     code = _word(inner.get("code")) or _word(outer.get("code"))
@@ -150,10 +152,10 @@ def _message(inner: dict[str, Any], outer: dict[str, Any], error: Any) -> str:
     return join_surrogates(error) if isinstance(error, str) else ""
 
 
-def _complaints(told: Any) -> str:
+def _complaints(reported: Any) -> str:
     """Return what a FastAPI server finds wrong with each field of a request."""
     complaints = []
-    for one in told if isinstance(told, list) else ():
+    for one in reported if isinstance(reported, list) else ():
         if isinstance(one, dict) and isinstance(one.get("msg"), str):
             place = one.get("loc")
             field = ".".join(map(str, place)) if isinstance(place, list) else ""

@@ -21,7 +21,7 @@ from dragoman.dialects.paths import path_of
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.losses import CODES, Loss
-from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling
+from dragoman.turn.request import OutputFormat, ReasoningSettings, Request, Sampling
 from dragoman.wire.json_values import decode_any
 
 # --- what a target refuses --------------------------------------------------------------------------
@@ -116,35 +116,35 @@ def budget_of(effort: str) -> int:
     return _BUDGETS[effort or USUAL_EFFORT]
 
 
-def is_off(wish: ReasoningWish) -> bool:
+def is_off(thinking: ReasoningSettings) -> bool:
     """Return whether the client asks for an answer without thinking."""
-    return wish.mode == "off" or wish.effort == "none"
+    return thinking.mode == "off" or thinking.effort == "none"
 
 
 def wanted_effort(
-    request: Request, wish: ReasoningWish, profile: Profile, losses: list[Loss]
+    request: Request, thinking: ReasoningSettings, profile: Profile, losses: list[Loss]
 ) -> str:
     """Return the effort for an upstream that takes efforts; empty if the model decides itself.
 
     A budget becomes an effort (`thinking_converted`), an unknown word `high`, and an effort that the
     upstream lacks the nearest one (`effort_adjusted`).
     """
-    if is_off(wish):
+    if is_off(thinking):
         return nearest_effort("none", request, profile, losses)
-    if wish.effort:
-        return nearest_effort(known_effort(request, wish, losses), request, profile, losses)
-    if wish.budget is None:
+    if thinking.effort:
+        return nearest_effort(known_effort(request, thinking, losses), request, profile, losses)
+    if thinking.budget is None:
         return ""
-    effort = _nearest(effort_of(wish.budget), profile)
-    report_conversion(request, f"budget {wish.budget} became effort {effort}", losses)
+    effort = _nearest(effort_of(thinking.budget), profile)
+    report_conversion(request, f"budget {thinking.budget} became effort {effort}", losses)
     return effort
 
 
-def known_effort(request: Request, wish: ReasoningWish, losses: list[Loss]) -> str:
+def known_effort(request: Request, thinking: ReasoningSettings, losses: list[Loss]) -> str:
     """Return the effort that the client names, `high` in place of a word that is not one."""
-    if not wish.effort or wish.effort in EFFORTS:
-        return wish.effort
-    detail = f"{wish.effort[:40]} is unknown and became {USUAL_EFFORT}"
+    if not thinking.effort or thinking.effort in EFFORTS:
+        return thinking.effort
+    detail = f"{thinking.effort[:40]} is unknown and became {USUAL_EFFORT}"
     losses.append(Loss("effort_adjusted", path_of(request, "thinking"), detail))
     return USUAL_EFFORT
 

@@ -22,6 +22,7 @@ _NOT_PLAIN: Final = re.compile(rb'[\x00-\x1f"\\\x80-\xff]').search
 _MAX_FRAMES: Final = 64  # that are compared in one step, so that few are compared twice
 _FRAMING: Final = re.compile(rb"(event: [^\r\n]*\n)?data: ")
 _STRING: Final = msgspec.json.Decoder(str)
+_STRINGS: Final = msgspec.json.Decoder(list[str])
 
 
 class TextTemplate(Struct, frozen=True, gc=False):
@@ -96,20 +97,26 @@ class RepeatedReads:
 
 def _unescaped(bodies: list[bytes]) -> tuple[list[bytes], str]:
     """Return the texts up to the first that is not the inside of a JSON string."""
-    known: list[bytes] = []
-    texts: list[str] = []
-    for body in bodies:
-        if _NOT_PLAIN(body) is not None:
-            try:
-                text = _STRING.decode(b'"%b"' % body)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                break
-            known.append(encode(text)[1:-1])
-            texts.append(text)
-        else:
-            known.append(body)
-            texts.append(body.decode())
-    return known, "".join(texts)
+    try:
+        # One call for all of them.  A string cannot contain the line end between two, so none joins its neighbour,
+        # and the number shows that none is divided.
+        texts = _STRINGS.decode(b'["%b"]' % b'",\n"'.join(bodies))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        texts = []
+    if len(texts) == len(bodies):
+        written = [
+            body if _NOT_PLAIN(body) is None else encode(text)[1:-1]
+            for body, text in zip(bodies, texts, strict=True)
+        ]
+        return written, "".join(texts)
+    if len(bodies) == 1:
+        return [], ""
+    half = len(bodies) // 2
+    written, joined = _unescaped(bodies[:half])
+    if len(written) == half:
+        more, rest = _unescaped(bodies[half:])
+        written, joined = written + more, joined + rest
+    return written, joined
 
 
 def template_of(data: bytes, text_of: Callable[[bytes], str]) -> TextTemplate | None:

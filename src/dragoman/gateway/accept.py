@@ -19,7 +19,7 @@ from dragoman.errors import MalformedError, TooLargeError
 from dragoman.gateway.guards import guarded
 from dragoman.gateway.overrides import apply
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
-from dragoman.gateway.routing import Choice, Question
+from dragoman.gateway.routing import Question, RouteChoice
 from dragoman.gateway.vendor_ids import not_given
 from dragoman.translate_requests import ClientRequest, read_request
 from dragoman.transport.compression import ENCODINGS, Unpacker, unpacker
@@ -90,7 +90,7 @@ async def _expanded(context: RequestContext, body: bytes) -> tuple[bytes, str]:
 # --- admission ------------------------------------------------------------------------------------
 
 
-async def admit(context: RequestContext, client: ClientRequest) -> Choice | Fault:
+async def admit(context: RequestContext, client: ClientRequest) -> RouteChoice | Fault:
     """Admit a request that names a model: return the route and its upstreams, or a refusal, which costs nothing."""
     request = client.request
     fault = None if context.holder is None else context.holder.may_use(request.model)
@@ -119,7 +119,7 @@ async def may_name(context: RequestContext, vendor_id: str) -> bool:
 
 
 async def _refuse_ids(
-    context: RequestContext, client: ClientRequest, choice: Choice
+    context: RequestContext, client: ClientRequest, choice: RouteChoice
 ) -> Fault | None:
     """Return the refusal of a request that names another client's state at an upstream."""
     if not context.plan.shares_credential(choice.route):
@@ -146,7 +146,7 @@ def _enter(context: RequestContext, tokens: int) -> Fault | None:
     return None
 
 
-def _choose(context: RequestContext, request: Request, estimate: int) -> Choice | Fault:
+def _choose(context: RequestContext, request: Request, estimate: int) -> RouteChoice | Fault:
     """Return the route of a request and its upstreams, or the refusal if no route matches."""
     question = Question(
         model=request.model,

@@ -218,6 +218,7 @@ class Gateway:
 
 PROBES: Final = ("/", "/health", "/ready")  # answered without a key or an upstream
 _ANY_METHOD: Final = ("POST", "GET", "HEAD", "PUT", "PATCH", "DELETE")
+# Test: test_claude_code_probes_and_reports_on_the_side.
 # Telemetry and other requests that agents can do without: answered at once, never forwarded.
 _SIDE_PATHS: Final = (
     "/api/event_logging/{rest}",

@@ -177,6 +177,7 @@ class ClientStream:
         if self._response is None:
             raise RuntimeError("write before open")
         await self._send(self._response, data)
+        # Test: test_g8_reader_that_rests_is_not_the_upstreams_silence.
         # The upstream was not read while the client did not read: that time is not idle time.
         self.last_read = self._last_write
 

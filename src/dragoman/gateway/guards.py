@@ -18,14 +18,14 @@ def guarded(guards: Guards, request: Request) -> tuple[Request | Fault, tuple[Lo
         return request, ()
     if guards.loops == "stop":
         return loop_fault(loop), ()
-    losses = (Loss("tool_loop", "$", loop.says),)
+    losses = (Loss("tool_loop", "$", loop.description),)
     return (with_note(request, loop) if guards.loops == "note" else request), losses
 
 
 def with_note(request: Request, loop: Loop) -> Request:
     """Tell the model about its loop, behind everything else, so that no cached prefix changes."""
     note = TextPart(
-        f"[Note from the gateway: {loop.says}, with the same arguments and the same results each time."
+        f"[Note from the gateway: {loop.description}, with the same arguments and the same results each time."
         " Calling again will change nothing. Use what the results say, try something different,"
         " or say that you cannot go on and why.]"
     )
@@ -40,7 +40,7 @@ def with_note(request: Request, loop: Loop) -> Request:
 def loop_fault(loop: Loop) -> Fault:
     """Return the refusal of a request that would go on with a loop."""
     message = (
-        f"stopped by the gateway: {loop.says}, with the same arguments and the same results;"
+        f"stopped by the gateway: {loop.description}, with the same arguments and the same results;"
         " say how to go on, or change `loops` under [guards]"
     )
     return Fault(FaultKind.BAD_REQUEST, message, status=400, code="tool_loop")

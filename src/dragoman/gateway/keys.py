@@ -17,7 +17,7 @@ from dragoman.turn.events import Fault, FaultKind
 ANONYMOUS: Final = "anonymous"
 _BUSY_RETRY_SECONDS: Final = 1.0  # when another request of the same key ends is not known
 _ROUNDING: Final = 1e-6  # a client that waited as long as it should must not be refused by rounding
-_TOLD_MODELS: Final = 20  # as many globs as fit into a readable error
+_LISTED_MODELS: Final = 20  # as many globs as fit into a readable error
 _HOW: Final = "send it as `x-api-key: KEY` or `authorization: Bearer KEY`"
 
 
@@ -91,7 +91,7 @@ class Holder:
         """Return why this client may not use a model, by the name it asks for."""
         if not self._globs or any(glob.matches(model) for glob in self._globs):
             return None
-        names = [f"`{glob.text}`" for glob in self._globs[:_TOLD_MODELS]]
+        names = [f"`{glob.text}`" for glob in self._globs[:_LISTED_MODELS]]
         more = len(self._globs) - len(names)
         listed = ", ".join(names) + (f" and {more} more" if more else "")
         message = f"this key may not use the model `{model[:200]}`; it may use {listed}"

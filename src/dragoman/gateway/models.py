@@ -132,6 +132,7 @@ def model_list(
 ) -> bytes | Fault:
     """Return the page that a client asks for; `created` is the Unix time that every model is given."""
     if "client_version" in query:
+        # Test: test_codex_gets_no_list_of_models.
         # Codex reads another shape here; without an answer it goes by what it knows itself.
         return Fault(FaultKind.NOT_FOUND, "there is no list of models for this client", status=404)
     limit = _limit(query)

@@ -31,7 +31,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct, structs
 
 from dragoman.dialects.request_policy import effort_of
-from dragoman.turn.request import ReasoningWish, Request, ToolChoice
+from dragoman.turn.request import ReasoningSettings, Request, ToolChoice
 
 DROP: Final = "drop"
 _FORMS: Final = ("default", "min", "max")
@@ -66,15 +66,15 @@ def apply(params: Mapping[str, object], request: Request) -> Request:
 
     The settings were checked before: an override that `check` would report has no effect.
     """
-    for name, wish in params.items():
+    for name, setting in params.items():
         param = PARAMS.get(name)
         if param is None:
             continue
-        said = param.get(request)
-        is_open = said is None if param.is_open is None else param.is_open(request)
-        meant = _meant(param, wish, said, is_open=is_open)
-        is_set = wish == DROP or _fits(param, wish)
-        if is_set or meant != said:
+        current = param.get(request)
+        is_open = current is None if param.is_open is None else param.is_open(request)
+        meant = _meant(param, setting, current, is_open=is_open)
+        is_set = setting == DROP or _fits(param, setting)
+        if is_set or meant != current:
             changed = param.put(request, meant)
             request = request if changed == request else changed
     return request
@@ -83,15 +83,15 @@ def apply(params: Mapping[str, object], request: Request) -> Request:
 def check(params: Mapping[str, object]) -> list[str]:
     """Return every mistake in a table of overrides, each with what to write instead."""
     mistakes: list[str] = []
-    for name, wish in params.items():
+    for name, setting in params.items():
         param = PARAMS.get(name)
         if param is None:
             near = difflib.get_close_matches(name, PARAMS, n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(PARAMS)}"
             mistakes.append(f"`{name}` is not a parameter; {hint}")
-        elif isinstance(wish, Mapping):
-            mistakes += _check_forms(name, param, wish)
-        elif wish != DROP and not _fits(param, wish):
+        elif isinstance(setting, Mapping):
+            mistakes += _check_forms(name, param, setting)
+        elif setting != DROP and not _fits(param, setting):
             mistakes.append(f"`{name}` must be {_wanted(param)}, a table or `{DROP}`")
     asks = [one for one in ("effort", "thinking_budget") if _sets(params.get(one))]
     if params.get("thinking") is False and asks:
@@ -99,20 +99,20 @@ def check(params: Mapping[str, object]) -> list[str]:
     return mistakes
 
 
-def _check_forms(name: str, param: Param, wish: Mapping[str, object]) -> list[str]:
+def _check_forms(name: str, param: Param, setting: Mapping[str, object]) -> list[str]:
     mistakes = [
         f"`{name}.{form}` is not a form; there are {', '.join(_FORMS)}"
-        for form in wish
+        for form in setting
         if form not in _FORMS
     ]
-    if not wish:
+    if not setting:
         mistakes.append(f"`{name}` is an empty table; write {', '.join(_FORMS)}, or a value")
     for form in _FORMS:
-        if form in wish and not _fits(param, wish[form]):
+        if form in setting and not _fits(param, setting[form]):
             mistakes.append(f"`{name}.{form}` must be {_wanted(param)}")
-        elif form in wish and form != "default" and param.kind not in _RANKED:
+        elif form in setting and form != "default" and param.kind not in _RANKED:
             mistakes.append(f"`{name}` has no order, so that it takes no `{form}`")
-    least, most = wish.get("min"), wish.get("max")
+    least, most = setting.get("min"), setting.get("max")
     bounded = not mistakes and least is not None and most is not None
     if bounded and _rank(param, least) > _rank(param, most):
         mistakes.append(f"`{name}.min` is above `{name}.max`")
@@ -122,25 +122,27 @@ def _check_forms(name: str, param: Param, wish: Mapping[str, object]) -> list[st
 _RANKED: Final = frozenset({"number", "integer", "effort"})
 
 
-def _sets(wish: object) -> bool:
-    return wish is not None and wish not in (DROP, "none") and not isinstance(wish, Mapping)
+def _sets(setting: object) -> bool:
+    return (
+        setting is not None and setting not in (DROP, "none") and not isinstance(setting, Mapping)
+    )
 
 
-def _meant(param: Param, wish: object, said: object, *, is_open: bool) -> object:
+def _meant(param: Param, setting: object, current: object, *, is_open: bool) -> object:
     """Return the value after an override: the client's own if the override does not apply."""
-    if wish == DROP:
+    if setting == DROP:
         return None
-    if not isinstance(wish, Mapping):
-        return _value(param, wish) if _fits(param, wish) else said
-    if is_open and _fits(param, wish.get("default")):
-        said = _value(param, wish["default"])
-    if said is None or param.kind not in _RANKED:
-        return said
+    if not isinstance(setting, Mapping):
+        return _value(param, setting) if _fits(param, setting) else current
+    if is_open and _fits(param, setting.get("default")):
+        current = _value(param, setting["default"])
+    if current is None or param.kind not in _RANKED:
+        return current
     for form, keeps in (("min", max), ("max", min)):
-        bound = wish.get(form)
+        bound = setting.get(form)
         if _fits(param, bound):
-            said = keeps(said, _value(param, bound), key=lambda one: _rank(param, one))
-    return said
+            current = keeps(current, _value(param, bound), key=lambda one: _rank(param, one))
+    return current
 
 
 def _fits(param: Param, value: object) -> bool:
@@ -243,41 +245,41 @@ def _get_thinking(request: Request) -> object:
 def _put_thinking(request: Request, value: object) -> Request:
     show = request.reasoning.show
     if value is None:
-        return structs.replace(request, reasoning=ReasoningWish(show=show))
+        return structs.replace(request, reasoning=ReasoningSettings(show=show))
     if value and _get_thinking(request):
         return request  # the client has sent how much
     mode: Mode = "auto" if value else "off"
-    return structs.replace(request, reasoning=ReasoningWish(mode=mode, show=show))
+    return structs.replace(request, reasoning=ReasoningSettings(mode=mode, show=show))
 
 
 def _is_thinking_open(request: Request) -> bool:
     """Say whether the client left it to the model how much to think."""
-    wish = request.reasoning
-    return wish.mode == "default" or (wish.mode == "auto" and not wish.effort)
+    setting = request.reasoning
+    return setting.mode == "default" or (setting.mode == "auto" and not setting.effort)
 
 
 def _get_effort(request: Request) -> object:
-    wish = request.reasoning
-    if wish.mode == "off":
+    setting = request.reasoning
+    if setting.mode == "off":
         return None  # bounds do not wake what is off
-    if wish.effort or wish.budget is None:
-        return wish.effort or None
-    return effort_of(wish.budget)
+    if setting.effort or setting.budget is None:
+        return setting.effort or None
+    return effort_of(setting.budget)
 
 
 def _put_effort(request: Request, value: object) -> Request:
-    wish = request.reasoning
+    setting = request.reasoning
     if value == "none":
         return _put_thinking(request, False)
     if value is not None:
-        mode: Mode = "auto" if wish.mode == "auto" else "effort"
-        fresh = structs.replace(wish, mode=mode, effort=str(value), budget=None)
-    elif wish.mode == "effort":
-        fresh = ReasoningWish(show=wish.show)
-        if wish.budget is not None:
-            fresh = structs.replace(wish, mode="budget", effort="")
+        mode: Mode = "auto" if setting.mode == "auto" else "effort"
+        fresh = structs.replace(setting, mode=mode, effort=str(value), budget=None)
+    elif setting.mode == "effort":
+        fresh = ReasoningSettings(show=setting.show)
+        if setting.budget is not None:
+            fresh = structs.replace(setting, mode="budget", effort="")
     else:
-        fresh = structs.replace(wish, effort="")
+        fresh = structs.replace(setting, effort="")
     return structs.replace(request, reasoning=fresh)
 
 
@@ -286,12 +288,12 @@ def _get_budget(request: Request) -> object:
 
 
 def _put_budget(request: Request, value: object) -> Request:
-    wish = request.reasoning
+    setting = request.reasoning
     if isinstance(value, int):
-        fresh = ReasoningWish(mode="budget", budget=value, show=wish.show)
+        fresh = ReasoningSettings(mode="budget", budget=value, show=setting.show)
     else:
-        mode: Mode = "default" if wish.mode == "budget" else wish.mode
-        fresh = structs.replace(wish, mode=mode, budget=None)
+        mode: Mode = "default" if setting.mode == "budget" else setting.mode
+        fresh = structs.replace(setting, mode=mode, budget=None)
     return structs.replace(request, reasoning=fresh)
 
 

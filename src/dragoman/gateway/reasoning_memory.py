@@ -104,7 +104,7 @@ class AnswerObserver:
         self._kind: BlockKind | None = None  # of the open block
         self._segments: list[tuple[tuple[Channel, int], list[str]]] = []  # of open reasoning
         self._states: list[OpaqueState] = []  # of the open block
-        self._said = False  # text came since the last call
+        self._has_text = False  # text came since the last call
         self._before: list[ReasoningPart] = []
         self._after: list[ReasoningPart] = []
         self._thought = False  # there was something to remember in this answer
@@ -174,7 +174,7 @@ class AnswerObserver:
             self._arguments = []
             self._arguments_room = 0 if self._on_reasoning is None else MAX_ARGUMENTS
         elif start.kind is not BlockKind.REASONING:
-            self._said = True
+            self._has_text = True
 
     def _end(self) -> None:
         if self._on_reasoning is None:
@@ -187,7 +187,7 @@ class AnswerObserver:
             # A call that was cut comes back too, with an error as its result.
             if self._thought or self._all_calls:
                 self._on_reasoning(self._call_id, "".join(self._arguments), parts)
-            self._said = False
+            self._has_text = False
             self._before = []
             self._after = []
 
@@ -198,7 +198,7 @@ class AnswerObserver:
         part = ReasoningPart(segments, tuple(self._states))
         vital = any(state.kind in VITAL for state in part.opaque)
         if vital or (self._replays and (segments or part.opaque)):
-            (self._after if self._said else self._before).append(part)
+            (self._after if self._has_text else self._before).append(part)
 
 
 # --- the memory ---

@@ -17,7 +17,7 @@ from dragoman.gateway.keys import Admission, Holder
 from dragoman.gateway.logging import RequestRecord
 from dragoman.gateway.origins import cors_headers
 from dragoman.gateway.plan import Plan
-from dragoman.gateway.routing import Choice, Hop
+from dragoman.gateway.routing import Hop, RouteChoice
 from dragoman.gateway.runtime import Runtime
 from dragoman.toolcalls.format_names import choose_format
 from dragoman.translate_requests import ClientRequest
@@ -32,7 +32,7 @@ class Outcome:
     def __init__(self) -> None:
         # Before an upstream is asked.
         self.model = ""  # as the client names it
-        self.choice: Choice | None = None  # the route, and the upstreams that may answer
+        self.choice: RouteChoice | None = None  # the route, and the upstreams that may answer
         self.admission: Admission | None = None  # what the client's key is charged for
         self.guess = 0  # estimated input tokens, before reports about the model correct it
         self.estimate = 0  # after that
@@ -158,7 +158,7 @@ class AcceptedRequest:
     """A client's request that may go upstream: the one holder of its body until the response begins."""
 
     def __init__(
-        self, client: ClientRequest, request: Request, choice: Choice, *, previous_id: str = ""
+        self, client: ClientRequest, request: Request, choice: RouteChoice, *, previous_id: str = ""
     ) -> None:
         self.client: ClientRequest = client  # as it was received
         self.request: Request = request  # after guards and overrides

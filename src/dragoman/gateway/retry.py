@@ -50,6 +50,7 @@ _TRANSPORT_KINDS: Final = {
 }
 _TRANSPORT_HINTS: Final = {"upstream_tls": "; see `tls` of the upstream"}
 
+# Test: test_g9_empty_response_is_asked_for_again_once.
 # A response that ended normally and has no content.
 EMPTY_RESPONSE: Final = Fault(
     FaultKind.UPSTREAM_BAD, "upstream sent a response without content", code="upstream_empty"
@@ -88,12 +89,14 @@ def retry_delay(
     upstream: Upstream, fault: Fault, made: int, *, should_retry: bool | None
 ) -> float | None:
     """Return the seconds to wait before the next attempt, after `made` repeated ones; None: there is none."""
+    # Test: test_g9_upstream_may_say_whether_another_attempt_helps.
     passing = fault.kind in _PASSING if should_retry is None else should_retry
     if made >= upstream.retries or not passing or fault.code in _PERMANENT:
         return None
     spread: float = random.uniform(0.5, 1.0)  # noqa: S311 -- spreads clients
     if fault.retry_after is None:
         return min(_LONGEST_DELAY, _FIRST_DELAY * 2.0**made) * spread
+    # Test: test_g9_longer_wait_is_the_clients_to_decide.
     return None if fault.retry_after > upstream.max_retry_after else max(fault.retry_after, 0.0)
 
 

@@ -74,7 +74,7 @@ class Hop(Struct, frozen=True, kw_only=True):
         return own_format(self.model, self.format_name, self.own_formats)
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class RouteChoice(Struct, frozen=True, kw_only=True):
     """Who may answer, in this order, and how."""
 
     route_name: str
@@ -122,7 +122,7 @@ class _Way:
 
     def __init__(self, name: str, route: Route, condition: _Condition, hops: Iterable[Hop]) -> None:
         self.condition = condition
-        self._choice = Choice(route_name=name, hops=tuple(hops), route=route)
+        self._choice = RouteChoice(route_name=name, hops=tuple(hops), route=route)
         self._open = any("*" in hop.model for hop in self._choice.hops)
 
     @property
@@ -133,7 +133,7 @@ class _Way:
     def hops(self) -> tuple[Hop, ...]:
         return self._choice.hops
 
-    def choice(self, model: str) -> Choice:
+    def choice(self, model: str) -> RouteChoice:
         if not self._open:
             return self._choice
         return structs.replace(
@@ -176,7 +176,7 @@ class Router:
             (Glob(name), facts) for name, facts in settings.models.items() if is_glob(name)
         )
 
-    def choose(self, question: Question) -> Choice | None:
+    def choose(self, question: Question) -> RouteChoice | None:
         """Return the route and its upstreams, or None if no route matches and the name shows no upstream."""
         model = self.meant(question.model)
         for way in self._routes:

@@ -271,7 +271,7 @@ class Service:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._on_stop_signal, stop, running)
             if hasattr(signal, "SIGHUP"):
-                loop.add_signal_handler(signal.SIGHUP, self._told_to_reload, running)
+                loop.add_signal_handler(signal.SIGHUP, self._on_reload_signal, running)
                 let_signals_in()
             # What was made so far stays: to look through it again and again would hold up streams.
             gc.collect()
@@ -303,7 +303,7 @@ class Service:
         upstreams, routes = self._companions
         return structs.replace(settings, upstreams=upstreams, routes=routes)
 
-    def _told_to_reload(self, running: Running) -> None:
+    def _on_reload_signal(self, running: Running) -> None:
         logger = running.gateway.runtime.logger
         if self._reload is None:
             logger.notice("not reloaded", level="warning", why="there is no file to read again")

@@ -45,6 +45,7 @@ from dragoman.turn.request import Request
 
 # Sent when no upstream counted the tokens of a response.
 _ESTIMATED: Final = {"x-dragoman-usage": "estimated"}
+# Test: test_p_10_truncated_stream_has_no_error_event_for_a_client_that_retries_without_one.
 # User agents of clients that retry after a Chat stream without a finish, but not after an error event.
 _RETRY_TRUNCATED: Final = ("QwenCode/",)
 
@@ -545,6 +546,7 @@ class FaultRedaction:
 async def _refusal(reply: Reply, hop: Hop) -> Fault:
     """Read an upstream's error response."""
     body = await reply.read_error()
+    # Test: test_redirect_is_not_followed_and_says_what_to_set.
     if 300 <= reply.status < 400:
         where = reply.headers.get("location", "elsewhere")
         message = f"upstream redirects to {where}; set `base_url` to where its API is"

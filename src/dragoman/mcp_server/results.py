@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+import dragoman
 from dragoman.client.errors import ClientError
 from dragoman.errors import DragomanError, TooLargeError
 from dragoman.ids import ClientIds
@@ -48,20 +49,20 @@ def pieces_of(events: Iterable[Event]) -> list[Piece]:
     last = 0
     for event in events:
         match event:
-            case ReasoningDelta(text=said):
+            case ReasoningDelta(text=fragment):
                 at = 0
-            case TextDelta(text=said):
+            case TextDelta(text=fragment):
                 at = 1
-            case BlockStart(kind=BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL, name=said):
+            case BlockStart(kind=BlockKind.TOOL_CALL | BlockKind.CUSTOM_CALL, name=fragment):
                 at = 2
-            case ArgsDelta(json=said) | InputDelta(text=said):
+            case ArgsDelta(json=fragment) | InputDelta(text=fragment):
                 at = 3
             case _:
                 continue  # part of the result at the end
         if at < last or at == last == 2:
             pieces.append(Piece(*map("".join, open_)))
             open_ = [[] for _ in Piece.__struct_fields__]
-        open_[at].append(said)
+        open_[at].append(fragment)
         last = at
     pieces.append(Piece(*map("".join, open_)))
     return [piece for piece in pieces if piece != Piece()]
@@ -108,9 +109,14 @@ def loss_entries(losses: Iterable[Loss]) -> list[LossEntry]:
     return [LossEntry(one.code, one.path, one.detail, CODES[one.code]) for one in losses]
 
 
+def _public_class(error: DragomanError) -> str:
+    """Return the name of the error's class, or of the nearest one that is public."""
+    return next(one.__name__ for one in type(error).__mro__ if one.__name__ in dragoman.__all__)
+
+
 def failure_of(error: DragomanError) -> Failure:
     """Return an error, field for field."""
-    name = type(error).__name__
+    name = _public_class(error)
     if not isinstance(error, ClientError):
         path = getattr(error, "path", "")
         code = error.limit if isinstance(error, TooLargeError) else getattr(error, "code", "")

@@ -71,11 +71,11 @@ class _Progress:
 
     def __init__(self, context: Context) -> None:
         self._session = context.session
-        self._told = 0  # how many characters: a number that only grows
+        self._progress = 0  # how many characters: a number that only grows
 
     async def report(self, piece: Piece) -> None:
-        self._told += sum(map(len, (piece.text, piece.reasoning, piece.arguments, piece.call)))
-        await self._session.report_progress(self._told, None, encode(piece).decode())
+        self._progress += sum(map(len, (piece.text, piece.reasoning, piece.arguments, piece.call)))
+        await self._session.report_progress(self._progress, None, encode(piece).decode())
 
 
 def _arguments(tool: ServedTool, given: dict[str, Any] | None) -> Struct:

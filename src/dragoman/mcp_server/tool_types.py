@@ -172,7 +172,7 @@ class LossEntry(Struct, frozen=True):
     code: Annotated[str, Meta(description="A word for programs.")]
     path: Annotated[str, Meta(description="JSON path of the field; may be empty.")]
     detail: Annotated[str, Meta(description="Of this one; may be empty.")]
-    says: Annotated[str, Meta(description="What the code means.")]
+    description: Annotated[str, Meta(description="What the code means.")]
 
 
 Losses: TypeAlias = Annotated[
@@ -266,7 +266,7 @@ class FormatEntry(Struct, frozen=True, kw_only=True):
 
     key: Annotated[str, Meta(description="Its name, for `format`.")]
     aliases: Annotated[list[str], Meta(description="Other names for it.")]
-    says: Annotated[str, Meta(description="Whose it is.")]
+    description: Annotated[str, Meta(description="Whose it is.")]
     markers: Annotated[list[str], Meta(description="Texts that begin a call.")]
     models: Annotated[list[str], Meta(description="Names of models that write it, as patterns.")]
 

@@ -66,7 +66,7 @@ async def _chat(asked: ChatInput, context: ToolContext) -> ChatOutput:
 
 
 def _request(asked: ChatInput, model: str) -> Request:
-    said = read_messages(encode(asked.messages))
+    history = read_messages(encode(asked.messages))
     request = new_request(
         tools=_tools(asked.tools),
         tool_choice=asked.tool_choice,
@@ -82,7 +82,7 @@ def _request(asked: ChatInput, model: str) -> Request:
     )
     before = new_request(instruction(asked.system)).system if asked.system else ()
     return structs.replace(
-        request, system=before + said.system, turns=said.turns, losses=said.losses
+        request, system=before + history.system, turns=history.turns, losses=history.losses
     )
 
 
@@ -176,7 +176,7 @@ async def _formats(_asked: NoInput, _context: ToolContext) -> FormatsOutput:
             FormatEntry(
                 key=one.key,
                 aliases=aliases_of(one.key),
-                says=one.description,
+                description=one.description,
                 markers=list(one.opens),
                 models=list(one.models),
             )

@@ -19,7 +19,7 @@ CALL_TOKENS: Final = 1024
 SMALL_TOKENS: Final = 16  # the smallest limit that every vendor accepts
 
 
-class Say(Struct, frozen=True):
+class TextMessage(Struct, frozen=True):
     """A message of text, with an image if there is one."""
 
     role: Literal["system", "developer", "user", "assistant"]
@@ -28,20 +28,20 @@ class Say(Struct, frozen=True):
     parts: bool = False  # the content is a list of parts, even if there is only one
 
 
-class Call(Struct, frozen=True):
+class HistoryCall(Struct, frozen=True):
     id: str
     name: str
     arguments: str  # JSON text
 
 
-class Called(Struct, frozen=True):
+class CallMessage(Struct, frozen=True):
     """An assistant's turn that made calls."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[HistoryCall, ...]
     reasoning: str = ""
 
 
-class Result(Struct, frozen=True):
+class ResultMessage(Struct, frozen=True):
     """What a tool returned."""
 
     id: str
@@ -50,12 +50,12 @@ class Result(Struct, frozen=True):
 
 class Tool(Struct, frozen=True):
     name: str
-    says: str
+    description: str
     schema: str  # JSON text
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    said: tuple[Say | Called | Result, ...]
+    messages: tuple[TextMessage | CallMessage | ResultMessage, ...]
     tools: tuple[Tool, ...] = ()
     choice: str = ""  # `auto`, `required`, `none`, or a tool's name; empty: not sent
     parallel: bool | None = None
@@ -105,53 +105,58 @@ BOOKING: Final = Tool(
 )
 TOOLS: Final = (WEATHER, CLOCK)
 
-_HELLO: Final = Say("user", "Answer with one short sentence: what is a lighthouse?")
-_ASK_WEATHER: Final = Say(
+_HELLO: Final = TextMessage("user", "Answer with one short sentence: what is a lighthouse?")
+_ASK_WEATHER: Final = TextMessage(
     "user", "What is the weather in Paris, in celsius? Use the tool get_weather."
 )
-_ASK_BOTH: Final = Say(
+_ASK_BOTH: Final = TextMessage(
     "user",
     "What is the weather in Paris and in Rome, in celsius? Call get_weather once for each city, both "
     "calls in the same answer.",
 )
-_COUNT: Final = Say("user", "Count from 1 to 60, one number a line, and say nothing else.")
+_COUNT: Final = TextMessage("user", "Count from 1 to 60, one number a line, and say nothing else.")
 
 # --- answers in text ---
-TEXT_BODY: Final = Question(said=(_HELLO,), stream=False)
+TEXT_BODY: Final = Question(messages=(_HELLO,), stream=False)
 TEXT_BODY_NEWER: Final = structs.replace(TEXT_BODY, limit_field="max_completion_tokens")
-TEXT: Final = Question(said=(_HELLO,))
+TEXT: Final = Question(messages=(_HELLO,))
 TEXT_UNASKED: Final = structs.replace(TEXT, usage=False)
-LIMIT_OLDER: Final = Question(said=(_COUNT,), limit=SMALL_TOKENS, limit_field="max_tokens")
+LIMIT_OLDER: Final = Question(messages=(_COUNT,), limit=SMALL_TOKENS, limit_field="max_tokens")
 LIMIT_NEWER: Final = structs.replace(LIMIT_OLDER, limit_field="max_completion_tokens")
 LIMIT: Final = structs.replace(LIMIT_OLDER, limit_field=None)
 STOP: Final = Question(
-    said=(Say("user", "Repeat these four words and nothing else: alpha beta gamma delta"),),
+    messages=(
+        TextMessage("user", "Repeat these four words and nothing else: alpha beta gamma delta"),
+    ),
     stop=("gamma",),
 )
-HOT: Final = Question(said=(_HELLO,), temperature=2.0)
+HOT: Final = Question(messages=(_HELLO,), temperature=2.0)
 WARM: Final = structs.replace(HOT, temperature=0.7)
 REASONED: Final = Question(
-    said=(Say("user", "What is 17 times 23? Think first, then answer with the number."),),
+    messages=(
+        TextMessage("user", "What is 17 times 23? Think first, then answer with the number."),
+    ),
     reason=True,
     limit=2048,
 )
-LONG: Final = Question(said=(_COUNT,), limit=CALL_TOKENS)
+LONG: Final = Question(messages=(_COUNT,), limit=CALL_TOKENS)
 AFTER_LEAVING: Final = Question(
-    said=(Say("user", "Answer with one short sentence: what is a harbour?"),), stream=False
+    messages=(TextMessage("user", "Answer with one short sentence: what is a harbour?"),),
+    stream=False,
 )
 
 # --- tool calls ---
-AUTO: Final = Question(said=(_ASK_WEATHER,), tools=TOOLS, choice="auto", limit=CALL_TOKENS)
+AUTO: Final = Question(messages=(_ASK_WEATHER,), tools=TOOLS, choice="auto", limit=CALL_TOKENS)
 REQUIRED: Final = Question(
-    said=(_HELLO,), tools=TOOLS, choice="required", limit=CALL_TOKENS
+    messages=(_HELLO,), tools=TOOLS, choice="required", limit=CALL_TOKENS
 )  # only the tool choice leads to a call
 NAMED: Final = structs.replace(AUTO, choice=CLOCK.name)
 NONE: Final = structs.replace(AUTO, choice="none")
-BOTH: Final = Question(said=(_ASK_BOTH,), tools=(WEATHER,), choice="auto", limit=CALL_TOKENS)
+BOTH: Final = Question(messages=(_ASK_BOTH,), tools=(WEATHER,), choice="auto", limit=CALL_TOKENS)
 ONE_AT_A_TIME: Final = structs.replace(BOTH, parallel=False)
 BOOK: Final = Question(
-    said=(
-        Say(
+    messages=(
+        TextMessage(
             "user",
             "Book a room for 3 nights with breakfast for Ada, who is 36, with the extras balcony and "
             "parking. Use the tool book_room.",
@@ -172,11 +177,17 @@ CLAUDE_ID: Final = "toolu_01abcdefghijklmnopqrstuv"
 
 def history(*ids: str, reasoning: str = "", reason: bool = False) -> Question:
     """Return a conversation in which tools have answered; `ids` are those of the calls."""
-    calls = tuple(Call(one, WEATHER.name, '{"city":"Paris","unit":"celsius"}') for one in ids)
-    results = tuple(Result(one, "12 degrees, sunny") for one in ids)
-    said: tuple[Say | Called | Result, ...] = (_ASK_WEATHER, Called(calls, reasoning), *results)
+    calls = tuple(
+        HistoryCall(one, WEATHER.name, '{"city":"Paris","unit":"celsius"}') for one in ids
+    )
+    results = tuple(ResultMessage(one, "12 degrees, sunny") for one in ids)
+    messages: tuple[TextMessage | CallMessage | ResultMessage, ...] = (
+        _ASK_WEATHER,
+        CallMessage(calls, reasoning),
+        *results,
+    )
     limit = 2048 if reason else CALL_TOKENS
-    return Question(said=said, tools=TOOLS, reason=reason, limit=limit)
+    return Question(messages=messages, tools=TOOLS, reason=reason, limit=limit)
 
 
 HISTORY: Final = structs.replace(history(OWN_ID), empty_content="null")
@@ -196,18 +207,20 @@ _WORD: Final = "zebra"
 OBEYED: Final = _WORD
 _INSTRUCTION: Final = f"Whatever the user asks, answer with the single word {_WORD}."
 _POLITE: Final = "You are polite."
-DEVELOPER: Final = Question(said=(Say("developer", _INSTRUCTION), _HELLO))
+DEVELOPER: Final = Question(messages=(TextMessage("developer", _INSTRUCTION), _HELLO))
 MIDTURN: Final = Question(
-    said=(
+    messages=(
         _HELLO,
-        Say("assistant", "A tower with a light."),
-        Say("user", "And what is a pier?"),
-        Say("system", _INSTRUCTION),
-        Say("user", "Go on."),
+        TextMessage("assistant", "A tower with a light."),
+        TextMessage("user", "And what is a pier?"),
+        TextMessage("system", _INSTRUCTION),
+        TextMessage("user", "Go on."),
     )
 )
-TWO_SYSTEMS: Final = Question(said=(Say("system", _POLITE), Say("system", _INSTRUCTION), _HELLO))
-PARTS: Final = Question(said=(Say("user", _HELLO.text, parts=True),))
+TWO_SYSTEMS: Final = Question(
+    messages=(TextMessage("system", _POLITE), TextMessage("system", _INSTRUCTION), _HELLO)
+)
+PARTS: Final = Question(messages=(TextMessage("user", _HELLO.text, parts=True),))
 
 
 def _png(width: int, height: int, colour: bytes) -> str:
@@ -225,8 +238,8 @@ def _png(width: int, height: int, colour: bytes) -> str:
 
 COLOUR: Final = "red"
 IMAGE: Final = Question(
-    said=(
-        Say(
+    messages=(
+        TextMessage(
             "user",
             "What is the colour of this picture? Answer with one word.",
             # Some models refuse pictures that are smaller than one of their tiles.
@@ -236,7 +249,7 @@ IMAGE: Final = Question(
 )
 
 # --- what must be refused ---
-SPOILT: Final = Question(said=(_HELLO,), spoilt=True, stream=False)
+SPOILT: Final = Question(messages=(_HELLO,), spoilt=True, stream=False)
 NO_MODEL: Final = Question(
-    said=(_HELLO,), model="dragoman-probe/no-such-model", stream=False, limit=SMALL_TOKENS
+    messages=(_HELLO,), model="dragoman-probe/no-such-model", stream=False, limit=SMALL_TOKENS
 )

@@ -8,7 +8,15 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from dragoman.probe.questions import Called, EmptyContent, Habits, Question, Result, Say, Tool
+from dragoman.probe.questions import (
+    CallMessage,
+    EmptyContent,
+    Habits,
+    Question,
+    ResultMessage,
+    TextMessage,
+    Tool,
+)
 from dragoman.turn.request import DialectName
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
@@ -36,7 +44,9 @@ def write_question(question: Question, dialect: DialectName, model: str, habits:
 
 def _chat(question: Question, model: str, habits: Habits) -> Fields:
     empty = question.empty_content or habits.empty_content
-    messages: list[Json] = [_chat_message(one, empty, habits.reasoning) for one in question.said]
+    messages: list[Json] = [
+        _chat_message(one, empty, habits.reasoning) for one in question.messages
+    ]
     out: Fields = {"model": model, "messages": SPOILT if question.spoilt else messages}
     out[question.limit_field or habits.limit_field] = question.limit
     if question.stream:
@@ -60,15 +70,17 @@ def _chat(question: Question, model: str, habits: Habits) -> Fields:
     return out
 
 
-def _chat_message(said: Say | Called | Result, empty: EmptyContent, thought: str) -> Fields:
-    match said:
-        case Say(role=role, text=text, image=image):
+def _chat_message(
+    messages: TextMessage | CallMessage | ResultMessage, empty: EmptyContent, thought: str
+) -> Fields:
+    match messages:
+        case TextMessage(role=role, text=text, image=image):
             part: Fields = {"type": "text", "text": text}
             if image:
                 picture: Fields = {"type": "image_url", "image_url": {"url": data_url(image)}}
                 return {"role": role, "content": [part, picture]}
-            return {"role": role, "content": [part] if said.parts else text}
-        case Called(calls=calls, reasoning=reasoning):
+            return {"role": role, "content": [part] if messages.parts else text}
+        case CallMessage(calls=calls, reasoning=reasoning):
             out: Fields = {"role": "assistant"}
             if empty != "omit":
                 out["content"] = None if empty == "null" else ""
@@ -83,7 +95,7 @@ def _chat_message(said: Say | Called | Result, empty: EmptyContent, thought: str
                 for one in calls
             ]
             return out
-        case Result(id=call_id, text=text):
+        case ResultMessage(id=call_id, text=text):
             return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
@@ -104,7 +116,7 @@ def _anthropic(question: Question, model: str, habits: Habits) -> Fields:
         out["stream"] = True
     if question.tools:
         out["tools"] = [
-            {"name": one.name, "description": one.says, "input_schema": decoded(one.schema)}
+            {"name": one.name, "description": one.description, "input_schema": decoded(one.schema)}
             for one in question.tools
         ]
     choice: Fields = {}
@@ -124,26 +136,32 @@ def _anthropic(question: Question, model: str, habits: Habits) -> Fields:
     return out
 
 
-def _split_system(question: Question) -> tuple[list[Say], list[Say | Called | Result]]:
+def _split_system(
+    question: Question,
+) -> tuple[list[TextMessage], list[TextMessage | CallMessage | ResultMessage]]:
     """Split off the leading instructions: Messages has the separate field `system` for them."""
-    rest = list(question.said)
-    leading: list[Say] = []
-    while rest and isinstance(first := rest[0], Say) and first.role in ("system", "developer"):
+    rest = list(question.messages)
+    leading: list[TextMessage] = []
+    while (
+        rest and isinstance(first := rest[0], TextMessage) and first.role in ("system", "developer")
+    ):
         leading.append(first)
         del rest[0]
     return leading, rest
 
 
-def _anthropic_messages(said: list[Say | Called | Result], thought: str) -> list[Fields]:
+def _anthropic_messages(
+    messages: list[TextMessage | CallMessage | ResultMessage], thought: str
+) -> list[Fields]:
     out: list[Fields] = []
     results: list[Json] = []
-    for one in said:
+    for one in messages:
         match one:
-            case Say(role=role, text=text):
+            case TextMessage(role=role, text=text):
                 out.append(
                     {"role": role, "content": _anthropic_content(one) if one.image else text}
                 )
-            case Called(calls=calls, reasoning=reasoning):
+            case CallMessage(calls=calls, reasoning=reasoning):
                 content: list[Json] = []
                 if known := reasoning or thought:
                     content.append({"type": "thinking", "thinking": known, "signature": ""})
@@ -157,16 +175,16 @@ def _anthropic_messages(said: list[Say | Called | Result], thought: str) -> list
                     for call in calls
                 ]
                 out.append({"role": "assistant", "content": content})
-            case Result(id=call_id, text=text):
+            case ResultMessage(id=call_id, text=text):
                 results.append({"type": "tool_result", "tool_use_id": call_id, "content": text})
     if results:
         out.append({"role": "user", "content": results})
     return out
 
 
-def _anthropic_content(said: Say) -> list[Json]:
-    source: Fields = {"type": "base64", "media_type": "image/png", "data": said.image}
-    return [{"type": "text", "text": said.text}, {"type": "image", "source": source}]
+def _anthropic_content(messages: TextMessage) -> list[Json]:
+    source: Fields = {"type": "base64", "media_type": "image/png", "data": messages.image}
+    return [{"type": "text", "text": messages.text}, {"type": "image", "source": source}]
 
 
 # --- Responses ---
@@ -174,7 +192,7 @@ def _anthropic_content(said: Say) -> list[Json]:
 
 def _responses(question: Question, model: str, habits: Habits) -> Fields:
     items: list[Json] = [
-        item for one in question.said for item in _response_items(one, habits.reasoning)
+        item for one in question.messages for item in _response_items(one, habits.reasoning)
     ]
     out: Fields = {
         "model": model,
@@ -201,15 +219,17 @@ def _responses(question: Question, model: str, habits: Habits) -> Fields:
     return out
 
 
-def _response_items(said: Say | Called | Result, thought: str) -> list[Fields]:
-    match said:
-        case Say(role=role, text=text, image=image):
+def _response_items(
+    messages: TextMessage | CallMessage | ResultMessage, thought: str
+) -> list[Fields]:
+    match messages:
+        case TextMessage(role=role, text=text, image=image):
             content: Json = text
             if image:
                 picture: Fields = {"type": "input_image", "image_url": data_url(image)}
                 content = [{"type": "input_text", "text": text}, picture]
             return [{"type": "message", "role": role, "content": content}]
-        case Called(calls=calls, reasoning=reasoning):
+        case CallMessage(calls=calls, reasoning=reasoning):
             items: list[Fields] = []
             if known := reasoning or thought:
                 summary: list[Json] = [{"type": "summary_text", "text": known}]
@@ -224,7 +244,7 @@ def _response_items(said: Say | Called | Result, thought: str) -> list[Fields]:
                 for one in calls
             ]
             return items
-        case Result(id=call_id, text=text):
+        case ResultMessage(id=call_id, text=text):
             return [{"type": "function_call_output", "call_id": call_id, "output": text}]
 
 
@@ -238,7 +258,7 @@ def decoded(text: str) -> Json:
 
 def function(tool: Tool) -> Fields:
     """Return a tool as OpenAI's dialects describe it."""
-    return {"name": tool.name, "description": tool.says, "parameters": decoded(tool.schema)}
+    return {"name": tool.name, "description": tool.description, "parameters": decoded(tool.schema)}
 
 
 def data_url(image: str) -> str:

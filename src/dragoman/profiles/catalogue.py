@@ -16,7 +16,7 @@ _MANY_STOPS: Final = 64
 
 _OPENAI: Final = Profile(
     name="openai",
-    says="OpenAI's own API, Chat Completions or Responses",
+    description="OpenAI's own API, Chat Completions or Responses",
     think_tags="off",  # reasoning never comes inside the text; a tag there is text about tags
     max_tokens_field="max_completion_tokens",  # reasoning models refuse the older field
     supports_store=True,
@@ -36,7 +36,7 @@ _OPENAI: Final = Profile(
 
 _ANTHROPIC: Final = Profile(
     name="anthropic",
-    says="Anthropic's own API, for models that decide themselves how long to think",
+    description="Anthropic's own API, for models that decide themselves how long to think",
     think_tags="off",
     user_field="none",  # the dialect has its own place for it
     id_style="anthropic64",
@@ -64,7 +64,7 @@ _ANTHROPIC: Final = Profile(
 
 _VLLM: Final = Profile(
     name="vllm",
-    says="vLLM's OpenAI-compatible server",
+    description="vLLM's OpenAI-compatible server",
     max_stop_sequences=_MANY_STOPS,
     # Templates of Qwen, Gemma and others raise on any system message but one at the top.
     midturn_system=False,
@@ -79,7 +79,7 @@ _VLLM: Final = Profile(
 _ALL: Final = (
     Profile(
         name="generic",
-        says="any server that calls itself OpenAI-compatible",
+        description="any server that calls itself OpenAI-compatible",
         signs_calls=True,  # Gemini may be behind it
         midturn_system=False,  # refused by the templates of many open models
         replay_reasoning="auto",  # any model may run there
@@ -89,7 +89,7 @@ _ALL: Final = (
     structs.replace(
         _OPENAI,
         name="openai-reasoning",
-        says="OpenAI's reasoning models, which refuse sampling settings and stop sequences",
+        description="OpenAI's reasoning models, which refuse sampling settings and stop sequences",
         vendor="openai",
         drop_sampling=True,
         max_stop_sequences=0,
@@ -99,7 +99,7 @@ _ALL: Final = (
     structs.replace(
         _ANTHROPIC,
         name="anthropic-budget",
-        says="older Claude models, which think up to a token budget",
+        description="older Claude models, which think up to a token budget",
         vendor="anthropic",
         own_midturn_system=False,
         drop_sampling=False,
@@ -110,7 +110,7 @@ _ALL: Final = (
     ),
     Profile(
         name="openrouter",
-        says="OpenRouter, in front of many vendors",
+        description="OpenRouter, in front of many vendors",
         signs_calls=True,  # Gemini may be behind it
         midturn_system=False,  # passed on as it is, and refused by some of the vendors
         prefill="native",
@@ -128,7 +128,7 @@ _ALL: Final = (
     ),
     Profile(
         name="deepseek",
-        says="DeepSeek's own API",
+        description="DeepSeek's own API",
         max_stop_sequences=16,
         documents=False,
         images="none",
@@ -149,7 +149,7 @@ _ALL: Final = (
     ),
     Profile(
         name="moonshot",
-        says="Moonshot's own API for Kimi models",
+        description="Moonshot's own API for Kimi models",
         max_tokens_field="max_completion_tokens",
         user_field="safety_identifier",
         # Kimi falls back to writing its calls as text when the history has ids of another shape.
@@ -176,7 +176,7 @@ _ALL: Final = (
     ),
     Profile(
         name="qwen",
-        says="Alibaba's Model Studio (DashScope) in its OpenAI-compatible mode",
+        description="Alibaba's Model Studio (DashScope) in its OpenAI-compatible mode",
         user_field="none",
         midturn_system=False,
         merge_system=True,
@@ -192,7 +192,7 @@ _ALL: Final = (
     ),
     Profile(
         name="zai",
-        says="Z.ai's own API for GLM models",
+        description="Z.ai's own API for GLM models",
         stream_usage=False,  # counts come in the last chunk without being asked for
         user_field="none",
         max_stop_sequences=1,
@@ -212,7 +212,7 @@ _ALL: Final = (
     ),
     Profile(
         name="minimax",
-        says="MiniMax's own API in its OpenAI-compatible mode",
+        description="MiniMax's own API in its OpenAI-compatible mode",
         max_tokens_field="max_completion_tokens",
         user_field="none",
         # Otherwise reasoning comes as `<think>` inside the text, and would have to return there.
@@ -233,7 +233,7 @@ _ALL: Final = (
     ),
     Profile(
         name="mistral",
-        says="Mistral's own API",
+        description="Mistral's own API",
         # Unknown fields are a 422 here, so each of these matters.
         stream_usage=False,  # counts come in the last chunk without being asked for
         user_field="none",
@@ -254,7 +254,7 @@ _ALL: Final = (
     ),
     Profile(
         name="gemini",
-        says="Gemini through Google's OpenAI-compatible endpoint",
+        description="Gemini through Google's OpenAI-compatible endpoint",
         signs_calls=True,  # and refuses a history without the signatures
         user_field="none",
         max_stop_sequences=5,
@@ -270,7 +270,7 @@ _ALL: Final = (
     ),
     Profile(
         name="groq",
-        says="Groq's own API",
+        description="Groq's own API",
         max_tokens_field="max_completion_tokens",
         midturn_system=False,
         documents=False,
@@ -283,20 +283,20 @@ _ALL: Final = (
     structs.replace(
         _VLLM,
         name="sglang",
-        says="SGLang's OpenAI-compatible server",
+        description="SGLang's OpenAI-compatible server",
         reasoning_field="reasoning_content",
     ),
     structs.replace(
         _VLLM,
         name="llama-server",
-        says="llama.cpp's server",
-        cut_unsaid=True,  # at `/v1/responses`
+        description="llama.cpp's server",
+        truncation_unreported=True,  # at `/v1/responses`
         tool_choice="strings_only",  # an object that names a tool is read as `auto`
         reasoning_field="reasoning_content",
     ),
     Profile(
         name="ollama",
-        says="Ollama's OpenAI-compatible endpoint",
+        description="Ollama's OpenAI-compatible endpoint",
         user_field="none",
         max_stop_sequences=_MANY_STOPS,
         midturn_system=False,
@@ -312,7 +312,7 @@ _ALL: Final = (
     ),
     Profile(
         name="lm-studio",
-        says="LM Studio's OpenAI-compatible server",
+        description="LM Studio's OpenAI-compatible server",
         max_stop_sequences=_MANY_STOPS,
         midturn_system=False,
         merge_system=True,
@@ -326,8 +326,8 @@ _ALL: Final = (
     ),
     Profile(
         name="transformers",
-        says="`transformers serve`",
-        cut_unsaid=True,  # at `/v1/responses`
+        description="`transformers serve`",
+        truncation_unreported=True,  # at `/v1/responses`
         stream_usage=False,  # counts come in the last chunk without being asked for
         user_field="none",
         max_stop_sequences=_MANY_STOPS,
@@ -345,7 +345,7 @@ _ALL: Final = (
     ),
     Profile(
         name="litellm",
-        says="a LiteLLM proxy, in front of many vendors",
+        description="a LiteLLM proxy, in front of many vendors",
         signs_calls=True,  # Gemini may be behind it
         midturn_system=False,
         vendor_sampling=True,

@@ -196,6 +196,6 @@ def _string_enum(node: Node) -> None:
         node.setdefault("type", "string")
     elif values:
         shown = ", ".join(msgspec.json.encode(value).decode() for value in values)
-        said = node.get("description")
-        node["description"] = f"{said} (one of {shown})" if said else f"one of {shown}"
+        given = node.get("description")
+        node["description"] = f"{given} (one of {shown})" if given else f"one of {shown}"
         node.setdefault("type", json_type(values[0]))

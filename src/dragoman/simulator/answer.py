@@ -76,8 +76,8 @@ def answer(
     """
     wanted = (*parse_model(asked.request.model).quirks, *more)
     quirks.check(wanted)
-    said = compose(asked) if reply is None else reply
-    play = Play(asked=asked, reply=said, delivery=Delivery(stream=asked.request.stream))
+    chosen = compose(asked) if reply is None else reply
+    play = Play(asked=asked, reply=chosen, delivery=Delivery(stream=asked.request.stream))
     return send(finished(play, quirks.due(wanted, asked.request.dialect, attempt)))
 
 
@@ -125,7 +125,7 @@ def refusal(dialect: DialectName, error: DragomanError, seed: str) -> Answer:
         path, code = error.path.removeprefix("$").removeprefix("."), error.code
     status = error.http_status
     body = answer_writers.error(
-        dialect, status, request_id=seed[:24], says=str(error), code=code, param=path
+        dialect, status, request_id=seed[:24], message=str(error), code=code, param=path
     )
     headers = {**request_ids(seed[:24]), "content-type": JSON}
     return Answer(status=status, headers=headers, writes=[body], length=len(body))

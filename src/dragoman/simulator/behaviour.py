@@ -8,7 +8,7 @@ import msgspec
 
 from dragoman.simulator.answer_writers.frames import encode_body
 from dragoman.simulator.conversation import DirectedCall, Prompt, Step, due_step, prompts
-from dragoman.simulator.play import Call, Json, ReceivedRequest, Reply
+from dragoman.simulator.play import Json, ReceivedRequest, Reply, SimulatedCall
 from dragoman.simulator.samples import sample
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Request, Tool
@@ -53,7 +53,7 @@ def callable_tools(request: Request) -> list[Tool]:
     return [tool for tool in tools if not choice.allowed or tool.name in choice.allowed]
 
 
-def plausible_call(asked: ReceivedRequest, tool: Tool, number: int) -> Call:
+def plausible_call(asked: ReceivedRequest, tool: Tool, number: int) -> SimulatedCall:
     """Return a call of a tool, made from its schema."""
     if tool.flavor is Flavor.CUSTOM:
         arguments = f"example input of {tool.name}"
@@ -63,7 +63,7 @@ def plausible_call(asked: ReceivedRequest, tool: Tool, number: int) -> Call:
             schema.setdefault("type", "object")
         value = sample(schema, name=tool.name, variant=number)
         arguments = _json(value if isinstance(value, dict) else {})
-    return Call(
+    return SimulatedCall(
         id=call_id(asked, number),
         name=tool.name,
         arguments=arguments,
@@ -78,7 +78,9 @@ def call_id(asked: ReceivedRequest, number: int) -> str:
     return f"toolu_{digest}" if asked.request.dialect == "anthropic" else f"call_{digest}"
 
 
-def directed_calls(asked: ReceivedRequest, calls: Sequence[DirectedCall]) -> tuple[Call, ...]:
+def directed_calls(
+    asked: ReceivedRequest, calls: Sequence[DirectedCall]
+) -> tuple[SimulatedCall, ...]:
     """Return calls whose names and arguments are given."""
     known = {tool.name: tool for tool in asked.request.tools}
     out = []
@@ -86,7 +88,7 @@ def directed_calls(asked: ReceivedRequest, calls: Sequence[DirectedCall]) -> tup
         tool = known.get(call.name)
         custom = isinstance(call.arguments, str)
         out.append(
-            Call(
+            SimulatedCall(
                 id=call_id(asked, number),
                 name=call.name,
                 arguments=call.arguments
@@ -102,7 +104,7 @@ def directed_calls(asked: ReceivedRequest, calls: Sequence[DirectedCall]) -> tup
 def _directed(asked: ReceivedRequest, step: Step) -> Reply:
     return Reply(
         reasoning=step.think,
-        text=step.say,
+        text=step.text,
         calls=directed_calls(asked, step.calls),
         finish="tool_calls" if step.calls else "stop",
     )
@@ -113,10 +115,10 @@ def _json(value: Json) -> str:
 
 
 def _thinks(request: Request) -> bool:
-    wish = request.reasoning
-    if wish.mode == "off" or wish.effort == "none":
+    thinking = request.reasoning
+    if thinking.mode == "off" or thinking.effort == "none":
         return False
-    return wish.mode in ("auto", "budget", "effort") or wish.show in ("summary", "full")
+    return thinking.mode in ("auto", "budget", "effort") or thinking.show in ("summary", "full")
 
 
 def _calls_now(request: Request, last: Prompt) -> bool:
@@ -151,8 +153,8 @@ def _answer(request: Request, conversation: list[Prompt]) -> str:
     if request.format.kind == "json_object":
         return encode_body({"answer": _short(last.text)}).decode()
     if last.results:
-        told = " ".join(f"{one.name} returned: {_short(one.text)}." for one in last.results)
-        return f"The tools have answered. {told} That is all I need."
+        results = " ".join(f"{one.name} returned: {_short(one.text)}." for one in last.results)
+        return f"The tools have answered. {results} That is all I need."
     words = len(last.text.split())
     return (
         f"You said: {_short(last.text)} "

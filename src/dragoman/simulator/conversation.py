@@ -35,7 +35,7 @@ _CALL: Final = re.compile(r"(\S+)[ \t]*(.*)", re.DOTALL)
 _ASIDE: Final = "<system-reminder>"  # agents add notes to the model next to the user's text
 
 
-class Result(Struct, frozen=True):
+class ToolResult(Struct, frozen=True):
     name: str  # of the tool
     text: str
 
@@ -44,14 +44,14 @@ class Prompt(Struct, frozen=True):
     """The input between two answers: the user's messages and the results of tools."""
 
     texts: tuple[str, ...]
-    results: tuple[Result, ...]
+    results: tuple[ToolResult, ...]
 
     @property
     def text(self) -> str:
         """Return the user's last text, without the notes that agents add."""
-        said = [text for text in self.texts if text.strip()]
-        own = [text for text in said if not text.lstrip().startswith(_ASIDE)]
-        return (own or said or [""])[-1]
+        texts = [text for text in self.texts if text.strip()]
+        own = [text for text in texts if not text.lstrip().startswith(_ASIDE)]
+        return (own or texts or [""])[-1]
 
 
 def prompts(request: Request) -> list[Prompt]:
@@ -86,14 +86,14 @@ def calls_made(request: Request) -> int:
 
 def _prompt(run: Iterable[Turn], names: dict[str, str]) -> Prompt:
     texts: list[str] = []
-    results: list[Result] = []
+    results: list[ToolResult] = []
     for turn in run:
         for part in turn.parts:
             if isinstance(part, TextPart) and turn.role != SYSTEM:
                 texts.append(part.text)
             elif isinstance(part, ToolResultPart):
                 text = "\n".join(one.text for one in part.parts if isinstance(one, TextPart))
-                results.append(Result(names.get(part.call_id, "a tool"), text))
+                results.append(ToolResult(names.get(part.call_id, "a tool"), text))
     return Prompt(tuple(texts), tuple(results))
 
 
@@ -109,7 +109,7 @@ class Step(Struct, frozen=True):
     """One answer that directives request."""
 
     think: str = ""
-    say: str = ""
+    text: str = ""
     calls: tuple[DirectedCall, ...] = ()
 
 
@@ -138,14 +138,14 @@ def parse_directives(text: str) -> list[Step]:
     if not lines:
         return []
     steps = [Step()]
-    for verb, said in lines:
-        rest = said.rstrip(" \t\r")
+    for verb, texts in lines:
+        rest = texts.rstrip(" \t\r")
         last = steps[-1]
         match verb:
             case "then":
                 steps.append(Step())
             case "say":
-                steps[-1] = msgspec.structs.replace(last, say=_text(rest))
+                steps[-1] = msgspec.structs.replace(last, text=_text(rest))
             case "think":
                 steps[-1] = msgspec.structs.replace(last, think=_text(rest))
             case "call":

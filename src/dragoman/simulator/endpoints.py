@@ -22,7 +22,8 @@ def models() -> Fields:
     names = [f"{PREFIX}{base}" for base in (PLAIN, *(key.replace("_", "-") for key in FAMILIES))]
     listed: list[Json] = [model(name) for name in names]
     quirks: list[Json] = [
-        {"quirk": one.name, "usage": one.usage, "says": one.says} for one in QUIRKS.values()
+        {"quirk": one.name, "usage": one.usage, "description": one.description}
+        for one in QUIRKS.values()
     ]
     return {
         "object": "list",

@@ -16,7 +16,7 @@ _CREDENTIALS: Final = frozenset(
 _SHOWN: Final = 4  # characters of a credential
 
 
-class Exchange:
+class RecordedExchange:
     """One request, and how its response ended."""
 
     def __init__(self, *, number: int, method: str, path: str, headers: Mapping[str, str]) -> None:
@@ -71,30 +71,30 @@ class Exchanges:
     """The last exchanges, oldest first."""
 
     def __init__(self) -> None:
-        self._kept: list[Exchange] = []
+        self._kept: list[RecordedExchange] = []
         self._opened = 0
         self._held = 0  # bytes of the bodies kept
         self._changed = asyncio.Event()
 
-    def __iter__(self) -> Iterator[Exchange]:
+    def __iter__(self) -> Iterator[RecordedExchange]:
         return iter(self._kept)
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __getitem__(self, at: int) -> Exchange:
+    def __getitem__(self, at: int) -> RecordedExchange:
         return self._kept[at]
 
-    def open(self, method: str, path: str, headers: Mapping[str, str]) -> Exchange:
+    def open(self, method: str, path: str, headers: Mapping[str, str]) -> RecordedExchange:
         """Begin to record a request."""
         self._opened += 1
-        exchange = Exchange(number=self._opened, method=method, path=path, headers=headers)
+        exchange = RecordedExchange(number=self._opened, method=method, path=path, headers=headers)
         self._kept.append(exchange)
         self._forget()
         self.touch()
         return exchange
 
-    def keep(self, exchange: Exchange, body: bytes) -> None:
+    def keep(self, exchange: RecordedExchange, body: bytes) -> None:
         """Record the body of a request."""
         exchange.body = body
         self._held += len(body)
@@ -110,7 +110,9 @@ class Exchanges:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait_for(self, predicate: Callable[[Exchange], bool], wait: float) -> Exchange:
+    async def wait_for(
+        self, predicate: Callable[[RecordedExchange], bool], wait: float
+    ) -> RecordedExchange:
         """Return the first exchange that fits, as soon as there is one.
 
         Raises:

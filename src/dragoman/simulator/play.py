@@ -51,7 +51,7 @@ class ReceivedRequest(Struct, frozen=True, kw_only=True):
         return self.seed[:24]
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class SimulatedCall(Struct, frozen=True, kw_only=True):
     """One tool call."""
 
     id: str
@@ -67,10 +67,10 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     reasoning: str = ""
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[SimulatedCall, ...] = ()
     finish: Finish = "stop"
     stop_sequence: str = ""
-    written: tuple[Call, ...] = ()  # calls written as text, in the family's grammar
+    written: tuple[SimulatedCall, ...] = ()  # calls written as text, in the family's grammar
     leaked: bool = False  # they are written in the reasoning
 
     @property
@@ -80,8 +80,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     @property
     def output_tokens(self) -> int:
         """Return the number of tokens of the whole answer, at least one."""
-        said = self.reasoning_tokens + count(self.text)
-        return max(1, said + sum(count(call.name) + count(call.arguments) for call in self.calls))
+        tokens = self.reasoning_tokens + count(self.text)
+        return max(1, tokens + sum(count(call.name) + count(call.arguments) for call in self.calls))
 
 
 class Style(Struct, frozen=True, kw_only=True):
@@ -156,7 +156,7 @@ def input_tokens(asked: ReceivedRequest) -> int:
     return max(1, sum(len(msgspec.json.encode(one)) // TOKEN for one in given))
 
 
-def as_object(call: Call) -> Json:
+def as_object(call: SimulatedCall) -> Json:
     """Return a call's decoded arguments; truncated JSON is closed, invalid JSON stays text."""
     if call.flavor is Flavor.CUSTOM:
         return {"input": call.arguments}

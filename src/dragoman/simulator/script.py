@@ -109,8 +109,8 @@ class Script:
             MalformedError: a quirk's value is not one it takes.
         """
         if not reply.raw:
-            said, more = reply.reply(asked), reply.asked_quirks
-            return answer(asked, attempt, reply=said, more=more)
+            chosen, more = reply.reply(asked), reply.asked_quirks
+            return answer(asked, attempt, reply=chosen, more=more)
         body = self._raw[reply.raw]
         headers = request_ids(asked.id) | {"content-type": _content_type(reply.raw)}
         headers |= {name.lower(): value for name, value in reply.headers.items()}

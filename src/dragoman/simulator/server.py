@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError, DragomanError, TooLargeError
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import endpoints
 from dragoman.simulator.answer import JSON, Answer, answer, plain_refusal, read, refusal, seed_of
-from dragoman.simulator.exchanges import Exchange, Exchanges
+from dragoman.simulator.exchanges import Exchanges, RecordedExchange
 from dragoman.simulator.play import Fields
 from dragoman.simulator.quirks.delivery import PLAIN_ERRORS
 from dragoman.simulator.script import Script, load_script
@@ -111,9 +111,9 @@ class Simulator:
 
     async def wait_for(
         self,
-        predicate: Callable[[Exchange], bool],
+        predicate: Callable[[RecordedExchange], bool],
         timeout: float = 30.0,  # noqa: ASYNC109 -- tests wait for a condition, and no longer
-    ) -> Exchange:
+    ) -> RecordedExchange:
         """Return the first exchange that fits, as soon as there is one.
 
         Raises:
@@ -206,8 +206,8 @@ class Simulator:
             raise web.HTTPForbidden(text="not for pages in a browser\n")
 
     async def _nothing(self, request: web.Request) -> web.Response:
-        says = f"the simulator serves no {request.method} {request.path}"
-        fields: Fields = {"error": {"message": says, "type": "invalid_request_error"}}
+        message = f"the simulator serves no {request.method} {request.path}"
+        fields: Fields = {"error": {"message": message, "type": "invalid_request_error"}}
         return _json_response(fields, status=404)
 
 
@@ -264,7 +264,7 @@ class Deliveries:
             task.cancel(_CLOSING)
 
     async def deliver(
-        self, request: web.Request, answer: Answer, exchange: Exchange
+        self, request: web.Request, answer: Answer, exchange: RecordedExchange
     ) -> web.StreamResponse:
         """Send an answer.  Tasks that wait for this exchange are woken when it ends."""
         task = asyncio.current_task()
@@ -292,7 +292,7 @@ class Deliveries:
         request: web.Request,
         response: web.StreamResponse,
         answer: Answer,
-        exchange: Exchange,
+        exchange: RecordedExchange,
     ) -> None:
         if answer.slow:
             await asyncio.sleep(answer.slow)

@@ -5,7 +5,7 @@ import json
 from msgspec import structs
 
 from dragoman.simulator.native import arguments_of
-from dragoman.simulator.play import TOKEN, Call, Reply, count
+from dragoman.simulator.play import TOKEN, Reply, SimulatedCall, count
 
 
 def at_stop(reply: Reply, sequences: tuple[str, ...]) -> Reply:
@@ -28,7 +28,7 @@ def to_tokens(reply: Reply, limit: int | None) -> Reply:
     left -= count(reasoning)
     text = reply.text[: left * TOKEN]
     left -= count(text)
-    calls: list[Call] = []
+    calls: list[SimulatedCall] = []
     for call in reply.calls:
         left -= count(call.name)
         if left <= 0:
@@ -71,7 +71,7 @@ def inside_call(reply: Reply) -> Reply:
     return structs.replace(reply, text=text[:at], finish="length")
 
 
-def _place(text: str, call: Call) -> int:
+def _place(text: str, call: SimulatedCall) -> int:
     """Return a place inside the last value of a call that is written in a text; 0 if it is not there."""
     values = list(arguments_of(call).values()) or [call.name]
     for form in (str(values[-1]), json.dumps(values[-1], ensure_ascii=False), call.name):

@@ -1,6 +1,7 @@
 """A format prepared for the machine: the markers that count at each position of an answer."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import Final
 
@@ -14,7 +15,9 @@ from dragoman.toolcalls.format import (
     Ahead,
     ElementsSpec,
     Format,
+    JsonSpec,
     LiteralsSpec,
+    ObjectsSpec,
     OneOf,
     Part,
     Pattern,
@@ -23,9 +26,11 @@ from dragoman.toolcalls.format import (
     TagsSpec,
     Where,
     markers,
+    may_be_empty,
     one_of,
 )
 from dragoman.toolcalls.scanner import Scanner, scanner
+from dragoman.toolcalls.schema_types import text_without
 
 _WIDE_BAR: Final = "\uff5c"
 # Prefixes of special tokens, which people do not type or quote.
@@ -132,6 +137,11 @@ class FormatGrammar:
         )
 
     @cached_property
+    def literal_ends(self) -> Scanner:
+        """Those of `ends` that are not brackets, which Python literals contain.  Case: lfm2/n6_2_python_dicts."""
+        return scanner(tuple(one for one in self.ends.patterns if one[-1] != "]"))
+
+    @cached_property
     def closers(self) -> Scanner:
         """Markers that close calls and sections, or open one.  A partial one at the end of the text is dropped.
 
@@ -147,11 +157,13 @@ class FormatGrammar:
 
     @cached_property
     def breaks(self) -> Scanner | None:
-        """Markers that end a JSON string that was never closed; None: the format has no special tokens.
+        """Markers that end a JSON string that was never closed; None: the format has none.
 
-        These are the closer of a call before the header of another call, or before the closer of the section and
-        the end of the text.  A closer before anything else is part of the string.
-        Case: kimi_k2/n0_5_string_not_closed.
+        * The closer of a call before the header of another call, or before the closer of the section and the end of
+          the text, if these are special tokens.  A closer before anything else is part of the string.
+          Case: kimi_k2/n0_5_string_not_closed.
+        * A header whose arguments begin with an unescaped quotation mark: no JSON string contains that.  Tags of
+          plain text count here too.  Cases: hermes/n0_5_string_not_closed, mistral/n0_5_string_not_closed.
         """
         rules = [rule for rule in self.states[Where.AFTER].rules if _begins_special(rule.pattern)]
         skipped = [rule for rule in rules if rule.action is Action.SKIP]
@@ -159,16 +171,59 @@ class FormatGrammar:
         outer = [_tight(rule.pattern) for rule in skipped if rule.section is False]
         headers = [_tight(rule.pattern) for rule in rules if rule.action is Action.CALL]
         headers += [_tight(rule.pattern) for rule in skipped if rule.section]
-        if not ends or not headers:
-            return None
-        calls = OneOf(tuple(headers))
-        patterns: list[Pattern] = [(AHEAD, *end, FEW_BLANKS, calls) for end in ends]
-        patterns += [
-            (AHEAD, *end, FEW_BLANKS, *close, FEW_BLANKS, AHEAD_OR_END, calls)
-            for end in ends
-            for close in outer
+        patterns: list[Pattern] = []
+        if ends and headers:
+            calls = OneOf(tuple(headers))
+            patterns += [(AHEAD, *end, FEW_BLANKS, calls) for end in ends]
+            patterns += [
+                (AHEAD, *end, FEW_BLANKS, *close, FEW_BLANKS, AHEAD_OR_END, calls)
+                for end in ends
+                for close in outer
+            ]
+        patterns += self._quoted_headers()
+        return scanner(tuple(patterns)) if patterns else None
+
+    @cached_property
+    def plain(self) -> Callable[[str], re.Match[str] | None]:
+        """Match text inside a JSON string that needs no escapes and begins none of `breaks`."""
+        return text_without("" if self.breaks is None else self.breaks.leads, json=True)
+
+    def _quoted_headers(self) -> Iterator[Pattern]:
+        """Yield headers up to the first key of a JSON object, also after a closer of the previous call."""
+        rules = self.states[Where.AFTER].rules
+        closers = [
+            _tight(rule.pattern)
+            for rule in rules
+            if rule.action is Action.SKIP and rule.section is None and rule.pattern
         ]
-        return scanner(tuple(patterns))
+        headers = [header for rule in rules for header in _up_to_key(rule)]
+        if headers:
+            choice = OneOf(tuple(headers))
+            yield from ((AHEAD, *closer, FEW_BLANKS, choice) for closer in closers)
+            yield (AHEAD, choice)
+        # Another object of the same array.  Case: jamba/n0_5_string_not_closed_in_an_array.
+        for body in dict.fromkeys(rule.body for rule in rules):
+            if isinstance(body, ObjectsSpec):
+                first = '"' if body.single_key else one_of(*(f'"{key}"' for key in body.name_keys))
+                yield (AHEAD, "}", FEW_BLANKS, ",", FEW_BLANKS, "{", FEW_BLANKS, first)
+
+
+def _up_to_key(rule: Rule) -> Iterator[Pattern]:
+    """Yield the pattern of a call's header and of the first key of its JSON object."""
+    if rule.action is not Action.CALL or rule.prose or rule.empty:
+        return
+    lookahead = [place for place, part in enumerate(rule.pattern) if isinstance(part, Ahead)]
+    opener = _tight(rule.pattern[: lookahead[0]] if lookahead else rule.pattern)
+    if not opener or not isinstance(opener[0], str | OneOf) or may_be_empty(opener):
+        return  # the format writes nothing before the object
+    key: Pattern = (FEW_BLANKS, '"', Run("[A-Za-z_]", 1, 1))
+    match rule.body:
+        case JsonSpec():
+            yield (*opener, FEW_BLANKS, "{", *key)
+        case ObjectsSpec():
+            yield (*opener, FEW_BLANKS, one_of("[", ""), FEW_BLANKS, "{", *key)
+        case _:
+            pass
 
 
 def _begins_special(pattern: Pattern) -> bool:
@@ -359,7 +414,7 @@ def scanners(format_: Format) -> Iterator[Scanner]:
     for table in (format_grammar(format_, think=True), format_grammar(format_, think=False)):
         yield from (state.scanner for state in table.states.values())
         yield from (state.scanner for state in table.reasoned.values())
-        yield from (table.ends, table.closers)
+        yield from (table.ends, table.literal_ends, table.closers)
         if table.special is not None:
             yield table.special
         if table.breaks is not None:

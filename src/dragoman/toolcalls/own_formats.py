@@ -58,8 +58,8 @@ class FormatError(ConfigError):
     """A format's table is not legal; `field` is the argument or field that is wrong."""
 
     def __init__(self, field: str, reason: str) -> None:
-        self.field = field
-        self.reason = reason
+        self.field: str = field
+        self.reason: str = reason
         super().__init__(f"`{field}`: {reason}")
 
 
@@ -169,6 +169,8 @@ def tags_format(  # noqa: PLR0913 -- the keys of a declaration
     begin, param = _pattern(open), _pattern(parameter)
     leads = [(_lead(open),), (_lead(parameter),), (close,), *((marker,) for marker in section)]
     outer = OneOf((leads[0], *leads[3:]))
+    header = _pattern(open, named=False)
+    before_calls: tuple[Pattern, ...] = ((section[0], BLANKS), ()) if section else ((),)
     before: Pattern = {"none": (), "line": (_GAP,), "blank": (BLANKS,)}[trim]
     body = TagsSpec(
         param=(param,),
@@ -177,14 +179,18 @@ def tags_format(  # noqa: PLR0913 -- the keys of a declaration
             (*before, AHEAD, *param),
             (*before, AHEAD, close, BLANKS, AHEAD_OR_END, outer),
         ),
+        next_call=tuple((*before, *lead, *header, BLANKS, *param) for lead in before_calls),
         call_end=((close,),),
+        # A value that contains the header of another call is cut there: a call that was never closed must not run
+        # with the next call's text as its value.
+        special=True,
         skip=((parameter_close,),),
         trim=trim,
     )
     rules = call((*begin, BLANKS, AHEAD_OR_END, OneOf((leads[1], (close,)))), body=body)
     if section:
         rules = (
-            *opens_section((section[0], BLANKS, AHEAD, *_pattern(open, named=False))),
+            *opens_section((section[0], BLANKS, AHEAD, *header)),
             *rules,
             *closes((section[1],), section=True, stray=special),
         )

@@ -72,9 +72,9 @@ def _not_listed(value: Any, schema: dict[str, Any], path: str) -> str:
         listed = [schema["const"]]
     if listed is None or any(_same(value, one) for one in listed):
         return ""
-    told = ", ".join(msgspec.json.encode(one).decode() for one in listed[:_SHOWN])
+    allowed = ", ".join(msgspec.json.encode(one).decode() for one in listed[:_SHOWN])
     more = ", …" if len(listed) > _SHOWN else ""
-    return f"{_named(path)} must be one of {told}{more}"
+    return f"{_named(path)} must be one of {allowed}{more}"
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -8,7 +8,8 @@ Numbers keep their digits.  A value that fits none of its declared types becomes
 import ast
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -39,8 +40,6 @@ _LOOSE_INTEGER: Final = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LOOSE_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BOOLEANS: Final[Mapping[str, str]] = {"true": "true", "1": "true", "false": "false", "0": "false"}
-# Text that needs no escapes in a JSON string.
-PLAIN: Final = re.compile('[^"\\\\\x00-\x1f\ud800-\udfff]*').fullmatch
 # Longer Python literals are not evaluated.
 _MAX_LITERAL_CHARS: Final = 64 * 1024
 _MAX_REFS: Final = 16  # hops from `$ref` to `$ref`: more is a cycle
@@ -49,6 +48,22 @@ _MAX_REFS: Final = 16  # hops from `$ref` to `$ref`: more is a cycle
 _SCHEMA: Final[msgspec.json.Decoder[dict[str, Any]]] = msgspec.json.Decoder(
     dict[str, Any], float_hook=read_float
 )
+
+
+@cache
+def text_without(chars: str | None, *, json: bool) -> Callable[[str], re.Match[str] | None]:
+    """Return a function that matches text without any of these characters; None: all of them.
+
+    `json`: nor with characters that a JSON string must escape.
+    """
+    if chars is None:
+        return re.compile("").fullmatch
+    escapes = '"\\\\\x00-\x1f\ud800-\udfff' if json else ""
+    return re.compile(f"[^{escapes}{re.escape(chars)}]*").fullmatch
+
+
+# Text that needs no escapes in a JSON string.
+PLAIN: Final = text_without("", json=True)
 
 
 class ToolParameters:

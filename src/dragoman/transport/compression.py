@@ -12,6 +12,7 @@ else:
     from backports import zstd
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
+# Test: test_packed_bodies_are_unpacked.
 # What tells a deflated body with its header from one without, which some clients send.
 _DEFLATED: Final = 8
 

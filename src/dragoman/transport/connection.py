@@ -197,6 +197,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.ended:
+            # Test: test_a_connection_on_which_more_is_said_than_was_asked_is_not_used.
             self._fail(failures.malformed(self.where, "it says more than was asked"))
             return
         parts = self._parts
@@ -232,9 +233,11 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         if not self.answered:
             if isinstance(error, ssl.SSLError):
+                # Test: test_s_6_a_server_that_does_not_know_the_client_refuses_it.
                 # A server may refuse our certificate as late as here.
                 self._fail(failures.untrusted(self.where, error))
             self._fail(failures.unanswered(self.where))
+        # Test: test_an_end_at_each_byte_is_an_error_or_the_whole_answer.
         elif self._until_close and error is None:
             self.ended = True
         elif not self.ended:
@@ -265,6 +268,7 @@ class Connection(asyncio.BufferedProtocol):
         self.status = self._parser.get_status_code()
         headers = _readable(self._headers)
         self._headers = []
+        # Test: test_an_informational_answer_before_the_real_one_is_passed_over.
         if 100 <= self.status < 200:
             self._informational += 1
             if self._informational > _MAX_INFORMATIONAL:

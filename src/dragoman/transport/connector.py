@@ -196,12 +196,12 @@ def request_head(method: str, url: URL, headers: Mapping[str, str], body: bytes 
         host = f"[{host}]"
     if url.port != _PORTS[url.scheme]:
         host = f"{host}:{url.port}"
-    said = {"host": host, **_ALWAYS}
+    headers_out = {"host": host, **_ALWAYS}
     for name, value in headers.items():
-        said[name.lower()] = value
+        headers_out[name.lower()] = value
     if body is not None:
-        said["content-length"] = str(len(body))
-    lines = [f"{name}: {value}" for name, value in said.items()]
+        headers_out["content-length"] = str(len(body))
+    lines = [f"{name}: {value}" for name, value in headers_out.items()]
     if _UNFIT.search("".join(lines)):
         bad = next(line.partition(":")[0] for line in lines if _UNFIT.search(line))
         refused = f"the header `{bad[:40]!a}` holds what no header can"

@@ -40,14 +40,14 @@ def unreachable(where: str, error: OSError, *, secure: bool) -> TransportError:
         case ssl.SSLError():
             return untrusted(where, error)
         case TimeoutError():
-            said = f"no connection to {where} in time"
-            return TransportError("connect", "connect_timeout", said)
+            message = f"no connection to {where} in time"
+            return TransportError("connect", "connect_timeout", message)
         case ConnectionResetError() | ConnectionAbortedError() if secure:
             return untrusted(where, "the server closed the connection in the middle of it")
     number = error.errno
     if number in _EXHAUSTED:
-        said = f"no file descriptor is free for a connection to {where}"
-        return TransportError("connect", NO_DESCRIPTORS, said)
+        message = f"no file descriptor is free for a connection to {where}"
+        return TransportError("connect", NO_DESCRIPTORS, message)
     named = number is not None and number > 0 and not isinstance(error, socket.gaierror)
     why = os.strerror(number) if named and number else error.strerror or str(error)
     return TransportError("connect", "upstream_unreachable", f"cannot connect to {where}: {why}")
@@ -58,8 +58,8 @@ def untrusted(where: str, why: object) -> TransportError:
 
 
 def unanswered(where: str) -> TransportError:
-    said = f"{where} closed the connection without an answer"
-    return TransportError("http", "upstream_closed", said)
+    message = f"{where} closed the connection without an answer"
+    return TransportError("http", "upstream_closed", message)
 
 
 def truncated() -> TransportError:
@@ -67,8 +67,8 @@ def truncated() -> TransportError:
 
 
 def malformed(where: str, why: object) -> TransportError:
-    said = f"{where} did not answer in HTTP: {' '.join(str(why).split())[:200]}"
-    return TransportError("http", "upstream_malformed", said)
+    message = f"{where} did not answer in HTTP: {' '.join(str(why).split())[:200]}"
+    return TransportError("http", "upstream_malformed", message)
 
 
 def too_large(passed: TooLargeError) -> TransportError:
@@ -76,5 +76,5 @@ def too_large(passed: TooLargeError) -> TransportError:
 
 
 def no_address(url: object) -> TransportError:
-    said = f"`{url}` is not a usable address"
-    return TransportError("connect", "upstream_address", said)
+    message = f"`{url}` is not a usable address"
+    return TransportError("connect", "upstream_address", message)

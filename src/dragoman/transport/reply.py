@@ -57,8 +57,8 @@ class Reply:
         if encoding not in _PLAIN:
             packing = unpacker(encoding)
             if packing is None:
-                said = f"content-encoding `{encoding[:40]}`, which was not asked for"
-                raise failures.malformed(connection.where, said)
+                message = f"content-encoding `{encoding[:40]}`, which was not asked for"
+                raise failures.malformed(connection.where, message)
             self.take = partial(self._take_unpacked, packing)
 
     @property
@@ -69,6 +69,7 @@ class Reply:
     @property
     def retry_after(self) -> float | None:
         """Seconds that the server asks to wait; nonsense counts as nothing said."""
+        # Test: test_a_wait_is_told_in_seconds_or_not_at_all.
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
             value = _number(self.headers.get(name, "")) * unit
             if 0 <= value <= _LONGEST_WAIT:
@@ -78,7 +79,8 @@ class Reply:
     @property
     def should_retry(self) -> bool | None:
         """Whether the server says that another attempt may help; None if it does not say."""
-        return _SAID.get(self.headers.get("x-should-retry", ""))
+        # Test: test_g9_upstream_may_say_whether_another_attempt_helps.
+        return _BOOLEANS.get(self.headers.get("x-should-retry", ""))
 
     async def read(self) -> bytes:
         """Return what has arrived, at least a byte; nothing at the end.
@@ -168,7 +170,7 @@ class Reply:
             self._connection.abort()
 
 
-_SAID: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
 def _number(text: str) -> float:

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 
 from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
-from dragoman.wire.json_scanner import JsonScanner, Place
+from dragoman.wire.json_scanner import JsonPlace, JsonScanner
 from dragoman.wire.json_values import decode_any
 from dragoman.wire.surrogates import join_surrogates
 
@@ -203,7 +203,7 @@ class JsonArguments:
             fragment = fragment[taken:]
             if not fragment:
                 break
-            if scanner.in_string or scanner.place is Place.ESCAPE:
+            if scanner.in_string or scanner.place is JsonPlace.ESCAPE:
                 out.append(self._repair_string(fragment[0]))
                 fragment = fragment[1:]
             elif scanner.done:
@@ -303,7 +303,7 @@ class JsonArguments:
                 if rest[at:].strip(_SPACE):
                     self._note("args_trailing")
                 break
-            if scanner.in_string or scanner.place is Place.ESCAPE:
+            if scanner.in_string or scanner.place is JsonPlace.ESCAPE:
                 out.append(self._repair_string(rest[at]))
                 at += 1
             elif word and scanner.place in _BEFORE_VALUE:
@@ -312,7 +312,7 @@ class JsonArguments:
                 at = word.end()
             elif rest[at] in "}]" and scanner.place in _AFTER_COMMA:
                 _drop_comma(out)
-                scanner.place = Place.AFTER
+                scanner.place = JsonPlace.AFTER
             else:
                 return None
         self._comma = ""
@@ -337,8 +337,8 @@ class JsonArguments:
         return _as_it_came(text, losses, "args_not_object")
 
 
-_AFTER_COMMA: Final = frozenset({Place.KEY, Place.ELEMENT})
-_BEFORE_VALUE: Final = frozenset({Place.VALUE, Place.ELEMENT, Place.FIRST_ELEMENT})
+_AFTER_COMMA: Final = frozenset({JsonPlace.KEY, JsonPlace.ELEMENT})
+_BEFORE_VALUE: Final = frozenset({JsonPlace.VALUE, JsonPlace.ELEMENT, JsonPlace.FIRST_ELEMENT})
 
 
 def _as_it_came(rest: str, losses: tuple[str, ...], code: str = "args_invalid") -> Ending:
@@ -419,7 +419,7 @@ class CustomInput:
         self._head: str | None = ""  # its beginning, until that shows its shape; then None
         self._escape = ""  # an escape that is not complete
         self._streaming = False  # inside the string
-        self._told = False  # the string has ended
+        self._ended = False  # the string has ended
 
     @property
     def whole(self) -> bool:
@@ -439,7 +439,7 @@ class CustomInput:
         text = self._json.feed(fragment)
         if self._streaming:
             return self._unescape(text)
-        if self._told:
+        if self._ended:
             return ""  # other properties are ignored
         self._came.append(fragment)
         self._read.append(text)
@@ -462,7 +462,7 @@ class CustomInput:
         if self._streaming:
             tail = self._unescape(ending.text) if ending.text else ""
             return Ending(tail, ending.whole, ending.losses, ending.broken)
-        if self._told:
+        if self._ended:
             # The input is complete; text after it is dropped.
             losses = (*_repaired(ending), "args_trailing") if ending.broken else ending.losses
             return Ending("", ending.whole or ending.broken, losses)
@@ -485,7 +485,7 @@ class CustomInput:
         body, self._escape = text[:end], text[end:]
         if self._escape.startswith('"'):
             self._streaming = False
-            self._told = True
+            self._ended = True
         if "\\" not in body:
             return body
         try:

@@ -6,7 +6,6 @@ A stream is `Start`, blocks one after another (never two open), a `Usage`, and o
 Ids are those of the upstream, verbatim; writers make them legal for their client.
 """
 
-import re
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -41,9 +40,7 @@ class BlockKind(StrEnum):
     OPAQUE = "opaque"
 
 
-_STRING: Final = msgspec.json.Decoder(str)
-# What is escaped in a JSON string, or is not ASCII.
-_NOT_PLAIN: Final = re.compile(rb'[\x00-\x1f"\\\x80-\xff]').search
+_STRINGS: Final = msgspec.json.Decoder(list[str])
 
 # Blocks that are calls for the client to run.
 CALL_KINDS: Final = frozenset({BlockKind.TOOL_CALL, BlockKind.CUSTOM_CALL})
@@ -246,10 +243,9 @@ class TextRun(Struct, frozen=True, gc=False, tag="text_run", tag_field="event"):
 
     def deltas(self) -> list["TextDelta"]:
         """Return the deltas one by one."""
-        index, bodies = self.index, self.bodies
-        if _NOT_PLAIN(b"".join(bodies)) is None:
-            return [TextDelta(index, body.decode()) for body in bodies]
-        return [TextDelta(index, _STRING.decode(b'"%b"' % body)) for body in bodies]
+        index = self.index
+        texts = _STRINGS.decode(b'["%b"]' % b'","'.join(self.bodies))
+        return [TextDelta(index, text) for text in texts]
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False, tag="reasoning", tag_field="event"):

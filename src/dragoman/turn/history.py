@@ -1,6 +1,6 @@
 """Brings the calls and results of a history into the order that every dialect takes.
 
-After `settle`: each call id is used once; the results of an assistant turn are in one user turn
+After `normalize_history`: each call id is used once; the results of an assistant turn are in one user turn
 directly after it, in call order, before that turn's other parts; every call has a result.
 """
 
@@ -24,7 +24,7 @@ from dragoman.turn.request import (
 NO_RESULT = "[no result]"
 
 
-def settle(
+def normalize_history(
     turns: Sequence[Turn], losses: list[Loss], *, strict: bool = False, repair: bool = False
 ) -> list[Turn]:
     """Return the turns in order; what had to be changed is added to `losses`.

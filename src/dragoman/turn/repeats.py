@@ -23,7 +23,7 @@ from dragoman.turn.request import (
 )
 from dragoman.wire.json_values import decode_any
 
-_NAMES_TOLD: Final = 8
+_NAMES_SHOWN: Final = 8
 _TAG: Final = re.compile(r"\s*<([A-Za-z][\w.-]*)[\s>]")
 
 
@@ -41,12 +41,12 @@ class Loop(Struct, frozen=True):
     repeats: int  # how many rounds there were, up to the end of the history
 
     @property
-    def says(self) -> str:
+    def description(self) -> str:
         """What happened, in half a sentence."""
-        told = ", ".join(f"`{name[:100]}`" for name in self.names[:_NAMES_TOLD])
+        shown = ", ".join(f"`{name[:100]}`" for name in self.names[:_NAMES_SHOWN])
         if len(self.names) == 1:
-            return f"the tool {told} was called {self.repeats} times in a row"
-        return f"the tools {told} were called in the same order {self.repeats} times in a row"
+            return f"the tool {shown} was called {self.repeats} times in a row"
+        return f"the tools {shown} were called in the same order {self.repeats} times in a row"
 
 
 def find_loop(turns: Sequence[Turn], *, repeats: int, longest: int) -> Loop | None:
@@ -128,7 +128,7 @@ def _are_alike(one: _Step, other: _Step) -> bool:
         if one.result is not other.result:
             return False
     elif one.result.is_error is not other.result.is_error or (
-        _told(one.result) != _told(other.result)
+        _texts(one.result) != _texts(other.result)
     ):
         return False
     if call.arguments == again.arguments:
@@ -136,7 +136,7 @@ def _are_alike(one: _Step, other: _Step) -> bool:
     return _canonical(call.arguments) == _canonical(again.arguments)
 
 
-def _told(result: ToolResultPart) -> list[str]:
+def _texts(result: ToolResultPart) -> list[str]:
     return [text for part in result.parts for text in _contents(part)]
 
 

@@ -290,7 +290,7 @@ class Sampling(Struct, frozen=True, gc=False, kw_only=True):
     logit_bias: Raw | None = None
 
 
-class ReasoningWish(Struct, frozen=True, gc=False, kw_only=True):
+class ReasoningSettings(Struct, frozen=True, gc=False, kw_only=True):
     """How much the client wants the model to think, and how much of it to see.
 
     `mode` is `default` (the client sent nothing), `off`, `auto` (the model decides), `budget` (with `budget` in
@@ -362,7 +362,7 @@ class Request(Struct, frozen=True, kw_only=True):
     sampling: Sampling = Sampling()
     stop: tuple[str, ...] = ()
     count: int = 1  # how many answers are asked for
-    reasoning: ReasoningWish = ReasoningWish()
+    reasoning: ReasoningSettings = ReasoningSettings()
     format: OutputFormat = OutputFormat()
     verbosity: str = ""
     user_id: str = ""

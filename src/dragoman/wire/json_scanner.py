@@ -12,7 +12,7 @@ from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
 
 
-class Place(IntEnum):
+class JsonPlace(IntEnum):
     """What the scanner has just read, which decides what may come."""
 
     VALUE = 0  # a value must follow: at the start, after `:`
@@ -58,35 +58,35 @@ _NUMBER: Final[dict[str, dict[str, str]]] = {
 _NUMBER_ENDS: Final = frozenset({"zero", "int", "frac", "power"})
 _DIGIT_RUNS: Final = frozenset({"int", "frac", "power"})  # states in which digits change nothing
 
-_VALUE_PLACES: Final = frozenset({Place.VALUE, Place.ELEMENT, Place.FIRST_ELEMENT})
+_VALUE_PLACES: Final = frozenset({JsonPlace.VALUE, JsonPlace.ELEMENT, JsonPlace.FIRST_ELEMENT})
 
 
 class JsonScanner:
     """Follow one JSON value, in pieces of any size."""
 
     def __init__(self, *, limits: Limits = DEFAULT_LIMITS) -> None:
-        self.place: Place = Place.VALUE
+        self.place: JsonPlace = JsonPlace.VALUE
         self._max_depth = limits.max_json_depth
         self._stack: list[str] = []  # the closers of the open containers, outermost first
         self._number = ""  # state within a number
         self._literal = ""  # what is missing of a literal
         self._digits = 0  # digits of `\u` still to come
-        self._string = Place.STRING  # which string an escape belongs to
+        self._string = JsonPlace.STRING  # which string an escape belongs to
 
     @property
     def done(self) -> bool:
         """The value has ended; nothing but white space may follow."""
-        return self.place is Place.DONE
+        return self.place is JsonPlace.DONE
 
     @property
     def in_string(self) -> bool:
         """The next character belongs to a string, key or value."""
-        return self.place is Place.STRING or self.place is Place.KEY_STRING
+        return self.place is JsonPlace.STRING or self.place is JsonPlace.KEY_STRING
 
     @property
     def only_closer_missing(self) -> bool:
         """Every value inside the outermost container is complete: only its own bracket is missing."""
-        return self.place is Place.AFTER and len(self._stack) == 1
+        return self.place is JsonPlace.AFTER and len(self._stack) == 1
 
     def feed(self, text: str, /) -> int:
         """Read as far as `text` continues the value and return how far that was.
@@ -100,7 +100,7 @@ class JsonScanner:
         at, end = 0, len(text)
         while at < end:
             place = self.place
-            if place is Place.STRING or place is Place.KEY_STRING:
+            if place is JsonPlace.STRING or place is JsonPlace.KEY_STRING:
                 stop = at + _LONGEST_STEP
                 at = _PLAIN.match(text, at, stop).end()  # type: ignore[union-attr]  # matches always
                 if at == stop:
@@ -108,12 +108,12 @@ class JsonScanner:
                 if at < end and not self._leave_string(text[at]):
                     return at
                 at += 1
-            elif place < Place.STRING or place is Place.DONE:
+            elif place < JsonPlace.STRING or place is JsonPlace.DONE:
                 at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # matches always
                 if at < end and not self._step(text[at]):
                     return at
                 at += 1
-            elif place is Place.NUMBER:
+            elif place is JsonPlace.NUMBER:
                 state = _NUMBER[self._number].get(text[at])
                 if state is not None:
                     self._number = state
@@ -137,50 +137,50 @@ class JsonScanner:
         """
         place = self.place
         head = ""
-        if place in (Place.ESCAPE, Place.UNICODE):
-            head = "\\" if place is Place.ESCAPE else "0" * self._digits
+        if place in (JsonPlace.ESCAPE, JsonPlace.UNICODE):
+            head = "\\" if place is JsonPlace.ESCAPE else "0" * self._digits
             place = self._string
-        if place is Place.STRING:
+        if place is JsonPlace.STRING:
             head += '"'
-        elif place is Place.KEY_STRING:
+        elif place is JsonPlace.KEY_STRING:
             head += '":null'
-        elif place is Place.COLON:
+        elif place is JsonPlace.COLON:
             head = ":null"
-        elif place is Place.KEY:
+        elif place is JsonPlace.KEY:
             head = '"":null'
-        elif place is Place.LITERAL:
+        elif place is JsonPlace.LITERAL:
             head = self._literal
-        elif place is Place.NUMBER and self._number not in _NUMBER_ENDS:
+        elif place is JsonPlace.NUMBER and self._number not in _NUMBER_ENDS:
             head = "0"
-        elif place in (Place.VALUE, Place.ELEMENT):
+        elif place in (JsonPlace.VALUE, JsonPlace.ELEMENT):
             head = "null"
         return head + "".join(reversed(self._stack))
 
     def _leave_string(self, char: str) -> bool:
         if char == '"':
-            if self.place is Place.KEY_STRING:
-                self.place = Place.COLON
+            if self.place is JsonPlace.KEY_STRING:
+                self.place = JsonPlace.COLON
             else:
                 self._end_value()
         elif char == "\\":
             self._string = self.place
-            self.place = Place.ESCAPE
+            self.place = JsonPlace.ESCAPE
         else:
             return False  # a control character
         return True
 
     def _inside(self, char: str) -> bool:
         """Go on inside an escape or a literal."""
-        if self.place is Place.ESCAPE:
+        if self.place is JsonPlace.ESCAPE:
             if char == "u":
                 self._digits = 4
-                self.place = Place.UNICODE
+                self.place = JsonPlace.UNICODE
                 return True
             if char in _ESCAPES:
                 self.place = self._string
                 return True
             return False
-        if self.place is Place.UNICODE:
+        if self.place is JsonPlace.UNICODE:
             if char not in _HEX:
                 return False
             self._digits -= 1
@@ -198,40 +198,40 @@ class JsonScanner:
         """Take one character between tokens."""
         place = self.place
         if place in _VALUE_PLACES:
-            if char == "]" and place is Place.FIRST_ELEMENT:
+            if char == "]" and place is JsonPlace.FIRST_ELEMENT:
                 return self._close(char)
             return self._begin_value(char)
-        if place is Place.AFTER:
+        if place is JsonPlace.AFTER:
             if char != ",":
                 return self._close(char)
-            self.place = Place.KEY if self._stack[-1] == "}" else Place.ELEMENT
+            self.place = JsonPlace.KEY if self._stack[-1] == "}" else JsonPlace.ELEMENT
             return True
-        if place is Place.COLON:
+        if place is JsonPlace.COLON:
             if char != ":":
                 return False
-            self.place = Place.VALUE
+            self.place = JsonPlace.VALUE
             return True
-        if place is Place.DONE:
+        if place is JsonPlace.DONE:
             return False
         if char == '"':
-            self.place = Place.KEY_STRING
+            self.place = JsonPlace.KEY_STRING
             return True
-        return char == "}" and place is Place.FIRST_KEY and self._close(char)
+        return char == "}" and place is JsonPlace.FIRST_KEY and self._close(char)
 
     def _begin_value(self, char: str) -> bool:
         if char == '"':
-            self.place = Place.STRING
+            self.place = JsonPlace.STRING
         elif char in "{[":
             if len(self._stack) >= self._max_depth:
                 raise TooLargeError("max_json_depth", self._max_depth)
             self._stack.append("}" if char == "{" else "]")
-            self.place = Place.FIRST_KEY if char == "{" else Place.FIRST_ELEMENT
+            self.place = JsonPlace.FIRST_KEY if char == "{" else JsonPlace.FIRST_ELEMENT
         elif char in _LITERALS:
             self._literal = _LITERALS[char]
-            self.place = Place.LITERAL
+            self.place = JsonPlace.LITERAL
         elif char == "-" or char in _DIGITS:
             self._number = {"-": "minus", "0": "zero"}.get(char, "int")
-            self.place = Place.NUMBER
+            self.place = JsonPlace.NUMBER
         else:
             return False
         return True
@@ -244,4 +244,4 @@ class JsonScanner:
         return True
 
     def _end_value(self) -> None:
-        self.place = Place.AFTER if self._stack else Place.DONE
+        self.place = JsonPlace.AFTER if self._stack else JsonPlace.DONE

@@ -131,8 +131,8 @@ class SSEReader:
                 return None
         if _LF in body or _CR in data or data[-2:] != b"\n\n":
             return None
-        said = name.decode("utf-8", "replace") if name else ""
-        return Frame(body, said, data if self._keep_raw else b"")
+        event = name.decode("utf-8", "replace") if name else ""
+        return Frame(body, event, data if self._keep_raw else b"")
 
     def _strip_mark(self, data: bytes) -> bytes:
         """Drop a byte-order mark, even one that arrives in pieces."""
@@ -198,12 +198,15 @@ class SSEReader:
             found = _large_events(data, end, named=True)
         else:
             found = _NAMED_FRAME.findall(data, 0, end)
-        told = sum([len(name) + len(one) for name, one in found])
-        if told + _NAMED_FRAME_MARKUP * len(found) != end:
+        counted = sum([len(name) + len(one) for name, one in found])
+        if counted + _NAMED_FRAME_MARKUP * len(found) != end:
             return False
-        for name, one in found:
-            raw = b"event: %b\ndata: %b\n\n" % (name, one) if self._keep_raw else b""
-            frames.append(Frame(one, name.decode("utf-8", "replace"), raw))
+        names = {name: name.decode("utf-8", "replace") for name in {name for name, _ in found}}
+        if self._keep_raw:
+            markup = b"event: %b\ndata: %b\n\n"
+            frames.extend([Frame(one, names[name], markup % (name, one)) for name, one in found])
+        else:
+            frames.extend([Frame(one, names[name]) for name, one in found])
         return True
 
     def _find_any(self, data: bytes, frames: list[Frame]) -> int:

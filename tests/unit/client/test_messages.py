@@ -33,7 +33,7 @@ from dragoman.turn.request import (
     OpaqueState,
     ReasoningPart,
     ReasoningSegment,
-    ReasoningWish,
+    ReasoningSettings,
     RefusalPart,
     ServerToolPart,
     TextPart,
@@ -134,7 +134,7 @@ def test_what_a_request_asks_for_is_said_in_the_core_s_own_words() -> None:
         asked.sampling.seed,
     )
     assert ("END",) == asked.stop
-    assert ReasoningWish(mode="auto", effort="high") == asked.reasoning
+    assert ReasoningSettings(mode="auto", effort="high") == asked.reasoning
     assert "json_schema" == asked.format.kind
     assert b'{"type":"object"}' == bytes(asked.format.schema)
 
@@ -145,11 +145,11 @@ def test_a_choice_of_tools_may_be_a_word(choice: str) -> None:
 
 
 def test_reasoning_may_be_switched_off_or_wished_for_exactly() -> None:
-    wish = ReasoningWish(mode="budget", budget=2000)
+    wish = ReasoningSettings(mode="budget", budget=2000)
 
-    assert ReasoningWish(mode="off") == request(reasoning="off").reasoning
+    assert ReasoningSettings(mode="off") == request(reasoning="off").reasoning
     assert wish is request(reasoning=wish).reasoning
-    assert ReasoningWish() == request().reasoning
+    assert ReasoningSettings() == request().reasoning
 
 
 # --- tools ------------------------------------------------------------------------------------------

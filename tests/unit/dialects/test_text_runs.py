@@ -103,6 +103,16 @@ def test_a_shape_ends_where_the_text_is_no_string_by_itself() -> None:
     assert ([b"three"], "three") == template.texts(frames, 3)
 
 
+def test_texts_that_are_strings_only_when_they_are_joined_are_not_taken() -> None:
+    template = TextTemplate(*chunk("?").split(b"?"))
+    bodies = [rb"one\n", b"a\\", b'b","c']  # the second joins the third, which is two
+    frames = [Frame(template.before + body + template.after) for body in bodies]
+
+    assert ([rb"one\n"], "one\n") == template.texts(frames, 0)
+    assert ([], "") == template.texts(frames, 1)
+    assert ([], "") == template.texts(frames, 2)
+
+
 def test_a_peer_whose_frames_always_differ_is_read_frame_by_frame() -> None:
     reader = reader_of("chat")
     for at in range(100):

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from dragoman.gateway import overrides
 from dragoman.gateway.overrides import PARAMS, apply, check
-from dragoman.turn.request import ReasoningWish, Request, Role, Sampling, TextPart, ToolChoice, Turn
+from dragoman.turn.request import (
+    ReasoningSettings,
+    Request,
+    Role,
+    Sampling,
+    TextPart,
+    ToolChoice,
+    Turn,
+)
 
 TURNS = (Turn(Role.USER, (TextPart("Hi"),)),)
 
@@ -22,7 +30,7 @@ def sampled(**fields: Any) -> Request:
 
 
 def wished(**fields: Any) -> Request:
-    return request(reasoning=ReasoningWish(**fields))
+    return request(reasoning=ReasoningSettings(**fields))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +125,7 @@ def test_what_changes_nothing_gives_the_very_same_request(name: str) -> None:
         ),
         max_output=5,
         stop=("A",),
-        reasoning=ReasoningWish(mode="budget", budget=5),
+        reasoning=ReasoningSettings(mode="budget", budget=5),
         parallel=True,
         tool_choice=ToolChoice("auto"),
         verbosity="low",

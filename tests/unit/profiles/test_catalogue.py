@@ -89,9 +89,9 @@ def test_a_name_like_no_other_gets_the_whole_list() -> None:
 
 @each_profile
 def test_a_profile_says_what_it_is_in_one_line(one: Profile) -> None:
-    assert one.says
-    assert "\n" not in one.says
-    assert not one.says.endswith(".")
+    assert one.description
+    assert "\n" not in one.description
+    assert not one.description.endswith(".")
 
 
 @each_profile

@@ -173,7 +173,7 @@ def test_directives_are_steps() -> None:
             think="first I look",
             calls=(DirectedCall("get_weather", {"city": "Rome"}), DirectedCall("get_time", {})),
         ),
-        Step(say="two\nlines"),
+        Step(text="two\nlines"),
         Step(calls=(DirectedCall("apply_patch", "*** Begin"),)),
     ] == parse_directives(DIRECTED)
 

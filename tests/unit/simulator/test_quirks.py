@@ -62,8 +62,8 @@ def test_name_has_a_base_and_quirks() -> None:
 def test_every_quirk_has_a_name_of_its_own_and_one_line() -> None:
     for name, quirk in QUIRKS.items():
         assert name == quirk.name
-        assert quirk.says
-        assert "\n" not in quirk.says
+        assert quirk.description
+        assert "\n" not in quirk.description
 
 
 @each_dialect

@@ -33,11 +33,11 @@ from dragoman.toolcalls.format_suite import (
     whole,
 )
 from dragoman.toolcalls.formats import FORMATS
-from tests.support.renderers import FAMILIES, Call, Family
+from tests.support.renderers import FAMILIES, Family, NativeCall
 
 
 def writer(family: Family) -> CallWriter:
-    return lambda calls: family.render([Call(*one) for one in calls])
+    return lambda calls: family.render([NativeCall(*one) for one in calls])
 
 
 def answer(key: str) -> Answer:

@@ -15,7 +15,7 @@ from dragoman.toolcalls.parser import ToolCallParser, parse
 from dragoman.turn.events import ArgsDelta
 from dragoman.turn.request import Tool
 from tests.support.held import bound, header, longest_marker
-from tests.support.renderers import FAMILIES, Call
+from tests.support.renderers import FAMILIES, NativeCall
 from tests.support.toolcalls import corpus
 
 each_family = pytest.mark.parametrize("form", [*FORMATS.values(), AUTO], ids=lambda form: form.key)
@@ -66,7 +66,7 @@ def test_hostile_text_is_held_back_no_more_than_its_family_may(form: Format, siz
 def test_c3_a_long_argument_leaves_as_it_comes(family: str) -> None:
     size = 20_000
     value = "ab cd" * (size // 5)
-    text = FAMILIES[family].render([Call("tool_0", {"content": value})])
+    text = FAMILIES[family].render([NativeCall("tool_0", {"content": value})])
     schema = Raw(b'{"type":"object","properties":{"content":{"type":"string"}}}')
     parser = ToolCallParser(format=family, tools=[Tool(name="tool_0", schema=schema)])
     most = longest_marker(FORMATS[family])

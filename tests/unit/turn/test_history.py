@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import MalformedError
-from dragoman.turn.history import NO_RESULT, settle
+from dragoman.turn.history import NO_RESULT, normalize_history
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ImagePart,
@@ -54,7 +54,7 @@ def shape(turns: list[Turn]) -> list[tuple[str, list[str]]]:
 
 def settled(*turns: Turn, **options: bool) -> tuple[list[tuple[str, list[str]]], list[Loss]]:
     losses: list[Loss] = []
-    return shape(settle(turns, losses, **options)), losses
+    return shape(normalize_history(turns, losses, **options)), losses
 
 
 def test_a_history_in_order_is_not_touched() -> None:
@@ -66,7 +66,7 @@ def test_a_history_in_order_is_not_touched() -> None:
     ]
     losses: list[Loss] = []
 
-    assert turns == settle(turns, losses)
+    assert turns == normalize_history(turns, losses)
     assert losses == []
 
 
@@ -176,7 +176,9 @@ def test_d6_a_new_id_is_never_one_that_is_taken(ids: list[str], expected: list[s
 
 def test_f9_a_call_without_a_result_gets_a_neutral_one_and_is_told() -> None:
     losses: list[Loss] = []
-    turns = settle([assistant(call("a"), call("b"), path="$.m[0]"), user(result("b"))], losses)
+    turns = normalize_history(
+        [assistant(call("a"), call("b"), path="$.m[0]"), user(result("b"))], losses
+    )
 
     assert shape(turns)[1] == ("user", [f"result a {NO_RESULT}", "result b ok"])
     assert isinstance(turns[1].parts[0], ToolResultPart)
@@ -224,7 +226,7 @@ ORPHANS = [
 @pytest.mark.parametrize("turns", ORPHANS)
 def test_p_7_f9_a_result_without_its_call_is_refused_with_its_path(turns: list[Turn]) -> None:
     with pytest.raises(MalformedError) as caught:
-        settle(turns, [])
+        normalize_history(turns, [])
 
     assert (caught.value.path, caught.value.code) == ("$.messages[0]", "tool_result_orphaned")
     assert "`z`" in str(caught.value)
@@ -235,7 +237,7 @@ def test_f9_a_result_without_its_call_becomes_text_if_repair_is_asked_for(
     turns: list[Turn],
 ) -> None:
     losses: list[Loss] = []
-    found = settle(turns, losses, repair=True)
+    found = normalize_history(turns, losses, repair=True)
 
     assert "[result of tool call z]\nok" in shape(found)[-1][1]
     assert losses == [Loss("tool_result_orphaned", "$.messages[0]", "z")]
@@ -244,7 +246,9 @@ def test_f9_a_result_without_its_call_becomes_text_if_repair_is_asked_for(
 def test_f9_images_of_an_orphan_stay() -> None:
     image = ImagePart(UrlSource("https://x"))
     losses: list[Loss] = []
-    found = settle([user(ToolResultPart("z", (TextPart("t"), image)))], losses, repair=True)
+    found = normalize_history(
+        [user(ToolResultPart("z", (TextPart("t"), image)))], losses, repair=True
+    )
 
     assert found == [user(TextPart("[result of tool call z]\nt"), image)]
 
@@ -265,7 +269,7 @@ turns = st.lists(
 def test_any_history_is_settled_so_that_each_call_has_its_own_id_and_its_result_next(
     history: list[Turn],
 ) -> None:
-    found = settle(history, [], repair=True)
+    found = normalize_history(history, [], repair=True)
     seen: set[str] = set()
 
     for turn, following in zip(found, [*found[1:], user()], strict=False):

@@ -174,8 +174,8 @@ def test_an_answer_without_calls_ends_a_loop() -> None:
     ],
 )
 def test_a_loop_says_what_happened(found: Loop, says: str) -> None:
-    assert says == found.says
+    assert says == found.description
 
 
 def test_what_a_loop_says_is_short_whatever_the_model_wrote() -> None:
-    assert len(Loop(("x" * 10_000,) * 50, 5).says) < 1200
+    assert len(Loop(("x" * 10_000,) * 50, 5).description) < 1200

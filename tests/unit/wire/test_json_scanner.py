@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
-from dragoman.wire.json_scanner import JsonScanner, Place
+from dragoman.wire.json_scanner import JsonPlace, JsonScanner
 
 VALID = [
     "null",
@@ -242,21 +242,21 @@ def test_only_the_closer_is_missing_when_every_value_is_whole(text: str, *, only
 
 def test_the_place_says_what_was_just_read() -> None:
     places = {
-        "": Place.VALUE,
-        "{": Place.FIRST_KEY,
-        '{"': Place.KEY_STRING,
-        '{"\\': Place.ESCAPE,
-        '{"\\u': Place.UNICODE,
-        '{"a"': Place.COLON,
-        '{"a":': Place.VALUE,
-        '{"a":"': Place.STRING,
-        '{"a":1': Place.NUMBER,
-        '{"a":t': Place.LITERAL,
-        '{"a":true': Place.AFTER,
-        '{"a":true,': Place.KEY,
-        "[": Place.FIRST_ELEMENT,
-        "[0,": Place.ELEMENT,
-        "{}": Place.DONE,
+        "": JsonPlace.VALUE,
+        "{": JsonPlace.FIRST_KEY,
+        '{"': JsonPlace.KEY_STRING,
+        '{"\\': JsonPlace.ESCAPE,
+        '{"\\u': JsonPlace.UNICODE,
+        '{"a"': JsonPlace.COLON,
+        '{"a":': JsonPlace.VALUE,
+        '{"a":"': JsonPlace.STRING,
+        '{"a":1': JsonPlace.NUMBER,
+        '{"a":t': JsonPlace.LITERAL,
+        '{"a":true': JsonPlace.AFTER,
+        '{"a":true,': JsonPlace.KEY,
+        "[": JsonPlace.FIRST_ELEMENT,
+        "[0,": JsonPlace.ELEMENT,
+        "{}": JsonPlace.DONE,
     }
 
     assert places == {text: scanned(text).place for text in places}

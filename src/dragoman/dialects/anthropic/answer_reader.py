@@ -61,6 +61,7 @@ class MessagesReader:
 
     def read(self, frame: Frame, /) -> None:
         """Tell the assembler what an event says."""
+        # Cases: anthropic/done_marker, anthropic/done_marker_without_reason.
         if frame.data.startswith(b"[DONE]"):
             self.end()
             return
@@ -72,6 +73,7 @@ class MessagesReader:
             case "content_block_delta":
                 self._blocks.delta(event)
             case "content_block_start":
+                # Case: anthropic/oddity_llama_cpp_no_message_start.
                 if not self.assembler.started:
                     self.assembler.loss("event_incomplete", "$", "no message_start came before")
                 self._blocks.start(event.index, event.content_block)
@@ -80,6 +82,7 @@ class MessagesReader:
             case "ping":
                 self.assembler.out.append(Ping())
             case "message_start":
+                # Case: anthropic/no_event_names_crlf.
                 if not frame.event:
                     self.assembler.loss("event_unnamed", "$", "an event without a name")
                 self._start(decode_cleanly(_MESSAGE, event.message, self.assembler))
@@ -89,11 +92,13 @@ class MessagesReader:
                 self._finish()
             case "message":
                 self._whole(decode_cleanly(_MESSAGE, frame.data, self.assembler))
+            # Case: anthropic/error_without_type.
             case _ if _given(event.error):
                 self.assembler.fault(event_fault(event.error))
             case "error":
                 self.assembler.fault(decode_fault(0, frame.data))
             case other:
+                # Case: anthropic/pings_and_unknown_events.
                 self.assembler.loss("part_unknown", "$.type", f"event {other or 'without a type'}")
 
     @property
@@ -113,6 +118,7 @@ class MessagesReader:
         """End the turn: a stop reason makes it a whole one, with or without `message_stop`."""
         if self.assembler.ended:
             return
+        # Case: anthropic/message_stop_missing.
         if self._reason is not None:
             self._finish()
         elif self._lenient_eof and self._blocks.calls_are_whole:
@@ -157,6 +163,7 @@ class MessagesReader:
         delta = event.delta
         if delta is not None:
             self._note_end(delta.stop_reason, delta.stop_sequence, delta.stop_details)
+        # Case: anthropic/missing_block_stops.
         if self._reason is not None:
             self._blocks.end_all()
 
@@ -179,10 +186,10 @@ class MessagesReader:
         }
         self._usage = structs.replace(before, **given)
 
-    def _counts(self, told: schema.WireUsage) -> Usage:
+    def _counts(self, reported: schema.WireUsage) -> Usage:
         """Return the counts of the answer; the prompt's tokens are estimated if the upstream did not count them."""
-        counts = _usage(told)
-        if told.input_tokens is not None or counts.prompt_tokens:
+        counts = _usage(reported)
+        if reported.input_tokens is not None or counts.prompt_tokens:
             return counts
         self.assembler.loss("usage_missing", "$.usage.input_tokens", "the prompt was not counted")
         return structs.replace(counts, input_tokens=self._input_estimate, estimated=True)

@@ -56,7 +56,7 @@ class _Block:
         self.number = number  # in the order of arrival: what calls are known by
         self.sort = sort
         self.raw = raw
-        self.told = False  # it has led to an event
+        self.emitted = False  # it has led to an event
         self.ended = False
         self.signature = ""  # thinking: the last one counts
         self.input = ""  # calls: what the start had, good if no delta follows
@@ -110,6 +110,7 @@ class Blocks:
         self._end_before(index)
         number = self.count
         self.count += 1
+        # Case: anthropic/a3_all_indexes_zero.
         if index != number:
             self._misnumber(f"block {number} has the index {index}")
         block = _Block(number, _sort(wire.type), raw)
@@ -130,15 +131,17 @@ class Blocks:
                 self._hold(block, wire)
 
     def _start_call(self, block: _Block, wire: schema.WireBlock) -> None:
+        # Test: test_a7_call_without_a_name_is_a_failure.
         if not wire.name:
             self._assembler.fault(nameless_call())
             return
         self._assembler.open_call(block.number, call_id=wire.id or "", name=wire.name)
         # A writer starts a call at its first argument: what wrote nothing yet must not pass alone.
         self.held = True
-        block.told = True
+        block.emitted = True
         if not wire.input:
             self._assembler.loss("event_incomplete", "$.content_block.input")
+        # The whole input at the start.  Case: anthropic/input_at_start.
         elif bytes(wire.input) not in _NO_INPUT:
             block.input = bytes(wire.input).decode()
 
@@ -162,7 +165,7 @@ class Blocks:
             if wire.data:
                 self._assembler.split()
                 self._assembler.opaque(OpaqueKind.REDACTED, wire.data)
-            block.told = bool(wire.data)
+            block.emitted = bool(wire.data)
             block.sort = "thinking"
             self.held = False
         elif wire.type.endswith("_tool_use"):
@@ -177,6 +180,7 @@ class Blocks:
         latest = self._latest
         if latest is None or latest.ended:
             return
+        # An open call may be interleaved with the next.  Case: anthropic/a6_calls_interleaved.
         whole = latest.sort != "call" or self._assembler.call_is_whole(latest.number)
         if whole or (index is not None and self._blocks.get(index) is latest):
             self._unclosed(latest)
@@ -198,6 +202,7 @@ class Blocks:
         if block is None or block.ended:
             block = self._latest
             if block is None or block.ended:
+                # Case: anthropic/oddity_llama_cpp_two_calls.
                 self._assembler.loss("late_delta_dropped", f"block {index}", "a second stop")
                 return
             self._misnumber(f"a stop for block {index}")
@@ -218,15 +223,16 @@ class Blocks:
                 return
             case "thinking" if block.signature:
                 self._assembler.opaque(OpaqueKind.SIGNATURE, block.signature)
-                block.told = True
-            case "held" if not block.told:
+                block.emitted = True
+            case "held" if not block.emitted:
                 self._assembler.whole_block(block.kind, schema.VENDOR, self._put_together(block))
-                block.told = True
+                block.emitted = True
             case _:
                 pass
-        if block.told:
+        if block.emitted:
             self._assembler.split()
         else:
+            # Case: anthropic/empty_text_block.
             self._assembler.loss("block_empty", f"block {block.number}")
 
     def _put_together(self, block: _Block) -> Raw:
@@ -295,6 +301,7 @@ class Blocks:
             return block
         for block in reversed(self._blocks.values()):
             if block.sort == sort and not block.ended:
+                # Case: anthropic/deltas_with_wrong_index.
                 self._misnumber(f"a {sort} delta for block {index}")
                 return block
         return None
@@ -302,16 +309,16 @@ class Blocks:
     def _text(self, block: _Block | None, text: str | None) -> None:
         if text:
             self._assembler.text(text)
-            self._tell(block)
+            self._note_emitted(block)
 
     def _thinking(self, block: _Block | None, text: str | None) -> None:
         if text:
             self._assembler.reasoning(text, Channel.SUMMARY)
-            self._tell(block)
+            self._note_emitted(block)
 
-    def _tell(self, block: _Block | None) -> None:
-        if block is not None and not block.told:
-            block.told = True
+    def _note_emitted(self, block: _Block | None) -> None:
+        if block is not None and not block.emitted:
+            block.emitted = True
             self.held = False
             if block.sort == "text" and block is self._blocks.get(block.number):
                 self._text_index = block.number
@@ -321,6 +328,7 @@ class Blocks:
             return
         block = self._open(index, "call")
         if block is not None and self._assembler.knows_call(block.number):
+            # Deltas replace an input that came at the start.  Case: anthropic/input_at_start_and_deltas.
             block.input = ""
             before = len(self._assembler.out)
             self._assembler.args(block.number, fragment)
@@ -357,7 +365,7 @@ class Blocks:
                 raw=raw,
             )
         )
-        self._tell(block)
+        self._note_emitted(block)
 
 
 def _sort(wire_type: str) -> Sort:

@@ -25,7 +25,7 @@ from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
 
 # The HTTP status and error type that a client gets, by kind.
-TOLD: Final[dict[FaultKind, tuple[int, str]]] = {
+STATUS_AND_TYPE: Final[dict[FaultKind, tuple[int, str]]] = {
     FaultKind.BAD_REQUEST: (400, "invalid_request_error"),
     FaultKind.CONTEXT_LENGTH: (400, "invalid_request_error"),
     FaultKind.CONTENT_POLICY: (400, "invalid_request_error"),
@@ -117,20 +117,20 @@ _NO_THREAD: Final = ErrorDetailsOut("thread_unsupported_request", ("thread",))
 
 def encode_fault(fault: Fault, request_id: str) -> tuple[int, bytes]:
     """Return the status and the body that report a failure to a client."""
-    status, _ = TOLD[fault.kind]
-    return status, encode(ErrorBodyOut(_told(fault), request_id))
+    status, _ = STATUS_AND_TYPE[fault.kind]
+    return status, encode(ErrorBodyOut(_error_out(fault), request_id))
 
 
 def error_event(fault: Fault) -> bytes:
     """Return the data of the event that ends a stream with a failure."""
-    return encode(ErrorBodyOut(_told(fault)))
+    return encode(ErrorBodyOut(_error_out(fault)))
 
 
-def _told(fault: Fault) -> ErrorOut:
+def _error_out(fault: Fault) -> ErrorOut:
     message = fault.message
     if fault.kind is FaultKind.CONTEXT_LENGTH and not message.startswith(_PROMPT_TOO_LONG):
         message = _PROMPT_TOO_LONG + message
     if fault.param and fault.param not in message:
         message = f"{message} (at `{fault.param}`)"
     details = _NO_THREAD if fault.param == "thread" else None
-    return ErrorOut(TOLD[fault.kind][1], message, details)
+    return ErrorOut(STATUS_AND_TYPE[fault.kind][1], message, details)

@@ -82,8 +82,8 @@ def decode_messages(
     for path, message in zip(entry_paths("messages", len(messages)), messages, strict=False):
         content = message.content
         if isinstance(content, str):
-            said = (TextPart(content),) if content else ()
-            turns.append(Turn(message.role, said, "", "", path))
+            text_parts = (TextPart(content),) if content else ()
+            turns.append(Turn(message.role, text_parts, "", "", path))
             continue
         parts: list[Part] = []
         # Plain blocks of the most frequent sorts are read here: each step less counts.

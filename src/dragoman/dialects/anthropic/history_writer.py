@@ -30,7 +30,7 @@ from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import OpaqueKind
-from dragoman.turn.history import settle
+from dragoman.turn.history import normalize_history
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
@@ -270,8 +270,8 @@ def _image_type(media_type: str, data: str, path: str) -> str:
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         found = "image/webp"
     else:
-        said = "image/jpeg" if media_type == "image/jpg" else media_type
-        found = next((kind for mark, kind in _SIGNATURES if head.startswith(mark)), said)
+        declared = "image/jpeg" if media_type == "image/jpg" else media_type
+        found = next((kind for mark, kind in _SIGNATURES if head.startswith(mark)), declared)
     if found not in _IMAGE_TYPES:
         reason = f"this model takes JPEG, PNG, GIF and WebP images, not `{found}`"
         raise UntranslatableError(reason, path=path, code="invalid_image_format")
@@ -393,7 +393,7 @@ class History:
             leading += 1
         # Instructions before any other turn are part of the system prompt, whichever field they came in.
         self.leading: tuple[Turn, ...] = request.turns[:leading]
-        self._turns = settle(
+        self._turns = normalize_history(
             request.turns[leading:],
             losses,
             strict=target.strict,

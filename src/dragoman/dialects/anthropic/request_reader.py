@@ -18,7 +18,7 @@ from dragoman.envelopes import Sealer
 from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling, TextPart
+from dragoman.turn.request import OutputFormat, ReasoningSettings, Request, Sampling, TextPart
 
 # --- the billing line -----------------------------------------------------------------------------
 # It differs from conversation to conversation and would spoil every prefix cache but the vendor's own, which
@@ -100,7 +100,7 @@ _SHOWN: Final = {"summarized": "summary", "omitted": "none"}
 
 def decode_thinking(
     thinking: schema.Thinking | None, effort: str | None, losses: list[Loss]
-) -> ReasoningWish:
+) -> ReasoningSettings:
     """Return the requested reasoning.  An effort wins over a budget; disabled thinking has neither.
 
     Raises:
@@ -109,20 +109,20 @@ def decode_thinking(
     if effort is not None and effort not in EFFORTS:
         raise MalformedError(f"unknown effort `{effort}`", path="$.output_config.effort")
     if thinking is None:
-        return ReasoningWish(mode="effort", effort=effort) if effort else ReasoningWish()
+        return ReasoningSettings(mode="effort", effort=effort) if effort else ReasoningSettings()
     show = _SHOWN.get(thinking.display or "", "")
     match thinking.type:
         case "disabled" | "between_tools":
             if effort:
                 losses.append(Loss("effort_adjusted", "$.output_config.effort", "thinking is off"))
-            return ReasoningWish(mode="off")
+            return ReasoningSettings(mode="off")
         case "adaptive":
-            return ReasoningWish(mode="auto", effort=effort or "", show=show)  # type: ignore[arg-type]  # values of the table
+            return ReasoningSettings(mode="auto", effort=effort or "", show=show)  # type: ignore[arg-type]  # values of the table
         case "enabled":
             if thinking.budget_tokens is None:
                 raise MalformedError("thinking needs a budget", path="$.thinking.budget_tokens")
             mode = "effort" if effort else "budget"
-            return ReasoningWish(
+            return ReasoningSettings(
                 mode=mode,  # type: ignore[arg-type]  # one of two literals
                 effort=effort or "",
                 budget=thinking.budget_tokens,
@@ -154,7 +154,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
     declared = TOOL_LISTS.read(wire.tools) if wire.tools else ()
     choice = None if wire.tool_choice is None else decode_choice(wire.tool_choice, declared)
     # Most requests set few fields: an absent one is skipped without a function call.
-    reasoning, form = _NO_WISH, wire.output_format
+    reasoning, form = _NO_REASONING, wire.output_format
     if wire.thinking is not None or wire.output_config is not None:
         config = wire.output_config or _NO_CONFIG
         reasoning = decode_thinking(wire.thinking, config.effort, losses)
@@ -203,7 +203,7 @@ def _decode_body(
     return wire, messages
 
 
-_NO_WISH: Final = ReasoningWish()
+_NO_REASONING: Final = ReasoningSettings()
 
 _PLAIN_TEXT: Final = OutputFormat()
 

@@ -33,7 +33,7 @@ from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     Part,
     ReasoningPart,
-    ReasoningWish,
+    ReasoningSettings,
     Request,
     TextPart,
     Tool,
@@ -70,23 +70,23 @@ def encode_thinking(
     request: Request, profile: Profile, max_tokens: int, losses: list[Loss]
 ) -> Plan:
     """Return how this upstream is asked for the thinking that the client wants."""
-    wish = request.reasoning
-    if wish.mode == "default":
+    thinking = request.reasoning
+    if thinking.mode == "default":
         return Plan()
     if profile.reasoning_control == "none":
         losses.append(Loss("thinking_dropped", path_of(request, "thinking")))
         return Plan()
-    if is_off(wish):
+    if is_off(thinking):
         return Plan(schema.Thinking("disabled"))
-    if wish.mode == "effort" and request.dialect == "anthropic" and wish.budget is None:
+    if thinking.mode == "effort" and request.dialect == "anthropic" and thinking.budget is None:
         # A Messages client that names an effort alone does not ask for thinking.
-        return Plan(None, wanted_effort(request, wish, profile, losses))
-    display = _DISPLAY.get(wish.show)
+        return Plan(None, wanted_effort(request, thinking, profile, losses))
+    display = _DISPLAY.get(thinking.show)
     adaptive = profile.reasoning_control == "adaptive" or (
-        profile.reasoning_control != "budget" and wish.mode == "auto"
+        profile.reasoning_control != "budget" and thinking.mode == "auto"
     )
     if adaptive:
-        effort = wanted_effort(request, wish, profile, losses)
+        effort = wanted_effort(request, thinking, profile, losses)
         return Plan(schema.Thinking("adaptive", display=display), effort or None)
     shown = display if request.dialect == "anthropic" else None
     return _by_budget(request, max_tokens, shown, losses)
@@ -94,17 +94,17 @@ def encode_thinking(
 
 def _by_budget(request: Request, max_tokens: int, display: str | None, losses: list[Loss]) -> Plan:
     """Return a budget between Anthropic's least and the output limit, which is not raised for it."""
-    wish, path = request.reasoning, path_of(request, "thinking")
+    thinking, path = request.reasoning, path_of(request, "thinking")
     if max_tokens <= _MIN_BUDGET:
         losses.append(Loss("thinking_dropped", path, f"an output limit of {max_tokens} tokens"))
         return Plan()
-    if wish.mode == "budget" and wish.budget is not None:
-        wanted = wish.budget
+    if thinking.mode == "budget" and thinking.budget is not None:
+        wanted = thinking.budget
         budget = max(_MIN_BUDGET, min(wanted, max_tokens - 1))
         if budget != wanted:
             losses.append(Loss("value_clamped", path, f"budget {wanted} became {budget}"))
     else:
-        effort = known_effort(request, wish, losses)
+        effort = known_effort(request, thinking, losses)
         budget = max(_MIN_BUDGET, min(budget_of(effort), max_tokens - 1))
         what = f"effort {effort}" if effort else "adaptive thinking"
         report_conversion(request, f"{what} became budget {budget}", losses)
@@ -120,7 +120,7 @@ _LEAST_TOP_P: Final = 0.95  # beside thinking
 # Values that ask for nothing, and fields that are part of `Request.reasoning` already.
 _NOTHING: Final = frozenset({b"null", b"false", b"[]", b"{}", b'""', b'["text"]'})
 
-_WISHES: Final = frozenset(
+_REASONING_FIELDS: Final = frozenset(
     {"reasoning", "thinking", "chat_template_kwargs", "enable_thinking", "thinking_budget"}
 )
 
@@ -309,7 +309,9 @@ class _Encoder:
             return {name: request.extensions[name] for name in sorted(request.extensions)}
         for name, raw in sorted(request.extensions.items()):
             value = bytes(raw)
-            if value in _NOTHING or (name in _WISHES and request.reasoning != ReasoningWish()):
+            if value in _NOTHING or (
+                name in _REASONING_FIELDS and request.reasoning != ReasoningSettings()
+            ):
                 continue
             if name == "audio" or (name == "modalities" and b"audio" in value):
                 raise UntranslatableError("this model gives no audio", path=f"$.{name}")

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.context import Exchange
-from dragoman.dialects.chat.answer_writer import own_word
+from dragoman.dialects.chat.answer_writer import foreign_reason
 from dragoman.dialects.chat.block_reader import Calls, Channels
 from dragoman.dialects.chat.errors import finish_fault
 from dragoman.dialects.chat.schema import (
@@ -17,8 +17,8 @@ from dragoman.dialects.chat.schema import (
     PLAIN,
     STRING,
     USAGE,
-    Choice,
     Chunk,
+    ChunkChoice,
     Delta,
     Head,
     Logprobs,
@@ -82,6 +82,7 @@ def read_usage(raw: Raw) -> Usage:
     )
     written = _count(details.cache_write_tokens, counts.cache_creation_input_tokens)
     reasoning = _reasoning(counts)
+    # Case: chat/s7_reasoning_counted_beside.
     if reasoning and _count(counts.total_tokens) >= prompt + output + reasoning:
         output += reasoning  # this peer counts reasoning beside the answer, not in it
     return Usage(
@@ -190,8 +191,8 @@ class ChatReader:
         self._started = False  # the answer's head was emitted
         self._plain = False  # the last chunk was text and nothing else: so may be the next one
         self._detours = 0  # how often that was wrong
-        self._tell_text = self.assembler.text
-        self._ending: Choice | None = None  # the choice that brought the finish reason
+        self._add_text = self.assembler.text
+        self._ending: ChunkChoice | None = None  # the choice that brought the finish reason
         self._tail = False  # only the end is still to be emitted
         self._usage = EMPTY  # the last counts
         self._citations = EMPTY  # a list of addresses for the whole answer
@@ -222,8 +223,9 @@ class ChatReader:
             else:
                 if content:
                     self._channels.chars += len(content)
-                    self._tell_text(content)
+                    self._add_text(content)
                 return
+        # Case: chat/s12_event_named_error.
         if frame.event == "error":
             self._fail(decode_fault(0, data))
             return
@@ -255,6 +257,7 @@ class ChatReader:
 
     def end(self) -> None:
         """End of input: end the turn, or say that it was cut."""
+        # `[DONE]` may be missing.  Case: chat/s10_no_done.
         if self._ending is not None or (
             self._exchange.profile.lenient_eof and len(self._calls) and self._calls.whole
         ):
@@ -268,6 +271,7 @@ class ChatReader:
         Raises:
             MalformedError: it is neither an answer nor an error.
         """
+        # Case: chat/s13_list_with_an_error.
         if body.lstrip().startswith(b"["):
             self.assembler.fault(decode_fault(0, body))
             return
@@ -301,8 +305,10 @@ class ChatReader:
             choice = choices[0]
             if not self._started:
                 self._start(data, choice.delta)
+            # Case: chat/s4_several_choices.
             if len(choices) > 1 or choice.index:
                 choice = self._first(choices)
+            # A complete body inside a stream.  Case: chat/a9_everything_in_one_chunk.
             delta = choice.delta or choice.message
             if delta is not None:
                 self._delta(delta, choice.logprobs)
@@ -315,13 +321,15 @@ class ChatReader:
             self._odd(data)
         if chunk.usage:
             self._note_usage(chunk.usage)
+            # Case: chat/a8_counts_after_the_finish_reason.
             self._tail = self._tail or not choices
         if chunk.error:
             self._note_error(chunk.error)
+        # Case: chat/s7_counts_under_x_groq.
         if chunk.x_groq or chunk.citations:
             self._extras(chunk)
 
-    def _first(self, choices: list[Choice]) -> Choice:
+    def _first(self, choices: list[ChunkChoice]) -> ChunkChoice:
         """Return the choice with index 0, or an empty one; the others are not carried."""
         self._channels.lose_once("choice_dropped", "$.choices")
         return next(
@@ -330,7 +338,7 @@ class ChatReader:
                 for position, choice in enumerate(choices)
                 if (position if choice.index is None else choice.index) == 0
             ),
-            Choice(),
+            ChunkChoice(),
         )
 
     def _start(self, data: bytes, delta: Delta | None) -> None:
@@ -342,20 +350,22 @@ class ChatReader:
         self.assembler.start(
             model=_string(head.model),
             id=answer_id,
+            # Case: chat/s14_head_absent.
             created=int(created) if created.isdigit() and len(created) < 16 else 0,
         )
         # The vendor's SDK for Node gives up on an answer without a role (s1_role_never); other dialects
         # have no use for it.
         relayed = self._exchange.keep_identity
-        if relayed and delta is not None and _speaks(delta) and not _names_role(head):
+        if relayed and delta is not None and _has_content(delta) and not _names_role(head):
             self.assembler.loss("event_incomplete", "$.choices[0].delta.role")
 
     def _odd(self, data: bytes) -> None:
         """Look at a chunk without choices: it may be an error in a server's own format."""
         fields = _fields(data)
-        told = {"message", "detail"} & fields.keys()
+        texts = {"message", "detail"} & fields.keys()
+        # Cases: chat/s12_object_is_error, chat/s12_code_and_message.
         if _string(fields.get("object", EMPTY)) == "error" or (
-            told and bytes(fields.get("code", Raw(b"-"))) not in _SUCCESS
+            texts and bytes(fields.get("code", Raw(b"-"))) not in _SUCCESS
         ):
             self._fail(decode_fault(0, data))
 
@@ -379,6 +389,7 @@ class ChatReader:
         if delta.tool_calls:
             self._channels.settle("calls")
             self._calls.read(delta.tool_calls)
+        # Case: chat/t12_legacy_function_call.
         elif delta.function_call is not None:
             self._channels.settle("calls")
             self._calls.read_legacy(delta.function_call)
@@ -429,13 +440,15 @@ class ChatReader:
         if is_given(error) and not self.assembler.ended:
             self._fail(error_fault(bytes(error)))
 
-    def _note_ending(self, choice: Choice, chunk: Chunk) -> None:
+    def _note_ending(self, choice: ChunkChoice, chunk: Chunk) -> None:
         reason = (choice.finish_reason or "").lower()
         native = (choice.native_finish_reason or "").lower()
+        # Cases: chat/g1_finish_reason_error, chat/g1_only_native_finish_reason.
         failure = reason if reason in FAILURES else native if native in FAILURES else ""
         if failure:
             if not is_given(chunk.error) and not is_given(choice.error):
                 self._fail(finish_fault(failure))
+        # Case: chat/s6_finish_reason_repeated.
         elif reason and self._ending is None:
             self._ending = choice
             self._tail = True
@@ -460,6 +473,7 @@ class ChatReader:
         elif not self._calls.whole or not (self._channels.chars or self.assembler.has_calls):
             self._cut()
         else:
+            # `[DONE]` without a finish reason.  Case: chat/b9_no_reason_but_done.
             self._finish()
 
     def _finish(self) -> None:
@@ -467,17 +481,19 @@ class ChatReader:
         self._channels.end()
         reason, raw = self._reason()
         if not self._calls.open_all():
+            # Case: chat/a7_name_never_comes.
             if reason not in CUT_REASONS:
                 self.assembler.fault(nameless_call())
                 return
+            # Test: test_a7_unnamed_call_of_a_cut_answer_is_a_loss.
             self.assembler.loss("call_without_name")
-        self._tell_counts()
+        self._report_usage()
         stop = self._stop_sequence() if reason is FinishReason.STOP else None
         if stop is not None:
             reason = FinishReason.STOP_SEQUENCE
         self.assembler.finish(reason, stop_sequence=stop, raw=raw)
 
-    def _tell_counts(self) -> None:
+    def _report_usage(self) -> None:
         try:
             self._cite_addresses()
             if is_given(self._usage):
@@ -489,18 +505,21 @@ class ChatReader:
         """Return what the finish reason means, and the peer's own word for it."""
         word = "" if self._ending is None else (self._ending.finish_reason or "")
         reason = REASONS.get(word.lower())
+        # Case: chat/unknown_finish_reason.
         if reason is None:
             self.assembler.loss(
                 "finish_reason_unknown", "", join_surrogates(word) or "none was given"
             )
         if reason is FinishReason.STOP and self._channels.refused:
             reason = FinishReason.REFUSAL
-        return reason, own_word(join_surrogates(word))
+        return reason, foreign_reason(join_surrogates(word))
 
     def _stop_sequence(self) -> str | None:
         """Return the stop sequence that ended the answer, where the peer says."""
+        # Case: chat/s21_stop_token.
         if self._ending is None or bytes(self._ending.stop_reason)[:1] != b'"':
             return None
+        # Case: chat/s21_stop_reason.
         stop = _string(self._ending.stop_reason)
         request = self._exchange.request
         return stop if stop and (request is None or stop in request.stop) else None
@@ -514,9 +533,9 @@ def _fields(data: bytes) -> dict[str, Raw]:
         return {}
 
 
-def _speaks(delta: Delta) -> bool:
-    said = (delta.content, delta.reasoning_content, delta.reasoning, delta.tool_calls)
-    return any(said)
+def _has_content(delta: Delta) -> bool:
+    content = (delta.content, delta.reasoning_content, delta.reasoning, delta.tool_calls)
+    return any(content)
 
 
 def _names_role(head: Head) -> bool:

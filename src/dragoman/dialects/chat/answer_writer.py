@@ -68,7 +68,7 @@ _WORDS: Final[dict[FinishReason, str]] = {
 }
 
 
-def own_word(reason: str) -> str:
+def foreign_reason(reason: str) -> str:
     """Return what to keep of a peer's word: nothing, if it is one of the dialect's own."""
     return "" if reason in _OWN else reason
 
@@ -157,7 +157,7 @@ DONE: Final = b"data: [DONE]\n\n"
 KEEP_ALIVE: Final = b": keep-alive\n"
 
 # A field in which an upstream's chunk has reasoning, found in the chunk's bytes.
-_TOLD_REASONING: Final = re.compile(rb'"(reasoning(?:_content)?)"\s*:\s*"(?!")')
+_SEEN_REASONING: Final = re.compile(rb'"(reasoning(?:_content)?)"\s*:\s*"(?!")')
 
 _REASONING_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "reasoning_content": ("reasoning_content",),
@@ -216,7 +216,7 @@ class ChatWriter:
         self._check = Legality().check
         self._names = CallNames(exchange)
         self._fields = [b'"%b":' % name.encode() for name in reasoning_fields(exchange)]
-        self._told_fields: list[bytes] = []  # of an upstream whose chunks pass
+        self._seen_fields: list[bytes] = []  # of an upstream whose chunks pass
         self._with_details = exchange.rendering.chat_reasoning == "details"
         self._whole_head = b""  # of every chunk, up to its choices
         self._head = b""  # and up to its delta
@@ -240,10 +240,10 @@ class ChatWriter:
 
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
         """Write reasoning in the same fields as the upstream."""
-        for name in _TOLD_REASONING.findall(raw):
-            if name not in self._told_fields:
-                self._told_fields.append(name)
-                self._fields = [b'"%b":' % one for one in self._told_fields]
+        for name in _SEEN_REASONING.findall(raw):
+            if name not in self._seen_fields:
+                self._seen_fields.append(name)
+                self._fields = [b'"%b":' % one for one in self._seen_fields]
         return False
 
     def passed(self, raw: bytes, /) -> None:

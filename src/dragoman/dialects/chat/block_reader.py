@@ -171,6 +171,7 @@ class Calls:
         several = len(deltas) > 1
         for position, delta in enumerate(deltas):
             index = delta.index
+            # No index at all.  Case: chat/t1_no_index.
             if index is None and several:
                 index = position
             self._take(delta, index)
@@ -190,6 +191,7 @@ class Calls:
         name, fragment = _name_and_input(delta)
         call_id = "" if delta.id is None else join_surrogates(str(delta.id))
         extra = bytes(delta.extra_content).decode() if is_given(delta.extra_content) else ""
+        # An entry without content.  Case: chat/t17_empty_tool_calls.
         if not (name or fragment or call_id or extra):
             return
         call = self._route(call_id, index, name, fragment)
@@ -197,8 +199,10 @@ class Calls:
             call.custom = True
         if index is not None:
             self._by_index[index] = call
+        # Case: chat/b2_index_always_zero.
         if (index or 0) != call.key and index != _LEGACY:
             self._note_misnumbered(call, index)
+        # The name repeats, or arrives in pieces.  Cases: chat/t4_id_and_name_on_every_chunk, chat/t5_name_in_pieces.
         if name and not call.opened and name != call.name:
             call.name += name
             if len(call.name) > self._limits.max_tool_name_chars:
@@ -211,6 +215,7 @@ class Calls:
                 self._assembler.call_opaque(call.key, OpaqueKind.TOOL_SIGNATURE, extra)
         if fragment:
             self._add(call, fragment)
+        # Case: chat/t8_arguments_as_object.
         if delta.function is not None and isinstance(delta.function.arguments, dict):
             self._assembler.loss("args_as_object", f"call {call.key}")
 
@@ -219,6 +224,7 @@ class Calls:
         if call.opened:
             self._assembler.args(call.key, fragment)
             return
+        # Arguments before the name.  Case: chat/a7_name_comes_late.
         call.held.append(fragment)
         self._held_size += len(fragment)
         if self._held_size > self._limits.max_waiting_bytes:
@@ -233,7 +239,7 @@ class Calls:
         if known is None:
             return self._route_unknown(index, name)
         if name:
-            return self._new() if self._begins_anew(known, name, fragment) else known
+            return self._new() if self._begins_another(known, name, fragment) else known
         if known.again and fragment.strip():
             fresh = self._new()
             fresh.name = known.name
@@ -245,7 +251,7 @@ class Calls:
         known = self._by_id.get(call_id)
         if known is None:
             unnamed = self._by_index.get(index) if index is not None else self._last
-            if unnamed is None or unnamed.id or self._begins_anew(unnamed, name, fragment):
+            if unnamed is None or unnamed.id or self._begins_another(unnamed, name, fragment):
                 return self._new(call_id)
             # The id comes late: the call began without one.
             if not unnamed.opened:
@@ -258,21 +264,24 @@ class Calls:
         # A known id on a new index: the rest of that call, or a second call with the same id.
         if not name or (same and not self._is_whole(known)):
             return known
+        # Case: chat/t7_duplicate_ids.
         return self._duplicate(call_id)
 
     def _route_unknown(self, index: int | None, name: str) -> _Call:
         """Route a delta without an id whose index is new."""
         last = self._last
         if not name and last is not None and index is not None and not self._is_whole(last):
+            # Case: chat/b1_head_and_tail_with_different_indexes.
             return last  # the rest of the last call, under another index
         return self._new()
 
-    def _begins_anew(self, known: _Call, name: str, fragment: str) -> bool:
+    def _begins_another(self, known: _Call, name: str, fragment: str) -> bool:
         """Say whether a name, without a known id, on a known place begins another call."""
         if not name:
             return False
         if not known.opened:
             # A piece of the name; but two declared names in a row are two calls without arguments.
+            # Case: chat/t5_declared_name_begins_another.
             return name != known.name and known.name in self._tools and name in self._tools
         if not self._is_whole(known):
             return name != known.name
@@ -289,6 +298,7 @@ class Calls:
         last = self._last
         if last is not None and last.name:
             self._open(last)
+            # Case: chat/t16_custom_call.
             if last.custom:
                 self._assembler.end_call(last.key)  # free text does not show where it ends
         call = _Call(len(self._calls), call_id)
@@ -322,6 +332,7 @@ class Calls:
         self._unopened -= 1
         self._assembler.open_call(
             call.key,
+            # Case: chat/t6_no_id.
             call_id=call.id or derived_id("call_", self.seed, f"call {call.key}"),
             name=call.name,
             flavor=Flavor.CUSTOM if call.custom else None,
@@ -341,6 +352,7 @@ def _name_and_input(delta: CallDelta) -> tuple[str, str]:
     if delta.function is None:
         return "", ""
     arguments = delta.function.arguments
+    # Case: chat/t8_arguments_as_object.
     if isinstance(arguments, dict):
         arguments = msgspec.json.encode(arguments).decode()
     return join_surrogates(delta.function.name or ""), arguments or ""
@@ -389,6 +401,7 @@ class Channels:
             self._text(content, records)
             return
         for part in content:
+            # Case: chat/r7_content_list_with_thinking.
             if part.type == "thinking" and is_given(part.thinking):
                 self._thinking(part.thinking)
             elif part.text is not None and part.type in ("text", "output_text", ""):
@@ -397,6 +410,7 @@ class Channels:
             elif part.refusal is not None:
                 self.refusal(part.refusal)
             else:
+                # Case: chat/s18_unknown_parts.
                 self.lose_once("part_unknown", "", part.type)
 
     def reasoning(self, delta: Delta) -> None:
@@ -414,6 +428,7 @@ class Channels:
             fresh = self._fresh("reasoning", text)
             if fresh:
                 self._assembler.reasoning(fresh, channel, part)
+        # Both fields may repeat the same text.  Case: chat/r3_both_fields.
         if not readable:
             self._think(delta.reasoning_content or delta.reasoning or "")
 
@@ -437,6 +452,7 @@ class Channels:
     def token_records(self, logprobs: Logprobs, *, has_text: bool) -> Raw | None:
         """Return the token records for a text delta."""
         records = logprobs.content or ()
+        # Case: chat/s20_old_logprobs.
         if is_given(logprobs.tokens) or logprobs.refusal or (records and not has_text):
             self.lose_once("logprobs_dropped")
         if not records or not has_text:
@@ -448,6 +464,7 @@ class Channels:
         if channel != "content":
             self.text_base = self.chars
             self._refused_at = -1
+        # Test: test_s6_content_after_the_finish_reason_is_added_and_told.
         if self.finished:
             self.lose_once("content_after_finish")
         self._release(channel)
@@ -459,7 +476,7 @@ class Channels:
 
     def give_up(self) -> None:
         """Stop waiting for the other halves of characters."""
-        self._tell_halves()
+        self._release_halves()
 
     def _text(self, text: str, logprobs: Raw | None) -> None:
         self.settle("content")
@@ -497,11 +514,11 @@ class Channels:
     def _release(self, channel: str = "") -> None:
         """Tell what waited in channels other than `channel`."""
         if self.halves:
-            self._tell_halves(*(one for one in _CHANNELS if one != channel))
+            self._release_halves(*(one for one in _CHANNELS if one != channel))
         if self._details and channel != "reasoning":
             self._assembler.opaque(OpaqueKind.DETAILS, self._details.take())
 
-    def _tell_halves(self, *channels: str) -> None:
+    def _release_halves(self, *channels: str) -> None:
         for channel, text in self.halves.release(*channels):
             match channel:
                 case "content":

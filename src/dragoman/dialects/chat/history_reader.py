@@ -151,7 +151,7 @@ class History:
                 parts.append(TextPart(content))
         elif content:
             for part in content:
-                parts += _said(part, path)
+                parts += _assistant_parts(part, path)
         if message.refusal:
             parts.append(RefusalPart(message.refusal))
         if message.tool_calls:
@@ -256,7 +256,7 @@ def _envelope(entry: dict[str, Any]) -> str:
     return ""
 
 
-def _said(part: AssistantPart, path: str) -> Sequence[Part]:
+def _assistant_parts(part: AssistantPart, path: str) -> Sequence[Part]:
     match part:
         case TextIn():
             return _texts([part])

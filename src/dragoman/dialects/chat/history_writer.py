@@ -47,7 +47,7 @@ from dragoman.errors import UntranslatableError
 from dragoman.ids import UpstreamIds
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor, OpaqueKind
-from dragoman.turn.history import settle
+from dragoman.turn.history import normalize_history
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     ASSISTANT,
@@ -474,7 +474,7 @@ class Messages:
             UntranslatableError: something has no form that the upstream takes.
         """
         target, losses = self._target, self._losses
-        turns: Sequence[Turn] = settle(
+        turns: Sequence[Turn] = normalize_history(
             self._request.turns, losses, strict=target.strict, repair=target.repair_history
         )
         self._turns = turns = place_instructions(turns, self._profile, losses)
@@ -511,9 +511,9 @@ class Messages:
 
     def _system(self, instructions: Sequence[str]) -> list[AnyMessageOut]:
         if self._plain:
-            said = [part.text for part in self._request.system if part.text]
-            said += instructions
-            return [MessageOut(self._instructor, "\n\n".join(said))] if said else []
+            lines = [part.text for part in self._request.system if part.text]
+            lines += instructions
+            return [MessageOut(self._instructor, "\n\n".join(lines))] if lines else []
         marks = self._parts.marks
         texts = [part for part in self._request.system if part.text]
         parts = [marks.text(part.text, part.cache) for part in texts]

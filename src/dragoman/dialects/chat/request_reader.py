@@ -24,7 +24,7 @@ from dragoman.envelopes import Sealer
 from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling
+from dragoman.turn.request import OutputFormat, ReasoningSettings, Request, Sampling
 
 # --- reasoning effort -----------------------------------------------------------------------------
 # The dialect has one field for it; vendors have their own, and clients use any of them.
@@ -32,36 +32,44 @@ from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling
 T = TypeVar("T")
 
 
-def decode_wish(effort: str | None, fields: Mapping[str, Raw]) -> ReasoningWish:
+def decode_reasoning(effort: str | None, fields: Mapping[str, Raw]) -> ReasoningSettings:
     """Return the thinking that the client asks for, in any of the known fields."""
     if effort:
-        return _wish(effort)
+        return _thinking(effort)
     if "reasoning" in fields:
         asked = _read(OPENROUTER, fields["reasoning"])
         if asked is not None and asked.enabled is not False:
             if asked.effort:
-                return _wish(asked.effort)
+                return _thinking(asked.effort)
             if asked.max_tokens is not None:
                 return _budget(asked.max_tokens)
         if asked is not None and asked.enabled is not None:
-            return ReasoningWish(mode="auto" if asked.enabled else "off")
+            return ReasoningSettings(mode="auto" if asked.enabled else "off")
     if "thinking" in fields:
         thinking = _read(THINKING, fields["thinking"])
         if thinking is not None and thinking.budget_tokens is not None:
             return _budget(thinking.budget_tokens)
         if thinking is not None and thinking.type:
-            return ReasoningWish(mode="off" if thinking.type == "disabled" else "auto")
+            return ReasoningSettings(mode="off" if thinking.type == "disabled" else "auto")
     switch = _switch(fields)
-    return ReasoningWish() if switch is None else ReasoningWish(mode="auto" if switch else "off")
+    return (
+        ReasoningSettings()
+        if switch is None
+        else ReasoningSettings(mode="auto" if switch else "off")
+    )
 
 
-def _wish(effort: str) -> ReasoningWish:
-    return ReasoningWish(mode="off" if effort == "none" else "effort", effort=effort)
+def _thinking(effort: str) -> ReasoningSettings:
+    return ReasoningSettings(mode="off" if effort == "none" else "effort", effort=effort)
 
 
-def _budget(tokens: int) -> ReasoningWish:
+def _budget(tokens: int) -> ReasoningSettings:
     """Return the thinking for a budget; several vendors document a number below 0 as "the model decides"."""
-    return ReasoningWish(mode="auto") if tokens < 0 else ReasoningWish(mode="budget", budget=tokens)
+    return (
+        ReasoningSettings(mode="auto")
+        if tokens < 0
+        else ReasoningSettings(mode="budget", budget=tokens)
+    )
 
 
 def _switch(fields: Mapping[str, Raw]) -> bool | None:
@@ -133,7 +141,7 @@ def decode_request(body: bytes, /, *, sealer: Sealer | None, limits: Limits) -> 
         sampling=_decode_sampling(given),
         stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
         count=1 if given.n is None else given.n,
-        reasoning=decode_wish(given.reasoning_effort, fields),
+        reasoning=decode_reasoning(given.reasoning_effort, fields),
         format=output,
         verbosity=given.verbosity or "",
         user_id=given.safety_identifier or given.user or "",

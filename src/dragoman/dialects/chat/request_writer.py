@@ -32,7 +32,7 @@ from dragoman.profiles.profile import Profile
 from dragoman.profiles.schema import rewrite, without_meta
 from dragoman.turn.events import Flavor
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import OutputFormat, ReasoningWish, Request, ToolCallPart
+from dragoman.turn.request import OutputFormat, ReasoningSettings, Request, ToolCallPart
 from dragoman.turn.tools import ToolTable, wire_name
 from dragoman.wire.json_values import decode_any, read_float
 
@@ -49,59 +49,59 @@ FIELDS: Final = (
 )
 
 
-def encode_wish(
-    request: Request, wish: ReasoningWish, profile: Profile, losses: list[Loss]
+def encode_reasoning(
+    request: Request, thinking: ReasoningSettings, profile: Profile, losses: list[Loss]
 ) -> dict[str, object]:
     """Return the fields that ask an upstream for the thinking that the client wants."""
-    if wish.mode == "default":
+    if thinking.mode == "default":
         return {}
-    off = is_off(wish)
+    off = is_off(thinking)
     match profile.reasoning_control:
         case "none":
             losses.append(Loss("thinking_dropped", path_of(request, "thinking")))
             return {}
         case "openrouter":
-            return {"reasoning": _openrouter(request, wish, profile, losses)}
+            return {"reasoning": _openrouter(request, thinking, profile, losses)}
         case "thinking_type":
             fields: dict[str, object] = {"thinking": {"type": "disabled" if off else "enabled"}}
             # DeepSeek refuses an effort beside thinking that is off, as a contradiction.
             if not profile.supported_efforts:
-                _report_switch(request, wish, losses)
-            elif not off and (effort := wanted_effort(request, wish, profile, losses)):
+                _report_switch(request, thinking, losses)
+            elif not off and (effort := wanted_effort(request, thinking, profile, losses)):
                 fields["reasoning_effort"] = effort
             return fields
         case "chat_template_kwargs":
-            _report_switch(request, wish, losses)
+            _report_switch(request, thinking, losses)
             return {"chat_template_kwargs": {"enable_thinking": not off}}
         case "enable_thinking":
-            if wish.budget is None or off:
-                _report_switch(request, wish, losses)
+            if thinking.budget is None or off:
+                _report_switch(request, thinking, losses)
                 return {"enable_thinking": not off}
-            return {"enable_thinking": True, "thinking_budget": wish.budget}
+            return {"enable_thinking": True, "thinking_budget": thinking.budget}
         case _:
-            effort = wanted_effort(request, wish, profile, losses)
+            effort = wanted_effort(request, thinking, profile, losses)
             return {"reasoning_effort": effort} if effort else {}
 
 
 def _openrouter(
-    request: Request, wish: ReasoningWish, profile: Profile, losses: list[Loss]
+    request: Request, thinking: ReasoningSettings, profile: Profile, losses: list[Loss]
 ) -> dict[str, object]:
-    if is_off(wish):
+    if is_off(thinking):
         return {"enabled": False}
-    if wish.mode == "budget":
-        return {"max_tokens": wish.budget}
-    effort = wanted_effort(request, wish, profile, losses)
+    if thinking.mode == "budget":
+        return {"max_tokens": thinking.budget}
+    effort = wanted_effort(request, thinking, profile, losses)
     return {"effort": effort} if effort else {"enabled": True}
 
 
-def _report_switch(request: Request, wish: ReasoningWish, losses: list[Loss]) -> None:
+def _report_switch(request: Request, thinking: ReasoningSettings, losses: list[Loss]) -> None:
     """Report an effort or a budget of which an upstream learns only that thinking is on."""
-    if is_off(wish):
+    if is_off(thinking):
         return
-    if wish.effort:
-        report_conversion(request, f"effort {wish.effort[:40]} became on", losses)
-    elif wish.budget is not None:
-        report_conversion(request, f"budget {wish.budget} became on", losses)
+    if thinking.effort:
+        report_conversion(request, f"effort {thinking.effort[:40]} became on", losses)
+    elif thinking.budget is not None:
+        report_conversion(request, f"budget {thinking.budget} became on", losses)
 
 
 # --- the request ----------------------------------------------------------------------------------
@@ -150,10 +150,10 @@ class _Encoder:
         refuse_unsupported(request, many=self._native)
         tools, choice, search = encode_tools(request, self._profile, self.losses)
         form = None if request.format.kind == "text" else self._format()
-        wish = request.reasoning
+        thinking = request.reasoning
         if choice is not None:
-            wish, choice = self._agree(choice)
-        history = Messages(request, self._target, self.losses, thinks=wish.mode != "off")
+            thinking, choice = self._agree(choice)
+        history = Messages(request, self._target, self.losses, thinks=thinking.mode != "off")
         messages = history.encode(self._instructions)
         body: dict[str, object] = {
             "model": self._target.model or request.model,
@@ -181,8 +181,8 @@ class _Encoder:
             body["n"] = request.count
         if request.logprobs or request.top_logprobs:
             body |= self._logprobs()
-        if wish.mode != "default":
-            body |= self._reasoning(wish)
+        if thinking.mode != "default":
+            body |= self._reasoning(thinking)
         self._platform(body)
         if request.stream:
             body["stream"] = True
@@ -224,33 +224,33 @@ class _Encoder:
 
     # --- reasoning and tools ------------------------------------------------------------------------
 
-    def _agree(self, choice: OutChoice) -> tuple[ReasoningWish, OutChoice | None]:
+    def _agree(self, choice: OutChoice) -> tuple[ReasoningSettings, OutChoice | None]:
         """Return the thinking and the tool choice for an upstream that may refuse both together.
 
         DeepSeek and Moonshot think unless the request turns it off, so a request without settings counts
         as one with thinking.
         """
-        wish, asked = self._request.reasoning, self._request.tool_choice
+        thinking, asked = self._request.reasoning, self._request.tool_choice
         if asked is None or asked.mode not in ("required", "tool") or choice == "auto":
-            return wish, choice
-        if is_off(wish) or self._profile.forced_tool_choice_with_thinking:
-            return wish, choice
+            return thinking, choice
+        if is_off(thinking) or self._profile.forced_tool_choice_with_thinking:
+            return thinking, choice
         if forced_tool_with_thinking(self._request, self._profile, self.losses) == "downgrade":
             weakened(self._request, asked, self.losses)
-            return wish, "auto"
-        return ReasoningWish(mode="off"), choice
+            return thinking, "auto"
+        return ReasoningSettings(mode="off"), choice
 
-    def _reasoning(self, wish: ReasoningWish) -> dict[str, object]:
+    def _reasoning(self, thinking: ReasoningSettings) -> dict[str, object]:
         own = [name for name in FIELDS if name in self._request.extensions]
-        if self._native and own and self._keeps_own(wish):
+        if self._native and own and self._keeps_own(thinking):
             return {}  # the client's own fields go on as they are
-        return encode_wish(self._request, wish, self._profile, self.losses)
+        return encode_reasoning(self._request, thinking, self._profile, self.losses)
 
-    def _keeps_own(self, wish: ReasoningWish) -> bool:
+    def _keeps_own(self, thinking: ReasoningSettings) -> bool:
         """Return whether a client's own reasoning fields are left as they are."""
         return (
             self._profile.reasoning_control == "reasoning_effort"
-            and wish == self._request.reasoning
+            and thinking == self._request.reasoning
         )
 
     # --- output -------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Logprobs(Struct, gc=False):
     tokens: Raw = EMPTY  # the shape of the older completions API
 
 
-class Choice(Struct, gc=False):
+class ChunkChoice(Struct, gc=False):
     index: int | None = None
     delta: Delta | None = None
     finish_reason: str | None = None
@@ -80,7 +80,7 @@ class Choice(Struct, gc=False):
 class Chunk(Struct, gc=False):
     """A chunk of a stream, or a complete answer."""
 
-    choices: list[Choice] | None = None
+    choices: list[ChunkChoice] | None = None
     usage: Raw = EMPTY
     error: Raw = EMPTY
     x_groq: Raw = EMPTY
@@ -319,14 +319,14 @@ class FunctionTool(Struct, gc=False):
     strict: bool | None = None
 
 
-class Grammar(Struct, gc=False):
+class CustomToolGrammar(Struct, gc=False):
     definition: str
     syntax: str
 
 
 class Format(Struct, gc=False):
     type: str = "text"
-    grammar: Grammar | None = None
+    grammar: CustomToolGrammar | None = None
 
 
 class CustomTool(Struct, gc=False):

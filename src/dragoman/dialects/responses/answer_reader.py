@@ -73,7 +73,9 @@ class ResponsesReader:
         self._strict = exchange.strict
         self._lenient_eof = exchange.profile.lenient_eof
         # The output limit, if the peer does not report that an answer reached it.
-        self._untold_limit = _limit(exchange) if exchange.profile.cut_unsaid else None
+        self._unreported_limit = (
+            _limit(exchange) if exchange.profile.truncation_unreported else None
+        )
         self._named = False  # it was seen that events have names, or said that they have none
         self._numbered = (
             False  # it was seen that the events are numbered, or said that they are not
@@ -106,7 +108,7 @@ class ResponsesReader:
             return
         if not self._named:
             self._look_at_name(frame)
-        self._tell(event)
+        self._read_event(event)
 
     @property
     def takes_text(self) -> bool:
@@ -119,6 +121,7 @@ class ResponsesReader:
 
     def end(self) -> None:
         """End of the stream, with no terminal event."""
+        # Cases: responses/g2_end_without_terminal_event, responses/g2_end_inside_a_call.
         calls = [item for item in self._items if item.opened]
         if (
             self._lenient_eof
@@ -170,14 +173,16 @@ class ResponsesReader:
         name = head.type if head.type is not None else frame.event
         decoder = STREAM_EVENTS_BY_NAME.get(name)
         if decoder is not None:
+            # Cases: responses/s16_surrogate_pair_over_two_events, responses/type_on_the_event_line_only.
             # Half a surrogate pair, or a peer that names the event on its own line only.
             event = decode(decoder, frame.data)
             self._pieces.halves.active = True
-            self._tell(event)
+            self._read_event(event)
+        # Cases: responses/error_event_flat, responses/error_event_nested, responses/error_object_and_done.
         elif name == "error" or head.error != NULL:
             self.assembler.fault(decode_fault(0, frame.data))
 
-    def _tell(self, event: StreamEvent) -> None:
+    def _read_event(self, event: StreamEvent) -> None:
         match event:
             case TextDeltaEvent():
                 self._pieces.text(
@@ -214,9 +219,9 @@ class ResponsesReader:
                 item = self._items.done(out, event.output_index)
                 self._pieces.finish(item, out, event.item)
             case PartDone() | TextDone() | RefusalDone() | AnnotationAdded():
-                self._tell_part(event)
+                self._read_part(event)
             case ArgumentsDone() | InputDone() | SummaryDone() | ReasoningTextDone():
-                self._tell_done(event)
+                self._read_done(event)
             case Completed():
                 self._complete(event.response, cut=event.response.status == "incomplete")
             case Incomplete():
@@ -226,7 +231,7 @@ class ResponsesReader:
             case _:
                 assert_never(event)
 
-    def _tell_part(self, event: PartDone | TextDone | RefusalDone | AnnotationAdded) -> None:
+    def _read_part(self, event: PartDone | TextDone | RefusalDone | AnnotationAdded) -> None:
         index = event.content_index
         if isinstance(event, PartDone) and event.part and event.part.type == "reasoning_text":
             item = self._items.of(event, "reasoning")
@@ -248,7 +253,7 @@ class ResponsesReader:
                     self._pieces.message_part(item, index, part)
                     self._pieces.split()
 
-    def _tell_done(
+    def _read_done(
         self, event: ArgumentsDone | InputDone | SummaryDone | ReasoningTextDone
     ) -> None:
         match event:
@@ -272,6 +277,7 @@ class ResponsesReader:
 
     def _look_at_name(self, frame: Frame) -> None:
         self._named = True
+        # Case: responses/oddity_transformers_serve_no_event_names.
         if not frame.event:
             self.assembler.loss("event_unnamed", "$", "an event without a name")
 
@@ -290,6 +296,7 @@ class ResponsesReader:
     def _complete(self, response: ResponseObject, *, cut: bool) -> None:
         """Take what was not streamed, and end the turn."""
         self._start(response)
+        # Case: responses/b10_oddity_llama_cpp_cut_call.
         if not cut and self._reached_limit(response):
             cut = True
             self.assembler.loss("finish_reason_fixed", "$.status", "cut at the limit of tokens")
@@ -298,8 +305,10 @@ class ResponsesReader:
             if self.assembler.ended:
                 return
         for item in self._items:
+            # Case: responses/missing_done_events.
             if item.opened and not item.done and not cut:
                 self.assembler.end_call(item.key)
+            # Case: responses/a7_call_without_a_name.
             elif item.held and not item.opened:
                 self._pieces.end_nameless(item, cut=cut)
             if self.assembler.ended:
@@ -319,13 +328,14 @@ class ResponsesReader:
             self.assembler.loss("chunk_malformed", f"$.output[{position}]", error.reason)
             return
         item = self._items.final(out, position)
+        # Cases: responses/items_never_streamed, responses/b6_arguments_in_response_only.
         if not item.done:
             self._pieces.finish(item, out, raw)
 
     def _reached_limit(self, response: ResponseObject) -> bool:
-        if self._untold_limit is None or response.usage is None:
+        if self._unreported_limit is None or response.usage is None:
             return False
-        return usage_of(response.usage).output_tokens >= self._untold_limit
+        return usage_of(response.usage).output_tokens >= self._unreported_limit
 
     def _reason(self, response: ResponseObject, *, cut: bool) -> FinishReason | None:
         if not cut:
@@ -334,6 +344,7 @@ class ResponsesReader:
         word = (details.reason if details else None) or "max_output_tokens"
         reason = _INCOMPLETE.get(word)
         if reason is None:
+            # Case: responses/incomplete_for_another_reason.
             # Whatever it was, the answer is not whole.
             self.assembler.loss("finish_reason_unknown", detail=f"{word}, read as cut")
             reason = FinishReason.LENGTH

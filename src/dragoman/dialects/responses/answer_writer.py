@@ -235,9 +235,9 @@ class MessageWriter:
 
     def close_part(self) -> bytes:
         """End the open part; the message stays open for more."""
-        said = "".join(self._texts)
-        out = b"".join(self._annotate(citation, len(said)) for citation in self._waiting)
-        text = encode(said)
+        joined = "".join(self._texts)
+        out = b"".join(self._annotate(citation, len(joined)) for citation in self._waiting)
+        text = encode(joined)
         whole = self._part(text)
         if self._kind == "refusal":
             done = self._event("response.refusal.done", b'"refusal":', text)

@@ -35,7 +35,7 @@ from dragoman.wire.surrogates import Halves, join_surrogates
 _CALLS: Final = frozenset({"function_call", "custom_tool_call"})
 
 
-class Item:
+class StreamItem:
     """One item, from its first word to its last."""
 
     def __init__(self, key: int, kind: str) -> None:
@@ -54,19 +54,19 @@ class Items:
     """All items of one answer, found by id, call id or index, whichever their peer keeps to."""
 
     def __init__(self) -> None:
-        self._all: list[Item] = []
-        self._by_id: dict[str, Item] = {}
-        self._by_call_id: dict[str, Item] = {}
-        self._by_index: dict[int, Item] = {}
-        self._last: Item | None = None
+        self._all: list[StreamItem] = []
+        self._by_id: dict[str, StreamItem] = {}
+        self._by_call_id: dict[str, StreamItem] = {}
+        self._by_index: dict[int, StreamItem] = {}
+        self._last: StreamItem | None = None
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[StreamItem]:
         return iter(self._all)
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def of(self, event: PartEvent, kind: str) -> Item:
+    def of(self, event: PartEvent, kind: str) -> StreamItem:
         """Return the item of an event about a part of it; one never announced is begun."""
         item_id, index = event.item_id, event.output_index
         item = self._by_id.get(item_id) if item_id else None
@@ -75,25 +75,26 @@ class Items:
             item = self._by_index.get(index)
         if item is None and item_id is None and index is None:
             item = self._last
+        # Cases: responses/b7_text_without_item, responses/b7_arguments_without_item.
         if item is None or item.type not in (kind, ""):
             item = self._begin(kind, item_id or "", "", index)
         return item
 
-    def added(self, out: OutputItem, index: int | None) -> Item:
+    def added(self, out: OutputItem, index: int | None) -> StreamItem:
         """Return the item that is announced."""
         item = self._known(out, lambda one: one.done)
         if item is None:
             item = self._begin(out.type, out.id or "", out.call_id or "", index)
         return item
 
-    def done(self, out: OutputItem, index: int | None) -> Item:
+    def done(self, out: OutputItem, index: int | None) -> StreamItem:
         """Return the item that an event contains whole."""
         item = self._known(out, lambda one: one.done) or self._at(out, index)
         if item is None and (not out.id or index is None):
             item = self._unnamed(out, [one for one in self._all if not one.done])
         return item or self._begin(out.type, out.id or "", out.call_id or "", index)
 
-    def final(self, out: OutputItem, index: int) -> Item:
+    def final(self, out: OutputItem, index: int) -> StreamItem:
         """Return the item at `index` of the finished response."""
         item = self._known(out, lambda one: one.claimed) or self._at(out, index)
         if item is None:
@@ -102,18 +103,18 @@ class Items:
         item.claimed = True
         return item
 
-    def _at(self, out: OutputItem, index: int | None) -> Item | None:
+    def _at(self, out: OutputItem, index: int | None) -> StreamItem | None:
         item = None if index is None else self._by_index.get(index)
         return item if item is not None and _same(item, out) else None
 
-    def _unnamed(self, out: OutputItem, items: list[Item]) -> Item | None:
+    def _unnamed(self, out: OutputItem, items: list[StreamItem]) -> StreamItem | None:
         """Return the first of these that may be `out`, for peers without ids or indexes."""
         for item in items:
             if _same(item, out) and not (item.id and out.id):
                 return item
         return None
 
-    def _known(self, out: OutputItem, told: Callable[[Item], bool]) -> Item | None:
+    def _known(self, out: OutputItem, taken: Callable[[StreamItem], bool]) -> StreamItem | None:
         """Return the item of the same id, or of the same call: some peers give each event another id.
 
         A call that was `told` and comes under another id is another call, whose peer numbers badly.
@@ -122,12 +123,12 @@ class Items:
         if item is not None and _same(item, out):
             return item
         item = self._by_call_id.get(out.call_id) if out.call_id and out.type in _CALLS else None
-        if item is None or not _same(item, out) or (told(item) and item.id and out.id):
+        if item is None or not _same(item, out) or (taken(item) and item.id and out.id):
             return None
         return item
 
-    def _begin(self, kind: str, item_id: str, call_id: str, index: int | None) -> Item:
-        item = Item(len(self._all), kind)
+    def _begin(self, kind: str, item_id: str, call_id: str, index: int | None) -> StreamItem:
+        item = StreamItem(len(self._all), kind)
         item.id = item_id
         item.call_id = call_id
         self._all.append(item)
@@ -141,7 +142,7 @@ class Items:
         return item
 
 
-def _same(item: Item, out: OutputItem) -> bool:
+def _same(item: StreamItem, out: OutputItem) -> bool:
     """Say whether a complete item can be the one that is known."""
     if out.type and out.type != item.type:
         return False
@@ -157,6 +158,7 @@ def usage_of(usage: UsageObject) -> Usage:
     long = min(written, (details.ttl_12h_tokens if details else 0) or 0)
     reasoning = (out.reasoning_tokens if out else 0) or 0
     prompt, output = usage.input_tokens or 0, usage.output_tokens or 0
+    # Test: test_reasoning_counted_beside_the_output_is_added.
     if reasoning and (usage.total_tokens or 0) == prompt + output + reasoning:
         output += reasoning  # a peer that counts reasoning beside the output
     return Usage(
@@ -186,15 +188,15 @@ class Pieces:
         self._tools = tools
         self.hot: TextDeltaEvent | None = None  # an event of the text part that is in focus
         self._focus: tuple[object, ...] = ()  # which part the open text or reasoning block holds
-        self._spoke = False  # text was said
+        self._has_text = False  # text was said
         self._refusing = False  # the last thing said was a refusal
 
     @property
     def only_refused(self) -> bool:
         """The answer is a refusal and nothing else."""
-        return self._refusing and not self._spoke and not self.assembler.has_calls
+        return self._refusing and not self._has_text and not self.assembler.has_calls
 
-    def finish(self, item: Item, out: OutputItem, raw: Raw) -> None:
+    def finish(self, item: StreamItem, out: OutputItem, raw: Raw) -> None:
         """Take what a finished item says and its events did not."""
         item.done = True
         kind = out.type or item.type
@@ -213,7 +215,7 @@ class Pieces:
                 self._refusing = False
                 self.assembler.whole_block(_block_kind(kind), _VENDOR, raw)
 
-    def message_part(self, item: Item, index: int, part: Part) -> None:
+    def message_part(self, item: StreamItem, index: int, part: Part) -> None:
         if part.type == "refusal" or (part.text is None and part.refusal):
             if ("refusal", index) not in item.given:
                 self.refusal(item, index, part.refusal or "")
@@ -224,7 +226,7 @@ class Pieces:
             for annotation in part.annotations or ():
                 self.cite(item, index, annotation)
 
-    def _finish_reasoning(self, item: Item, out: OutputItem) -> None:
+    def _finish_reasoning(self, item: StreamItem, out: OutputItem) -> None:
         for index, part in enumerate(out.summary or ()):
             if ("summary", index) not in item.given:
                 self.reasoning(item, Channel.SUMMARY, index, part.text or "")
@@ -236,7 +238,7 @@ class Pieces:
             self.assembler.opaque(OpaqueKind.ENCRYPTED, out.encrypted_content, out.id or item.id)
         self.split()
 
-    def _finish_call(self, item: Item, out: OutputItem) -> None:
+    def _finish_call(self, item: StreamItem, out: OutputItem) -> None:
         if not item.opened:
             self.open_call(item, out)
         if not item.opened:
@@ -249,7 +251,7 @@ class Pieces:
             self.whole_args(item, text)
         self.assembler.end_call(item.key, cut=out.status == "incomplete")
 
-    def _shell_call(self, item: Item, out: OutputItem, flavor: Flavor) -> None:
+    def _shell_call(self, item: StreamItem, out: OutputItem, flavor: Flavor) -> None:
         self._refusing = False
         self.assembler.open_call(
             item.key,
@@ -262,7 +264,7 @@ class Pieces:
         self.assembler.args(item.key, arguments_of(flavor, content))
         self.assembler.end_call(item.key, cut=out.status == "incomplete")
 
-    def open_call(self, item: Item, out: OutputItem) -> None:
+    def open_call(self, item: StreamItem, out: OutputItem) -> None:
         """Open a call, if its name is known by now."""
         if not out.name:
             return
@@ -287,7 +289,7 @@ class Pieces:
         for fragment in held:
             self.assembler.args(item.key, fragment)
 
-    def end_nameless(self, item: Item, *, cut: bool) -> None:
+    def end_nameless(self, item: StreamItem, *, cut: bool) -> None:
         """Drop a call that never got a name if the answer was truncated; otherwise the answer fails."""
         if cut:
             self.assembler.loss("call_without_name", f"item {item.id}")
@@ -310,20 +312,22 @@ class Pieces:
         self.hot = None
         self.assembler.split()
 
-    def text(self, item: Item, index: int, text: str, logprobs: list[Raw] | None = None) -> None:
+    def text(
+        self, item: StreamItem, index: int, text: str, logprobs: list[Raw] | None = None
+    ) -> None:
         if not text:
             return
         if self._focus != ("text", item.key, index):
             self._turn_to("text", item.key, index)
             item.given.add(("text", index))
-            self._spoke = True
+            self._has_text = True
             self._refusing = False
         text = self.halves.join("", text)
         if not text:
             return
         self.assembler.text(text, Raw(msgspec.json.encode(logprobs)) if logprobs else None)
 
-    def refusal(self, item: Item, index: int, text: str) -> None:
+    def refusal(self, item: StreamItem, index: int, text: str) -> None:
         if not text:
             return
         self._turn_to("refusal", item.key, index)
@@ -333,7 +337,7 @@ class Pieces:
         if text:
             self.assembler.refusal(text)
 
-    def reasoning(self, item: Item, channel: Channel, part: int, text: str) -> None:
+    def reasoning(self, item: StreamItem, channel: Channel, part: int, text: str) -> None:
         if not text:
             return
         self._turn_to("reasoning", item.key)
@@ -343,7 +347,7 @@ class Pieces:
         if text:
             self.assembler.reasoning(text, channel, part)
 
-    def args(self, item: Item, fragment: str) -> None:
+    def args(self, item: StreamItem, fragment: str) -> None:
         fragment = self.halves.join("", fragment)
         if not fragment:
             return
@@ -353,14 +357,15 @@ class Pieces:
         else:
             item.held.append(fragment)
 
-    def whole_args(self, item: Item, text: str) -> None:
+    def whole_args(self, item: StreamItem, text: str) -> None:
         """Take arguments that come in one piece, unless they came already."""
         if self.halves:
             self.args(item, self._replacement())
+        # Case: responses/b6_arguments_in_item_only.
         if ("args", 0) not in item.given:
             self.args(item, text)
 
-    def cite(self, item: Item, index: int, raw: Raw) -> None:
+    def cite(self, item: StreamItem, index: int, raw: Raw) -> None:
         try:
             note = ANNOTATION.decode(raw)
         except msgspec.MsgspecError:

@@ -123,7 +123,7 @@ class ItemEncoder:
                 self._call(part)
             elif type(part) is TextPart:
                 if part.text:
-                    self._say(turn, self._output_text(part))
+                    self._add_text(turn, self._output_text(part))
             else:
                 self._beside(turn, part)
         self._spoken = None
@@ -136,7 +136,7 @@ class ItemEncoder:
             case ReasoningPart():
                 self._reasoning(part)
             case RefusalPart(text=text):
-                self._say(turn, {"type": "refusal", "refusal": text})
+                self._add_text(turn, {"type": "refusal", "refusal": text})
             case ServerToolPart():
                 self._server_tool(turn, part)
             case OpaquePart():
@@ -153,7 +153,7 @@ class ItemEncoder:
 
     # --- what the assistant made ----------------------------------------------------------------
 
-    def _say(self, turn: Turn, part: _Item) -> None:
+    def _add_text(self, turn: Turn, part: _Item) -> None:
         """Add to the assistant's message, beginning one if something else came before."""
         if self._spoken is None:
             self._spoken = []
@@ -248,7 +248,7 @@ class ItemEncoder:
             return
         self._losses.append(Loss("content_flattened", turn.path, part.summary))
         if part.summary:
-            self._say(turn, {"type": "output_text", "text": part.summary})
+            self._add_text(turn, {"type": "output_text", "text": part.summary})
 
     def _opaque(self, part: OpaquePart) -> _Item:
         if part.vendor == _VENDOR == self._profile.origin:

@@ -20,7 +20,7 @@ from dragoman.envelopes import Sealer
 from dragoman.errors import MalformedError
 from dragoman.limits import Limits
 from dragoman.turn.losses import Loss
-from dragoman.turn.request import OutputFormat, ReasoningWish, Request, Sampling, TextPart
+from dragoman.turn.request import OutputFormat, ReasoningSettings, Request, Sampling, TextPart
 
 # Fields that say something about the transport or the client alone.
 _IGNORED: Final = frozenset({"client_metadata", "stream_options"})
@@ -125,14 +125,14 @@ _PLACED: Final = frozenset(RequestBody.__struct_fields__) | _IGNORED
 _DEFAULTS: Final = frozenset({("truncation", b'"disabled"')})
 
 
-def _reasoning(config: ReasoningConfig | None) -> ReasoningWish:
+def _reasoning(config: ReasoningConfig | None) -> ReasoningSettings:
     if config is None:
-        return ReasoningWish()
+        return ReasoningSettings()
     summary = config.summary or config.generate_summary
     show = {"detailed": "full", None: "none", "none": "none"}.get(summary, "summary")
     effort = config.effort or ""
     mode = "off" if effort == "none" else "effort" if effort else "default"
-    return msgspec.convert({"mode": mode, "effort": effort, "show": show}, ReasoningWish)
+    return msgspec.convert({"mode": mode, "effort": effort, "show": show}, ReasoningSettings)
 
 
 def _format(config: TextConfig | None) -> OutputFormat:

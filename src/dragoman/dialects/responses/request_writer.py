@@ -31,11 +31,11 @@ from dragoman.dialects.tool_policy import base_kind, forced_tool_with_thinking
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
 from dragoman.turn.events import Flavor
-from dragoman.turn.history import settle
+from dragoman.turn.history import normalize_history
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import (
     OutputFormat,
-    ReasoningWish,
+    ReasoningSettings,
     Request,
     Role,
     ServerToolPart,
@@ -50,22 +50,22 @@ from dragoman.turn.tools import ToolTable
 
 
 def reasoning_settings(
-    request: Request, wish: ReasoningWish, profile: Profile, losses: list[Loss]
+    request: Request, thinking: ReasoningSettings, profile: Profile, losses: list[Loss]
 ) -> dict[str, str]:
     """Return the `reasoning` that asks for the thinking which the client wants, as far as the upstream knows it."""
     if profile.reasoning_control == "none":
-        if wish.mode != "default":
+        if thinking.mode != "default":
             losses.append(Loss("thinking_dropped", path_of(request, "thinking")))
         return {}
     settings: dict[str, str] = {}
-    effort = wanted_effort(request, wish, profile, losses)
+    effort = wanted_effort(request, thinking, profile, losses)
     if effort:
         settings["effort"] = effort
     # Anthropic shows thinking to a client that does not ask; OpenAI shows it on request.
-    thinks = wish.mode not in ("default", "off")
-    shown = thinks and wish.show == "" and request.dialect == "anthropic"
-    if wish.show in ("summary", "full") or shown:
-        detailed = wish.show == "full" and request.dialect == "responses"
+    thinks = thinking.mode not in ("default", "off")
+    shown = thinks and thinking.show == "" and request.dialect == "anthropic"
+    if thinking.show in ("summary", "full") or shown:
+        detailed = thinking.show == "full" and request.dialect == "responses"
         settings["summary"] = "detailed" if detailed else "auto"
     return settings
 
@@ -136,12 +136,12 @@ class _Encoder:
         self._history()
         if toolset.tools is not None:
             body["tools"] = toolset.tools
-        wish = self._agree(toolset)
+        thinking = self._agree(toolset)
         if toolset.choice is not None:
             body["tool_choice"] = toolset.choice
         if toolset.parallel is not None:
             body["parallel_tool_calls"] = toolset.parallel
-        reasoning = reasoning_settings(request, wish, self._profile, self.losses)
+        reasoning = reasoning_settings(request, thinking, self._profile, self.losses)
         if reasoning:
             body["reasoning"] = reasoning
         if text:
@@ -163,22 +163,22 @@ class _Encoder:
     def _lose(self, code: str, meaning: str, detail: str = "") -> None:
         self.losses.append(Loss(code, path_of(self._request, meaning), detail))
 
-    def _agree(self, toolset: Toolset) -> ReasoningWish:
+    def _agree(self, toolset: Toolset) -> ReasoningSettings:
         """Return the thinking to ask for; an upstream may refuse it beside a forced tool."""
-        wish = self._request.reasoning
+        thinking = self._request.reasoning
         accepts_both = self._profile.forced_tool_choice_with_thinking
-        if not toolset.forced or is_off(wish) or accepts_both:
-            return wish
+        if not toolset.forced or is_off(thinking) or accepts_both:
+            return thinking
         if forced_tool_with_thinking(self._request, self._profile, self.losses) == "downgrade":
             toolset.weaken()
-            return wish
-        return ReasoningWish(mode="off")
+            return thinking
+        return ReasoningSettings(mode="off")
 
     # --- the conversation -----------------------------------------------------------------------
 
     def _history(self) -> None:
         request, target = self._request, self._target
-        settled = settle(
+        settled = normalize_history(
             request.turns, self.losses, strict=target.strict, repair=target.repair_history
         )
         turns = [*place_instructions(settled, self._profile, self.losses)]

@@ -480,7 +480,7 @@ def _addresses(settings: Settings) -> Iterator[Mistake]:
         if vendor is not None and not parts.path and urlsplit(vendor.base_url).path:
             yield Mistake(
                 path,
-                f"this address of {vendor.says} has no path",
+                f"this address of {vendor.description} has no path",
                 f"`{vendor.base_url}` is the usual one",
             )
         if parts.scheme == "http" and upstream.key and not is_near(parts.hostname or ""):

@@ -159,7 +159,7 @@ def first_file(
     return _TEXT.format(
         host=toml_value(DEFAULT_HOST),
         port=DEFAULT_PORT,
-        says=vendor.says,
+        description=vendor.description,
         name=vendor.name,
         base_url=toml_value(address),
         dialect=toml_value(spoken),
@@ -222,7 +222,7 @@ port = {port}
 # Who may use the gateway.  Without keys it serves this machine alone.
 # keys = ["env:DRAGOMAN_KEY"]
 
-# {says}.
+# {description}.
 [upstreams.{name}]
 # The URL before `/chat/completions`, `/messages` or `/responses`.
 base_url = {base_url}

@@ -12,7 +12,7 @@ GENERIC: Final = "generic"  # the profile of a server of which nothing is known
 
 class Vendor(Struct, frozen=True, kw_only=True):
     name: str
-    says: str  # one line for people who choose
+    description: str  # one line for people who choose
     base_url: str
     dialect: DialectName = "chat"
     # Dialects it speaks as well; empty: at the same address.
@@ -28,7 +28,7 @@ class Vendor(Struct, frozen=True, kw_only=True):
 _ALL: Final = (
     Vendor(
         name="openrouter",
-        says="OpenRouter, in front of many vendors",
+        description="OpenRouter, in front of many vendors",
         base_url="https://openrouter.ai/api/v1",
         others={"anthropic": "", "responses": ""},
         key_variable="OPENROUTER_API_KEY",
@@ -38,7 +38,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="openai",
-        says="OpenAI",
+        description="OpenAI",
         base_url="https://api.openai.com/v1",
         dialect="responses",  # reasoning is carried from turn to turn only here
         others={"chat": ""},
@@ -49,7 +49,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="anthropic",
-        says="Anthropic",
+        description="Anthropic",
         base_url="https://api.anthropic.com/v1",
         dialect="anthropic",
         others={"chat": ""},
@@ -60,7 +60,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="moonshot",
-        says="Moonshot, Kimi models",
+        description="Moonshot, Kimi models",
         base_url="https://api.moonshot.ai/v1",
         others={"anthropic": "https://api.moonshot.ai/anthropic/v1"},
         key_variable="MOONSHOT_API_KEY",
@@ -70,7 +70,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="deepseek",
-        says="DeepSeek",
+        description="DeepSeek",
         base_url="https://api.deepseek.com",
         others={"anthropic": "https://api.deepseek.com/anthropic/v1"},
         key_variable="DEEPSEEK_API_KEY",
@@ -80,7 +80,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="zai",
-        says="Z.ai, GLM models",
+        description="Z.ai, GLM models",
         base_url="https://api.z.ai/api/paas/v4",
         others={"anthropic": "https://api.z.ai/api/anthropic/v1"},
         key_variable="ZAI_API_KEY",
@@ -90,7 +90,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="qwen",
-        says="Alibaba's Model Studio (DashScope), Qwen models",
+        description="Alibaba's Model Studio (DashScope), Qwen models",
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         others={"anthropic": "https://dashscope-intl.aliyuncs.com/apps/anthropic/v1"},
         key_variable="DASHSCOPE_API_KEY",
@@ -104,7 +104,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="minimax",
-        says="MiniMax",
+        description="MiniMax",
         base_url="https://api.minimax.io/v1",
         others={"anthropic": "https://api.minimax.io/anthropic/v1"},
         key_variable="MINIMAX_API_KEY",
@@ -114,7 +114,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="mistral",
-        says="Mistral",
+        description="Mistral",
         base_url="https://api.mistral.ai/v1",
         key_variable="MISTRAL_API_KEY",
         profile="mistral",
@@ -123,7 +123,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="groq",
-        says="Groq",
+        description="Groq",
         base_url="https://api.groq.com/openai/v1",
         others={"responses": ""},
         key_variable="GROQ_API_KEY",
@@ -133,7 +133,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="together",
-        says="Together",
+        description="Together",
         base_url="https://api.together.xyz/v1",
         key_variable="TOGETHER_API_KEY",
         model="moonshotai/Kimi-K2-Thinking",
@@ -141,7 +141,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="fireworks",
-        says="Fireworks",
+        description="Fireworks",
         base_url="https://api.fireworks.ai/inference/v1",
         key_variable="FIREWORKS_API_KEY",
         model="accounts/fireworks/models/kimi-k2-thinking",
@@ -149,7 +149,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="xai",
-        says="xAI, Grok models",
+        description="xAI, Grok models",
         base_url="https://api.x.ai/v1",
         others={"responses": ""},
         key_variable="XAI_API_KEY",
@@ -158,7 +158,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="gemini",
-        says="Gemini through Google's OpenAI-compatible endpoint",
+        description="Gemini through Google's OpenAI-compatible endpoint",
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         key_variable="GEMINI_API_KEY",
         profile="gemini",
@@ -167,7 +167,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="ollama",
-        says="Ollama on this machine",
+        description="Ollama on this machine",
         base_url="http://127.0.0.1:11434/v1",
         others={"anthropic": "", "responses": ""},
         profile="ollama",
@@ -177,7 +177,7 @@ _ALL: Final = (
     # Ports 8000, 8080 and 4000 belong to too many programs to say who listens there.
     Vendor(
         name="vllm",
-        says="vLLM on this machine",
+        description="vLLM on this machine",
         base_url="http://127.0.0.1:8000/v1",
         others={"anthropic": "", "responses": ""},
         profile="vllm",
@@ -185,7 +185,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="llama-server",
-        says="llama.cpp's server on this machine",
+        description="llama.cpp's server on this machine",
         base_url="http://127.0.0.1:8080/v1",
         others={"anthropic": "", "responses": ""},
         profile="llama-server",
@@ -193,7 +193,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="lm-studio",
-        says="LM Studio on this machine",
+        description="LM Studio on this machine",
         base_url="http://127.0.0.1:1234/v1",
         others={"anthropic": "", "responses": ""},
         profile="lm-studio",
@@ -202,7 +202,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="sglang",
-        says="SGLang on this machine",
+        description="SGLang on this machine",
         base_url="http://127.0.0.1:30000/v1",
         profile="sglang",
         model="*",
@@ -210,7 +210,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="transformers",
-        says="`transformers serve` on this machine",
+        description="`transformers serve` on this machine",
         base_url="http://127.0.0.1:8000/v1",
         others={"responses": ""},
         profile="transformers",
@@ -218,7 +218,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="litellm",
-        says="a LiteLLM proxy on this machine",
+        description="a LiteLLM proxy on this machine",
         base_url="http://127.0.0.1:4000/v1",
         others={"anthropic": "", "responses": ""},
         key_variable="LITELLM_API_KEY",
@@ -227,7 +227,7 @@ _ALL: Final = (
     ),
     Vendor(
         name="simulator",
-        says="the built-in simulator (`dragoman simulate`), which needs no key",
+        description="the built-in simulator (`dragoman simulate`), which needs no key",
         base_url="http://127.0.0.1:8485/v1",
         others={"anthropic": "", "responses": ""},
         model="sim/kimi-k2",

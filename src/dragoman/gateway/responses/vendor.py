@@ -170,7 +170,7 @@ async def _relayed(
             body = await reply.read_all(limit, lambda: scope.reschedule(clock.due))
         if body is None:
             return refused(context, fault_of(TooLargeError("max_response_bytes", limit)))
-        return JsonResponse(await _told_body(context, body), headers=headers)
+        return JsonResponse(await _body_for_client(context, body), headers=headers)
     response = web.StreamResponse(headers=STREAM_HEADERS | headers)
     try:
         await response.prepare(context.http)
@@ -181,7 +181,7 @@ async def _relayed(
     return response
 
 
-async def _told_body(context: RequestContext, body: bytes) -> bytes:
+async def _body_for_client(context: RequestContext, body: bytes) -> bytes:
     """Return a body without known secrets; ids in it are remembered for the client."""
     run, secrets = context.runtime.heavy.run, context.plan.secrets
     hidden = await run(len(body), lambda: hide_in_json(body, secrets))

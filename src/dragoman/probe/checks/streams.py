@@ -130,9 +130,9 @@ async def usage(probe: Probe) -> Finding:
         places.append(("in the stream if asked for", _counts(asked)))
         if unasked.is_stream and _counts(unasked):
             return quirk("in the stream, asked for or not", stream_usage=True)
-    told = [place for place, seen in places if seen]
-    if len(told) == len(places):
-        return Finding(verdict="ok", found=", ".join(told), implies=_stream_usage(probe))
+    reported = [place for place, seen in places if seen]
+    if len(reported) == len(places):
+        return Finding(verdict="ok", found=", ".join(reported), implies=_stream_usage(probe))
     missing = [place for place, seen in places if not seen]
     return quirk(f"none {', none '.join(missing)}")
 

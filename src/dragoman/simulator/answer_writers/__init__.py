@@ -41,14 +41,14 @@ def body(play: Play) -> bytes:
 
 def failure(play: Play, status: int) -> list[Frame]:
     """Return the events that report a failure in a stream."""
-    told = words(status)
+    wording = words(status)
     match play.asked.request.dialect:
         case "chat":
-            return chat.failure(told.code, told.chat, told.says)
+            return chat.failure(wording.code, wording.chat, wording.message)
         case "anthropic":
-            return anthropic.failure(play, status, told.says)
+            return anthropic.failure(play, status, wording.message)
         case _:
-            return responses.failure(play, status, told.says)
+            return responses.failure(play, status, wording.message)
 
 
 def error(  # noqa: PLR0913 -- all that an error body holds
@@ -56,14 +56,16 @@ def error(  # noqa: PLR0913 -- all that an error body holds
     status: int,
     *,
     request_id: str,
-    says: str = "",
+    message: str = "",
     code: str = "",
     param: str = "",
 ) -> bytes:
     """Return the body of an error answer."""
-    told = words(status)
+    wording = words(status)
     if dialect == "anthropic":
-        fields: Fields = anthropic.error(status, says or told.says, request_id)
+        fields: Fields = anthropic.error(status, message or wording.message, request_id)
     else:
-        fields = chat.error(says or told.says, told.chat, code or told.code, param or None)
+        fields = chat.error(
+            message or wording.message, wording.chat, code or wording.code, param or None
+        )
     return encode_body(fields)

@@ -6,12 +6,12 @@ from typing import Final
 from dragoman.simulator.answer_writers.errors import words
 from dragoman.simulator.answer_writers.frames import encode_body, in_turns
 from dragoman.simulator.play import (
-    Call,
     Fields,
     Frame,
     FrameKind,
     Json,
     Play,
+    SimulatedCall,
     as_object,
     input_tokens,
     pieces,
@@ -33,10 +33,10 @@ def frames(play: Play) -> list[Frame]:
         start["usage"] = _usage(play, written=1)
     out = [_event("start", "message_start", message=start)]
     blocks = _blocks(play)
-    said = len(blocks) - len(play.reply.calls)
-    for block in blocks[:said]:
+    before = len(blocks) - len(play.reply.calls)
+    for block in blocks[:before]:
         out += block
-    calls = blocks[said:]
+    calls = blocks[before:]
     out += in_turns(calls) if play.style.interleave else [one for each in calls for one in each]
     ending = _event("finish", "message_delta", delta=_ending(play))
     if play.style.usage:
@@ -72,8 +72,8 @@ def failure(play: Play, status: int, message: str) -> list[Frame]:
 
 def error(status: int, message: str, request_id: str) -> Fields:
     """Return the body of an error."""
-    told: Fields = {"type": words(status).messages, "message": message}
-    return {"type": "error", "error": told, "request_id": f"req_{request_id}"}
+    detail: Fields = {"type": words(status).messages, "message": message}
+    return {"type": "error", "error": detail, "request_id": f"req_{request_id}"}
 
 
 def _thinking(play: Play) -> str:
@@ -138,7 +138,7 @@ def _delta(kind: str, field: str, piece: str) -> Fields:
     return {"type": f"{kind}_delta", field: piece}
 
 
-def _tool_use(call: Call) -> Fields:
+def _tool_use(call: SimulatedCall) -> Fields:
     return {"type": "tool_use", "id": call.id, "name": call.name}
 
 

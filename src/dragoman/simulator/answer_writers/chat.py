@@ -7,12 +7,12 @@ from typing import Final, Protocol
 from dragoman.simulator.answer_writers.frames import in_turns
 from dragoman.simulator.play import (
     CREATED,
-    Call,
     Fields,
     Frame,
     FrameKind,
     Json,
     Play,
+    SimulatedCall,
     Style,
     as_object,
     input_tokens,
@@ -44,8 +44,8 @@ def frames(play: Play) -> list[Frame]:
     out += [
         chunk("delta", _reasoning(style, piece)) for piece in pieces(reply.reasoning, style.piece)
     ]
-    said = pieces(reply.text, style.piece)
-    out += [chunk("delta", {"content": one}) for one in _texts(said, style)]
+    texts = pieces(reply.text, style.piece)
+    out += [chunk("delta", {"content": one}) for one in _texts(texts, style)]
     calls = [_call(play, chunk, number, call) for number, call in enumerate(reply.calls)]
     out += in_turns(calls) if style.interleave else [one for each in calls for one in each]
     out.append(chunk("finish", {}, _finish(play)))
@@ -129,7 +129,7 @@ def _texts(pieces: Iterable[str], style: Style) -> Iterable[str]:
     return accumulate(pieces) if style.cumulative else pieces
 
 
-def _call(play: Play, chunk: Chunk, number: int, call: Call) -> list[Frame]:
+def _call(play: Play, chunk: Chunk, number: int, call: SimulatedCall) -> list[Frame]:
     index = 0 if play.style.index_zero else number
     head: Fields = {"index": index, "id": call.id}
     if play.style.object_arguments:
@@ -148,13 +148,13 @@ def _calls(chunk: Chunk, kind: FrameKind, call: Fields) -> Frame:
     return chunk(kind, {"tool_calls": [call]})
 
 
-def _function(call: Call, arguments: Json) -> Fields:
+def _function(call: SimulatedCall, arguments: Json) -> Fields:
     if call.flavor is Flavor.CUSTOM:
         return {"type": "custom", "custom": {"name": call.name, "input": arguments}}
     return {"type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _arguments(play: Play, call: Call) -> Json:
+def _arguments(play: Play, call: SimulatedCall) -> Json:
     return as_object(call) if play.style.object_arguments else call.arguments
 
 

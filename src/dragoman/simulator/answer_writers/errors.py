@@ -12,7 +12,7 @@ class Words(Struct, frozen=True):
     chat: str
     code: str | None
     response: str
-    says: str
+    message: str
 
 
 _WORDS: Final[dict[int, Words]] = {

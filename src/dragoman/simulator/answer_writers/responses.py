@@ -6,12 +6,12 @@ from dragoman.simulator.answer_writers.errors import words
 from dragoman.simulator.answer_writers.frames import in_turns
 from dragoman.simulator.play import (
     CREATED,
-    Call,
     Fields,
     Frame,
     FrameKind,
     Json,
     Play,
+    SimulatedCall,
     as_object,
     input_tokens,
     pieces,
@@ -57,10 +57,10 @@ def frames(play: Play) -> list[Frame]:
     for number, group in enumerate(items):
         for frame in group:
             frame.data["output_index"] = 0 if play.style.index_zero else number
-    said = len(items) - len(calls)
-    for group in items[:said]:
+    before = len(items) - len(calls)
+    for group in items[:before]:
         out += group
-    late = items[said:]
+    late = items[before:]
     out += in_turns(late) if play.style.interleave else [one for each in late for one in each]
     final = body(play)
     out.append(_event("finish", f"response.{_ending(play)}", response=final))
@@ -213,7 +213,7 @@ def _message(play: Play) -> list[Frame]:
     ]
 
 
-def _call_item(play: Play, at: int, call: Call) -> Fields:
+def _call_item(play: Play, at: int, call: SimulatedCall) -> Fields:
     status = "completed" if call.complete else "incomplete"
     if call.flavor is Flavor.CUSTOM:
         item: Fields = {"id": f"ctc_{play.asked.id}{at}", "type": "custom_tool_call"}
@@ -230,7 +230,7 @@ def _call_item(play: Play, at: int, call: Call) -> Fields:
     return item
 
 
-def _call(play: Play, at: int, call: Call) -> list[Frame]:
+def _call(play: Play, at: int, call: SimulatedCall) -> list[Frame]:
     item = _call_item(play, at, call)
     custom = call.flavor is Flavor.CUSTOM
     field = "input" if custom else "arguments"

@@ -7,9 +7,8 @@ from msgspec import structs
 
 from dragoman.simulator.conversation import calls_made
 from dragoman.simulator.native import expressions, json_text, tags
-from dragoman.simulator.native.family import Arguments, Family
-from dragoman.simulator.native.family import Call as NativeCall
-from dragoman.simulator.play import Call, Play
+from dragoman.simulator.native.family import Arguments, Family, NativeCall
+from dragoman.simulator.play import Play, SimulatedCall
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.turn.events import Flavor
 
@@ -21,7 +20,7 @@ FAMILIES: Final[dict[str, Family]] = {
 }
 
 
-def arguments_of(call: Call) -> Arguments:
+def arguments_of(call: SimulatedCall) -> Arguments:
     """Return a call's arguments, decoded; the text of a custom tool becomes `input`."""
     if call.flavor is Flavor.CUSTOM:
         return {"input": call.arguments}

@@ -3,16 +3,25 @@
 from collections.abc import Callable
 from typing import Final
 
-from dragoman.simulator.native.family import Call, Family, Render, array, dumps, each, raw, within
+from dragoman.simulator.native.family import (
+    Family,
+    NativeCall,
+    Render,
+    array,
+    dumps,
+    each,
+    raw,
+    within,
+)
 from dragoman.simulator.play import Json
 
 
-def python_call(call: Call) -> str:
+def python_call(call: NativeCall) -> str:
     inner = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
     return f"{call.name}({inner})"
 
 
-def python_objects(calls: list[Call]) -> str:
+def python_objects(calls: list[NativeCall]) -> str:
     listed = [{"name": call.name, "arguments": call.arguments} for call in calls]
     return f"<|tool_calls|>{listed!r}"
 
@@ -37,7 +46,7 @@ def gemma(before: str, after: str, quote: str) -> Render:
     return each(before, after, lambda call: f"call:{call.name}{value(call.arguments)}")
 
 
-def functiongemma(calls: list[Call]) -> str:
+def functiongemma(calls: list[NativeCall]) -> str:
     return "".join(
         f"<start_function_call>call:{call.name}{{"
         + ",".join(f"{key}:<escape>{raw(value)}<escape>" for key, value in call.arguments.items())

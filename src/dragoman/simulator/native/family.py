@@ -9,14 +9,14 @@ from dragoman.simulator.play import Json
 Arguments: TypeAlias = dict[str, Json]
 
 
-class Call(NamedTuple):
+class NativeCall(NamedTuple):
     name: str
     arguments: Arguments
     before: int = 0  # calls that the conversation held before this answer
 
 
-Render: TypeAlias = Callable[[list[Call]], str]
-RenderOne: TypeAlias = Callable[[Call], str]
+Render: TypeAlias = Callable[[list[NativeCall]], str]
+RenderOne: TypeAlias = Callable[[NativeCall], str]
 
 
 class Family(NamedTuple):

@@ -4,13 +4,13 @@
 
 from typing import Final
 
-from dragoman.simulator.native.family import Call, Family, array, dumps, each, objects, within
+from dragoman.simulator.native.family import Family, NativeCall, array, dumps, each, objects, within
 
 _DEEPSEEK: Final = ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")
 _DEEPSEEK_CALL: Final = ("<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>")
 
 
-def kimi(calls: list[Call]) -> str:
+def kimi(calls: list[NativeCall]) -> str:
     inner = "".join(
         f"<|tool_call_begin|>functions.{call.name}:{call.before + number}"
         f"<|tool_call_argument_begin|>{dumps(call.arguments)}<|tool_call_end|>"
@@ -19,11 +19,11 @@ def kimi(calls: list[Call]) -> str:
     return f"<|tool_calls_section_begin|>{inner}<|tool_calls_section_end|>"
 
 
-def deepseek(call: Call) -> str:
+def deepseek(call: NativeCall) -> str:
     return f"function<｜tool▁sep｜>{call.name}\n```json\n{dumps(call.arguments)}\n```"
 
 
-def solar(calls: list[Call]) -> str:
+def solar(calls: list[NativeCall]) -> str:
     return "".join(
         f"<|tool_call:begin|>c{call.before + number}<|tool_call:name|>{call.name}<|tool_call:args|>"
         f"{dumps(call.arguments)}<|tool_call:end|>"
@@ -31,7 +31,7 @@ def solar(calls: list[Call]) -> str:
     )
 
 
-def gpt_oss(calls: list[Call]) -> str:
+def gpt_oss(calls: list[NativeCall]) -> str:
     return "<|start|>assistant".join(
         f"<|channel|>commentary to=functions.{call.name} <|constrain|>json<|message|>"
         f"{dumps(call.arguments)}<|call|>"

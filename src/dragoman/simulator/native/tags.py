@@ -4,7 +4,7 @@
 
 from typing import Final
 
-from dragoman.simulator.native.family import Call, Family, Render, raw
+from dragoman.simulator.native.family import Family, NativeCall, Render, raw
 from dragoman.simulator.play import Json
 
 _DSML: Final = "｜DSML｜"
@@ -12,7 +12,7 @@ _MINIMAX: Final = "]<]minimax[>["
 
 
 def functions(opener: str, closer: str) -> Render:
-    def one(call: Call) -> str:
+    def one(call: NativeCall) -> str:
         inner = "".join(
             f"<parameter={key}>\n{raw(value)}\n</parameter>\n"
             for key, value in call.arguments.items()
@@ -23,7 +23,7 @@ def functions(opener: str, closer: str) -> Render:
 
 
 def keyed(gap: str) -> Render:
-    def one(call: Call) -> str:
+    def one(call: NativeCall) -> str:
         inner = "".join(
             f"<arg_key>{key}</arg_key>{gap}<arg_value>{raw(value)}</arg_value>{gap}"
             for key, value in call.arguments.items()
@@ -33,8 +33,8 @@ def keyed(gap: str) -> Render:
     return lambda calls: "\n".join(map(one, calls))
 
 
-def hy(calls: list[Call]) -> str:
-    def one(call: Call) -> str:
+def hy(calls: list[NativeCall]) -> str:
+    def one(call: NativeCall) -> str:
         inner = "".join(
             f"<arg_key:z>{key}</arg_key:z>\n<arg_value:z>{raw(value)}</arg_value:z>\n"
             for key, value in call.arguments.items()
@@ -51,15 +51,15 @@ def invokes(  # noqa: PLR0913 -- the marks of one grammar
         kind = f' string="{str(isinstance(value, str)).lower()}"' if flag else ""
         return f'<{prefix}parameter name="{key}"{kind}>{raw(value)}</{prefix}parameter>\n'
 
-    def one(call: Call) -> str:
+    def one(call: NativeCall) -> str:
         inner = "".join(parameter(*item) for item in call.arguments.items())
         return f'{before}<{prefix}invoke name="{call.name}">\n{inner}</{prefix}invoke>{after}'
 
     return lambda calls: f"{opener}\n" + "\n".join(map(one, calls)) + f"\n{closer}"
 
 
-def minicpm(calls: list[Call]) -> str:
-    def one(call: Call) -> str:
+def minicpm(calls: list[NativeCall]) -> str:
+    def one(call: NativeCall) -> str:
         inner = "".join(
             f'<param name="{key}">{raw(value)}</param>' for key, value in call.arguments.items()
         )
@@ -68,7 +68,7 @@ def minicpm(calls: list[Call]) -> str:
     return "".join(map(one, calls))
 
 
-def elements(calls: list[Call]) -> str:
+def elements(calls: list[NativeCall]) -> str:
     mark = _MINIMAX
 
     def element(key: str, value: Json) -> str:
@@ -89,7 +89,7 @@ def elements(calls: list[Call]) -> str:
     return f"{mark}<tool_call>{inner}{mark}</tool_call>"
 
 
-def kimi_k3(calls: list[Call]) -> str:
+def kimi_k3(calls: list[NativeCall]) -> str:
     def argument(key: str, value: Json) -> str:
         kind = "string" if isinstance(value, str) else "object"
         head = f'<|open|>argument key="{key}" type="{kind}"<|sep|>'

@@ -13,7 +13,7 @@ from dragoman.simulator.behaviour import callable_tools, plausible_call
 from dragoman.simulator.conversation import calls_made
 from dragoman.simulator.native import arguments_of
 from dragoman.simulator.native.family import dumps
-from dragoman.simulator.play import Call, Fields, Json, Play, Reply
+from dragoman.simulator.play import Fields, Json, Play, Reply, SimulatedCall
 from dragoman.simulator.quirks.quirk import Quirk
 from dragoman.turn.events import Flavor
 from dragoman.turn.request import Tool
@@ -23,26 +23,28 @@ _LINE: Final = 'The quick brown fox jumps over the lazy dog, and "quotes" and é
 _KB: Final = (0, 65_536)
 
 
-def _said(play: Play, reply: Reply) -> Play:
+def _with_reply(play: Play, reply: Reply) -> Play:
     return structs.replace(play, reply=reply)
 
 
 def think(play: Play, _value: str) -> Play:
     """Let the model reason before it answers, whether or not the request asked for it."""
-    return _said(play, structs.replace(play.reply, reasoning=play.reply.reasoning or _THOUGHT))
+    return _with_reply(
+        play, structs.replace(play.reply, reasoning=play.reply.reasoning or _THOUGHT)
+    )
 
 
 def _think_tags(play: Play, _value: str) -> Play:
     reply = play.reply
     text = f"<think>{reply.reasoning or _THOUGHT}</think>\n\n{reply.text}"
-    return _said(play, structs.replace(reply, reasoning="", text=text))
+    return _with_reply(play, structs.replace(reply, reasoning="", text=text))
 
 
 def _think_close(play: Play, _value: str) -> Play:
     """Omit the opening tag, like servers whose chat template already contains it."""
     reply = play.reply
     text = f"{reply.reasoning or _THOUGHT}</think>\n\n{reply.text}"
-    return _said(play, structs.replace(reply, reasoning="", text=text))
+    return _with_reply(play, structs.replace(reply, reasoning="", text=text))
 
 
 def _loose_args(play: Play, _value: str) -> Play:
@@ -52,7 +54,7 @@ def _loose_args(play: Play, _value: str) -> Play:
         for call in play.reply.calls
         if call.flavor is not Flavor.CUSTOM
     )
-    return _said(play, structs.replace(play.reply, calls=calls))
+    return _with_reply(play, structs.replace(play.reply, calls=calls))
 
 
 def _loose(arguments: Fields) -> Fields:
@@ -78,22 +80,22 @@ def _parallel(play: Play, value: str) -> Play:
     more = [
         plausible_call(play.asked, tools[at % len(tools)], at) for at in range(len(given), wanted)
     ]
-    return _said(play, structs.replace(play.reply, calls=(*given, *more)))
+    return _with_reply(play, structs.replace(play.reply, calls=(*given, *more)))
 
 
 def _text(play: Play, value: str) -> Play:
     size = int(value) * 1024
-    return _said(play, structs.replace(play.reply, text=_filling(size)))
+    return _with_reply(play, structs.replace(play.reply, text=_filling(size)))
 
 
 def _args(play: Play, value: str) -> Play:
     size = int(value) * 1024
     tools = {tool.name: tool for tool in play.asked.request.tools}
     calls = tuple(_enlarged(call, tools.get(call.name), size) for call in play.reply.calls)
-    return _said(play, structs.replace(play.reply, calls=calls))
+    return _with_reply(play, structs.replace(play.reply, calls=calls))
 
 
-def _enlarged(call: Call, tool: Tool | None, size: int) -> Call:
+def _enlarged(call: SimulatedCall, tool: Tool | None, size: int) -> SimulatedCall:
     if call.flavor is Flavor.CUSTOM:
         return structs.replace(call, arguments=_filling(size))
     arguments = arguments_of(call)
@@ -117,7 +119,7 @@ def _filling(size: int) -> str:
 
 def _ids(play: Play, value: str) -> Play:
     calls = tuple(structs.replace(call, id=value) for call in play.reply.calls)
-    return _said(play, structs.replace(play.reply, calls=calls))
+    return _with_reply(play, structs.replace(play.reply, calls=calls))
 
 
 def _structural(play: Play, _value: str) -> Play:
@@ -150,11 +152,13 @@ def _leak_both(play: Play, value: str) -> Play:
 
 def _refuse(play: Play, _value: str) -> Play:
     text = play.reply.text[: len(play.reply.text) // 2]
-    return _said(play, structs.replace(play.reply, text=text, calls=(), finish="content_filter"))
+    return _with_reply(
+        play, structs.replace(play.reply, text=text, calls=(), finish="content_filter")
+    )
 
 
 def _length(play: Play, _value: str) -> Play:
-    return _said(play, truncation.inside_call(play.reply))
+    return _with_reply(play, truncation.inside_call(play.reply))
 
 
 def _changed_arguments(play: Play, change: Callable[[str], str]) -> Play:
@@ -166,7 +170,7 @@ def _changed_arguments(play: Play, change: Callable[[str], str]) -> Play:
         good = dumps(arguments_of(call))
         text = text.replace(good, change(good))
         reasoning = reasoning.replace(good, change(good))
-    return _said(play, structs.replace(reply, calls=calls, text=text, reasoning=reasoning))
+    return _with_reply(play, structs.replace(reply, calls=calls, text=text, reasoning=reasoning))
 
 
 def _bad_json(play: Play, _value: str) -> Play:
@@ -181,7 +185,7 @@ def _cut_args(play: Play, _value: str) -> Play:
     """Cut the arguments in the middle, and report the same finish as for a whole answer."""
     cut = truncation.inside_call(play.reply)
     calls = tuple(structs.replace(call, complete=True) for call in cut.calls)
-    return _said(play, structs.replace(cut, calls=calls, finish=play.reply.finish))
+    return _with_reply(play, structs.replace(cut, calls=calls, finish=play.reply.finish))
 
 
 ROWS: Final = (

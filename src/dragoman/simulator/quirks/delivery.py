@@ -55,8 +55,8 @@ def _error_end(play: Play, value: str) -> Play:
     status = int(value or 500)
 
     def edit(frames: list[Frame], play: Play) -> list[Frame]:
-        said = [frame for frame in frames if frame.kind not in ("finish", "usage", "done")]
-        return said + answer_writers.failure(play, status)
+        content = [frame for frame in frames if frame.kind not in ("finish", "usage", "done")]
+        return content + answer_writers.failure(play, status)
 
     return with_edit(play, edit)
 

@@ -17,7 +17,7 @@ class Quirk(Struct, frozen=True):
 
     name: str
     value: str  # placeholder of the part after the colon; empty: none; in brackets: optional
-    says: str  # one line for lists
+    description: str  # one line for lists
     act: Act
     # `said`: applied to the composed answer; `written`: after its calls were written in the grammar.
     moment: Literal["said", "written"] = "said"

@@ -7,7 +7,6 @@ from msgspec import Struct
 from dragoman.errors import TooLargeError
 from dragoman.toolcalls.format import EXCERPT_CHARS
 from dragoman.toolcalls.scanner import FoundMarker
-from dragoman.toolcalls.schema_types import PLAIN
 from dragoman.turn.arguments import JsonArguments
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ class JsonBody:
         self._free = False  # not JSON: the arguments end at the next marker
         self._in_string = False  # the next piece begins inside a string
         self._overfull = False  # a limit was exceeded: the rest is dropped
+        self._plain = machine.grammar.plain
 
     @property
     def holding(self) -> bool:
@@ -53,6 +53,15 @@ class JsonBody:
                 self._end(cut=self._is_cut_header())
 
     def feed(self, text: str, at: int, /) -> int:
+        if self._in_string and not at and self._plain(text):
+            # Fast path for most pieces: the text continues a string.
+            try:
+                self._arguments.pass_string(text)
+            except TooLargeError:
+                self._in_string = False
+            else:
+                self._sink.args(text)
+                return len(text)
         if self._free:
             return self._read_free(text, at)
         found = self._machine.find_break(text, at)
@@ -70,15 +79,6 @@ class JsonBody:
         return to
 
     def _read_json(self, text: str, at: int) -> int:
-        if self._in_string and not at and PLAIN(text):
-            # Fast path for most pieces: the text continues a string.
-            try:
-                self._arguments.pass_string(text)
-            except TooLargeError:
-                self._in_string = False
-                return self._read_json(text, at)
-            self._sink.args(text)
-            return len(text)
         arguments = self._arguments
         blanks = self._take(text[at:] if at else text)
         if arguments.whole:

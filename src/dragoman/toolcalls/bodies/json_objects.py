@@ -15,7 +15,7 @@ from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
 from dragoman.toolcalls.format import EXCERPT_CHARS, ObjectsSpec
 from dragoman.toolcalls.scanner import FoundMarker
-from dragoman.toolcalls.schema_types import PLAIN, python_literal
+from dragoman.toolcalls.schema_types import python_literal
 from dragoman.turn.arguments import JsonArguments
 from dragoman.wire.json_scanner import JsonScanner
 from dragoman.wire.json_values import decode_any
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SOLID: Final = re.compile(r"\S")
 _SPACE: Final = " \t\n\r"
+_BRACKETS: Final = re.compile("[}]{1,16}")  # of an object that is followed by another one
 # Other keys that real calls have.
 _OTHER_KEYS: Final = frozenset({"type", "id", "index", "function", "tool_call_id", "call_id"})
 # The text of an object before its name and arguments is held.  Real calls have an id and a type there; beyond
@@ -60,7 +61,7 @@ class ObjectsBody:
         self._spec = spec
         self._at = _Expect.ITEM
         self._raw: list[str] | None = [raw]  # all text so far, while the call is uncertain
-        self._raw_size = len(raw)
+        self._raw_size = self._opener_size = len(raw)
         self._later = False  # another object of the array precedes the current one
         self._array = False
         self._key = ""
@@ -77,6 +78,7 @@ class ObjectsBody:
         self._in_string = False  # the next piece begins inside a string of the arguments
         self._overfull = False  # a limit was exceeded: the rest of the arguments is dropped
         self._from = 0  # where the current step began in the text
+        self._plain = machine.grammar.plain
 
     @property
     def holding(self) -> bool:
@@ -92,13 +94,7 @@ class ObjectsBody:
     # --- text in -----------------------------------------------------------------------------------
 
     def feed(self, text: str, at: int, /) -> int:
-        if (
-            self._in_string
-            and not at
-            and PLAIN(text)
-            and self._arguments is not None
-            and self._machine.find_break(text, 0) == len(text)
-        ):
+        if self._in_string and not at and self._plain(text) and self._arguments is not None:
             # Fast path for most pieces: the text continues a string of the arguments.
             try:
                 self._arguments.pass_string(text)
@@ -404,7 +400,13 @@ class ObjectsBody:
         if self._arguments is None or not self._arguments.in_string:
             return self._read_json(text, to)
         if isinstance(found, FoundMarker):
-            self.stop()
+            brackets = _BRACKETS.match(text, to)
+            if brackets is None or not self._array:
+                self.stop()
+            else:
+                self._end_arguments(cut=True)  # another object of the array follows
+                self._at = _Expect.NEXT
+            return to if brackets is None else brackets.end()
         return to
 
     def _read_json(self, text: str, at: int) -> int:
@@ -462,7 +464,8 @@ class ObjectsBody:
 
     def _read_until_end(self, text: str, at: int) -> int:
         """Read text that is not JSON, up to the next marker."""
-        ends = self._machine.grammar.ends
+        grammar = self._machine.grammar
+        ends = grammar.literal_ends if self._at is _Expect.LITERAL else grammar.ends
         found = ends.scan(text, at)
         to = found.start if isinstance(found, FoundMarker) else found
         if self._at is _Expect.LITERAL:
@@ -507,8 +510,12 @@ class ObjectsBody:
     def _end_literal(self, rest: str) -> None:
         """Parse a complete call written as a Python dict or list."""
         raw = "".join(self._raw or ()) + rest
-        begin = min((at for at in map(raw.find, "[{") if at >= 0), default=len(raw))
-        calls = _literal_calls(raw[begin:], self._spec)
+        # The opener may contain a bracket.  Case: mistral/n6_2_python_dicts.
+        text = raw[self._opener_size :].strip()
+        # Several dicts on lines of their own.  Case: minimax_m1/n6_2_python_dicts.
+        calls = _literal_calls(text, self._spec) or _literal_calls(
+            f"[{','.join(text.splitlines())}]", self._spec
+        )
         if not calls:
             self._return_as_text(rest)
             self._sink.problem("native_call_invalid", raw[:EXCERPT_CHARS])

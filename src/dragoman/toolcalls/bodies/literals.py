@@ -8,7 +8,9 @@ Strings are escaped and emitted as they arrive; numbers and words are held until
 
 import ast
 import re
+from collections.abc import Callable
 from enum import Enum, auto
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from dragoman.toolcalls.format import AHEAD, LiteralsSpec
@@ -18,6 +20,7 @@ from dragoman.toolcalls.schema_types import (
     escaped,
     loose_number,
     quoted,
+    text_without,
     to_json,
     truncated,
 )
@@ -93,6 +96,13 @@ def scanner_of(spec: LiteralsSpec) -> Scanner:
     return scanner(tuple((AHEAD, *pattern) for pattern in spec.next_call))
 
 
+@cache
+def _plain(spec: LiteralsSpec, quote: str) -> Callable[[str], re.Match[str] | None]:
+    """Return a function that matches text inside a string that neither ends it nor begins an escape."""
+    leads = scanner_of(spec).leads
+    return text_without(None if leads is None else f"\\{quote}{leads}", json=False)
+
+
 class LiteralsBody:
     """The arguments of one call."""
 
@@ -123,6 +133,7 @@ class LiteralsBody:
         self._outer = spec.outer
         self._ended = False  # the input has ended, and the model was not stopped early
         self._breaks = scanner_of(spec)
+        self._plain = _plain(spec, "")  # matches text that continues the string
         self._searched: str | None = None  # the text that `_breaks` searched last
         self._break: FoundMarker | int = 0  # what it found there
 
@@ -144,9 +155,7 @@ class LiteralsBody:
             and not at
             and self._typed is None
             and self._brace is None
-            and self._quote[0] not in text
-            and "\\" not in text
-            and self._breaks.scan(text, 0) == len(text)
+            and self._plain(text)
         ):
             # Fast path for most pieces: the text continues a string.
             self._sink.args(escaped(text))
@@ -417,6 +426,7 @@ class LiteralsBody:
         elif not text.startswith(quote, at):
             return at if quote.startswith(text[at:]) else self._fail(at)
         self._quote = quote
+        self._plain = _plain(self._spec, quote[0])
         self._is_key = key
         if key:
             self._begin_key()

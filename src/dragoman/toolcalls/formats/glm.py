@@ -6,6 +6,7 @@ from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
     BLANKS,
+    FEW_BLANKS,
     Format,
     OneOf,
     Part,
@@ -67,7 +68,12 @@ def keyed_values(
                 OneOf(((*opener, BLANKS, _ANY_NAME), *((section_end,) if section_end else ()))),
             ),
         ),
-        next_call=((*opener, BLANKS, _ANY_NAME, BLANKS, *separator, BLANKS, *param),),
+        next_call=(
+            (
+                *(*opener, FEW_BLANKS, _ANY_NAME, FEW_BLANKS, *separator, FEW_BLANKS),
+                *(*key, Run(r"[^<>]", 1, 128, name="key"), *key_end),
+            ),
+        ),
         call_end=(closer,),
         # A key without a value, or a value without a key.
         # Cases: glm45/key_without_value, glm45/value_without_key.

@@ -154,7 +154,7 @@ def python_objects(
             (*opener, FEW_BLANKS, "[", FEW_BLANKS, *_HEADER), body=_BODY, at=at, declared=declared
         ),
         *call((*opener, FEW_BLANKS, *_HEADER), body=_BODY, at=at, declared=declared),
-        *call((FEW_BLANKS, Run("[,;]", 1, 1), FEW_BLANKS, *_HEADER), body=_BODY, at={Where.TAIL}),
+        *call((Run(r"[,;\s]", 1, 16), *_HEADER), body=_BODY, at={Where.TAIL}),
     )
 
 

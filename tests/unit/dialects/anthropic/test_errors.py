@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.dialects.anthropic.errors import TOLD, decode_fault, encode_fault
+from dragoman.dialects.anthropic.errors import STATUS_AND_TYPE, decode_fault, encode_fault
 from dragoman.turn.events import Fault, FaultKind
 
 
@@ -42,7 +42,7 @@ def test_p_8_p_9_fault_is_told_with_status_and_type(
 
 
 def test_every_kind_is_in_the_table() -> None:
-    assert set(FaultKind) == set(TOLD)
+    assert set(FaultKind) == set(STATUS_AND_TYPE)
 
 
 @pytest.mark.parametrize("message", ["9 tokens > 5", "prompt is too long: 9 tokens > 5"])
@@ -71,7 +71,9 @@ def error(wire_type: str, message: str = "why", **fields: Any) -> bytes:
 
 @pytest.mark.parametrize(
     "kind",
-    sorted(set(TOLD) - {FaultKind.CONTENT_POLICY, FaultKind.UPSTREAM_BAD, FaultKind.GATEWAY}),
+    sorted(
+        set(STATUS_AND_TYPE) - {FaultKind.CONTENT_POLICY, FaultKind.UPSTREAM_BAD, FaultKind.GATEWAY}
+    ),
 )
 def test_fault_that_was_told_is_understood(kind: FaultKind) -> None:
     status, body = encode_fault(Fault(kind, "why"), "")

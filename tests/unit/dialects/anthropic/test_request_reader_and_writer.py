@@ -12,7 +12,7 @@ from dragoman.profiles.profile import Profile
 from dragoman.turn.request import (
     CacheHint,
     OutputFormat,
-    ReasoningWish,
+    ReasoningSettings,
     Role,
     Sampling,
     TextPart,
@@ -279,7 +279,7 @@ def test_settings_without_a_counterpart_are_told() -> None:
 
 def test_fields_of_others_that_ask_for_nothing_or_were_understood_are_not_told() -> None:
     request = ask(
-        reasoning=ReasoningWish(mode="off"),
+        reasoning=ReasoningSettings(mode="off"),
         extensions={
             "stream_extra": msgspec.Raw(b"null"),
             "thinking": msgspec.Raw(b'{"type":"disabled"}'),

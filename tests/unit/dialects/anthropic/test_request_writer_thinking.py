@@ -12,7 +12,7 @@ from dragoman.turn.request import (
     OpaqueState,
     ReasoningPart,
     ReasoningSegment,
-    ReasoningWish,
+    ReasoningSettings,
     Role,
     TextPart,
     Tool,
@@ -29,39 +29,39 @@ CLONE = Profile(name="clone")
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, ReasoningWish()),
-        ({"thinking": {"type": "disabled"}}, ReasoningWish(mode="off")),
-        ({"thinking": {"type": "between_tools"}}, ReasoningWish(mode="off")),
-        ({"thinking": {"type": "adaptive"}}, ReasoningWish(mode="auto")),
+        ({}, ReasoningSettings()),
+        ({"thinking": {"type": "disabled"}}, ReasoningSettings(mode="off")),
+        ({"thinking": {"type": "between_tools"}}, ReasoningSettings(mode="off")),
+        ({"thinking": {"type": "adaptive"}}, ReasoningSettings(mode="auto")),
         (
             {
                 "thinking": {"type": "adaptive", "display": "omitted"},
                 "output_config": {"effort": "max"},
             },
-            ReasoningWish(mode="auto", effort="max", show="none"),
+            ReasoningSettings(mode="auto", effort="max", show="none"),
         ),
         (
             {"thinking": {"type": "enabled", "budget_tokens": 5000, "display": "summarized"}},
-            ReasoningWish(mode="budget", budget=5000, show="summary"),
+            ReasoningSettings(mode="budget", budget=5000, show="summary"),
         ),
         (
             {
                 "thinking": {"type": "enabled", "budget_tokens": 5000},
                 "output_config": {"effort": "low"},
             },
-            ReasoningWish(mode="effort", effort="low", budget=5000),
+            ReasoningSettings(mode="effort", effort="low", budget=5000),
         ),
-        ({"output_config": {"effort": "low"}}, ReasoningWish(mode="effort", effort="low")),
+        ({"output_config": {"effort": "low"}}, ReasoningSettings(mode="effort", effort="low")),
     ],
 )
-def test_wish_is_read(fields: dict[str, Any], expected: ReasoningWish) -> None:
+def test_wish_is_read(fields: dict[str, Any], expected: ReasoningSettings) -> None:
     assert expected == decode(**fields).reasoning
 
 
 def test_e7_effort_of_thinking_that_is_off_is_dropped_and_told() -> None:
     request = decode(thinking={"type": "disabled"}, output_config={"effort": "high"})
 
-    assert ReasoningWish(mode="off") == request.reasoning
+    assert ReasoningSettings(mode="off") == request.reasoning
     assert ["effort_adjusted"] == [loss.code for loss in request.losses]
     assert "output_config" not in encode(request)
 
@@ -80,7 +80,7 @@ def test_wrong_wish_is_refused(fields: dict[str, Any], path: str) -> None:
     assert path == raised.value.path
 
 
-def plan(wish: ReasoningWish, profile: Any = "anthropic", **fields: Any) -> tuple[Any, Any]:
+def plan(wish: ReasoningSettings, profile: Any = "anthropic", **fields: Any) -> tuple[Any, Any]:
     body = encode(ask(**{"reasoning": wish, "max_output": 64_000} | fields), profile)
     return body.get("thinking"), body.get("output_config", {}).get("effort")
 
@@ -97,7 +97,7 @@ def plan(wish: ReasoningWish, profile: Any = "anthropic", **fields: Any) -> tupl
     ],
 )
 def test_effort_is_an_effort_or_a_budget(effort: str, adaptive: str, budget: int) -> None:
-    wish = ReasoningWish(mode="effort", effort=effort)
+    wish = ReasoningSettings(mode="effort", effort=effort)
 
     assert ({"type": "adaptive"}, adaptive) == plan(wish)
     assert ({"type": "enabled", "budget_tokens": budget}, None) == plan(wish, "anthropic-budget")
@@ -105,45 +105,45 @@ def test_effort_is_an_effort_or_a_budget(effort: str, adaptive: str, budget: int
 
 @pytest.mark.parametrize("profile", ["anthropic", "anthropic-budget", CLONE])
 @pytest.mark.parametrize(
-    "wish", [ReasoningWish(mode="off"), ReasoningWish(mode="effort", effort="none")]
+    "wish", [ReasoningSettings(mode="off"), ReasoningSettings(mode="effort", effort="none")]
 )
-def test_no_thinking_is_said(wish: ReasoningWish, profile: Any) -> None:
+def test_no_thinking_is_said(wish: ReasoningSettings, profile: Any) -> None:
     assert ({"type": "disabled"}, None) == plan(wish, profile)
 
 
 def test_no_wish_is_no_word() -> None:
-    assert (None, None) == plan(ReasoningWish())
+    assert (None, None) == plan(ReasoningSettings())
 
 
 @pytest.mark.parametrize(
     ("budget", "effort"), [(2000, "low"), (4096, "medium"), (16_384, "high"), (40_000, "xhigh")]
 )
 def test_budget_is_an_effort_for_models_that_decide_themselves(budget: int, effort: str) -> None:
-    assert ({"type": "adaptive"}, effort) == plan(ReasoningWish(mode="budget", budget=budget))
+    assert ({"type": "adaptive"}, effort) == plan(ReasoningSettings(mode="budget", budget=budget))
 
 
 def test_models_that_decide_themselves_need_no_effort() -> None:
-    assert ({"type": "adaptive"}, None) == plan(ReasoningWish(mode="auto"))
+    assert ({"type": "adaptive"}, None) == plan(ReasoningSettings(mode="auto"))
     assert ({"type": "enabled", "budget_tokens": 16_384}, None) == plan(
-        ReasoningWish(mode="auto"), "anthropic-budget"
+        ReasoningSettings(mode="auto"), "anthropic-budget"
     )
 
 
 def test_an_unknown_clone_gets_the_form_that_the_client_chose() -> None:
-    assert "adaptive" == plan(ReasoningWish(mode="auto"), CLONE)[0]["type"]
-    assert "enabled" == plan(ReasoningWish(mode="budget", budget=5000), CLONE)[0]["type"]
+    assert "adaptive" == plan(ReasoningSettings(mode="auto"), CLONE)[0]["type"]
+    assert "enabled" == plan(ReasoningSettings(mode="budget", budget=5000), CLONE)[0]["type"]
 
 
 @pytest.mark.parametrize(("budget", "limit", "expected"), [(500, 9000, 1024), (9000, 9000, 8999)])
 def test_budget_is_brought_into_its_bounds(budget: int, limit: int, expected: int) -> None:
-    wish = ReasoningWish(mode="budget", budget=budget)
+    wish = ReasoningSettings(mode="budget", budget=budget)
 
     assert expected == plan(wish, "anthropic-budget", max_output=limit)[0]["budget_tokens"]
     assert ["value_clamped"] == codes(ask(reasoning=wish, max_output=limit), "anthropic-budget")
 
 
 def test_no_room_for_thinking_is_told() -> None:
-    request = ask(reasoning=ReasoningWish(mode="effort", effort="low"), max_output=1024)
+    request = ask(reasoning=ReasoningSettings(mode="effort", effort="low"), max_output=1024)
 
     assert "thinking" not in encode(request, "anthropic-budget")
     assert ["thinking_dropped"] == codes(request, "anthropic-budget")
@@ -152,8 +152,8 @@ def test_no_room_for_thinking_is_told() -> None:
 def test_thinking_settings_for_a_model_without_them_are_reported() -> None:
     profile = Profile(name="p", reasoning_control="none")
 
-    assert ["thinking_dropped"] == codes(ask(reasoning=ReasoningWish(mode="auto")), profile)
-    assert ["thinking_dropped"] == codes(ask(reasoning=ReasoningWish(mode="off")), profile)
+    assert ["thinking_dropped"] == codes(ask(reasoning=ReasoningSettings(mode="auto")), profile)
+    assert ["thinking_dropped"] == codes(ask(reasoning=ReasoningSettings(mode="off")), profile)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_thinking_settings_for_a_model_without_them_are_reported() -> None:
 )
 def test_effort_is_rounded_down_and_else_up(effort: str, known: Any, expected: str) -> None:
     profile = Profile(name="p", reasoning_control="adaptive", supported_efforts=known)
-    wish = ReasoningWish(mode="effort", effort=effort)
+    wish = ReasoningSettings(mode="effort", effort=effort)
 
     assert expected == plan(wish, profile)[1]
     assert (["effort_adjusted"] if expected != effort else []) == codes(
@@ -184,7 +184,7 @@ def test_effort_alone_of_a_messages_client_does_not_ask_for_thinking() -> None:
 
 @pytest.mark.parametrize(("show", "display"), [("summary", "summarized"), ("none", "omitted")])
 def test_what_is_shown_is_said(show: Any, display: str) -> None:
-    wish = ReasoningWish(mode="effort", effort="low", show=show)
+    wish = ReasoningSettings(mode="effort", effort="low", show=show)
 
     assert {"type": "adaptive", "display": display} == plan(wish)[0]
     assert "display" not in plan(wish, "anthropic-budget")[0]
@@ -195,7 +195,7 @@ def test_what_is_shown_is_said(show: Any, display: str) -> None:
 FORCED: dict[str, Any] = {
     "tools": (Tool(name="ls", schema=Raw(b'{"type":"object"}')),),
     "tool_choice": ToolChoice("required"),
-    "reasoning": ReasoningWish(mode="effort", effort="low"),
+    "reasoning": ReasoningSettings(mode="effort", effort="low"),
 }
 
 
@@ -226,7 +226,7 @@ def loop(*first: Any, **fields: Any) -> Any:
         Turn(Role.USER, (ToolResultPart("t1"),)),
         Turn(Role.ASSISTANT, (ToolCallPart("t2", "ls", "{}"),)),
         Turn(Role.USER, (ToolResultPart("t2"), TextPart("beside"))),
-        **{"reasoning": ReasoningWish(mode="effort", effort="low")} | fields,
+        **{"reasoning": ReasoningSettings(mode="effort", effort="low")} | fields,
     )
 
 

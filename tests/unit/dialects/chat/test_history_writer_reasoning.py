@@ -25,7 +25,7 @@ from dragoman.turn.request import (
     OpaqueState,
     ReasoningPart,
     ReasoningSegment,
-    ReasoningWish,
+    ReasoningSettings,
     Role,
     TextPart,
     ToolCallPart,
@@ -122,7 +122,7 @@ def test_r9_filler_where_reasoning_is_demanded_and_missing() -> None:
 
     out, lost = replayed(*turns, profile=profile)
     off, none = replayed(
-        *turns, profile=profile, reasoning=ReasoningWish(mode="off", effort="none")
+        *turns, profile=profile, reasoning=ReasoningSettings(mode="off", effort="none")
     )
 
     assert [{"reasoning_content": " "}, {}] == out

@@ -10,7 +10,7 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.request import (
     OutputFormat,
-    ReasoningWish,
+    ReasoningSettings,
     Request,
     Sampling,
     TextPart,
@@ -124,7 +124,7 @@ def test_fields_find_their_place() -> None:
     assert 2 == request.count
     assert (True, 2) == (request.logprobs, request.top_logprobs)
     assert request.parallel is False
-    assert ReasoningWish(mode="effort", effort="low") == request.reasoning
+    assert ReasoningSettings(mode="effort", effort="low") == request.reasoning
     assert ("high", "s", "k", "flex", True) == (
         request.verbosity,
         request.user_id,

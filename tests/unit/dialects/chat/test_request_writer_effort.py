@@ -4,13 +4,13 @@ import pytest
 
 from dragoman.errors import UntranslatableError
 from dragoman.profiles.profile import Profile
-from dragoman.turn.request import ReasoningWish, Tool, ToolChoice
+from dragoman.turn.request import ReasoningSettings, Tool, ToolChoice
 from tests.unit.dialects.chat.support import codes, decode, encode, foreign, user
 
-LOW = ReasoningWish(mode="effort", effort="low")
-OFF = ReasoningWish(mode="off")
-AUTO = ReasoningWish(mode="auto")
-BUDGET = ReasoningWish(mode="budget", budget=20_000)
+LOW = ReasoningSettings(mode="effort", effort="low")
+OFF = ReasoningSettings(mode="off")
+AUTO = ReasoningSettings(mode="auto")
+BUDGET = ReasoningSettings(mode="budget", budget=20_000)
 
 
 def peer(control: str, *efforts: str, **more: object) -> Profile:
@@ -25,33 +25,33 @@ def peer(control: str, *efforts: str, **more: object) -> Profile:
 @pytest.mark.parametrize(
     ("given", "wish"),
     [
-        ({}, ReasoningWish()),
-        ({"reasoning_effort": "none"}, ReasoningWish(mode="off", effort="none")),
-        ({"reasoning_effort": "max"}, ReasoningWish(mode="effort", effort="max")),
-        ({"reasoning": {"effort": "high"}}, ReasoningWish(mode="effort", effort="high")),
-        ({"reasoning": {"max_tokens": 5}}, ReasoningWish(mode="budget", budget=5)),
+        ({}, ReasoningSettings()),
+        ({"reasoning_effort": "none"}, ReasoningSettings(mode="off", effort="none")),
+        ({"reasoning_effort": "max"}, ReasoningSettings(mode="effort", effort="max")),
+        ({"reasoning": {"effort": "high"}}, ReasoningSettings(mode="effort", effort="high")),
+        ({"reasoning": {"max_tokens": 5}}, ReasoningSettings(mode="budget", budget=5)),
         ({"reasoning": {"enabled": True}}, AUTO),
         ({"reasoning": {"enabled": False, "effort": "high"}}, OFF),
-        ({"reasoning": "odd"}, ReasoningWish()),
+        ({"reasoning": "odd"}, ReasoningSettings()),
         ({"thinking": {"type": "enabled"}}, AUTO),
         ({"thinking": {"type": "disabled"}}, OFF),
         (
             {"thinking": {"type": "enabled", "budget_tokens": 9}},
-            ReasoningWish(mode="budget", budget=9),
+            ReasoningSettings(mode="budget", budget=9),
         ),
         ({"enable_thinking": False}, OFF),
         ({"chat_template_kwargs": {"enable_thinking": True}}, AUTO),
         ({"chat_template_kwargs": {"thinking": False}}, OFF),
     ],
 )
-def test_wishes_of_chat_clients(given: dict, wish: ReasoningWish) -> None:
+def test_wishes_of_chat_clients(given: dict, wish: ReasoningSettings) -> None:
     assert wish == decode(given).reasoning
 
 
 @pytest.mark.parametrize(
     ("profile", "wish", "expected", "lost"),
     [
-        (peer("reasoning_effort"), ReasoningWish(), {}, []),
+        (peer("reasoning_effort"), ReasoningSettings(), {}, []),
         (peer("reasoning_effort"), LOW, {"reasoning_effort": "low"}, []),
         (peer("reasoning_effort"), AUTO, {}, []),
         (
@@ -62,31 +62,31 @@ def test_wishes_of_chat_clients(given: dict, wish: ReasoningWish) -> None:
         ),
         (
             peer("reasoning_effort"),
-            ReasoningWish(mode="budget", budget=2048),
+            ReasoningSettings(mode="budget", budget=2048),
             {"reasoning_effort": "low"},
             ["thinking_converted"],
         ),
         (
             peer("reasoning_effort"),
-            ReasoningWish(mode="budget", budget=-1),
+            ReasoningSettings(mode="budget", budget=-1),
             {"reasoning_effort": "low"},
             ["thinking_converted"],
         ),
         (
             peer("reasoning_effort"),
-            ReasoningWish(mode="effort", effort="max"),
+            ReasoningSettings(mode="effort", effort="max"),
             {"reasoning_effort": "high"},
             ["effort_adjusted"],
         ),
         (
             peer("reasoning_effort"),
-            ReasoningWish(mode="effort", effort="minimal"),
+            ReasoningSettings(mode="effort", effort="minimal"),
             {"reasoning_effort": "low"},
             ["effort_adjusted"],
         ),
         (
             peer("reasoning_effort"),
-            ReasoningWish(mode="effort", effort="odd"),
+            ReasoningSettings(mode="effort", effort="odd"),
             {"reasoning_effort": "high"},
             ["effort_adjusted"],
         ),
@@ -104,7 +104,7 @@ def test_wishes_of_chat_clients(given: dict, wish: ReasoningWish) -> None:
         (peer("openrouter"), OFF, {"reasoning": {"enabled": False}}, []),
         (
             peer("thinking_type", "low", "high"),
-            ReasoningWish(mode="auto", effort="medium"),
+            ReasoningSettings(mode="auto", effort="medium"),
             {"thinking": {"type": "enabled"}, "reasoning_effort": "low"},
             ["effort_adjusted"],
         ),
@@ -127,7 +127,7 @@ def test_wishes_of_chat_clients(given: dict, wish: ReasoningWish) -> None:
     ],
 )
 def test_wishes_in_the_upstream_s_words(
-    profile: Profile, wish: ReasoningWish, expected: dict, lost: list[str]
+    profile: Profile, wish: ReasoningSettings, expected: dict, lost: list[str]
 ) -> None:
     body, encoded = encode(foreign(user(), reasoning=wish), profile)
 
@@ -136,7 +136,7 @@ def test_wishes_in_the_upstream_s_words(
 
 
 def test_e7_no_effort_beside_thinking_that_is_off() -> None:
-    wish = ReasoningWish(mode="off", effort="high")
+    wish = ReasoningSettings(mode="off", effort="high")
 
     body, _ = encode(foreign(user(), reasoning=wish), peer("thinking_type"))
 

@@ -27,7 +27,7 @@ from dragoman.turn.request import (
     OutputFormat,
     ReasoningPart,
     ReasoningSegment,
-    ReasoningWish,
+    ReasoningSettings,
     RefusalPart,
     Request,
     Role,
@@ -526,16 +526,16 @@ def test_tool_choice_is_read(given: Any, expected: ToolChoice) -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, ReasoningWish(show="none")),
+        ({}, ReasoningSettings(show="none")),
         (
             {"effort": "high", "summary": "auto"},
-            ReasoningWish(mode="effort", effort="high", show="summary"),
+            ReasoningSettings(mode="effort", effort="high", show="summary"),
         ),
-        ({"effort": "none"}, ReasoningWish(mode="off", effort="none", show="none")),
-        ({"generate_summary": "detailed"}, ReasoningWish(show="full")),
+        ({"effort": "none"}, ReasoningSettings(mode="off", effort="none", show="none")),
+        ({"generate_summary": "detailed"}, ReasoningSettings(show="full")),
     ],
 )
-def test_reasoning_settings_are_read(given: Any, expected: ReasoningWish) -> None:
+def test_reasoning_settings_are_read(given: Any, expected: ReasoningSettings) -> None:
     assert expected == decode(reasoning=given).reasoning
 
 

@@ -25,7 +25,7 @@ from dragoman.turn.request import (
     OutputFormat,
     ReasoningPart,
     ReasoningSegment,
-    ReasoningWish,
+    ReasoningSettings,
     RefusalPart,
     Request,
     Role,
@@ -605,33 +605,33 @@ def test_weak_upstreams_get_what_they_take() -> None:
 @pytest.mark.parametrize(
     ("wish", "dialect", "expected"),
     [
-        (ReasoningWish(), "chat", None),
-        (ReasoningWish(mode="off"), "chat", {"effort": "none"}),
-        (ReasoningWish(mode="effort", effort="high"), "chat", {"effort": "high"}),
+        (ReasoningSettings(), "chat", None),
+        (ReasoningSettings(mode="off"), "chat", {"effort": "none"}),
+        (ReasoningSettings(mode="effort", effort="high"), "chat", {"effort": "high"}),
         (
-            ReasoningWish(mode="budget", budget=2_000),
+            ReasoningSettings(mode="budget", budget=2_000),
             "anthropic",
             {"effort": "low", "summary": "auto"},
         ),
         (
-            ReasoningWish(mode="budget", budget=31_999),
+            ReasoningSettings(mode="budget", budget=31_999),
             "anthropic",
             {"effort": "high", "summary": "auto"},
         ),
         (
-            ReasoningWish(mode="budget", budget=40_000, show="none"),
+            ReasoningSettings(mode="budget", budget=40_000, show="none"),
             "anthropic",
             {"effort": "xhigh"},
         ),
-        (ReasoningWish(mode="auto"), "anthropic", {"summary": "auto"}),
+        (ReasoningSettings(mode="auto"), "anthropic", {"summary": "auto"}),
         (
-            ReasoningWish(mode="effort", effort="low", show="full"),
+            ReasoningSettings(mode="effort", effort="low", show="full"),
             "responses",
             {"effort": "low", "summary": "detailed"},
         ),
     ],
 )
-def test_reasoning_settings(wish: ReasoningWish, dialect: str, expected: Any) -> None:
+def test_reasoning_settings(wish: ReasoningSettings, dialect: str, expected: Any) -> None:
     assert expected == body(ask(reasoning=wish, dialect=dialect), OPENAI).get("reasoning")
 
 
@@ -639,7 +639,7 @@ def test_reasoning_settings(wish: ReasoningWish, dialect: str, expected: Any) ->
     ("effort", "expected"), [("max", "high"), ("minimal", "low"), ("none", "low")]
 )
 def test_effort_is_moved_to_one_that_is_known(effort: str, expected: str) -> None:
-    request = ask(reasoning=ReasoningWish(mode="effort", effort=effort))
+    request = ask(reasoning=ReasoningSettings(mode="effort", effort=effort))
 
     assert {"effort": expected} == body(request)["reasoning"]
     assert ["effort_adjusted"] == codes(request)
@@ -660,7 +660,7 @@ def test_f2_forced_tools_and_thinking(policy: Any, code: list[str]) -> None:
     request = ask(
         tools=(FUNCTION,),
         tool_choice=ToolChoice("required"),
-        reasoning=ReasoningWish(mode="effort", effort="low"),
+        reasoning=ReasoningSettings(mode="effort", effort="low"),
     )
 
     assert code == codes(request, profile)
