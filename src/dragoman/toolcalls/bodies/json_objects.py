@@ -545,8 +545,14 @@ def _literal_calls(text: str, spec: ObjectsSpec) -> list[tuple[str, str]]:
     for one in value if isinstance(value, list | tuple) else [value]:
         if not isinstance(one, dict):
             return []
-        name = next((one[key] for key in spec.name_keys if key in one), None)
-        arguments: Any = next((one[key] for key in spec.argument_keys if key in one), {})
+        name: Any
+        arguments: Any
+        if spec.single_key:
+            # Case: apertus/n6_2_python_dict.
+            name, arguments = next(iter(one.items())) if len(one) == 1 else (None, None)
+        else:
+            name = next((one[key] for key in spec.name_keys if key in one), None)
+            arguments = next((one[key] for key in spec.argument_keys if key in one), {})
         if not isinstance(name, str):
             return []
         try:

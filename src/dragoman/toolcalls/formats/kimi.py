@@ -118,7 +118,7 @@ KIMI_K3: Final = Format(
     models=("kimi-k3*", "kimi_k3*"),
     rules=(
         *call(
-            (*_CALL, Run(r"[^\"<>]", 1, 128, name="name"), *_INDEX),
+            (*_CALL, Run(r"[^\"<>=\s]", 1, 128, name="name"), *_INDEX),
             body=TagsSpec(
                 param=(_ARGUMENT,),
                 nameless=(("<|open|>argument", Run("[^<]", 0, 128), "<|sep|>"),),
