@@ -31,10 +31,10 @@ run: $(READY)  ## start the gateway on 127.0.0.1:8484; without settings the simu
 test: $(READY)  ## run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# The pure core: these tests open no sockets and start no processes.
+# The pure core: these tests open no sockets and start no processes.  The profile has fewer examples and cuts.
 CORE_TESTS := $(addprefix tests/unit/,turn wire dialects checker toolcalls profiles) $(wildcard tests/unit/test_*.py)
 test-core: $(READY)  ## run the tests of the pure core alone, without sockets
-	$(BIN)/python -m pytest -n auto $(CORE_TESTS)
+	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto $(CORE_TESTS)
 
 # One process, because coverage does not follow the workers of pytest-xdist.
 TESTS ?= tests
@@ -60,7 +60,7 @@ bench: $(READY)  ## measure the performance budgets, as ratios within one run
 	$(BIN)/python -m tools.bench
 
 fuzz: $(READY)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py --timeout 1200
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_corpus.py --timeout 1200
 
 NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
 node-sdks:  ## download the npm SDKs, for one more test of the gateway

@@ -40,7 +40,6 @@ def dragoman(*arguments: str, text: str = ""):
     [
         ("acme.toml", ["acme", "acme-xml"]),
         ("acme_formats.py", ["acme", "acme-brackets"]),
-        ("acme_formats:BRACKETS", ["acme-brackets"]),
     ],
 )
 def test_the_example_formats_pass_all_checks(folder: Path, source: str, keys: list[str]) -> None:

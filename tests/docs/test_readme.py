@@ -91,9 +91,9 @@ def test_limits_of_held_text_are_documented() -> None:
     assert f"`MAX_HEADER_CHARS`, {MAX_HEADER_CHARS} " in page
     assert f"`MAX_KEY_CHARS`, {MAX_KEY_CHARS} " in page
     assert f"`MAX_LITERAL_CHARS`, {MAX_LITERAL_CHARS // 1024} KiB " in page
-    assert "150 to 900 characters" in page
+    assert "150 to 700 characters" in page
     assert min(markers) >= 150
-    assert max(markers) <= 900
+    assert max(markers) <= 700
 
 
 def test_the_first_example_is_what_the_translation_gives() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from hypothesis import settings
 
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.turn.request import Tool
@@ -103,6 +104,21 @@ def run(parser: ToolCallParser, pieces: Iterable[str], *, cut: bool = False) -> 
         parser.feed(piece)
     parser.close(cut=cut)
     return parser.result
+
+
+def cuts(text: str) -> list[int]:
+    """Return where to cut a text: at every sign and blank, and at every fourth place inside a word or a number.
+
+    `make fuzz` cuts everywhere, `make test-core` at every sixth place.
+    """
+    profile = settings.get_current_profile_name()
+    if profile in ("fuzz", "quick"):
+        return list(range(1, len(text), 1 if profile == "fuzz" else 6))
+    return [
+        at
+        for at in range(1, len(text))
+        if at % 4 == 0 or not (text[at - 1].isalnum() and text[at].isalnum())
+    ]
 
 
 def corpus(family: str) -> list[Case]:

@@ -56,7 +56,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     @property
     def family(self) -> str:
         """The format of tool calls that the model's name implies."""
-        found = choose_format(self.peer.model)
+        found = choose_format(self.peer.model, own=self.peer.own_formats)
         return "" if found is None else found.key
 
 
@@ -167,6 +167,7 @@ def _peer(hop: Hop, settings: Settings, wanted: Wanted, timeout: float) -> Peer:
         secrets=(*secrets_of(settings), *given),
         extra=upstream.body,
         tls=tls_context(upstream.tls, hop.upstream_name),
+        own_formats=hop.own_formats,
         timeout=timeout,
         profile=hop.profile,
     )

@@ -8,7 +8,9 @@ from msgspec import Raw, Struct
 
 from dragoman.probe.questions import Question
 from dragoman.probe.response import Response
-from dragoman.toolcalls.detection import STANDARD, known_family
+from dragoman.toolcalls.detection import known_family
+from dragoman.toolcalls.format import Format
+from dragoman.toolcalls.format_names import installed_formats, matches_model
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, parse
 from dragoman.turn.answer import Answer
@@ -46,7 +48,9 @@ def structural(answer: Answer) -> tuple[Made, ...]:
     return tuple(Made(one.call_id, one.name, one.text, one.complete) for one in answer.call_blocks)
 
 
-def made(response: Response, question: Question, model: str) -> tuple[Made, ...]:
+def made(
+    response: Response, question: Question, model: str, own: tuple[Format, ...] = ()
+) -> tuple[Made, ...]:
     """Return the structured calls of an answer; without any, the calls written in its text.
 
     Raises:
@@ -55,12 +59,14 @@ def made(response: Response, question: Question, model: str) -> tuple[Made, ...]
     found = structural(response.whole)
     if found:
         return found
-    leak = leaked(response, question, model)
+    leak = leaked(response, question, model, own)
     return () if leak is None else leak.calls
 
 
-def leaked(response: Response, question: Question, model: str) -> Leak | None:
-    """Find calls that are written in the text or the reasoning of an answer.
+def leaked(
+    response: Response, question: Question, model: str, own: tuple[Format, ...] = ()
+) -> Leak | None:
+    """Find calls that are written in the text or the reasoning of an answer; `own`: formats of the settings.
 
     Raises:
         UnansweredError: there is no complete answer.
@@ -70,7 +76,7 @@ def leaked(response: Response, question: Question, model: str) -> Leak | None:
         return None
     for place, text in zip(_PLACES, (answer.text, answer.reasoning), strict=True):
         names = any(one.name in text for one in question.tools)
-        if names and (found := _family(text, place, question, known_family(model))):
+        if names and (found := _family(text, place, question, _known(model, own), own)):
             key, parsed = found
             calls = tuple(
                 Made(one.id, one.name, one.arguments, one.complete) for one in parsed.tool_calls
@@ -79,24 +85,34 @@ def leaked(response: Response, question: Question, model: str) -> Leak | None:
     return None
 
 
+def _known(model: str, own: tuple[Format, ...]) -> str | None:
+    """Return the key of the format that a model is known to write."""
+    theirs = next((one.key for one in own if matches_model(one, model)), None)
+    return theirs or known_family(model)
+
+
 @lru_cache(maxsize=64)  # several checks look at the same answer
 def _family(
-    text: str, place: Place, question: Question, known: str | None
+    text: str, place: Place, question: Question, known: str | None, own: tuple[Format, ...]
 ) -> tuple[str, Parsed] | None:
-    """Return the family that parses most of a text; on a tie, the model's own family."""
+    """Return the format that parses most of a text; on a tie, the model's own, then one of the settings."""
     tools = [Tool(name=one.name, schema=Raw(one.schema.encode())) for one in question.tools]
-    keys = sorted(FORMATS, key=lambda key: key != known)
-    if known is not None and not any(
-        parse(text, format=key, tools=tools, channel=place).tool_calls
-        for key in (AUTO.key, known)
-        if key != STANDARD
-    ):
-        return None  # the model's family is known, and neither its parser nor `auto` finds a call
-    parsed = ((key, parse(text, format=key, tools=tools, channel=place)) for key in keys)
+
+    def read(format_: Format) -> Parsed:
+        return parse(text, format=format_, tools=tools, channel=place)
+
+    formats = sorted(
+        (*own, *installed_formats(), *FORMATS.values()), key=lambda one: one.key != known
+    )
+    sure = [AUTO, *own, *(one for one in formats[:1] if one.key == known)]
+    if known is not None and not any(read(one).tool_calls for one in sure):
+        return None  # the model's format is known, and neither its parser nor `auto` finds a call
+    parsed = ((one.key, read(one)) for one in formats)
     found = [(key, one) for key, one in parsed if one.tool_calls]
     return min(found, key=lambda pair: _left(pair[1]), default=None)
 
 
 def _left(parsed: Parsed) -> tuple[int, int]:
-    """Return how much of the text a family could not parse: problems, then characters."""
-    return len(parsed.problems), len(parsed.content.strip()) + len(parsed.reasoning.strip())
+    """Return how much of the text a format could not parse: problems, then characters; blanks do not count."""
+    problems = [one for one in parsed.problems if one.code != "native_blank_dropped"]
+    return len(problems), len(parsed.content.strip()) + len(parsed.reasoning.strip())

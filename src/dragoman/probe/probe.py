@@ -15,6 +15,7 @@ from dragoman.probe.request_bodies import write_question
 from dragoman.probe.response import Failure, Listing, Response, read_listing
 from dragoman.profiles.profile import Profile
 from dragoman.redaction import hide_in_json
+from dragoman.toolcalls.format import Format
 from dragoman.transport import Connector, Reply, TransportError
 from dragoman.turn.request import DialectName
 
@@ -35,6 +36,7 @@ class Peer(Struct, frozen=True, kw_only=True):
     timeout: float = 60.0  # seconds for one answer
     pause: float = 1.0  # seconds before a retry at a busy server, unless it sends Retry-After
     profile: Profile = Profile(name="generic")  # the known facts about it
+    own_formats: tuple[Format, ...] = ()  # formats of calls in text that the settings declare
 
 
 class Probe:

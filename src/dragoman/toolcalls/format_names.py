@@ -112,8 +112,8 @@ class UnknownFormatError(ConfigError):
     def __init__(self, name: str, own: Iterable[Format] = ()) -> None:
         theirs = [*(one.key for one in own), *(plugin.name for plugin in _plugins())]
         near = did_you_mean(normalized_name(name), [*RESERVED, *theirs, *_NAMES])
-        self.reason = f"no tool-call format `{name}`"
-        self.suggestion = near or f"known formats: {', '.join([*theirs, *sorted(FORMATS)])}"
+        self.reason: str = f"no tool-call format `{name}`"
+        self.suggestion: str = near or f"known formats: {', '.join([*theirs, *sorted(FORMATS)])}"
         super().__init__(f"{self.reason}; {self.suggestion}")
 
 
@@ -163,7 +163,9 @@ def matches_model(format_: Format, model: str) -> bool:
     return any(_glob(glob).matches(name) for glob in format_.models for name in names)
 
 
-_glob = cache(Glob)
+@cache
+def _glob(text: str) -> Glob:
+    return Glob(text)
 
 
 # --- installed formats ----------------------------------------------------------------------------------

@@ -42,11 +42,6 @@ CALLS: Final[tuple[SampleCall, ...]] = (
     ("save_note", {"path": "alpha/beta.txt", "count": 41}),
     ("find_word", {"query": "gamma delta", "exact": True}),
 )
-# The words of each call that occur in no marker: the name and the values that are texts.
-WORDS: Final = tuple(
-    (name, *(value for value in arguments.values() if isinstance(value, str)))
-    for name, arguments in CALLS
-)
 _TYPES: Final[dict[type, str]] = {
     str: "string",
     int: "integer",

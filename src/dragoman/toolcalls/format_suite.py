@@ -7,7 +7,6 @@ character, and with single markers, brackets and quotes deleted.  Other texts mu
 that scanners do must grow with the text and no faster.  Work is counted in characters, not timed.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -16,12 +15,11 @@ import msgspec
 
 from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS
 from dragoman.toolcalls.format import Action, CallWriter, Format, SampleCall, Where
-from dragoman.toolcalls.format_damage import WrittenFormat, cut_answers
+from dragoman.toolcalls.format_damage import WrittenFormat, answers_without_a_marker, cut_answers
 from dragoman.toolcalls.format_samples import (
     CALLS,
     HONEST,
     TOOLS,
-    WORDS,
     hostile,
     mentions,
     writers,
@@ -31,8 +29,6 @@ from dragoman.toolcalls.parser import Parsed, ToolCallParser, parse
 from dragoman.toolcalls.scanner import Expression, FoundMarker, Scanner
 from dragoman.wire.json_values import decode_any
 
-# How a deletion picks its victims: markers, brackets and quotation marks.
-_MARKUP: Final = re.compile(r"<[^<>\s]*>|\[/?[A-Z_]{3,}\]|[\[\](){}<>\"'|]")
 _BLANKS: Final = " \t\r\n"
 # How often a character may be looked at, besides once with every piece that arrives while it is held.
 _LOOKS: Final = 12
@@ -116,7 +112,6 @@ class Answer:
         self.format = format_
         self.traits = traits
         self.calls = CALLS[: traits.most]
-        self.words = WORDS[: traits.most]
         self.write = write
         self.text = write(self.calls)
 
@@ -196,10 +191,8 @@ def cut(answer: Answer) -> Iterator[Outcome]:
 
 def deleted(answer: Answer) -> Iterator[Outcome]:
     """Check answers without one marker, bracket or quote: no call has another's words, and no word is lost."""
-    for match in _MARKUP.finditer(answer.text):
-        text = answer.text[: match.start()] + answer.text[match.end() :]
-        problem = _mixed(answer, text)
-        yield _outcome("deletion", text, problem and f"without {match[0]!r}, {problem}")
+    for text, problem in answers_without_a_marker(_written(answer)):
+        yield _outcome("deletion", text, problem)
 
 
 def _written(answer: Answer) -> WrittenFormat:
@@ -284,24 +277,6 @@ def _listed(calls: list[tuple[str, Any]]) -> str:
 def _shown(found: Parsed) -> str:
     shown = found.content.strip(_BLANKS)
     return f"markup is shown as text: {shown[:_EXCERPT_CHARS]!r}" if shown else ""
-
-
-def _mixed(answer: Answer, text: str, found: Parsed | None = None) -> str:
-    """Return what a call has that was written for the other one, or which word was lost."""
-    found = found or answer.parse(text)
-    for call in found.tool_calls:
-        for (name, _), words in zip(answer.calls, answer.words, strict=True):
-            if call.complete and name not in call.name:
-                strange = [word for word in words if word in call.arguments]
-                if strange:
-                    return f"`{call.name}` contains {strange[0]!r} of another call"
-    seen = found.content + found.reasoning
-    seen += "".join(call.name + call.arguments for call in found.tool_calls)
-    seen += "".join(problem.detail for problem in found.problems)
-    lost = [
-        word for words in answer.words for word in words[1:] if word in text and word not in seen
-    ]
-    return f"{lost[0]!r} is lost" if lost else ""
 
 
 # --- counting work --------------------------------------------------------------------------------------

@@ -58,8 +58,8 @@ class FormatError(ConfigError):
     """A format's table is not legal; `field` is the argument or field that is wrong."""
 
     def __init__(self, field: str, reason: str) -> None:
-        self.field = field
-        self.reason = reason
+        self.field: str = field
+        self.reason: str = reason
         super().__init__(f"`{field}`: {reason}")
 
 

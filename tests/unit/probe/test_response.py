@@ -1,7 +1,10 @@
 """What is read from answers: traces, families of calls in text, schemas."""
 
+import json
+
 import pytest
 
+from dragoman import json_format
 from dragoman.probe.calls import leaked, made
 from dragoman.probe.questions import AUTO
 from dragoman.probe.response import Failure, Response, UnansweredError, printable, read_listing
@@ -127,3 +130,18 @@ def test_a_list_of_models_is_one_or_not(body, names, trouble):
     found = read_listing(Response("chat", status=200, body=body))
 
     assert (names, trouble) == (found.names, bool(found.trouble))
+
+
+def test_calls_in_a_format_of_the_settings_are_found() -> None:
+    acme = json_format("acme", open="<acme>", close="</acme>")
+    (tool,) = AUTO.tools[:1]
+    text = f'<acme>{{"name": "{tool.name}", "arguments": {{}}}}</acme>'
+    body = {
+        "choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]
+    }
+    response = Response("chat", status=200, body=json.dumps(body).encode())
+
+    leak = leaked(response, AUTO, "some-model", (acme,))
+
+    assert leak is not None
+    assert ("acme", tool.name) == (leak.family, leak.calls[0].name)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dragoman.toolcalls.formats import FORMATS
-from tests.support.toolcalls import Case, corpus, found, run
+from tests.support.toolcalls import Case, corpus, cuts, found, run
 
 CASES = [case for family in FORMATS for case in corpus(family)]
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -31,7 +31,7 @@ def test_case_gives_the_same_however_the_text_arrives(case: Case) -> None:
 
     assert expected == found(run(case.parser(), [text]))
     assert expected == found(run(case.parser(), text))
-    for at in range(1, len(text)):
+    for at in cuts(text):
         assert expected == found(run(case.parser(), [text[:at], text[at:]])), text[:at]
 
 
@@ -40,7 +40,7 @@ def test_case_cut_short_agrees_with_the_whole_as_far_as_it_goes(case: Case) -> N
     text = case.whole
     whole = run(case.parser(), [text])
 
-    for at in range(len(text)):
+    for at in (0, *cuts(text)):
         short = text[:at]
         cut = run(case.parser(), [short], cut=True)
         for said, told in ((cut.content, whole.content), (cut.reasoning, whole.reasoning)):

@@ -80,12 +80,8 @@ def test_values_are_trimmed_as_declared(trim: Any, value: str) -> None:
     "form",
     [
         json_format("pair", **JSON),
-        json_format("special", open="<|acme_call|>", close="<|acme_end|>"),
         json_format("alone", open="<|acme_call|>"),
         json_format("named", open="[[call:{name}]]", close="[[/call]]"),
-        json_format("silent", **JSON, think=()),
-        tags_format("tags", **TAGS),
-        tags_format("blank", **TAGS, trim="blank"),
         tags_format("section", **TAGS, section=["<runs>", "</runs>"]),
         tags_format(
             "words",

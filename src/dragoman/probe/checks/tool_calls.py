@@ -44,7 +44,7 @@ async def _calls(probe: Probe, question: Question) -> tuple[Made, ...]:
         UnansweredError: there is no complete answer, it was cut before a call, or no call is usable.
     """
     response = await probe.ask(question)
-    found = made(response, question, probe.peer.model)
+    found = made(response, question, probe.peer.model, probe.peer.own_formats)
     if _unusable(response):
         raise UnansweredError(_unusable(response))
     if not found and response.cut:
@@ -103,7 +103,7 @@ async def named(probe: Probe) -> Finding:
     await need_tools(probe)
     forced = await probe.ask(REQUIRED)
     weaker = {} if forced.refused else {"tool_choice": "strings_only"}
-    if not forced.refused and not made(forced, REQUIRED, probe.peer.model):
+    if not forced.refused and not made(forced, REQUIRED, probe.peer.model, probe.peer.own_formats):
         weaker = {}
     response = await probe.ask(NAMED)
     if response.refused:
@@ -160,7 +160,11 @@ async def interleaved(probe: Probe) -> Finding:
 async def _booking(probe: Probe) -> Question:
     """Return the question that leads to a call with many arguments."""
     response = await probe.ask(BOOK)
-    if response.trouble or response.cut or made(response, BOOK, probe.peer.model):
+    if (
+        response.trouble
+        or response.cut
+        or made(response, BOOK, probe.peer.model, probe.peer.own_formats)
+    ):
         return BOOK
     return BOOK_FORCED
 
@@ -222,7 +226,11 @@ async def call_ids(probe: Probe) -> Finding:
 async def native(probe: Probe) -> Finding:
     for question in (AUTO, REQUIRED, NAMED, BOTH, BOOK):
         response = await probe.ask(question)
-        leak = None if response.trouble else leaked(response, question, probe.peer.model)
+        leak = (
+            None
+            if response.trouble
+            else leaked(response, question, probe.peer.model, probe.peer.own_formats)
+        )
         if leak is not None:
             where = "the text" if leak.place == "content" else "the reasoning"
             return Finding(

@@ -61,7 +61,7 @@ class ObjectsBody:
         self._spec = spec
         self._at = _Expect.ITEM
         self._raw: list[str] | None = [raw]  # all text so far, while the call is uncertain
-        self._raw_size = len(raw)
+        self._raw_size = self._opener_size = len(raw)
         self._later = False  # another object of the array precedes the current one
         self._array = False
         self._key = ""
@@ -464,7 +464,8 @@ class ObjectsBody:
 
     def _read_until_end(self, text: str, at: int) -> int:
         """Read text that is not JSON, up to the next marker."""
-        ends = self._machine.grammar.ends
+        grammar = self._machine.grammar
+        ends = grammar.literal_ends if self._at is _Expect.LITERAL else grammar.ends
         found = ends.scan(text, at)
         to = found.start if isinstance(found, FoundMarker) else found
         if self._at is _Expect.LITERAL:
@@ -509,8 +510,12 @@ class ObjectsBody:
     def _end_literal(self, rest: str) -> None:
         """Parse a complete call written as a Python dict or list."""
         raw = "".join(self._raw or ()) + rest
-        begin = min((at for at in map(raw.find, "[{") if at >= 0), default=len(raw))
-        calls = _literal_calls(raw[begin:], self._spec)
+        # The opener may contain a bracket.  Case: mistral/n6_2_python_dicts.
+        text = raw[self._opener_size :].strip()
+        # Several dicts, one in each line.  Case: minimax_m1/n6_2_python_dicts.
+        calls = _literal_calls(text, self._spec) or _literal_calls(
+            f"[{','.join(text.splitlines())}]", self._spec
+        )
         if not calls:
             self._return_as_text(rest)
             self._sink.problem("native_call_invalid", raw[:EXCERPT_CHARS])
@@ -540,8 +545,14 @@ def _literal_calls(text: str, spec: ObjectsSpec) -> list[tuple[str, str]]:
     for one in value if isinstance(value, list | tuple) else [value]:
         if not isinstance(one, dict):
             return []
-        name = next((one[key] for key in spec.name_keys if key in one), None)
-        arguments: Any = next((one[key] for key in spec.argument_keys if key in one), {})
+        name: Any
+        arguments: Any
+        if spec.single_key:
+            # Case: apertus/n6_2_python_dict.
+            name, arguments = next(iter(one.items())) if len(one) == 1 else (None, None)
+        else:
+            name = next((one[key] for key in spec.name_keys if key in one), None)
+            arguments = next((one[key] for key in spec.argument_keys if key in one), {})
         if not isinstance(name, str):
             return []
         try:

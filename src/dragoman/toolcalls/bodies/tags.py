@@ -304,9 +304,8 @@ class TagsBody:
         allowed: frozenset[str] = frozenset()
         if flag is not None:
             types = STRING_ONLY if flag in ("true", "string") else frozenset()
-        if "string" in groups:
-            # The schema wins over the flag if it allows only the other reading.
-            # Case: deepseek_v32/n3_2_flagged_string_is_an_integer.
+            # The schema wins over the tag if it allows only the other reading.
+            # Cases: deepseek_v32/n3_2_flagged_string_is_an_integer, kimi_k3/n3_2_string_is_an_integer.
             allowed = self._parameters.declared_types(key)
             if types == STRING_ONLY and allowed and "string" not in allowed:
                 types = allowed

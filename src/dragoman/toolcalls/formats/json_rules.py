@@ -20,6 +20,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
 )
@@ -45,6 +46,7 @@ def tagged_objects(
     `at`: where the opening tag counts.
     """
     return (
+        *empty_pair((opener,), (closer,), special=special),
         *objects_after((opener,), body=body, at=at),
         # A doubled opener.  Case: hermes/opener_twice.
         *objects_after((opener, BLANKS, opener), body=body, at=at),
@@ -152,7 +154,7 @@ def python_objects(
             (*opener, FEW_BLANKS, "[", FEW_BLANKS, *_HEADER), body=_BODY, at=at, declared=declared
         ),
         *call((*opener, FEW_BLANKS, *_HEADER), body=_BODY, at=at, declared=declared),
-        *call((FEW_BLANKS, Run("[,;]", 1, 1), FEW_BLANKS, *_HEADER), body=_BODY, at={Where.TAIL}),
+        *call((Run(r"[,;\s]", 1, 16), *_HEADER), body=_BODY, at={Where.TAIL}),
     )
 
 
