@@ -72,9 +72,11 @@ class Exchange(Struct, frozen=True, kw_only=True, dict=True):
     limits: Limits = DEFAULT_LIMITS
     # `given` collects ids: several clients share the upstream's key, and each may name only its own.
     notes_ids: bool = False
-    verbatim_ids: bool = (
-        False  # the client takes ids of calls as models write them: see `encode_id`
-    )
+    # The client takes ids of calls as models write them: see `encode_id`.
+    verbatim_ids: bool = False
+    # The upstream's complete answer, if it is of the client's dialect: fields that the dialect does not define
+    # are kept in what is written.
+    upstream_body: bytes = b""
 
     @cached_property
     def given(self) -> set[str]:

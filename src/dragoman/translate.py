@@ -114,11 +114,13 @@ def make_exchange(
     *,
     source: Dialect | None = None,
     target: Dialect | None = None,
+    body: bytes = b"",
     **options: Unpack[ExchangeOptions],
 ) -> Exchange:
     """Put together what is known of an exchange; what is not given follows from the request.
 
-    `source` is the upstream's dialect and `target` the client's, if the answer is written for one.
+    `source` is the upstream's dialect and `target` the client's, if the answer is written for one; `body`
+    is the upstream's complete answer.
     """
     profile = options.get("profile", "generic")
     request = options.get("request")
@@ -132,6 +134,7 @@ def make_exchange(
         tools=ToolTable.of(tools),
         model="" if request is None else request.model,
         keep_identity=target is not None and source is target,
+        upstream_body=body if source is target else b"",
         seed=options.get("seed", ""),
         created=options.get("created", 0),
         previous_id=options.get("previous_id", ""),
@@ -356,6 +359,8 @@ class Translator:
         if self.outcome is not None:
             return self._after_end(relay, raw)
         announces = relay.follows and self._writer.expect(raw, resume=not relay.waits)
+        if not self.begun or (events and type(events[-1]) is Finish):
+            self._writer.adopt(raw)
         written = self._render(after)
         pending = any(stage.pending for stage in self._stages) or (announces and not events)
         pending = pending and self.outcome is None
@@ -445,7 +450,7 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
         **options: What is known of the exchange; see `ExchangeOptions`.
     """
     to = dialect(target)
-    exchange = make_exchange(source=dialect(source), target=to, **options)
+    exchange = make_exchange(source=dialect(source), target=to, body=body, **options)
     tools = options.get("tools")
     frames = dialect(source).frame_reader(exchange)
     before = _read_whole(body, frames, exchange)

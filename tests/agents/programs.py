@@ -38,6 +38,10 @@ class ClaudeCode:
     name = "Claude Code"
     first = 1
 
+    def __init__(self, retries: int | None = 1) -> None:
+        """`retries`: of one request; None: as many as the agent makes by default."""
+        self._retries = retries
+
     def shell(self, command):
         return ScriptCall(name="Bash", arguments={"command": command, "description": "Run it"})
 
@@ -57,15 +61,20 @@ class ClaudeCode:
             "stream-json",
             "--verbose",
         ]
+        limit = {} if self._retries is None else {"CLAUDE_CODE_MAX_RETRIES": str(self._retries)}
         return Start(
             [stage.program("claude"), flag, str(file), "-p", prompt, *flags],
-            {**spec.variables, "CLAUDE_CODE_MAX_RETRIES": "1", "DISABLE_AUTOUPDATER": "1"},
+            {**spec.variables, **limit, "DISABLE_AUTOUPDATER": "1"},
         )
 
 
 class Codex:
     name = "Codex"
     first = 1
+
+    def __init__(self, retries: int | None = 1) -> None:
+        """`retries`: of one request; None: as many as the agent makes by default."""
+        self._retries = retries
 
     def shell(self, command):
         return ScriptCall(name="exec_command", arguments={"cmd": command})
@@ -77,10 +86,8 @@ class Codex:
 
     def start(self, stage, url, model, prompt):
         spec = AGENTS["codex"].launch_spec(Session(url=url, model=model), {})
-        settings = [
-            "model_providers.dragoman.request_max_retries=1",
-            "model_providers.dragoman.stream_max_retries=1",
-        ]
+        names = () if self._retries is None else ("request_max_retries", "stream_max_retries")
+        settings = [f"model_providers.dragoman.{name}={self._retries}" for name in names]
         flags = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         return Start(
             [

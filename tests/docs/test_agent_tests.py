@@ -1,6 +1,6 @@
 """The page on agents under test: its tables are what the tests with real agents run and recorded."""
 
-from tests.agents import hard_results
+from tests.agents import hard_results, permanent
 from tests.agents.cells import CELLS
 from tests.agents.hard import DIRECT, Outcome
 from tools import hard_table
@@ -44,3 +44,11 @@ def test_every_cell_that_is_run_has_a_recorded_result_and_one_without_the_gatewa
 
 def test_no_agent_is_worse_off_behind_the_gateway() -> None:
     assert [] == list(hard_table.worse(hard_results.load()))
+
+
+def test_table_of_permanent_failures_is_drawn_from_the_recorded_results() -> None:
+    text = permanent.PAGE.read_text("utf-8")
+    results = permanent.load()
+
+    assert permanent.drawn_page(text) == text
+    assert all({*permanent.FAILURES} == {*row} for row in results.values())

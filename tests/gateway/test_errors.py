@@ -16,7 +16,7 @@ from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Match, Route, Secret, Server, Settings, Upstream
 from dragoman.limits import Limits
 from tests.support.asking import get, post
-from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
+from tests.support.gateway import DIALECTS, PATHS, UNUSABLE, Stand, settings_for, stand
 from tests.support.odd_upstream import OddUpstream, odd_upstream
 from tests.support.simulator import WEATHER, question
 from tests.support.waiting import notices
@@ -78,7 +78,11 @@ KINDS: dict[str, tuple[int, dict[str, Any], tuple[int, str], tuple[int, str, str
         402,
         {"message": "pay", "code": "insufficient_quota"},
         (402, "billing_error"),
-        (429, "insufficient_quota", "insufficient_quota"),
+        (
+            402,
+            "insufficient_quota",
+            "insufficient_quota",
+        ),  # to Chat clients; see below for Responses
         "insufficient_quota",
     ),
     "not_found": (
@@ -138,6 +142,8 @@ KINDS: dict[str, tuple[int, dict[str, Any], tuple[int, str], tuple[int, str, str
         "server_error",
     ),
 }
+# Kinds that the same request meets again: agents must not retry.
+LASTING = {"bad_request", "context_length", "content_policy", "billing", "not_found", "too_large"}
 # The gateway's own credential was refused: the upstream's failure, not the client's.
 REFUSED = {"auth": (401, "invalid_api_key"), "permission": (403, "permission_denied")}
 
@@ -170,9 +176,12 @@ def test_kind_has_its_status_and_words(
     elif (kind, dialect) == ("overloaded", "responses"):
         # Codex does not retry after `server_is_overloaded`.
         assert (503, "server_error", "server_error") == (got.status_code, kind_told, code)
+    elif (kind, dialect) == ("billing", "responses"):
+        assert (400, *others[1:]) == (got.status_code, kind_told, code)  # Codex retries a 402
     else:
         assert others == (got.status_code, kind_told, code)
     assert f"odd: {error['message']}" in message
+    assert ("false" if kind in LASTING else None) == got.headers.get("x-should-retry")
     prefix = "prompt is too long: " if (kind, dialect) == ("context_length", "anthropic") else ""
     assert message.startswith(f"{prefix}odd: ")
 
@@ -208,7 +217,8 @@ def test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client(
     ours = post(gateway, dialect, question(dialect, "odd"))
     theirs = post(gateway, dialect, question(dialect, "own"), headers={"x-api-key": "mine"})
 
-    assert (502, status) == (ours.status_code, theirs.status_code)
+    assert (UNUSABLE[dialect], status) == (ours.status_code, theirs.status_code)
+    assert ("false", "false") == tuple(one.headers["x-should-retry"] for one in (ours, theirs))
     assert "odd: upstream rejected the gateway's credentials: " in ours.text
     assert "ODD_KEY" not in ours.text
     assert KEY not in ours.text + theirs.text + gateway.log.getvalue()
@@ -295,7 +305,7 @@ def test_redirect_is_not_followed_and_says_what_to_set(gateway, peer) -> None:
 
     got = post(gateway, "chat", question("chat", "odd"))
 
-    assert 502 == got.status_code
+    assert 424 == got.status_code
     assert "set `base_url`" in got.text
 
 

@@ -1,5 +1,6 @@
 """One line a request: what happened, to whom, for how much; never what was said, never a secret."""
 
+import json
 import re
 from typing import Any
 
@@ -64,6 +65,7 @@ def test_p_11_line_of_a_request_has_all_its_facts(
     line.pop("id")
     # What was asked in another dialect may leave something behind: that is for other tests.
     line.pop("warnings", None)
+    line.pop("losses", None)
 
     assert 0 < first <= spent < 60_000
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
@@ -127,18 +129,35 @@ def test_line_tells_warnings_retries_and_who_answered_in_the_end(
     )
     told = answer.headers.get("x-dragoman-warnings", "").split(",")
     assert {*told} - {""} <= {*line.get("warnings", ())}
+    assert "anthropic" == answer.headers["x-dragoman-upstream"]
+    assert ["chat/plain+error:500: server 500"] == line["failures"]
 
 
-@pytest.mark.parametrize(
+FAILURES = (
     ("fault", "status", "level", "error"),
     [
         ("error:429", 429, "warning", "rate_limit"),
         ("error:500", 500, "error", "server"),
-        ("error:401", 502, "error", "upstream_bad"),
+        ("error:401", 424, "error", "upstream_unusable"),
         ("cut:900", 200, "error", "upstream_bad"),
         ("error-in", 200, "error", "server"),
     ],
 )
+
+
+@pytest.mark.parametrize(*FAILURES)
+def test_line_of_a_failure_has_the_sentence_that_the_client_gets(
+    logged: Stand, fault: str, status: int, level: str, error: str
+) -> None:
+    body = question("chat", f"anthropic/plain+{fault}")
+    answer = post(logged, "chat", body, headers=HEADERS)
+    line = line_of(logged, answer)
+
+    assert line["reason"]
+    assert json.dumps(line["reason"], ensure_ascii=False)[1:-1] in answer.text
+
+
+@pytest.mark.parametrize(*FAILURES)
 def test_line_of_a_failure_says_what_kind_it_was(
     logged: Stand, fault: str, status: int, level: str, error: str
 ) -> None:
@@ -196,3 +215,57 @@ def test_no_line_has_a_word_of_what_was_said(
 
     assert b"xylophone" in logged.simulator.exchanges[-1].body
     assert MARK not in logged.log.getvalue()
+
+
+def test_upstream_that_fails_rests_and_is_back_has_one_line_for_each() -> None:
+    def failing(url: str) -> Settings:
+        plain = settings_for(url)
+        chat = structs.replace(plain.upstreams["chat"], failures=2, cooldown=0.2)
+        return structs.replace(plain, upstreams={**plain.upstreams, "chat": chat})
+
+    with stand(failing) as found:
+        for model in (*["chat/plain+error:500"] * 3, "chat/plain", "chat/plain"):
+            post(found, "chat", question("chat", model, stream=False))
+        rested = get(found, "/ready").json()["upstreams"]
+        lines = [json.loads(line) for line in found.log.getvalue().splitlines()]
+
+    changes = [line for line in lines if line["event"].startswith("upstream ") and "id" not in line]
+    assert ["upstream failing", "upstream resting", "upstream well"] == [
+        line["event"] for line in changes
+    ]
+    assert "chat" == changes[0]["upstream"]
+    assert "the simulator failed" == changes[0]["reason"]
+    assert 0 < changes[1]["seconds"] <= 0.2
+    assert {name: {"state": "well"} for name in DIALECTS} == rested
+
+
+def test_ready_shows_the_state_of_upstreams_to_those_who_may_use_them(logged: Stand) -> None:
+    with stand() as found:
+        for _ in range(3):
+            post(found, "chat", question("chat", "chat/plain+error:500", stream=False))
+        states = get(found, "/ready").json()["upstreams"]
+    closed = get(logged, "/ready").json()
+    opened = get(logged, "/ready", headers=HEADERS).json()
+
+    assert "well" == states["anthropic"]["state"]
+    assert states["chat"]["state"] in ("failing", "resting")
+    assert "upstreams" not in closed
+    assert {*DIALECTS} == {*opened["upstreams"]}
+
+
+def test_debug_shows_each_step_of_a_request(logged: Stand) -> None:
+    answer = post(logged, "chat", question("chat", "twice"), headers=HEADERS)
+    line_of(logged, answer)
+    lines = [json.loads(line) for line in logged.log.getvalue().splitlines()]
+
+    steps = [line["event"] for line in lines if line.get("id") == answer.headers["request-id"]]
+    assert [
+        "request accepted",
+        "upstream asked",
+        "upstream answered",
+        "next upstream",
+        "upstream asked",
+        "upstream answered",
+        "first content",
+        "request",
+    ] == steps

@@ -19,7 +19,7 @@ import pytest
 from dragoman.checker.checker import check
 from dragoman.simulator.server import Simulator
 from tests.support.certificates import certificate
-from tests.support.gateway import DIALECTS, PATHS
+from tests.support.gateway import DIALECTS, PATHS, UNUSABLE
 from tests.support.memory import resident_bytes
 from tests.support.odd_upstream import (
     SSE,
@@ -404,10 +404,10 @@ def test_refused_upstream_is_told_and_logged(tmp_path) -> None:
         answers = {dialect: ask(served, dialect) for dialect in DIALECTS}
         lines = until(lambda: len(found := served.notices("request")) == 3 and found)
 
-    for got in answers.values():
-        assert 502 == got.status_code
+    for dialect, got in answers.items():
+        assert UNUSABLE[dialect] == got.status_code
         message = got.json()["error"]["message"]
-        assert f"sim: cannot connect to 127.0.0.1:{port}: Connection refused" == message
+        assert f"sim: nothing accepts connections at 127.0.0.1:{port}" == message
     assert {"upstream_unreachable"} == {one["error_code"] for one in lines}
     assert "Traceback" not in served.text
 
@@ -434,7 +434,7 @@ def test_failure_of_tls_is_told_and_logged(tmp_path) -> None:
 
     got, lines = asyncio.run(run())
 
-    assert 502 == got.status_code
+    assert 424 == got.status_code
     message = got.json()["error"]["message"]
     assert message.startswith("sim: TLS to 127.0.0.1:")
     assert "unable to get local issuer certificate" in message

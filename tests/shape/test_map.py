@@ -53,3 +53,7 @@ def test_every_module_is_on_the_map() -> None:
     modules = {path for path in SOURCE.rglob("*.py") if path.name not in _UNMAPPED}
 
     assert [] == sorted(str(path.relative_to(SOURCE)) for path in modules - mapped)
+
+
+def test_the_page_can_be_read_in_one_sitting() -> None:
+    assert len((ROOT / "ARCHITECTURE.md").read_text("utf-8").splitlines()) <= 200

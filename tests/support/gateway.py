@@ -16,6 +16,7 @@ from dragoman.simulator.server import Simulator
 
 T = TypeVar("T")
 DIALECTS = ("chat", "anthropic", "responses")
+UNUSABLE = {"chat": 424, "anthropic": 424, "responses": 400}  # statuses of an unusable upstream
 PATHS = {
     "chat": "/v1/chat/completions",
     "anthropic": "/v1/messages",

@@ -1,8 +1,10 @@
 """A stream from a dialect into itself: when our writer takes over, it goes on where the upstream was."""
 
+import json
+
 import pytest
 
-from dragoman import Translator, decode_tools
+from dragoman import Translator, decode_tools, translate_body
 from dragoman.checker.checker import check
 from dragoman.dialects import DIALECT_NAMES
 from tests.support.chat import DONE, USAGE, call, chunk, payloads
@@ -302,3 +304,102 @@ def test_last_word_behind_a_failure_that_the_peer_told_is_relayed_once() -> None
     done = b"data: [DONE]\n\n"
 
     assert failed + done == relayed("chat", failed + done + done + ENDED["chat"][1], 100_000)
+
+
+# --- fields that the dialect does not define ----------------------------------------------------------
+
+KIMI = (
+    "Sure.<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:0<|tool_call_argument_begin|>"
+    '{"path": "a"}<|tool_call_end|><|tool_calls_section_end|>'
+)
+HEAD = {
+    "id": "gen-1",
+    "provider": "Moonshot",
+    "model": "moonshotai/kimi-k2",
+    "created": 7,
+    "system_fingerprint": "fp_1",
+}
+COUNTS = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, "cost": 0.01}
+
+
+def openrouter(text: str, **first: object) -> bytes:
+    """Return a stream as OpenRouter writes it; `first` are more fields of the first chunk."""
+    chunks: list[dict] = []
+    for at in range(0, len(text), 7):
+        choice = {"index": 0, "delta": {"content": text[at : at + 7]}, "finish_reason": None}
+        chunks.append({**HEAD, "choices": [{**choice, "native_finish_reason": None}]})
+    chunks[0] |= {"object": "chat.completion.chunk", **first}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop", "native_finish_reason": "eos"}
+    last = {"choices": [end], "service_tier": "default", "timings": {"ms": 3}}
+    chunks += [{**HEAD, **last}, {**HEAD, "choices": [], "usage": COUNTS}]
+    for one in chunks:
+        one["object"] = "chat.completion.chunk"
+    frames = [b"data: %b\n\n" % json.dumps(one).encode() for one in chunks]
+    return b"".join([*frames, b"data: [DONE]\n\n"])
+
+
+def extracted(stream: bytes, size: int = 4096) -> list[dict]:
+    translator = Translator(source="chat", target="chat", model="kimi-k2")
+    pieces = (stream[at : at + size] for at in range(0, len(stream), size))
+    out = b"".join(map(translator.feed, pieces)) + translator.close()
+
+    assert () == check("chat", out).violations
+    assert ["ls"] == translator.calls
+    return payloads(out)[:-1]  # without `[DONE]`
+
+
+@pytest.mark.parametrize("size", [4096, 300, 1])
+def test_fields_of_the_upstream_survive_where_a_call_was_found_in_text(size: int) -> None:
+    *chunks, last, counts = extracted(openrouter(KIMI), size)
+
+    for one in (*chunks, last, counts):
+        assert HEAD == {name: one[name] for name in HEAD}
+    assert {None} == {one["choices"][0]["native_finish_reason"] for one in chunks}
+    assert "eos" == last["choices"][0]["native_finish_reason"]
+    assert "tool_calls" == last["choices"][0]["finish_reason"]
+    assert ("default", {"ms": 3}) == (last["service_tier"], last["timings"])
+    assert 0.01 == counts["usage"]["cost"]
+    assert "functions.ls:0" in [
+        call["id"]
+        for one in chunks
+        for call in one["choices"][0]["delta"].get("tool_calls", ())
+        if "id" in call
+    ]
+
+
+def test_lists_of_the_upstream_are_written_once() -> None:
+    filtered = [{"prompt_index": 0}]
+    chunks = extracted(openrouter(KIMI.removeprefix("Sure."), prompt_filter_results=filtered))
+
+    assert [filtered] == [
+        one["prompt_filter_results"] for one in chunks if "prompt_filter_results" in one
+    ]
+
+
+def test_fields_of_the_upstream_are_bounded() -> None:
+    chunks = extracted(openrouter(KIMI.removeprefix("Sure."), notes="x" * 10_000))
+
+    assert all("notes" not in one and one["provider"] == "Moonshot" for one in chunks)
+
+
+def test_fields_of_the_upstream_survive_in_a_body_where_a_call_was_found_in_text() -> None:
+    message = {"role": "assistant", "content": KIMI}
+    choice = {
+        "index": 0,
+        "message": message,
+        "finish_reason": "stop",
+        "native_finish_reason": "eos",
+    }
+    body = {**HEAD, "object": "chat.completion", "choices": [choice], "usage": COUNTS}
+    translated = translate_body(
+        json.dumps(body).encode(), source="chat", target="chat", model="kimi-k2"
+    )
+    told = json.loads(translated.body)
+
+    assert HEAD == {name: told[name] for name in HEAD}
+    assert ("tool_calls", "eos") == (
+        told["choices"][0]["finish_reason"],
+        told["choices"][0]["native_finish_reason"],
+    )
+    assert 0.01 == told["usage"]["cost"]
+    assert "functions.ls:0" == told["choices"][0]["message"]["tool_calls"][0]["id"]

@@ -40,6 +40,13 @@ class Writer(Protocol):
         """
         ...
 
+    def adopt(self, raw: bytes, /) -> None:
+        """Keep the fields of upstream bytes of the same dialect that the dialect does not define.
+
+        Called before the events of the bytes in which an answer starts, and of those in which it ends.
+        """
+        ...
+
     def skip(self, event: Event, /) -> None:
         """Record a delta, as `send` does, whose upstream bytes are forwarded.  Raises the same."""
         ...

@@ -72,6 +72,7 @@ _WORDS: Final[dict[str, FaultKind]] = {
     "upstream_error": FaultKind.UPSTREAM_BAD,
     "upstream_malformed": FaultKind.UPSTREAM_BAD,
     "upstream_truncated": FaultKind.UPSTREAM_BAD,
+    "upstream_unusable": FaultKind.UPSTREAM_UNUSABLE,
     "gateway_error": FaultKind.GATEWAY,
 }
 # Words that say no more than a status does: they count where there is none.
@@ -227,7 +228,8 @@ _ANSWERS: Final[dict[FaultKind, _Answer]] = {
         400, "invalid_request_error", "content_policy_violation", own_code=True
     ),
     FaultKind.AUTH: _Answer(401, "authentication_error", "invalid_api_key"),
-    FaultKind.BILLING: _Answer(429, "insufficient_quota", "insufficient_quota"),
+    # OpenAI sends 429, which the AI SDK, opencode and Qwen Code retry for a minute.
+    FaultKind.BILLING: _Answer(402, "insufficient_quota", "insufficient_quota"),
     FaultKind.PERMISSION: _Answer(403, "permission_error", None),
     FaultKind.NOT_FOUND: _Answer(404, "invalid_request_error", "model_not_found"),
     FaultKind.CONFLICT: _Answer(409, "conflict", None),
@@ -235,6 +237,8 @@ _ANSWERS: Final[dict[FaultKind, _Answer]] = {
     FaultKind.RATE_LIMIT: _Answer(429, "rate_limit_exceeded", "rate_limit_exceeded"),
     FaultKind.SERVER: _Answer(500, "server_error", None),
     FaultKind.UPSTREAM_BAD: _Answer(502, "server_error", "upstream_error", own_code=True),
+    # No tested agent retries this status and type; opencode and Continue retry any `server_error`.
+    FaultKind.UPSTREAM_UNUSABLE: _Answer(424, "upstream_unusable", None, own_code=True),
     FaultKind.OVERLOADED: _Answer(503, "server_error", "server_is_overloaded"),
     FaultKind.TIMEOUT: _Answer(504, "server_error", "timeout"),
     FaultKind.GATEWAY: _Answer(500, "server_error", "gateway_error"),

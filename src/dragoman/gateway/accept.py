@@ -48,6 +48,15 @@ async def accept(context: RequestContext) -> AcceptedRequest | Fault:
     if isinstance(request, Fault):
         context.leave(0)
         return request
+    context.debug(
+        "request accepted",
+        model=request.model,
+        route=choice.route_name,
+        upstreams=", ".join(f"{hop.upstream_name}/{hop.model}" for hop in choice.hops),
+        bytes=len(client.body),
+        turns=len(request.turns),
+        tools=len(request.tools),
+    )
     outcome.hop = choice.hops[0]
     outcome.streams, outcome.has_tools = request.stream, bool(request.tools)
     return AcceptedRequest(client, request, choice, previous_id=previous_id)

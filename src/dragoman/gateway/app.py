@@ -195,7 +195,10 @@ class Gateway:
         return None
 
     def _state(self, http: web.BaseRequest) -> web.Response:
-        """Answer liveness (`/health`) and readiness (`/ready`: 503 while draining)."""
+        """Answer liveness (`/health`) and readiness (`/ready`: 503 while draining).
+
+        Readiness includes the state of each upstream, for those who may use the gateway.
+        """
         fault = refuse_page(
             host=http.headers.get("host", ""),
             origin="",
@@ -209,11 +212,10 @@ class Gateway:
             return web.Response(status=405, headers={**OWN_NAME, "allow": "GET, HEAD"})
         good = http.path != "/ready" or not self.draining
         status = "ok" if good else "draining"
-        return web.json_response(
-            {"status": status, "name": "dragoman", "version": __version__},
-            status=200 if good else 503,
-            headers=OWN_NAME,
-        )
+        facts: dict[str, object] = {"status": status, "name": "dragoman", "version": __version__}
+        if http.path == "/ready" and isinstance(self.plan.keyring.identify(http.headers), Holder):
+            facts["upstreams"] = self.runtime.states(self.plan.settings.upstreams)
+        return web.json_response(facts, status=200 if good else 503, headers=OWN_NAME)
 
 
 PROBES: Final = ("/", "/health", "/ready")  # answered without a key or an upstream

@@ -15,6 +15,7 @@ from dragoman.gateway.config.settings import Route
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.request_context import RequestContext
+from dragoman.gateway.retry import may_client_retry
 from dragoman.gateway.routing import Hop
 from dragoman.translate_requests import fault_of_request
 from dragoman.turn.events import Fault, FaultKind
@@ -46,7 +47,9 @@ def fault_response(
     extra: dict[str, str] = {}
     if fault.retry_after is not None:
         extra["retry-after"] = str(max(0, math.ceil(fault.retry_after)))
-    return JsonResponse(body, headers={**headers, **extra}, status=status or own)
+    if not may_client_retry(fault):
+        extra["x-should-retry"] = "false"
+    return JsonResponse(body, headers={**extra, **headers}, status=status or own)
 
 
 def refused(context: RequestContext, fault: Fault, status: int = 0) -> web.Response:
@@ -87,7 +90,7 @@ def upstream_fault(fault: Fault, hop: Hop, route: Route, plan: Plan, logger: Log
         logger.notice("credentials refused", level="error", upstream=name, credential=source)
         reason = f"{name}: upstream rejected the gateway's credentials: {message}"
         return Fault(
-            FaultKind.UPSTREAM_BAD, reason, status=fault.status, code="upstream_credentials"
+            FaultKind.UPSTREAM_UNUSABLE, reason, status=fault.status, code="upstream_credentials"
         )
     return structs.replace(
         fault,

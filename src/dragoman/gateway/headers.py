@@ -32,6 +32,7 @@ def answer_headers(  # noqa: PLR0913 -- one for each header
     request_id: str,
     *,
     route: str = "",
+    upstream: str = "",
     upstream_model: str = "",
     upstream_id: str = "",
     warnings: Iterable[str] = (),
@@ -44,6 +45,7 @@ def answer_headers(  # noqa: PLR0913 -- one for each header
     headers = {"server": "dragoman", "request-id": request_id, "x-request-id": request_id}
     known = {
         "x-dragoman-route": route,
+        "x-dragoman-upstream": upstream,
         "x-upstream-model": upstream_model,
         "x-upstream-request-id": upstream_id,
     }

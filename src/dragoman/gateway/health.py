@@ -9,9 +9,11 @@ An upstream that rests is tried last rather than never.  Time comes in as monoto
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
+State: TypeAlias = Literal["well", "failing", "resting"]
+Change: TypeAlias = Literal["well", "failing", "resting", ""]  # the new state; empty: the old one
 
 # However long an upstream asks for: a mistaken `retry-after` must not put it away for a day.
 LONGEST_REST: Final = 300.0
@@ -38,31 +40,44 @@ class Health:
         if self._rest_until is not None and self.resting(now) == 0:
             self._probe_until = now + self._cooldown
 
-    def failed(self, now: float, retry_after: float | None = None) -> None:
+    def failed(self, now: float, retry_after: float | None = None) -> Change:
         """Note that it could not answer, and for how many seconds it asks to be left alone."""
-        if self._failures <= 0 or self._cooldown <= 0:
-            return
         self._in_a_row += 1
+        first: Change = "failing" if self._in_a_row == 1 else ""
+        if self._failures <= 0 or self._cooldown <= 0:
+            return first
         rest = 0.0
         if retry_after is not None and retry_after > 0:
             rest = min(retry_after, LONGEST_REST)
+        asleep = self._is_asleep(now)
         # Requests that were under way when the rest began, and fail in it, do not prolong it.
-        if self._in_a_row >= self._failures and not self._is_asleep(now):
+        if self._in_a_row >= self._failures and not asleep:
             rest = max(rest, self._cooldown)
         if rest:
             until = now + rest
             self._rest_until = until if self._rest_until is None else max(until, self._rest_until)
             self._probe_until = -math.inf
+            return "" if asleep else "resting"
+        return first
 
-    def succeeded(self) -> None:
+    def succeeded(self) -> Change:
         """Note that it answered, and forget what came before."""
+        if not self._in_a_row:
+            return ""
         self._in_a_row = 0
         self._rest_until = None
         self._probe_until = -math.inf
+        return "well"
 
     def abandoned(self) -> None:
         """Note that a request ended before anything could be learned from it: its client left."""
         self._probe_until = -math.inf
+
+    def state(self, now: float) -> State:
+        """Return how it fares, in one word."""
+        if self.resting(now):
+            return "resting"
+        return "failing" if self._in_a_row else "well"
 
     def resting(self, now: float) -> float:
         """Return for how many seconds it should be left alone; 0: it may be asked."""

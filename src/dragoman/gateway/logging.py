@@ -27,7 +27,7 @@ Fact: TypeAlias = str | int | float | bool | None
 
 _RANK: Final[dict[str, int]] = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 # Names come from peers: a line stays a line, of a length that can be read.
-_MAX_TEXT: Final = 300
+_MAX_TEXT: Final = 600
 _MAX_ITEMS: Final = 20
 _MAX_REMEMBERED: Final = 100
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -38,6 +38,8 @@ _COLOURS: Final[dict[str, str]] = {
     "error": "\x1b[31m",
 }
 _DIM: Final = "\x1b[2m"
+# Kinds of failures that the operator of the gateway can act on.
+_OPERATOR_ERRORS: Final = frozenset({"gateway", "server", "upstream_bad", "upstream_unusable"})
 _PLAIN: Final = "\x1b[0m"
 
 
@@ -58,6 +60,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: str = ""  # the finish reason, `fault`, or `client_left`
     error: str = ""  # kind of the failure
     error_code: str = ""
+    reason: str = ""  # the failure in words, as the client gets it
     stream: bool = False
     tokens_in: int = 0  # cached ones included
     tokens_out: int = 0  # reasoning included
@@ -69,12 +72,14 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: int = 0  # tool calls that were made
     call_names: tuple[str, ...] = ()
     retries: int = 0
+    failures: tuple[str, ...] = ()  # attempts that failed, in order
     warnings: tuple[str, ...] = ()  # codes of losses
+    losses: tuple[str, ...] = ()  # the same with path and detail
 
     @property
     def level(self) -> Level:
         """How much this concerns the operator of the gateway."""
-        if self.status >= 500 or self.error in ("gateway", "server", "upstream_bad"):
+        if self.status >= 500 or self.error in _OPERATOR_ERRORS:
             return "error"
         return "warning" if self.status >= 400 or self.error else "info"
 
@@ -198,8 +203,10 @@ class Logger:
             f"{self._dim('error')} {' '.join(filter(None, (record.error, record.error_code)))}"
             if record.error
             else "",
+            f"{self._dim('reason')} {record.reason}" if record.reason else "",
             f"{self._dim('retries')} {record.retries}" if record.retries else "",
-            f"{self._dim('warnings')} {','.join(record.warnings)}" if record.warnings else "",
+            f"{self._dim('failed')} {'; '.join(record.failures)}" if record.failures else "",
+            f"{self._dim('warnings')} {'; '.join(record.losses)}" if record.losses else "",
             f"{self._dim('format')} {record.native_format}" if record.native_format else "",
             f"{self._dim('route')} {record.route}" if record.route else "",
             f"{self._dim('key')} {record.key}" if record.key else "",

@@ -14,7 +14,7 @@ from msgspec import structs
 from dragoman.gateway.capacity import HeldBytes
 from dragoman.gateway.headers import answer_headers, new_request_id
 from dragoman.gateway.keys import Admission, Holder
-from dragoman.gateway.logging import RequestRecord
+from dragoman.gateway.logging import Fact, RequestRecord
 from dragoman.gateway.origins import cors_headers
 from dragoman.gateway.plan import Plan
 from dragoman.gateway.routing import Hop, RouteChoice
@@ -43,6 +43,7 @@ class Outcome:
         self.request_losses: tuple[Loss, ...] = ()  # of the request as this upstream gets it
         self.hop: Hop | None = None  # the upstream that was asked last
         self.retries = 0
+        self.failures: list[str] = []  # attempts that failed, as the log shows them
         self.upstream_id = ""  # the upstream's id of the request
         self.should_retry: bool | None = None  # the upstream's `x-should-retry`
         self.rate_limits: Mapping[str, str] = {}  # its rate-limit headers, in the client's dialect
@@ -54,6 +55,11 @@ class Outcome:
         self.first_event: float | None = None  # seconds until the first content arrived
         self.delivered = False  # the client was sent the last event of its stream
         self.ended: Finish | Fault | None = None
+
+    def note_failure(self, hop: Hop, fault: Fault) -> None:
+        """Keep an attempt that failed, for the log."""
+        status = f" {fault.status}" if fault.status else ""
+        self.failures.append(f"{hop.upstream_name}/{hop.model}: {fault.kind}{status}")
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -86,6 +92,10 @@ class RequestContext:
         """The headers that let a page of an allowed site read the response."""
         return cors_headers(self.http.headers.get("origin", ""), self.plan.settings.server)
 
+    def debug(self, event: str, **facts: Fact) -> None:
+        """Log a step of this request, if the log's level is `debug`."""
+        self.runtime.logger.notice(event, level="debug", id=self.id, **facts)
+
     def leave(self, tokens_used: int | None = None) -> None:
         """End the admission, if there is one; see `Admission.leave`."""
         if self.outcome.admission is not None:
@@ -99,6 +109,7 @@ class RequestContext:
         return answer_headers(
             self.id,
             route="" if choice is None else choice.route_name,
+            upstream="" if hop is None else hop.upstream_name,
             upstream_model="" if hop is None else hop.model,
             upstream_id=outcome.upstream_id,
             warnings=(loss.code for loss in outcome.losses),
@@ -108,12 +119,13 @@ class RequestContext:
     def log_record(self, status: int, *, left: bool) -> RequestRecord:
         """Return the line of this request in the log; `left`: the client did not wait for the end."""
         outcome = self.outcome
-        ended, error, code = "", "", ""
+        ended, error, code, reason = "", "", "", ""
         match outcome.ended:
             case Finish() as finish:
                 ended = finish.reason.value
             case Fault() as fault:
-                ended, error, code = "fault", fault.kind.value, fault.code
+                ended, error = "fault", fault.kind.value
+                code, reason = fault.code, fault.message
         record = RequestRecord(
             time=self.arrived,
             id=self.id,
@@ -126,6 +138,7 @@ class RequestContext:
             ended="client_left" if left else ended,
             error=error,
             error_code=code,
+            reason=reason,
             duration_ms=round((time.perf_counter() - self.started) * 1000, 1),
         )
         return record if outcome.hop is None else _with_upstream(record, outcome, outcome.hop)
@@ -150,8 +163,17 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         calls=len(outcome.calls),
         call_names=tuple(outcome.calls),
         retries=outcome.retries,
+        failures=tuple(outcome.failures),
         warnings=tuple(dict.fromkeys(loss.code for loss in outcome.losses)),
+        losses=tuple(dict.fromkeys(map(_described, outcome.losses))),
     )
+
+
+def _described(loss: Loss) -> str:
+    """Return a loss as the log shows it: its code, where it occurred, and what it was about."""
+    place = f" at {loss.path}" if loss.path else ""
+    detail = f": {loss.detail}" if loss.detail else ""
+    return f"{loss.code}{place}{detail}"
 
 
 class AcceptedRequest:

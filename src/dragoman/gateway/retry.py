@@ -1,16 +1,18 @@
 """The retry and fallback policy: when the same upstream is asked again, and when the next one is.
 
-| Failure, before the first content | Same upstream again | Next upstream | Counts for its cool-down |
-|---|---|---|---|
-| rate limit, overloaded, 5xx, broken or missing response | yes, `retries` times | yes | yes |
-| timeout | no | yes | yes |
-| authentication, permission, billing, not found | no | yes | no |
-| context too long, request too large | no | yes | no |
-| TLS failure, wrong address | no | yes | yes |
-| empty response | once | yes | no |
-| any other refusal of the request | no | no | no |
+| Failure, before the first content | Same upstream again | Next upstream | Counts for its cool-down | Client may retry |
+|---|---|---|---|---|
+| rate limit, overloaded, 5xx, broken or missing response | yes, `retries` times | yes | yes | yes |
+| timeout | no | yes | yes | yes |
+| nothing listens at the address | yes, `retries` times | yes | yes | no |
+| TLS failure, wrong address | no | yes | yes | no |
+| authentication, permission, billing, not found | no | yes | no | no |
+| context too long, request too large | no | yes | no | no |
+| empty response | once | yes | no | yes |
+| any other refusal of the request | no | no | no | no |
 
-The upstream's `x-should-retry` overrides the second column.  The delay is the upstream's `retry-after`, or doubles
+The upstream's `x-should-retry` overrides the second and the last column; the client gets `x-should-retry: false` where
+the last says no.  The delay is the upstream's `retry-after`, or doubles
 from half a second; a `retry-after` above `max_retry_after` ends the attempts.  After the first content nothing is
 retried.  Cool-down itself is in `health.py`.
 """
@@ -26,6 +28,20 @@ from dragoman.turn.events import Fault, FaultKind
 _PASSING: Final = frozenset(
     {FaultKind.RATE_LIMIT, FaultKind.OVERLOADED, FaultKind.SERVER, FaultKind.UPSTREAM_BAD}
 )
+# What the same request meets again, however often a client sends it.
+_LASTING: Final = frozenset(
+    {
+        FaultKind.BAD_REQUEST,
+        FaultKind.CONTEXT_LENGTH,
+        FaultKind.CONTENT_POLICY,
+        FaultKind.AUTH,
+        FaultKind.BILLING,
+        FaultKind.PERMISSION,
+        FaultKind.NOT_FOUND,
+        FaultKind.TOO_LARGE,
+        FaultKind.UPSTREAM_UNUSABLE,
+    }
+)
 # Another upstream may succeed.
 _LOCAL: Final = _PASSING | {
     FaultKind.AUTH,
@@ -35,18 +51,19 @@ _LOCAL: Final = _PASSING | {
     FaultKind.CONTEXT_LENGTH,
     FaultKind.TOO_LARGE,
     FaultKind.TIMEOUT,
+    FaultKind.UPSTREAM_UNUSABLE,
 }
 # The upstream is unwell, rather than the request wrong.
-_UNWELL: Final = _PASSING | {FaultKind.TIMEOUT}
-_PERMANENT: Final = frozenset(
-    {"upstream_tls", "upstream_address"}
-)  # codes: no attempt changes these
+_UNWELL: Final = _PASSING | {FaultKind.TIMEOUT, FaultKind.UPSTREAM_UNUSABLE}
+_UNREACHABLE: Final = "upstream_unreachable"  # a code: the server may be about to start
 _FIRST_DELAY: Final = 0.5  # seconds, doubled with each attempt
 _LONGEST_DELAY: Final = 8.0
 _TRANSPORT_KINDS: Final = {
     "connect_timeout": FaultKind.TIMEOUT,
     "timeout": FaultKind.TIMEOUT,
-    "upstream_address": FaultKind.GATEWAY,
+    "upstream_address": FaultKind.UPSTREAM_UNUSABLE,
+    "upstream_tls": FaultKind.UPSTREAM_UNUSABLE,
+    _UNREACHABLE: FaultKind.UPSTREAM_UNUSABLE,
 }
 _TRANSPORT_HINTS: Final = {"upstream_tls": "; see `tls` of the upstream"}
 
@@ -90,8 +107,10 @@ def retry_delay(
 ) -> float | None:
     """Return the seconds to wait before the next attempt, after `made` repeated ones; None: there is none."""
     # Test: test_g9_upstream_may_say_whether_another_attempt_helps.
-    passing = fault.kind in _PASSING if should_retry is None else should_retry
-    if made >= upstream.retries or not passing or fault.code in _PERMANENT:
+    passing = should_retry
+    if passing is None:
+        passing = fault.kind in _PASSING or fault.code == _UNREACHABLE
+    if made >= upstream.retries or not passing:
         return None
     spread: float = random.uniform(0.5, 1.0)  # noqa: S311 -- spreads clients
     if fault.retry_after is None:
@@ -103,6 +122,11 @@ def retry_delay(
 def tries_next_upstream(fault: Fault) -> bool:
     """Return whether another upstream may succeed where one failed."""
     return fault.kind in _LOCAL
+
+
+def may_client_retry(fault: Fault) -> bool:
+    """Return whether a client that sends the same request again may succeed."""
+    return fault.kind not in _LASTING
 
 
 def counts_for_cooldown(fault: Fault) -> bool:

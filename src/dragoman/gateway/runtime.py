@@ -1,7 +1,7 @@
 """What lives as long as the gateway does, whatever the settings become."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Protocol
 
 from dragoman.gateway.capacity import InflightBytes
@@ -94,6 +94,17 @@ class Runtime:
             found = Health(hop.upstream.failures, hop.upstream.cooldown)
             self._health[hop.upstream_name] = found
         return found
+
+    def states(self, upstreams: Iterable[str]) -> dict[str, dict[str, str | float]]:
+        """Return the state of each upstream in this process, and for how many seconds one gets no requests."""
+        now = asyncio.get_running_loop().time()
+        states: dict[str, dict[str, str | float]] = {}
+        for name in upstreams:
+            health = self._health.get(name)
+            states[name] = {"state": "well" if health is None else health.state(now)}
+            if health is not None and (seconds := health.resting(now)):
+                states[name]["seconds"] = round(seconds, 1)
+        return states
 
     def forget(self) -> None:
         """Give every upstream another chance: its settings may be new."""

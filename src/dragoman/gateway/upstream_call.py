@@ -19,7 +19,9 @@ from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
 from dragoman.gateway.headers import rate_limits
+from dragoman.gateway.health import Change
 from dragoman.gateway.heavy import Feeder
+from dragoman.gateway.logging import Fact
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
 from dragoman.gateway.retry import (
@@ -71,6 +73,7 @@ async def ask_upstreams(
         faults.append(answer.fault)
         if not answer.tries_next:
             break
+        context.debug("next upstream", failed=hop.upstream_name, reason=answer.fault.message)
     fault = faults[-1]
     if len(faults) > 1:
         fault = structs.replace(fault, message="; then ".join(one.message for one in faults))
@@ -130,10 +133,12 @@ class UpstreamCall:
                     return unwritable
                 continue
             delay = self._retries.next_delay(answer, should_retry=outcome.should_retry)
+            fault = self._redaction().redact(answer)
+            outcome.note_failure(self._hop, fault)
             if delay is None:
-                fault = self._redaction().redact(answer)
                 return Failure(fault, tries_next=tries_next_upstream(answer))
             outcome.retries += 1
+            self._debug("retrying", seconds=round(delay, 2), reason=fault.message)
             await self._stream.pause(delay)
 
     def _note_empty(self) -> None:
@@ -157,17 +162,30 @@ class UpstreamCall:
             raise
         finally:
             self._stream.end_attempt()
-        if answer is EMPTY_RESPONSE:
-            health.succeeded()
-            return answer
         failed = answer if isinstance(answer, Fault) else self._outcome.ended
-        if not isinstance(failed, Fault):
-            health.succeeded()
+        if answer is EMPTY_RESPONSE or not isinstance(failed, Fault):
+            self._log_health(health.succeeded())
         elif counts_for_cooldown(failed):
-            health.failed(asyncio.get_running_loop().time(), failed.retry_after)
+            now = asyncio.get_running_loop().time()
+            change = health.failed(now, failed.retry_after)
+            self._log_health(change, reason=failed.message, seconds=round(health.resting(now), 1))
         else:
             health.abandoned()  # the request was wrong: that shows nothing about the upstream
         return answer
+
+    def _debug(self, event: str, **facts: Fact) -> None:
+        hop = self._hop
+        self._context.debug(event, upstream=hop.upstream_name, model=hop.model, **facts)
+
+    def _log_health(self, change: Change, **facts: Fact) -> None:
+        """Log that an upstream begins to fail, gets no requests for a while, or answers again."""
+        if change:
+            self._runtime.logger.notice(
+                f"upstream {change}",
+                level="info" if change == "well" else "warning",
+                upstream=self._hop.upstream_name,
+                **facts,
+            )
 
     # --- the request -------------------------------------------------------------------------------
 
@@ -249,6 +267,7 @@ class UpstreamCall:
                 outcome.should_retry, outcome.rate_limits = None, {}
                 async with await self._open() as reply:
                     self._note_headers(reply)
+                    self._debug("upstream answered", status=reply.status)
                     if not 200 <= reply.status < 300:
                         return await _refusal(reply, self._hop)
                     if not request.stream:
@@ -273,6 +292,7 @@ class UpstreamCall:
 
     async def _open(self) -> Reply:
         plan, hop = self._context.plan, self._hop
+        self._debug("upstream asked", bytes=len(self._body), attempt=self._outcome.retries + 1)
         headers = upstream_headers(
             hop,
             self._accepted.choice.route,
@@ -412,6 +432,7 @@ class UpstreamCall:
         if not translator.begun or (translator.empty and self._may_repeat_empty):
             return False
         stream.note_first_content()
+        self._debug("first content")
         self._outcome.answer_losses = translator.losses
         self._release_request(outline)
         await stream.open()
@@ -550,7 +571,9 @@ async def _refusal(reply: Reply, hop: Hop) -> Fault:
     if 300 <= reply.status < 400:
         where = reply.headers.get("location", "elsewhere")
         message = f"upstream redirects to {where}; set `base_url` to where its API is"
-        return Fault(FaultKind.UPSTREAM_BAD, message, status=reply.status, code="upstream_address")
+        return Fault(
+            FaultKind.UPSTREAM_UNUSABLE, message, status=reply.status, code="upstream_address"
+        )
     fault = dialect(hop.upstream.dialect).decode_fault(reply.status, body)
     wait = reply.retry_after
     return fault if wait is None else structs.replace(fault, retry_after=wait)

@@ -113,5 +113,6 @@ def _family(
 
 
 def _left(parsed: Parsed) -> tuple[int, int]:
-    """Return how much of the text a family could not parse: problems, then characters."""
-    return len(parsed.problems), len(parsed.content.strip()) + len(parsed.reasoning.strip())
+    """Return how much of the text a format could not parse: problems, then characters; blanks do not count."""
+    problems = [one for one in parsed.problems if one.code != "native_blank_dropped"]
+    return len(problems), len(parsed.content.strip()) + len(parsed.reasoning.strip())

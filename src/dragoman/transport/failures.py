@@ -48,6 +48,9 @@ def unreachable(where: str, error: OSError, *, secure: bool) -> TransportError:
     if number in _EXHAUSTED:
         message = f"no file descriptor is free for a connection to {where}"
         return TransportError("connect", NO_DESCRIPTORS, message)
+    if number == errno.ECONNREFUSED:  # opencode retries whatever contains the system's own words
+        message = f"nothing accepts connections at {where}"
+        return TransportError("connect", "upstream_unreachable", message)
     named = number is not None and number > 0 and not isinstance(error, socket.gaierror)
     why = os.strerror(number) if named and number else error.strerror or str(error)
     return TransportError("connect", "upstream_unreachable", f"cannot connect to {where}: {why}")

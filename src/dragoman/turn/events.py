@@ -150,6 +150,8 @@ class FaultKind(StrEnum):
         RATE_LIMIT: Too many requests; see `retry_after`.
         SERVER: The upstream failed.
         UPSTREAM_BAD: The upstream's answer cannot be read, or was truncated.
+        UPSTREAM_UNUSABLE: The upstream cannot be used as it is configured: its address, its TLS settings or the
+            gateway's credential for it is wrong, or nothing listens there.  Retrying does not help.
         OVERLOADED: The upstream has no capacity.
         TIMEOUT: The upstream took too long.
         GATEWAY: A failure on this side.
@@ -167,6 +169,7 @@ class FaultKind(StrEnum):
     RATE_LIMIT = "rate_limit"
     SERVER = "server"
     UPSTREAM_BAD = "upstream_bad"
+    UPSTREAM_UNUSABLE = "upstream_unusable"
     OVERLOADED = "overloaded"
     TIMEOUT = "timeout"
     GATEWAY = "gateway"

@@ -121,6 +121,8 @@ class ToyWriter:
     def expect(self, raw: bytes, /, *, resume: bool) -> bool:
         return False
 
+    def adopt(self, raw: bytes, /) -> None: ...
+
     def skip(self, event: Event, /) -> None:
         self.send(event)
 

@@ -34,7 +34,9 @@ RECORD = RequestRecord(
     calls=3,
     call_names=("Bash", "Read", "Bash"),
     retries=1,
+    failures=("openrouter/moonshotai/kimi-k2: rate_limit 429",),
     warnings=("args_repaired",),
+    losses=("args_repaired at $.a: a bracket was added",),
 )
 
 
@@ -64,7 +66,7 @@ def test_p_11_a_line_for_programs_holds_every_fact() -> None:
     expected = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in structs.asdict(RECORD).items()
-        if name not in ("time", "error", "error_code", "tokens_estimated")
+        if name not in ("time", "error", "error_code", "reason", "tokens_estimated")
     }
     assert expected == facts
     assert "kimi" == facts["native_format"]
@@ -76,7 +78,8 @@ def test_p_11_a_line_for_people_holds_the_same_without_colour() -> None:
     assert (
         "200  /v1/messages  claude-opus-4 → openrouter/moonshotai/kimi-k2  1.25s first 0.34s"
         "  in 1200 (800 cached) out 345 (20 reasoning)  calls 3 Bash,Read  ended tool_calls"
-        "  retries 1  warnings args_repaired  format kimi  route route-2  key team  req_1\n"
+        "  retries 1  failed openrouter/moonshotai/kimi-k2: rate_limit 429"
+        "  warnings args_repaired at $.a: a bracket was added  format kimi  route route-2  key team  req_1\n"
     ) == line[9:]
     assert re.match(r"\d\d:\d\d:\d\d ", line)
 
@@ -188,9 +191,7 @@ def test_the_environment_may_refuse_colour(
 
 SECRETS = ("correct-horse", 'quo"ted\\secret', "sécret-ünïcode", "x" * 400, "tab\tsecret-1", "pw1")
 TEXT_FIELDS = [
-    name
-    for name, value in structs.asdict(RECORD).items()
-    if isinstance(value, str) or name in ("call_names", "warnings")
+    name for name, value in structs.asdict(RECORD).items() if isinstance(value, str | tuple)
 ]
 
 
@@ -199,13 +200,13 @@ TEXT_FIELDS = [
 @pytest.mark.parametrize("secret", SECRETS)
 def test_no_field_lets_a_secret_out(field: str, secret: str, json: bool) -> None:
     told = f"before {secret} after sk-live-0123456789 Bearer abcdefgh1234"
-    value = (told, told) if field in ("call_names", "warnings") else told
+    value = (told, told) if isinstance(getattr(RECORD, field), tuple) else told
     record = structs.replace(RECORD, **({"status": 500, "error": "server"} | {field: value}))
 
     line = written(record, json=json, secrets=SECRETS)
 
-    # People are shown the path, which says the dialect.
-    assert "[redacted]" in line or (field == "dialect" and not json)
+    # People are shown the path, which names the dialect, and losses with their details.
+    assert "[redacted]" in line or (field in ("dialect", "warnings") and not json)
     for hidden in (secret, secret[:50], "sk-live", "abcdefgh1234"):
         assert hidden not in line
         assert msgspec.json.encode(hidden).decode()[1:-1] not in line

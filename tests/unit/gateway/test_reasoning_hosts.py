@@ -19,7 +19,7 @@ def hop(model: str = "m", dialect: str = "chat", name: str = "generic", form: st
         upstream=upstream,
         model=model,
         profile=profile(name),
-        native_format=form,
+        format_name=form,
         timeouts=upstream.timeouts,
     )
 

@@ -265,6 +265,9 @@ class MessagesWriter:
     def passed(self, raw: bytes, /) -> None:
         """Nothing of a frame that has passed concerns what is written later."""
 
+    def adopt(self, raw: bytes, /) -> None:
+        """Keep nothing: servers of this dialect add no fields that clients read."""
+
     def skip(self, event: Event, /) -> None:
         """Know a delta of text or arguments that passes."""
         if type(event) in _TEXTS or (type(event) is ArgsDelta and self._opening is None):

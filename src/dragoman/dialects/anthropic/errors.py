@@ -38,6 +38,7 @@ STATUS_AND_TYPE: Final[dict[FaultKind, tuple[int, str]]] = {
     FaultKind.RATE_LIMIT: (429, "rate_limit_error"),
     FaultKind.SERVER: (500, "api_error"),
     FaultKind.UPSTREAM_BAD: (502, "api_error"),
+    FaultKind.UPSTREAM_UNUSABLE: (424, "api_error"),  # no SDK retries a 424
     FaultKind.OVERLOADED: (529, "overloaded_error"),
     FaultKind.TIMEOUT: (504, "timeout_error"),
     FaultKind.GATEWAY: (500, "api_error"),

@@ -4,7 +4,7 @@ import re
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 import msgspec
-from msgspec import Raw, structs
+from msgspec import Raw, Struct, structs
 
 from dragoman.context import Exchange
 from dragoman.dialects.chat.block_reader import _LIST, joined
@@ -48,6 +48,8 @@ from dragoman.turn.losses import Loss
 from dragoman.turn.request import ReasoningSegment
 from dragoman.turn.state import Legality
 from dragoman.turn.tools import ToolName, wire_name
+
+_encode: Final = msgspec.json.Encoder().encode
 
 # --- finish reasons and usage ---------------------------------------------------------------------
 
@@ -140,13 +142,80 @@ def _entries_of(exchange: Exchange, block: Block) -> list[dict[str, Any]]:
     return entries
 
 
+# --- fields of the upstream -----------------------------------------------------------------------
+# Servers add fields to chunks, choices and counts that are not in the API (OpenRouter: `provider`, `native_finish_reason`,
+# `cost`).  If upstream and client both use this dialect, what is written in place of a chunk keeps them.
+
+_CHUNK_FIELDS: Final = frozenset({"id", "object", "created", "model", "choices", "usage", "error"})
+_CHOICE_FIELDS: Final = frozenset(
+    {"index", "delta", "message", "text", "finish_reason", "logprobs", "usage"}
+)
+_USAGE_FIELDS: Final = frozenset(UsageOut.__struct_fields__)
+_MAX_FOREIGN_BYTES: Final = 4096  # of all such fields of one chunk; larger ones are left out
+_MAX_CHUNK_BYTES: Final = 256 * 1024  # of a chunk, or of a body, that is searched for them
+_MAX_LAST_CHUNKS: Final = 4  # that are searched at the end of an answer
+_BRACKETS: Final = (b"{", b"[")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
+_OBJECTS: Final = msgspec.json.Decoder(list[dict[str, Raw]])
+
+
+class ForeignFields(Struct, frozen=True):
+    """Fields of an upstream's chunk, or of its body, that the dialect does not define."""
+
+    chunk: dict[str, Raw] = {}
+    choice: dict[str, Raw] = {}  # of the first choice
+    usage: dict[str, Raw] = {}
+
+
+def foreign_fields(data: bytes) -> ForeignFields:
+    """Return the fields that the dialect does not define; none of JSON that is not a chunk or a body."""
+    if len(data) > _MAX_CHUNK_BYTES:
+        return ForeignFields()
+    try:
+        chunk = _OBJECT.decode(data)
+        choices = _OBJECTS.decode(chunk.get("choices", b"[]"))
+        counted = bytes(chunk.get("usage", b""))
+        usage = _OBJECT.decode(counted) if counted[:1] == b"{" else {}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ForeignFields()
+    left = [_MAX_FOREIGN_BYTES]
+    return ForeignFields(
+        _without(chunk, _CHUNK_FIELDS, left),
+        _without(choices[0], _CHOICE_FIELDS, left) if choices else {},
+        _without(usage, _USAGE_FIELDS, left),
+    )
+
+
+def _without(fields: dict[str, Raw], own: frozenset[str], left: list[int]) -> dict[str, Raw]:
+    """Return the fields that are not among `own`, as far as there are bytes `left`."""
+    kept: dict[str, Raw] = {}
+    for name, value in fields.items():
+        size = len(name) + len(bytes(value))
+        if name not in own and size <= left[0]:
+            left[0] -= size
+            kept[name] = value
+    return kept
+
+
+def written_fields(fields: dict[str, Raw]) -> bytes:
+    """Return fields as they follow others in an object."""
+    return b"".join(b",%b:%b" % (_encode(name), bytes(fields[name])) for name in fields)
+
+
+def _scalars(fields: dict[str, Raw]) -> dict[str, Raw]:
+    return {name: one for name, one in fields.items() if bytes(one)[:1] not in _BRACKETS}
+
+
+def _lists(fields: dict[str, Raw]) -> dict[str, Raw]:
+    """Return the fields whose value is a list or an object."""
+    return {name: one for name, one in fields.items() if bytes(one)[:1] in _BRACKETS}
+
+
 # --- the writer -----------------------------------------------------------------------------------
 # Clients join all strings of the deltas, so role, ids and names are written once.  What a client's
 # accumulator makes of the stream is what `encode_body` gives for the same answer.
 
 CallShape: TypeAlias = Literal["function", "custom", "wrapped"]
-
-_encode: Final = msgspec.json.Encoder().encode
 
 # What follows the delta of a chunk that does not end the answer.
 _TAIL: Final = b',"finish_reason":null}]}\n\n'
@@ -218,6 +287,9 @@ class ChatWriter:
         self._fields = [b'"%b":' % name.encode() for name in reasoning_fields(exchange)]
         self._seen_fields: list[bytes] = []  # of an upstream whose chunks pass
         self._with_details = exchange.rendering.chat_reasoning == "details"
+        self._first_fields = b""  # of every chunk: what names the answer
+        self._foreign = ForeignFields()  # of the upstream's chunks, if they are of this dialect
+        self._tail = _TAIL
         self._whole_head = b""  # of every chunk, up to its choices
         self._head = b""  # and up to its delta
         self._text_head = b""
@@ -246,6 +318,25 @@ class ChatWriter:
                 self._fields = [b'"%b":' % one for one in self._seen_fields]
         return False
 
+    def adopt(self, raw: bytes, /) -> None:
+        """Keep the fields of the upstream's chunks that the dialect does not define.
+
+        Those with a single value are repeated in every chunk that is written, as servers do; lists and
+        objects come once, with the first or the last chunk.
+        """
+        before = self._foreign
+        chunk, choice, usage = dict(before.chunk), dict(before.choice), dict(before.usage)
+        lines = [line[5:] for line in raw.splitlines() if line.startswith(b"data:")]
+        for line in lines[-_MAX_LAST_CHUNKS:]:
+            found = foreign_fields(line)
+            chunk |= found.chunk
+            choice |= found.choice
+            usage |= found.usage
+        self._foreign = ForeignFields(chunk, choice, usage)
+        if self._foreign != before:
+            self._tail = b',"finish_reason":null%b}]}\n\n' % written_fields(_scalars(choice))
+            self._build_heads()
+
     def passed(self, raw: bytes, /) -> None:
         """Nothing of a frame that has passed concerns what is written later."""
 
@@ -268,13 +359,13 @@ class ChatWriter:
         self._check(event)
         if event.__class__ is TextDelta and event.logprobs is None:
             self._chars += len(event.text)
-            return b"%b%b}%b" % (self._text_head, _encode(event.text), _TAIL)
+            return b"%b%b}%b" % (self._text_head, _encode(event.text), self._tail)
         return self._write(event)
 
     def _text_run(self, run: TextRun) -> bytes:
         """Write each delta as `send` writes it."""
         self._chars += len(run.text)
-        before, after = self._text_head + b'"', b'"}' + _TAIL
+        before, after = self._text_head + b'"', b'"}' + self._tail
         return before + (after + before).join(run.bodies) + after
 
     def _write(self, event: Event) -> bytes:
@@ -282,7 +373,7 @@ class ChatWriter:
             case TextRun():
                 return self._text_run(event)
             case ArgsDelta(json=json):
-                return b"%b%b}}]}%b" % (self._args_head, _encode(json), _TAIL)
+                return b"%b%b}}]}%b" % (self._args_head, _encode(json), self._tail)
             case ReasoningDelta():
                 return self._reasoning(event)
             case TextDelta(text=text, logprobs=logprobs):
@@ -317,7 +408,7 @@ class ChatWriter:
                 assert_never(event)
 
     def _chunk(self, delta: bytes) -> bytes:
-        return self._head + delta + _TAIL
+        return self._head + delta + self._tail
 
     def _fail(self, fault: Fault) -> bytes:
         """Write the error event, unless the client wants truncated streams to end as they did."""
@@ -328,13 +419,24 @@ class ChatWriter:
 
     def _start(self, event: Start) -> bytes:
         who = completion_identity(event, self._exchange)
-        self._whole_head = (
-            b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":['
+        self._first_fields = (
+            b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b'
             % (_encode(who.id), who.created, _encode(who.model))
         )
+        self._build_heads()
+        first = self._chunk(b'{"role":"assistant","content":""}')
+        foreign = self._foreign
+        if not foreign.chunk and not foreign.choice:
+            return first
+        once = written_fields(_lists(foreign.chunk))
+        self._foreign = ForeignFields(_scalars(foreign.chunk), _scalars(foreign.choice))
+        return first.removesuffix(b"}\n\n") + once + b"}\n\n"
+
+    def _build_heads(self) -> None:
+        more = written_fields(_scalars(self._foreign.chunk))
+        self._whole_head = self._first_fields + more + b',"choices":['
         self._head = self._whole_head + b'{"index":0,"delta":'
         self._text_head = self._head + b'{"content":'
-        return self._chunk(b'{"role":"assistant","content":""}')
 
     # --- blocks -----------------------------------------------------------------------------------
 
@@ -367,7 +469,7 @@ class ChatWriter:
             # Clients run a call without any arguments, so even one that was cut at once has some.
             closing = ("" if self._input_begun else '{"input":"') + ('"}' if complete else "")
             if closing:
-                return b"%b%b}}]}%b" % (self._args_head, _encode(closing), _TAIL)
+                return b"%b%b}}]}%b" % (self._args_head, _encode(closing), self._tail)
         if self._last_kind is BlockKind.REASONING and self._with_details:
             return self._details()
         return b""
@@ -396,7 +498,7 @@ class ChatWriter:
             if not self._input_begun:
                 self._input_begun = True
                 text = '{"input":"' + text
-        return b"%b%b}}]}%b" % (self._args_head, _encode(text), _TAIL)
+        return b"%b%b}}]}%b" % (self._args_head, _encode(text), self._tail)
 
     def _text_with_records(self, text: str, records: bytes) -> bytes:
         self._chars += len(text)
@@ -404,7 +506,7 @@ class ChatWriter:
             self._text_head,
             _encode(text),
             records,
-            _TAIL,
+            self._tail,
         )
 
     # --- reasoning --------------------------------------------------------------------------------
@@ -428,7 +530,7 @@ class ChatWriter:
         if self._kind is BlockKind.REASONING:
             self._opaque.append(event)
         elif event.kind is OpaqueKind.TOOL_SIGNATURE and event.data.startswith("{"):
-            return b"%b%b}]}%b" % (self._extra_head, event.data.encode(), _TAIL)
+            return b"%b%b}]}%b" % (self._extra_head, event.data.encode(), self._tail)
         return b""
 
     def _details(self) -> bytes:
@@ -456,8 +558,14 @@ class ChatWriter:
         if self._annotations:
             # In one piece: clients cannot join lists whose entries have no index.
             out = self._chunk(b'{"annotations":%b}' % _encode(self._annotations))
-        out += b'%b{},"finish_reason":%b}]}\n\n' % (self._head, _encode(finish_word(event.reason)))
+        out += b'%b{},"finish_reason":%b%b}]%b}\n\n' % (
+            self._head,
+            _encode(finish_word(event.reason)),
+            written_fields(self._foreign.choice),
+            written_fields(_lists(self._foreign.chunk)),
+        )
         request = self._exchange.request
         if self._usage is not None and (request is None or request.include_usage):
-            out += b'%b],"usage":%b}\n\n' % (self._whole_head, _encode(write_usage(self._usage)))
+            usage = _encode(write_usage(self._usage))[:-1] + written_fields(self._foreign.usage)
+            out += b'%b],"usage":%b}}\n\n' % (self._whole_head, usage)
         return out + DONE

@@ -1,17 +1,20 @@
 """Whole Chat Completions answers: what a client's accumulator makes of the stream, in one body."""
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from dragoman.context import Exchange
 from dragoman.dialects.chat.answer_writer import (
     CallNames,
+    ForeignFields,
     completion_identity,
     finish_word,
+    foreign_fields,
     reasoning_fields,
     write_annotation,
     write_details,
     write_usage,
+    written_fields,
 )
 from dragoman.dialects.chat.block_reader import joined
 from dragoman.dialects.chat.schema import (
@@ -42,9 +45,22 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
         finish_word(answer.finish.reason) if answer.finish is not None else "stop",
     )
     usage = None if answer.usage is None else write_usage(answer.usage)
-    return msgspec.json.encode(
-        Completion(who.id, "chat.completion", who.created, who.model, [choice], usage)
+    foreign = foreign_fields(exchange.upstream_body) if exchange.upstream_body else ForeignFields()
+    completion = Completion(
+        who.id,
+        "chat.completion",
+        who.created,
+        who.model,
+        [_with(choice, foreign.choice)],
+        None if usage is None else _with(usage, foreign.usage),
     )
+    return bytes(_with(completion, foreign.chunk))
+
+
+def _with(value: Struct, fields: dict[str, Raw]) -> Raw:
+    """Return an object with more fields behind its own."""
+    encoded = msgspec.json.encode(value)
+    return Raw(encoded[:-1] + written_fields(fields) + b"}" if fields else encoded)
 
 
 def _message(blocks: tuple[Block, ...], exchange: Exchange) -> tuple[CompletionMessage, list[Raw]]:

@@ -684,5 +684,5 @@ class Completion(Struct, omit_defaults=True):
     object: str
     created: int
     model: str
-    choices: list[CompletionChoice]
-    usage: UsageOut | None = None
+    choices: list[Raw]  # of `CompletionChoice`
+    usage: Raw | None = None  # a `UsageOut`

@@ -569,6 +569,9 @@ class ResponsesWriter:
             output.sequence = numbers[0]
         return announces
 
+    def adopt(self, raw: bytes, /) -> None:
+        """Keep nothing: servers of this dialect add no fields that clients read."""
+
     def skip(self, event: Event, /) -> None:
         """Take note of a delta whose frame is forwarded: the end of its item repeats all of it.
 

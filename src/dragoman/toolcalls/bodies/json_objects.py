@@ -512,7 +512,7 @@ class ObjectsBody:
         raw = "".join(self._raw or ()) + rest
         # The opener may contain a bracket.  Case: mistral/n6_2_python_dicts.
         text = raw[self._opener_size :].strip()
-        # Several dicts on lines of their own.  Case: minimax_m1/n6_2_python_dicts.
+        # Several dicts, one in each line.  Case: minimax_m1/n6_2_python_dicts.
         calls = _literal_calls(text, self._spec) or _literal_calls(
             f"[{','.join(text.splitlines())}]", self._spec
         )

@@ -23,6 +23,7 @@ from dragoman.turn.events import Fault, FaultKind
         (FaultKind.RATE_LIMIT, 429, "rate_limit_error"),
         (FaultKind.SERVER, 500, "api_error"),
         (FaultKind.UPSTREAM_BAD, 502, "api_error"),
+        (FaultKind.UPSTREAM_UNUSABLE, 424, "api_error"),
         (FaultKind.OVERLOADED, 529, "overloaded_error"),
         (FaultKind.TIMEOUT, 504, "timeout_error"),
         (FaultKind.GATEWAY, 500, "api_error"),
@@ -72,7 +73,13 @@ def error(wire_type: str, message: str = "why", **fields: Any) -> bytes:
 @pytest.mark.parametrize(
     "kind",
     sorted(
-        set(STATUS_AND_TYPE) - {FaultKind.CONTENT_POLICY, FaultKind.UPSTREAM_BAD, FaultKind.GATEWAY}
+        set(STATUS_AND_TYPE)
+        - {
+            FaultKind.CONTENT_POLICY,
+            FaultKind.UPSTREAM_BAD,
+            FaultKind.UPSTREAM_UNUSABLE,
+            FaultKind.GATEWAY,
+        }
     ),
 )
 def test_fault_that_was_told_is_understood(kind: FaultKind) -> None:

@@ -15,17 +15,18 @@ from dragoman.turn.events import Fault, FaultKind
         (Fault(FaultKind.CONTEXT_LENGTH, "m"), "context_length_exceeded"),
         (Fault(FaultKind.CONTENT_POLICY, "m", code="content_policy_violation"), "invalid_prompt"),
         (Fault(FaultKind.CONTENT_POLICY, "m", code="bio_policy"), "bio_policy"),
-        (Fault(FaultKind.AUTH, "m", code="invalid_api_key"), "server_error"),
+        (Fault(FaultKind.AUTH, "m", code="invalid_api_key"), "invalid_prompt"),
         (Fault(FaultKind.BILLING, "m"), "insufficient_quota"),
         (Fault(FaultKind.BILLING, "m", code="usage_not_included"), "usage_not_included"),
-        (Fault(FaultKind.PERMISSION, "m"), "server_error"),
-        (Fault(FaultKind.PERMISSION, "m", code="slow_down"), "server_error"),
+        (Fault(FaultKind.PERMISSION, "m"), "invalid_prompt"),
+        (Fault(FaultKind.PERMISSION, "m", code="slow_down"), "invalid_prompt"),
         (Fault(FaultKind.NOT_FOUND, "m"), "invalid_prompt"),
         (Fault(FaultKind.CONFLICT, "m"), "server_error"),
         (Fault(FaultKind.TOO_LARGE, "m"), "invalid_prompt"),
         (Fault(FaultKind.RATE_LIMIT, "m"), "rate_limit_exceeded"),
         (Fault(FaultKind.SERVER, "m"), "server_error"),
         (Fault(FaultKind.UPSTREAM_BAD, "m", code="upstream_truncated"), "server_error"),
+        (Fault(FaultKind.UPSTREAM_UNUSABLE, "m", code="upstream_tls"), "invalid_prompt"),
         (Fault(FaultKind.OVERLOADED, "m", code="slow_down"), "server_error"),
         (Fault(FaultKind.OVERLOADED, "m", code="server_is_overloaded"), "server_error"),
         (Fault(FaultKind.OVERLOADED, "m", code="529"), "server_error"),
@@ -35,6 +36,11 @@ from dragoman.turn.events import Fault, FaultKind
 )
 def test_code_of_a_failed_response_is_one_that_agents_know(fault: Fault, code: str) -> None:
     assert code == stream_error(fault).code
+
+
+@pytest.mark.parametrize("kind", [FaultKind.BILLING, FaultKind.UPSTREAM_UNUSABLE])
+def test_permanent_failure_has_the_one_status_that_codex_does_not_retry(kind: FaultKind) -> None:
+    assert 400 == DIALECT.encode_fault(Fault(kind, "m"), "req_1")[0]
 
 
 @pytest.mark.parametrize("status", [503, 529])
