@@ -47,6 +47,7 @@ AHEAD: Final = Ahead()
 AHEAD_OR_END: Final = Ahead(or_end=True)
 EXCERPT_CHARS: Final = 200  # of dropped text, quoted in a problem
 BLANKS: Final = Run(r"[ \t\r\n]")
+_FEW_BLANKS: Final = Run(r"[ \t\r\n]", 0, 16)
 FEW_BLANKS: Final = Run(BLANKS.chars, 0, 16)
 
 _MOST_LEADS: Final = 4  # characters of one class: as many as BLANKS has
@@ -186,6 +187,7 @@ class Action(Enum):
     START_REASONING = "the following text is reasoning"
     START_TEXT = "the following text is text for the user"
     NOT_A_CALL = "keep the marker as text and report an invalid call"
+    SHOW = "drop the marker at the end of the text; else keep it, and closers after it are text too"
     KEEP = "keep the marker as text, so that no other rule matches inside it"
     TRY_FAMILIES = "continue with the first of `families` whose rules match here"
     END_REASONING = "drop a closer of reasoning that has already ended"
@@ -275,9 +277,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     # matched the line feed before the call; the blanks there are text.
     prose: bool = False
     empty: bool = False  # calls: the marker is a whole call without arguments
-    aside: bool = (
-        False  # reasoning inside the text: not in a code fence, and the text continues after it
-    )
+    stray: bool = False  # a special token outside of calls and messages: it shows no family
+    unquoted: bool = False  # does not count in code, although it is a special token
     families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
 
 
@@ -305,6 +306,9 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
         trim_think: A line feed before the closing tag of reasoning is part of the tag.
         reasoning_continues: Reasoning continues after a call inside it.
         starts_thinking: An answer may begin inside reasoning.
+        special: Special tokens that end a call, a section or a message.  Where they are neither that nor a mention,
+            they are dropped.
+        special_openers: Special tokens that begin one; likewise.
         joint: The text between two messages of text, or two of reasoning.
         bare: The format has no unmistakable marker, so `auto` does not look for it.
         write: Writes calls as models do, for `dragoman formats check`; None derives that from the rules.
@@ -319,6 +323,8 @@ class Format(Struct, frozen=True, kw_only=True, cache_hash=True):
     trim_think: bool = False
     reasoning_continues: bool = False
     starts_thinking: bool = False
+    special: tuple[str | Pattern, ...] = ()
+    special_openers: tuple[str | Pattern, ...] = ()
     joint: str = ""
     bare: bool = False
     write: CallWriter | None = None
@@ -360,6 +366,33 @@ def opens_section(*patterns: Pattern, noisy: bool = False) -> tuple[Rule, ...]:
     return tuple(
         Rule(pattern=pattern, action=action, then=Where.AFTER, section=True) for pattern in patterns
     )
+
+
+# A word follows, directly or on another line: the marker before it is neither quoted nor mentioned.
+_WORD: Final = Run(r"[^\W_]", 1, 1)
+WORD_AHEAD: Final[Pattern] = (AHEAD, one_of((_WORD,), (Run(r"\n", 1, 4), _WORD)))
+
+
+def empty_pair(opener: Pattern, closer: Pattern, *, special: bool = False) -> tuple[Rule, ...]:
+    """Return rules that drop an opener and its closer with nothing, or an empty array, between them.
+
+    In the middle of text they are dropped at the end, before another opener and, if they are special tokens
+    (`special`), before a word; elsewhere they are a mention.
+    Cases: hermes/n0_2_empty, hermes/n0_2_empty_in_prose, lfm2/n0_2_empty_between_text.
+    """
+    pairs: tuple[Pattern, ...] = (
+        (*opener, _FEW_BLANKS, *closer),
+        (*opener, _FEW_BLANKS, "[", _FEW_BLANKS, "]", _FEW_BLANKS, *closer),
+    )
+    first = AT_START | FIRST
+    rules: list[Rule] = []
+    for pair in pairs:
+        rules += markers((*pair, _FEW_BLANKS), action=Action.DROP, at=first)
+        if special:
+            rules += markers((*pair, *WORD_AHEAD), action=Action.DROP, at=ANYWHERE - first)
+        last: Pattern = (*pair, _FEW_BLANKS, AHEAD_OR_END, *opener)
+        rules += markers(last, action=Action.DROP, at=ANYWHERE - first)
+    return tuple(rules)
 
 
 def closes(*patterns: Pattern, section: bool = False, stray: bool = True) -> tuple[Rule, ...]:

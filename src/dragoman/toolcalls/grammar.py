@@ -25,6 +25,7 @@ from dragoman.toolcalls.format import (
     Run,
     TagsSpec,
     Where,
+    markers,
     may_be_empty,
     one_of,
 )
@@ -63,9 +64,9 @@ class MarkerState:
 
 
 def is_quotable(rule: Rule) -> bool:
-    """Return whether a rule's marker does not count in a code fence: ordinary text, or an aside."""
+    """Return whether a rule's marker does not count in a code fence: ordinary text, or `Rule.unquoted`."""
     if rule.action not in _QUOTABLE and not rule.section:
-        return rule.aside
+        return rule.unquoted
     parts = [part for part in rule.pattern if part not in ("", AHEAD, BLANKS)]
     match parts:
         case ["<", Run(chars=chars), *_] if _WIDE_BAR in chars:
@@ -85,13 +86,15 @@ def _is_special(choice: Pattern) -> bool:
 class FormatGrammar:
     """A format's rules by position.  Built once and shared: it holds no state of an answer."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what is known of a format
         self,
         rules: Sequence[Rule],
         *,
         think: bool = False,
         reasoning_continues: bool = False,
         joint: str = "",
+        closers: Sequence[Rule] = (),
+        special: Scanner | None = None,
     ) -> None:
         self.think = think  # reasoning tags count
         self.reasoning_continues = reasoning_continues  # see `Format`
@@ -102,12 +105,24 @@ class FormatGrammar:
             [rule for rule in rules if not rule.at.isdisjoint(_OPENED)]
         )
         self.joint: str = joint  # see `Format`
+        self.special: Scanner | None = special  # special tokens
+        self._closers = closers  # count once reasoning has ended
         # Where an answer that begins inside reasoning begins.
         self.opened: Where = (
             Where.OPENED
             if any(Where.OPENED in rule.at and Where.THINK not in rule.at for rule in rules)
             else Where.THINK
         )
+
+    @cached_property
+    def reasoned(self) -> dict[Where, MarkerState]:
+        """The rules by position after reasoning: another closing tag is noise."""
+        return {
+            where: MarkerState(
+                [*(rule for rule in self._closers if where in rule.at), *state.rules]
+            )
+            for where, state in self.states.items()
+        }
 
     @cached_property
     def ends(self) -> Scanner:
@@ -241,8 +256,8 @@ def _tight(pattern: Pattern) -> Pattern:
     return tuple(FEW_BLANKS if part == BLANKS else part for part in parts)
 
 
-def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
-    """Return rules for a format's reasoning tags; `calls`: calls are parsed too."""
+def think_rules(format_: Format) -> tuple[Rule, ...]:
+    """Return rules for a format's reasoning tags."""
     rules: list[Rule] = []
     trim: Pattern = (Run(r"\n", 0, 1),) if format_.trim_think else ()
     for opener, closer in format_.think:
@@ -267,29 +282,34 @@ def think_rules(format_: Format, *, calls: bool) -> tuple[Rule, ...]:
                     then=Where.ANSWER,
                 )
             )
-        if calls:
-            rules.append(
-                Rule(
-                    pattern=(closer,),
-                    action=Action.END_REASONING,
-                    at=frozenset({Where.TAIL, Where.AFTER}),
-                )
-            )
     return tuple(rules)
 
 
 def late_closer_rules(format_: Format) -> tuple[Rule, ...]:
-    """Return rules that drop a closing tag of reasoning in an answer that began with reasoning.
+    """Return rules that drop another closing tag of reasoning after reasoning has ended.
 
     A tag before a quotation mark is a mention.  Cases: hermes/n0_1_second_closer, hermes/n0_1_second_closer_quoted.
     """
-    return tuple(
-        Rule(
-            pattern=(closer, AHEAD_OR_END, _NOT_A_QUOTE),
+    rules: list[Rule] = []
+    for _, closer in format_.think:
+        rules += markers((closer,), action=Action.END_REASONING, at={Where.TAIL, Where.AFTER})
+        rules += markers(
+            (closer, AHEAD_OR_END, _NOT_A_QUOTE),
             action=Action.END_REASONING,
-            at=frozenset({Where.TEXT, Where.LATER, Where.MESSAGE}),
+            at={Where.TEXT, Where.LATER, Where.MESSAGE},
         )
-        for _, closer in format_.think
+    return tuple(rules)
+
+
+def stray_rules(format_: Format) -> tuple[Rule, ...]:
+    """Return rules for special tokens outside of calls and messages: see `Machine._settle_strays`."""
+    return tuple(
+        Rule(pattern=(one_of(*tokens),), action=action, stray=True)
+        for tokens, action in (
+            (format_.special, Action.DROP),
+            (format_.special_openers, Action.SHOW),
+        )
+        if tokens
     )
 
 
@@ -339,19 +359,34 @@ def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -
     """Return the shared grammar of a format: its calls, its reasoning tags, or both."""
     rules: tuple[Rule, ...] = ()
     if think:
-        rules += think_rules(format_, calls=calls)
+        rules += think_rules(format_)
     if calls:
-        rules += format_.rules + leak_rules(format_)
+        rules += format_.rules + leak_rules(format_) + stray_rules(format_)
     elif think:
-        rules += tuple(filter(_is_framing, format_.rules))
-    if think:
-        rules += late_closer_rules(format_)
+        framing = tuple(filter(_is_framing, format_.rules))
+        rules += framing
+        if any(rule.then is Where.MESSAGE for rule in framing):
+            rules += stray_rules(format_)
     return FormatGrammar(
         rules,
         think=think,
         reasoning_continues=format_.reasoning_continues,
         joint=format_.joint,
+        closers=late_closer_rules(format_) if think else (),
+        special=_special(format_, calls=calls, think=think),
     )
+
+
+def _special(format_: Format, *, calls: bool, think: bool) -> Scanner | None:
+    """Return a scanner for the special tokens whose beginning is dropped at the end of the text."""
+    tokens: list[Pattern] = []
+    if calls:
+        listed = (*format_.special, *format_.special_openers)
+        tokens += ((one,) if isinstance(one, str) else one for one in listed)
+    if think:
+        tags = ((tag,) for pair in format_.think for tag in pair)
+        tokens += filter(_begins_special, tags)
+    return scanner(tuple(tokens)) if tokens else None
 
 
 def _is_framing(rule: Rule) -> bool:
@@ -378,7 +413,10 @@ def scanners(format_: Format) -> Iterator[Scanner]:
     """Yield all scanners of a family, for text and for reasoning."""
     for table in (format_grammar(format_, think=True), format_grammar(format_, think=False)):
         yield from (state.scanner for state in table.states.values())
+        yield from (state.scanner for state in table.reasoned.values())
         yield from (table.ends, table.literal_ends, table.closers)
+        if table.special is not None:
+            yield table.special
         if table.breaks is not None:
             yield table.breaks
     for rule in format_.rules:

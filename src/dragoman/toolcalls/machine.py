@@ -33,6 +33,7 @@ MAX_BLANKS: Final = 256
 _SOLID: Final = re.compile(r"\S")
 _MAX_PIECE_CHARS: Final = 4096
 _FENCE_TICKS: Final = 3
+_MIN_STUMP_CHARS: Final = 3  # shorter text is not recognized as the beginning of a special token
 _CODE_MARKS: Final = re.compile("`+|\n")
 
 
@@ -86,7 +87,6 @@ class Machine:
         self.held: str = ""  # the suffix that may become a marker
         self._reasoning = reasoning or thinking  # the current channel
         self._thinking = thinking  # reasoning tags in the text opened it
-        self._reasoning_ended = False  # tagged reasoning has ended: another closing tag is noise
         self._blanks = ""  # held blanks
         self._section = False  # inside a section of calls
         self._opener = ""  # the opener of a section without a call so far
@@ -95,11 +95,15 @@ class Machine:
         self._span = 0  # the backticks that opened inline code in this line; 0: not inside it
         self._where = grammar.opened if thinking else Where.START
         self._resumed = Where.ANSWER  # the position after the reasoning that is open
+        self._strays = ""  # held special tokens outside of calls, and blanks after them
+        self._stray_opener = False  # one of them opens something
+        self._shown = False  # an opener was not part of a call: the closers after it are text
         self._joint = ""  # emitted before the next text: it separates two messages
         self._channels: frozenset[bool] = (
             frozenset()
         )  # the channels of earlier messages: reasoning or not
-        self._state = grammar.states[self._where]
+        self._states = grammar.states  # or `grammar.reasoned`, once tagged reasoning has ended
+        self._state = self._states[self._where]
         self.closing: bool = False  # the input has ended
         self._searched: str | None = None  # the text that `find_break` searched last
         self._break: FoundMarker | int = 0  # what it found there
@@ -117,12 +121,19 @@ class Machine:
     @property
     def holding(self) -> bool:
         """Some text has arrived and was not emitted yet."""
-        return bool(self.held or self._blanks) or (self.body is not None and self.body.holding)
+        return bool(self.held or self._blanks or self._strays) or (
+            self.body is not None and self.body.holding
+        )
 
     @property
     def waiting(self) -> str:
         """The text that is neither emitted nor known to be part of a call, in order."""
-        return self._blanks + (self.body.held if self.body is not None else "") + self.held
+        return (
+            self._blanks
+            + self._strays
+            + (self.body.held if self.body is not None else "")
+            + self.held
+        )
 
     @property
     def quiet_leads(self) -> str | None:
@@ -131,7 +142,7 @@ class Machine:
             return None
         if self._backticks or self._span:
             return None
-        if self._joint:
+        if self._joint or self._strays:
             return None
         return self._state.leads
 
@@ -201,6 +212,7 @@ class Machine:
                 at = self._close_prose(text, at, cut=cut)
             else:
                 break
+        self._drop_strays()
         if self._blanks:
             if self._where in FIRST and not self.sink.calls:
                 self._emit(self._blanks)
@@ -242,6 +254,7 @@ class Machine:
         if not self.sink.calls and self.grammar is not self._base:
             self._switch(self._base)
         raw = self._opener + raw
+        self._shown = True
         self._opener = ""
         self._section = False
         self._emit_prose(raw)
@@ -251,10 +264,9 @@ class Machine:
         self._drop_blanks()
         self._opener = ""
         if self._thinking:
-            self._reasoning_ended = True
+            self._states = self.grammar.reasoned
             self._thinking = self._reasoning = self.grammar.reasoning_continues
-        if self._where is not Where.AFTER:
-            self._move_to(Where.AFTER)
+        self._move_to(Where.AFTER)
 
     # --- prose -------------------------------------------------------------------------------------
 
@@ -280,7 +292,22 @@ class Machine:
             if len(rest) > 1 and self.grammar.closers.begins(rest):
                 self._report_noise(rest)
                 return len(text)
+        stump = self._find_stump(text, at)
+        if stump >= 0:
+            self._report_noise(text[stump:])
+            return len(text)
         return self._emit_until(text, at, len(text))
+
+    def _find_stump(self, text: str, at: int) -> int:
+        """Return where the beginning of a special token is all that is left; -1: it is not.
+
+        Case: kimi_k2/n0_3_stump.
+        """
+        special = self.grammar.special
+        rest = text[at:].lstrip()
+        if special is None or self._shown or len(rest) < _MIN_STUMP_CHARS:
+            return -1
+        return len(text) - len(rest) if special.begins(rest) else -1
 
     def _ends_header(self, rule: Rule, rest: str, *, cut: bool) -> bool:
         """Return whether a call's header is complete although the text ends after it.
@@ -300,12 +327,17 @@ class Machine:
             if self._where is not where:
                 return at  # the position changed: other markers count
         rule = self._state.rules[found.which]
-        if self._fenced and self._state.quotable[found.which]:
-            return self._emit_as_text(text, found, found.start)  # an example, not a call
+        if self._state.quotable[found.which] and (
+            self._fenced or (rule.unquoted and self._in_span())
+        ):
+            return self._emit_as_text(text, found, found.start)  # an example
         if (rule.inside and not self._section) or (
             rule.prose and not self._may_call_in_prose(found)
         ):
             return self._emit_as_text(text, found, found.start)
+        if rule.stray:
+            self._take_stray(rule, text[found.start : found.end])
+            return found.end
         if rule.action is Action.KEEP:
             self._emit_prose(text[found.start : found.end])
             return found.end
@@ -315,11 +347,10 @@ class Machine:
             self._candidates = rule.families
             self._switch_to_family(rule.families[0])
             return found.end
-        if rule.action is Action.END_REASONING and not self._reasoning_ended:
-            return self._emit_as_text(text, found, found.start)
         if rule.action is Action.NOT_A_CALL:
             shown = text[found.start : found.end]
             self.sink.problem("native_call_invalid", shown[:EXCERPT_CHARS])
+            self._shown = True
             self._emit_prose(shown)
             if rule.then is not None:
                 self._move_to(rule.then)
@@ -351,7 +382,7 @@ class Machine:
         """
         scanner = self._state.scanner
         found = scanner.scan_at(text, at)
-        if found is not None:
+        if found is not None and not self._state.rules[found.which].stray:
             self._candidates = ()
             return self._apply_marker(text, at, found)
         if not last and scanner.begins(text, at):
@@ -367,8 +398,10 @@ class Machine:
         self._switch(format_grammar(format_, think=self._base.think))
 
     def _switch(self, grammar: FormatGrammar) -> None:
+        reasoned = self._states is self.grammar.reasoned
         self.grammar = grammar
-        self._state = grammar.states[self._where]
+        self._states = grammar.reasoned if reasoned else grammar.states
+        self._state = self._states[self._where]
 
     def _apply_rule(self, rule: Rule, text: str, found: FoundMarker) -> None:
         self._drop_blanks()
@@ -379,7 +412,8 @@ class Machine:
             if noise.strip():
                 self._report_noise(noise)
         elif rule.action is Action.START_REASONING or rule.action is Action.START_TEXT:
-            self._reasoning_ended = self._reasoning_ended or self._thinking
+            if self._thinking:
+                self._states = self.grammar.reasoned
             self._reasoning = self._thinking = rule.action is Action.START_REASONING
             self._fenced = False
             self._backticks = self._span = 0
@@ -394,7 +428,7 @@ class Machine:
         """Prepare for reasoning or text that a marker opened."""
         if rule.then is Where.ANSWER:
             return
-        self._resumed = self._where if rule.aside and self._where in _IN_TEXT else Where.ANSWER
+        self._resumed = self._where if rule.unquoted and self._where in _IN_TEXT else Where.ANSWER
         if self.grammar.joint:
             self._joint = self.grammar.joint if self._reasoning in self._channels else ""
 
@@ -402,6 +436,7 @@ class Machine:
         """Begin a call, or emit its header as text."""
         body = make_body(self, rule, found.groups, text[found.start : found.end])
         if body is None:
+            self._shown = True
             return self._emit_as_text(text, found, found.start)
         if "line" in found.groups:
             raw = text[found.start : found.end]
@@ -421,6 +456,10 @@ class Machine:
 
     def _emit_prose(self, text: str) -> None:
         """Emit text; hold blanks at positions where they may be dropped."""
+        if self._strays:
+            text = self._settle_strays(text)
+            if not text:
+                return
         where = self._where
         if where in _BLANK_PLACES:
             if where is Where.ANSWER:
@@ -482,7 +521,42 @@ class Machine:
         ticks = self._backticks
         return bool(self._span_after(ticks) if 0 < ticks < _FENCE_TICKS else self._span)
 
+    # Special tokens outside of calls and messages are held until the text after them shows what they are.  They are
+    # dropped at the end of the text and before a call or a message; closers also directly before a word.  Before
+    # anything else they are a mention, and so are closers after an opener that is shown.
+    # Cases: kimi_k2/n0_3_closer_last, kimi_k2/n0_3_closer_before_text, kimi_k2/n0_3_openers_last,
+    # internlm2/interpreter_is_no_call.
+
+    def _take_stray(self, rule: Rule, token: str) -> None:
+        if self._shown or len(self._strays) > MAX_BLANKS:
+            self._shown = True
+            self._emit_prose(token)
+            return
+        self._strays += token
+        self._stray_opener = self._stray_opener or rule.action is Action.SHOW
+
+    def _settle_strays(self, text: str) -> str:
+        """Return the text to emit, with the held tokens if they are text; nothing if more must be known."""
+        strays = self._strays
+        if text.isspace() and not self._shown and len(strays) <= MAX_BLANKS:
+            self._strays += text
+            return ""
+        if text[0].isalnum() and not self._stray_opener and not strays[-1].isspace():
+            self._drop_strays()
+            return text
+        self._shown = self._shown or self._stray_opener
+        self._strays = ""
+        self._stray_opener = False
+        return strays + text
+
+    def _drop_strays(self) -> None:
+        if self._strays:
+            self._report_noise(self._strays.rstrip())
+            self._strays = ""
+            self._stray_opener = False
+
     def _drop_blanks(self) -> None:
+        self._drop_strays()
         if self._blanks:
             self._blanks = ""
             if self._where in _REPORTED_BLANKS and not self._section:
@@ -493,4 +567,4 @@ class Machine:
 
     def _move_to(self, where: Where) -> None:
         self._where = where
-        self._state = self.grammar.states[where]
+        self._state = self._states[where]

@@ -58,4 +58,19 @@ COHERE_COMMAND: Final = Format(
         ),
     ),
     think=(("<|START_THINKING|>", "<|END_THINKING|>"),),
+    special=(
+        "<|END_ACTION|>",
+        "<|END_RESPONSE|>",
+        "<|END_TEXT|>",
+        "<|END_THINKING|>",
+        "<|END_OF_TURN_TOKEN|>",
+        "<|START_OF_TURN_TOKEN|>",
+        "<|CHATBOT_TOKEN|>",
+    ),
+    special_openers=(
+        "<|START_ACTION|>",
+        "<|START_RESPONSE|>",
+        "<|START_TEXT|>",
+        "<|START_THINKING|>",
+    ),
 )

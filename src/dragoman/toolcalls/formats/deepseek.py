@@ -20,6 +20,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
     opens_section,
@@ -69,6 +70,7 @@ _AHEAD_CALL: Final = OneOf(
 )
 
 _JSON_RULES: Final[tuple[Rule, ...]] = (
+    *empty_pair(_SECTION_BEGIN, _SECTION_END, special=True),
     *call(*_HEADERS[:3], body=JsonSpec()),
     # `function` before the separator is the call's type, never the tool: without a tool after it, this is not a call.
     # Cases: deepseek_v3/n3_1_no_arguments, deepseek_v3/n3_1_no_name, deepseek_v31/n3_1_type_for_a_name.
@@ -101,6 +103,20 @@ _DSML_RULES: Final = invokes(
     special=True,
 )
 
+_CLOSERS: Final[tuple[str | Pattern, ...]] = (
+    _END,
+    _SECTION_END,
+    "<｜end▁of▁sentence｜>",
+    "<|end_of_sentence|>",
+    ("</", *_DSML, one_of("invoke", "parameter", (_KIND,)), ">"),
+)
+_OPENERS: Final[tuple[str | Pattern, ...]] = (
+    _BEGIN,
+    _SECTION_BEGIN,
+    _SEP,
+    ("<", *_DSML),
+)
+
 JSON_FIRST: Final = (*_JSON_RULES, *_DSML_RULES)
 DSML_FIRST: Final = (*_DSML_RULES, *_JSON_RULES)
 
@@ -121,6 +137,8 @@ DEEPSEEK_V3: Final = Format(
     models=("deepseek-v3", "deepseek-chat-v3-0324", "deepseek-r1*"),
     rules=JSON_FIRST,
     starts_thinking=True,
+    special=_CLOSERS,
+    special_openers=_OPENERS,
 )
 
 # --- deepseek_v31 -------------------------------------------------------------------------------------
@@ -137,6 +155,8 @@ DEEPSEEK_V31: Final = Format(
     models=("deepseek-v3.1*", "deepseek-chat-v3.1", "*terminus*", "deepseek-v3.2-exp"),
     rules=JSON_FIRST,
     starts_thinking=True,
+    special=_CLOSERS,
+    special_openers=_OPENERS,
 )
 
 # --- deepseek_v32 -------------------------------------------------------------------------------------
@@ -155,6 +175,8 @@ DEEPSEEK_V32: Final = Format(
     models=("deepseek-v3.2*",),
     rules=DSML_FIRST,
     starts_thinking=True,
+    special=_CLOSERS,
+    special_openers=_OPENERS,
 )
 
 # --- deepseek_v4 --------------------------------------------------------------------------------------
@@ -173,4 +195,6 @@ DEEPSEEK_V4: Final = Format(
     models=("deepseek-v4*",),
     rules=DSML_FIRST,
     starts_thinking=True,
+    special=_CLOSERS,
+    special_openers=_OPENERS,
 )

@@ -17,6 +17,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
 )
@@ -41,6 +42,7 @@ FUNCTIONGEMMA: Final = Format(
     description="FunctionGemma",
     models=("functiongemma*",),
     rules=(
+        *empty_pair(("<start_function_call>",), ("<end_function_call>",), special=True),
         *call(
             (
                 "<start_function_call>",
@@ -62,6 +64,11 @@ FUNCTIONGEMMA: Final = Format(
         *closes(("<end_function_call>",), ("<start_function_response>",)),
     ),
     think=(),
+    special=(
+        "<end_function_call>",
+        "<start_function_response>",
+    ),
+    special_openers=("<start_function_call>",),
 )
 
 # --- gemma4 -------------------------------------------------------------------------------------------
@@ -84,6 +91,7 @@ GEMMA4: Final = Format(
     description="Gemma 4",
     models=("gemma-4*", "gemma4*"),
     rules=(
+        *empty_pair(("<|tool_call>",), ("<tool_call|>",), special=True),
         *call(
             ("<|tool_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), BLANKS, "{"),
             body=LiteralsSpec(
@@ -107,7 +115,7 @@ GEMMA4: Final = Format(
                 action=Action.START_REASONING,
                 at=ANYWHERE - {Where.THINK, Where.OPENED},
                 then=Where.THINK,
-                aside=True,
+                unquoted=True,
             )
             for pattern in (("<|channel>thought\n",), _UNLINED)
         ),
@@ -115,4 +123,14 @@ GEMMA4: Final = Format(
         *markers(_UNLINED, action=Action.DROP, at={Where.THINK}),
     ),
     think=(("<|channel>thought\n", "<channel|>"),),
+    special=(
+        "<tool_call|>",
+        "<channel|>",
+        "<|tool_response>",
+    ),
+    special_openers=(
+        "<|tool_call>",
+        "<|channel>thought",
+        "<|channel>",
+    ),
 )

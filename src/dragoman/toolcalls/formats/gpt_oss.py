@@ -123,4 +123,16 @@ GPT_OSS: Final = Format(
     ),
     think=(),
     joint="\n",  # case: gpt_oss/n1_3_two_texts
+    special=(
+        "<|end|>",
+        "<|call|>",
+        "<|return|>",
+    ),
+    special_openers=(
+        "<|start|>assistant",
+        "<|start|>",
+        "<|channel|>",
+        "<|message|>",
+        "<|constrain|>",
+    ),
 )

@@ -39,6 +39,8 @@ GRANITE: Final = Format(
         ("<think>", "</think>"),
     ),
     bare=True,
+    special=("<|end_of_text|>",),
+    special_openers=("<|tool_call|>",),
 )
 
 # --- granite_20b_fc -----------------------------------------------------------------------------------
@@ -54,4 +56,5 @@ GRANITE_20B_FC: Final = Format(
     description="Granite-20B-FunctionCalling",
     models=("granite-20b-functioncalling",),
     rules=(*objects_after(("<function_call>",)), *closes(("<|endoftext|>",))),
+    special=("<|endoftext|>",),
 )

@@ -11,6 +11,7 @@ from dragoman.toolcalls.format import (
     Run,
     Where,
     closes,
+    empty_pair,
     one_of,
     opens_section,
 )
@@ -79,6 +80,8 @@ HY_V3: Final = Format(
                 *_HY_SEPARATOR,
             )
         ),
+        *empty_pair(("<tool_calls", _SUFFIX, ">"), ("</tool_calls", _SUFFIX, ">")),
+        *empty_pair(_HY_OPENER, _HY_CLOSER),
         *closes(_HY_CLOSER, stray=False),
         *closes(("</tool_calls", _SUFFIX, ">"), section=True, stray=False),
     ),

@@ -18,6 +18,7 @@ from dragoman.toolcalls.format import (
     TagsSpec,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
     opens_section,
@@ -45,13 +46,14 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
     trim: Literal["none", "line", "blank"] = "none",
     flagged: bool = False,
     special: bool = False,
+    special_section: bool = False,
     closers: tuple[str, ...] = ("parameter",),
 ) -> tuple[Rule, ...]:
     """Return rules for invokes whose tags begin with `<` and `prefix`.
 
     `section`: the markers around all invokes.  `before`, `after`: optional markers around each invoke.
     `flagged`: parameters state whether they are strings (`string="true"`).
-    `special`: the tags are special tokens, so strays are dropped.
+    `special`: the tags are special tokens, so strays are dropped.  `special_section`: the section's markers are.
     """
     begin: Pattern = ("<", *prefix)
     end: Pattern = ("</", *prefix)
@@ -112,6 +114,7 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
         rules += call((*lead, *header, "/>"), body=body, empty=True)
     if section is not None:
         ahead = OneOf(tuple((*lead, *any_header, one_of(">", "/>")) for lead in leads))
+        rules += empty_pair(*section, special=special or special_section)
         rules += opens_section((*section[0], BLANKS, AHEAD, ahead))
         rules += closes(section[1], section=True, stray=special)
     rules += closes(call_end, stray=special)

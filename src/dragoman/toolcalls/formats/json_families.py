@@ -15,6 +15,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
 )
@@ -40,8 +41,14 @@ INTERNLM2: Final = Format(
     description="InternLM2, 2.5, 3, Intern-S1",
     models=("internlm*", "intern-s1*"),
     rules=(
+        *empty_pair(("<|action_start|>", BLANKS, "<|plugin|>"), ("<|action_end|>",), special=True),
         *objects_after(("<|action_start|>", BLANKS, "<|plugin|>")),
         *closes(("<|action_end|>",)),
+    ),
+    special=("<|action_end|>",),
+    special_openers=(
+        "<|action_start|>",
+        "<|plugin|>",
     ),
 )
 
@@ -74,10 +81,13 @@ PHI4_MINI: Final = Format(
     models=("phi-4-mini*", "phi4-mini"),
     rules=(
         *functools_array(),
+        *empty_pair(("<|tool_call|>",), ("<|/tool_call|>",), special=True),
         *objects_after(("<|tool_call|>",)),
         *closes(("<|/tool_call|>",)),
     ),
     bare=True,
+    special=("<|/tool_call|>",),
+    special_openers=("<|tool_call|>",),
 )
 
 # --- ernie45 ------------------------------------------------------------------------------------------
@@ -166,6 +176,14 @@ APERTUS: Final = Format(
     ),
     think=(("<|inner_prefix|>", "<|inner_suffix|>"),),
     reasoning_continues=True,
+    special=(
+        "<|tools_suffix|>",
+        "<|inner_suffix|>",
+    ),
+    special_openers=(
+        "<|tools_prefix|>",
+        "<|inner_prefix|>",
+    ),
 )
 
 # --- gigachat3 ----------------------------------------------------------------------------------------
@@ -206,6 +224,8 @@ GIGACHAT3: Final = Format(
         ),
         *closes(("</s>",)),
     ),
+    special=("<|message_sep|>",),
+    special_openers=("<|function_call|>",),
 )
 
 # --- sarashina ----------------------------------------------------------------------------------------
@@ -227,6 +247,7 @@ SARASHINA: Final = Format(
         # Case: sarashina/bare_list_of_something_else.
         *python_objects((), at=AT_START - {Where.TAIL}, declared=True),
     ),
+    special_openers=("<|tool_calls|>",),
 )
 
 # --- apriel -------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
 )
@@ -45,6 +46,7 @@ def tagged_objects(
     `at`: where the opening tag counts.
     """
     return (
+        *empty_pair((opener,), (closer,), special=special),
         *objects_after((opener,), body=body, at=at),
         # A doubled opener.  Case: hermes/opener_twice.
         *objects_after((opener, BLANKS, opener), body=body, at=at),

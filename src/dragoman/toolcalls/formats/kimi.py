@@ -5,6 +5,7 @@ from typing import Final
 from dragoman.toolcalls.format import (
     AHEAD,
     AHEAD_OR_END,
+    ANYWHERE,
     BLANKS,
     Action,
     Format,
@@ -16,6 +17,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
     opens_section,
@@ -58,6 +60,7 @@ KIMI_K2: Final = Format(
     description="Kimi K2, K2-Thinking, K2.5 to K2.7, Kimi-VL, Kimi-Dev",
     models=("kimi-k2*", "moonshotai/kimi-k2*", "kimi-k2.5", "kimi-k2-thinking"),
     rules=(
+        *empty_pair((_SECTION_BEGIN,), (_SECTION_END,), special=True),
         *call(*_HEADERS, body=JsonSpec()),
         *opens_section((_SECTION_BEGIN, BLANKS, AHEAD, *_AHEAD_CALL)),
         # Text between the opener and the first call is dropped.  Case: kimi_k2/c2_noise_after_opener.
@@ -85,10 +88,18 @@ KIMI_K2: Final = Format(
             at=frozenset({Where.AFTER}),
             inside=True,
         ),
-        Rule(pattern=(_SECTION_BEGIN, BLANKS, _SECTION_END), action=Action.DROP),
     ),
     # The second pair is of Kimi-VL and Kimi-Dev.  Case: kimi_k2/n0_7_think.
     think=(("<think>", "</think>"), ("◁think▷", "◁/think▷")),
+    special=(
+        (_SECTION_END,),
+        _END,
+    ),
+    special_openers=(
+        (_SECTION_BEGIN,),
+        _BEGIN,
+        _ARGUMENTS,
+    ),
 )
 
 # --- kimi_k3 ------------------------------------------------------------------------------------------
@@ -137,6 +148,7 @@ KIMI_K3: Final = Format(
                 entities=True,
             ),
         ),
+        *empty_pair(("<|open|>tools<|sep|>",), ("<|close|>tools<|sep|>",), special=True),
         *opens_section(("<|open|>tools<|sep|>", BLANKS, AHEAD, *_CALL)),
         *markers(("<|open|>response<|sep|>",), action=Action.START_TEXT, then=Where.MESSAGE),
         *markers(
@@ -154,9 +166,25 @@ KIMI_K3: Final = Format(
         *markers(
             (_TOKEN, Run(r"[a-z<|]", 0, 16), AHEAD_OR_END, _TOKEN),
             action=Action.DROP,
-            at={Where.START, Where.THINK, Where.ANSWER, Where.MESSAGE},
+            at=ANYWHERE - {Where.TAIL, Where.AFTER},
         ),
     ),
     think=(("<|open|>think<|sep|>", "<|close|>think<|sep|>"),),
     starts_thinking=True,
+    special=(
+        "<|close|>tools<|sep|>",
+        "<|close|>call<|sep|>",
+        "<|close|>argument<|sep|>",
+        "<|close|>response<|sep|>",
+        "<|close|>message<|sep|>",
+        "<|end_of_msg|>",
+    ),
+    special_openers=(
+        "<|open|>tools<|sep|>",
+        "<|open|>response<|sep|>",
+        "<|open|>message<|sep|>",
+        "<|open|>",
+        "<|close|>",
+        "<|sep|>",
+    ),
 )

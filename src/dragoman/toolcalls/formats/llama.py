@@ -61,6 +61,11 @@ LLAMA3_JSON: Final = Format(
         *closes((one_of("<|eom_id|>", "<|eot_id|>"),)),
     ),
     bare=True,
+    special=(
+        "<|eom_id|>",
+        "<|eot_id|>",
+    ),
+    special_openers=("<|python_tag|>",),
 )
 
 # --- functionary --------------------------------------------------------------------------------------
@@ -90,6 +95,10 @@ FUNCTIONARY: Final = Format(
     ),
     think=(),
     bare=True,
+    special=(
+        "<|eom_id|>",
+        "<|eot_id|>",
+    ),
 )
 
 # --- firefunction -------------------------------------------------------------------------------------

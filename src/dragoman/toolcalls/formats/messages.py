@@ -17,6 +17,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
     opens_section,
@@ -47,6 +48,7 @@ INKLING: Final = Format(
     description="Inkling",
     models=("inkling*",),
     rules=(
+        *empty_pair((*_MODEL, _CALL), _END, special=True),
         *objects_after((*_MODEL, _CALL), body=_INKLING_OBJECTS),
         *objects_after((_NAME, _CALL), body=_INKLING_OBJECTS, at=FIRST),
         *markers((*_MODEL, _THINKING), action=Action.START_REASONING, then=Where.THINK),
@@ -58,6 +60,13 @@ INKLING: Final = Format(
         *closes(_END),
     ),
     think=(),
+    special=(_END,),
+    special_openers=(
+        "<|message_model|>",
+        _CALL,
+        _THINKING,
+        (_TEXT,),
+    ),
 )
 
 # --- muse_glimmer -------------------------------------------------------------------------------------
@@ -93,7 +102,9 @@ MUSE_GLIMMER: Final = Format(
             then=Where.MESSAGE,
         ),
         *(
-            rule if rule.section else replace(rule, at=rule.at & _IN_CALLS)
+            rule
+            if rule.section or rule.action is Action.DROP
+            else replace(rule, at=rule.at & _IN_CALLS)
             for rule in invokes(
                 ("atem:",),
                 section=(
@@ -114,6 +125,11 @@ MUSE_GLIMMER: Final = Format(
         *closes(_MUSE_GLIMMER_END),
     ),
     think=(),
+    special=(
+        "<|eom|>",
+        "<|eot|>",
+    ),
+    special_openers=("<|start|>assistant", "<|start|>"),
 )
 
 # --- solar_open ---------------------------------------------------------------------------------------
@@ -146,6 +162,7 @@ SOLAR_OPEN: Final = Format(
             ),
             body=JsonSpec(),
         ),
+        *empty_pair((*_BEGIN, "<|tool_calls|>"), (one_of("<|calls|>", "<|end|>"),), special=True),
         *opens_section((*_BEGIN, "<|tool_calls|>", BLANKS, AHEAD, "<|tool_call:begin|>")),
         *closes(("<|tool_call:end|>",)),
         *closes(("<|calls|>",), _SOLAR_OPEN_END, section=True),
@@ -166,4 +183,19 @@ SOLAR_OPEN: Final = Format(
     ),
     think=(),
     starts_thinking=True,
+    special=(
+        "<|tool_call:end|>",
+        "<|calls|>",
+        "<|end|>",
+        "<|flush|>",
+    ),
+    special_openers=(
+        "<|tool_calls|>",
+        "<|tool_call:begin|>",
+        "<|tool_call:name|>",
+        "<|tool_call:args|>",
+        "<|begin|>assistant",
+        "<|think|>",
+        "<|content|>",
+    ),
 )

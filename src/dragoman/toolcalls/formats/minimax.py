@@ -13,6 +13,8 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
+    one_of,
     opens_section,
 )
 from dragoman.toolcalls.formats.invokes import invokes
@@ -80,10 +82,13 @@ MINIMAX_M3: Final = Format(
     models=("minimax-m3*",),
     rules=(
         *call((*_INVOKE, Run(r"[^\"'<>\s]", 1, 128, name="name"), *_END), body=ElementsSpec(_MARK)),
+        *empty_pair((_MARK, BLANKS, "<tool_call>"), (_MARK, BLANKS, "</tool_call>"), special=True),
         *opens_section((_MARK, BLANKS, "<tool_call>", BLANKS, AHEAD, *_INVOKE)),
         *closes((_MARK, BLANKS, "</tool_call>"), section=True),
         *closes((_MARK, BLANKS, "</invoke>")),
     ),
     think=(("<mm:think>", "</mm:think>"), ("<think>", "</think>")),
     starts_thinking=True,
+    special=((_MARK, BLANKS, one_of("</tool_call>", "</invoke>")),),
+    special_openers=(_MARK,),
 )

@@ -19,6 +19,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     one_of,
     opens_section,
 )
@@ -57,6 +58,7 @@ MISTRAL: Final = Format(
         "pixtral*",
     ),
     rules=(
+        *empty_pair((_MARKER,), (one_of(_CLOSER, "</s>"),), special=True),
         *objects_after((_MARKER,), body=_OBJECTS),
         # Noise between the marker and the array.  Case: mistral/junk_before_the_array.
         *opens_section(
@@ -100,4 +102,6 @@ MISTRAL: Final = Format(
         *closes(("</s>",)),
     ),
     think=(("[THINK]", "[/THINK]"), ("<think>", "</think>")),
+    special=(_CLOSER,),
+    special_openers=(_MARKER,),
 )

@@ -20,6 +20,7 @@ from dragoman.toolcalls.format import (
     Where,
     call,
     closes,
+    empty_pair,
     markers,
     one_of,
 )
@@ -87,6 +88,7 @@ PYTHONIC: Final = Format(
     description="Llama 4, Llama 3.2 (small), ToolACE",
     models=("llama-4*", "toolace*"),
     rules=(
+        *empty_pair(("<|python_start|>",), ("<|python_end|>",), special=True),
         *python_calls(("<|python_start|>", BLANKS, one_of(("[", BLANKS), "")), body=_PYTHONIC),
         *python_calls(("[", BLANKS), body=_PYTHONIC, at=AT_START),
         # In the middle of text.  Cases: pythonic/n5_3_text_before, pythonic/n5_3_tools_unknown.
@@ -107,6 +109,13 @@ PYTHONIC: Final = Format(
         *closes((one_of("<|python_end|>", "<|eom_id|>", "<|eot_id|>", "<|eot|>"),)),
     ),
     bare=True,
+    special=(
+        "<|python_end|>",
+        "<|eom_id|>",
+        "<|eot_id|>",
+        "<|eot|>",
+    ),
+    special_openers=("<|python_start|>",),
 )
 
 # --- olmo3 --------------------------------------------------------------------------------------------
@@ -127,6 +136,7 @@ OLMO3: Final = Format(
     description="OLMo 3",
     models=("olmo-3*",),
     rules=(
+        *empty_pair(("<function_calls>",), ("</function_calls>",)),
         *python_calls(("<function_calls>", BLANKS, one_of(("[", BLANKS), "")), body=_OLMO3),
         *further_python_calls(",;", body=_OLMO3),
         *markers(
@@ -153,6 +163,7 @@ LFM2: Final = Format(
     description="Liquid LFM2, LFM2.5",
     models=("lfm2*", "liquid/*"),
     rules=(
+        *empty_pair((_OPENER,), ("<|tool_call_end|>",), special=True),
         *call(
             (_OPENER, BLANKS, AHEAD, one_of(("[", BLANKS, "{"), "{")),
             body=ObjectsSpec(),
@@ -164,4 +175,6 @@ LFM2: Final = Format(
         ),
         *closes(("<|tool_call_end|>",)),
     ),
+    special=("<|tool_call_end|>",),
+    special_openers=(_OPENER,),
 )

@@ -16,6 +16,7 @@ from dragoman.toolcalls.format import (
     TagsSpec,
     call,
     closes,
+    empty_pair,
     one_of,
     opens_section,
 )
@@ -135,7 +136,10 @@ SEED_OSS: Final = Format(
     opens=("<seed:tool_call>",),
     description="Seed-OSS",
     models=("seed-oss*", "bytedance-seed/*"),
-    rules=xml_functions("<seed:tool_call>", "</seed:tool_call>"),
+    rules=(
+        *empty_pair(("<seed:tool_call>",), ("</seed:tool_call>",)),
+        *xml_functions("<seed:tool_call>", "</seed:tool_call>"),
+    ),
     think=(("<seed:think>", "</seed:think>"),),
     starts_thinking=True,
 )

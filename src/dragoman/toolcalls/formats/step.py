@@ -41,6 +41,7 @@ _INVOKES: Final = invokes(
         ("<", _BAR, "tool_calls_begin", _BAR, ">"),
         ("<", _BAR, "tool_calls_end", _BAR, ">"),
     ),
+    special_section=True,
     # No blanks are trimmed: the template writes none around a value.  Case: step3/blanks_of_a_file_stay.
     before=(*_STEP_BEGIN, one_of(_STEP_SEP, ("",))),
     after=_STEP_END,
@@ -68,4 +69,13 @@ STEP3: Final = Format(
         *closes(_STEP_END),
     ),
     starts_thinking=True,
+    special=(
+        ("<", _BAR, "tool_call_end", _BAR, ">"),
+        ("<", _BAR, "tool_calls_end", _BAR, ">"),
+    ),
+    special_openers=(
+        ("<", _BAR, "tool_call_begin", _BAR, ">"),
+        ("<", _BAR, "tool_calls_begin", _BAR, ">"),
+        ("<", _BAR, "tool_sep", _BAR, ">"),
+    ),
 )
