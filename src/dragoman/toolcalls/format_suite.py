@@ -111,9 +111,9 @@ class Answer:
     def __init__(self, format_: Format, write: CallWriter, traits: Traits) -> None:
         self.format = format_
         self.traits = traits
-        self.calls = CALLS[: traits.most]
+        self.calls: tuple[SampleCall, ...] = CALLS[: traits.most]
         self.write = write
-        self.text = write(self.calls)
+        self.text: str = write(self.calls)
 
     def parse(self, *pieces: str, cut: bool = False) -> Parsed:
         parser = ToolCallParser(format=self.format, tools=TOOLS, seed="check")

@@ -20,6 +20,7 @@ from dragoman.dialects.encoding import escaped
 from dragoman.dialects.identity import Identity, identity_of
 from dragoman.dialects.openai_errors import encode_error
 from dragoman.dialects.sealing import seal
+from dragoman.ids import ClientIds
 from dragoman.turn.answer import Block
 from dragoman.turn.events import (
     TRUNCATED,
@@ -250,7 +251,7 @@ class CallNames:
     def __init__(self, exchange: Exchange) -> None:
         request = exchange.request
         self._own = request is not None and request.dialect == "chat"
-        self.ids = exchange.call_ids
+        self.ids: ClientIds = exchange.call_ids
         self._declared = {
             ToolName(tool.name, tool.namespace, tool.flavor)
             for tool in (request.tools if request is not None and self._own else ())

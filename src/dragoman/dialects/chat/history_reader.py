@@ -157,8 +157,12 @@ class History:
         if message.tool_calls:
             for at, call in enumerate(message.tool_calls):
                 function = call.function
-                plain = call.custom is None and not call.extra_content
-                if function is not None and plain and function.name:
+                if (
+                    function is not None
+                    and function.name
+                    and call.custom is None
+                    and not call.extra_content
+                ):
                     arguments = function.arguments
                     text = arguments if type(arguments) is str else _arguments(function)
                     parts.append(ToolCallPart(call.id, function.name, text))
