@@ -129,5 +129,11 @@ NEMOTRON_DECI: Final = Format(
     opens=("<TOOLCALL>[",),
     description="Llama-Nemotron Super and Ultra, Nemotron Nano v2",
     models=("*nemotron-super*v1*", "nemotron-nano-9b-v2", "nemotron-nano-12b-v2"),
-    rules=tagged_objects("<TOOLCALL>", "</TOOLCALL>"),
+    rules=(
+        *tagged_objects("<TOOLCALL>", "</TOOLCALL>"),
+        # The opener is missing: only declared tools.  Case: nemotron_deci/n6_3_bare_array.
+        *call(
+            (AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START - {Where.TAIL}
+        ),
+    ),
 )
