@@ -16,7 +16,7 @@ from dragoman.toolcalls.format import (
     opens_section,
 )
 from dragoman.toolcalls.formats.glm import keyed_values
-from dragoman.toolcalls.formats.json_rules import answer_tags, tagged_objects
+from dragoman.toolcalls.formats.json_rules import answer_tags, bare_array, tagged_objects
 
 # --- hunyuan_a13b -------------------------------------------------------------------------------------
 #
@@ -33,6 +33,7 @@ HUNYUAN_A13B: Final = Format(
     rules=(
         # Calls inside reasoning are examples.  Case: hunyuan_a13b/call_inside_think_is_reasoning.
         *tagged_objects("<tool_calls>", "</tool_calls>", at=ANYWHERE - {Where.THINK}),
+        *bare_array(),
         *answer_tags("answer"),
     ),
 )

@@ -21,6 +21,7 @@ from dragoman.toolcalls.format import (
 )
 from dragoman.toolcalls.formats.json_rules import (
     answer_tags,
+    bare_array,
     functools_array,
     objects_after,
     objects_in_prose,
@@ -64,7 +65,7 @@ JAMBA: Final = Format(
     opens=("<tool_calls>[",),
     description="Jamba 1.5 to 1.7",
     models=("jamba*",),
-    rules=tagged_objects("<tool_calls>", "</tool_calls>"),
+    rules=(*tagged_objects("<tool_calls>", "</tool_calls>"), *bare_array()),
 )
 
 # --- phi4_mini ----------------------------------------------------------------------------------------
@@ -264,13 +265,16 @@ _ANSWER_END: Final[Pattern] = (
     one_of("<|end|>", ""),
 )
 
+_APRIEL: Final = ObjectsSpec(id_keys=("id",))
+
 APRIEL: Final = Format(
     key="apriel",
     opens=("<tool_calls>[",),
     description="Apriel 1.5, 1.6",
     models=("apriel*",),
     rules=(
-        *tagged_objects("<tool_calls>", "</tool_calls>", body=ObjectsSpec(id_keys=("id",))),
+        *tagged_objects("<tool_calls>", "</tool_calls>", body=_APRIEL),
+        *bare_array(_APRIEL),
         *markers(
             ("Here are my reasoning steps:",),
             action=Action.START_REASONING,

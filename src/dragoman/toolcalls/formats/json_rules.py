@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from dragoman.toolcalls.format import (
     AHEAD,
     ANYWHERE,
+    AT_START,
     BLANKS,
     FEW_BLANKS,
     IN_PROSE,
@@ -60,6 +61,15 @@ def tagged_objects(
             then=Where.AFTER,
         ),
     )
+
+
+def bare_array(body: ObjectsSpec | None = None) -> tuple[Rule, ...]:
+    """Return the rule for an array whose opening tag is missing, at the start: only declared tools count.
+
+    Cases: n6_3_bare_array of each family.
+    """
+    spec = replace(body or ObjectsSpec(), declared=True)
+    return call((AHEAD, "[", BLANKS, "{"), body=spec, at=AT_START - {Where.TAIL})
 
 
 def objects_after(

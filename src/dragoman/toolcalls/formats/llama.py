@@ -18,6 +18,7 @@ from dragoman.toolcalls.format import (
     one_of,
 )
 from dragoman.toolcalls.formats.json_rules import (
+    bare_array,
     functools_array,
     further_objects,
     objects_after,
@@ -131,9 +132,6 @@ NEMOTRON_DECI: Final = Format(
     models=("*nemotron-super*v1*", "nemotron-nano-9b-v2", "nemotron-nano-12b-v2"),
     rules=(
         *tagged_objects("<TOOLCALL>", "</TOOLCALL>"),
-        # The opener is missing: only declared tools.  Case: nemotron_deci/n6_3_bare_array.
-        *call(
-            (AHEAD, "[", BLANKS, "{"), body=ObjectsSpec(declared=True), at=AT_START - {Where.TAIL}
-        ),
+        *bare_array(),
     ),
 )
