@@ -80,7 +80,11 @@ def test_the_list_of_commands_has_each_commands_own_summary(name):
         ("formats --nope", 2, "Try 'dragoman formats --help'"),
         ("mcp --upstream nope", 2, "`https://nope`"),
         ("models --config absent.toml", 2, "cannot read"),
-        ("models --upstream http://127.0.0.1:1/v1", 3, "cannot connect to 127.0.0.1:1"),
+        (
+            "models --upstream http://127.0.0.1:1/v1",
+            3,
+            "nothing accepts connections at 127.0.0.1:1",
+        ),
         ("parse --tools not.json", 1, "--tools not.json is not a JSON list of tools"),
         ("parse --format xyzzy", 2, "no tool-call format `xyzzy`; known formats: "),
         ("parse --format kimi_k4", 2, "did you mean `kimi_k3` or `kimi_k2`?"),

@@ -52,7 +52,7 @@ def test_an_upstream_that_is_not_there_is_one_line_and_exit_3() -> None:
     result = run("--upstream", "http://127.0.0.1:9/v1")
 
     assert 3 == result.exit_code
-    expected = "dragoman: default: cannot connect to 127.0.0.1:9: Connection refused\n"
+    expected = "dragoman: default: nothing accepts connections at 127.0.0.1:9\n"
     assert (expected, "") == (result.stderr, result.stdout)
 
 

@@ -107,7 +107,7 @@ def test_nobody_there_is_exit_3():
     assert 3 == result.exit_code
     found = json.loads(result.stdout)
     assert "unreachable" == found["outcome"]
-    assert "cannot connect to 127.0.0.1:9: Connection refused" == found["checks"][0]["found"]
+    assert "nothing accepts connections at 127.0.0.1:9" == found["checks"][0]["found"]
 
 
 @pytest.mark.parametrize(
