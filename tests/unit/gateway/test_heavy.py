@@ -5,7 +5,14 @@ import threading
 
 import pytest
 
-from dragoman.gateway.heavy import LIGHT_BYTES, SLICE_BYTES, Feeder, HeavyWork
+from dragoman.gateway.heavy import (
+    LIGHT_BYTES,
+    SHORT_SLICE_BYTES,
+    SLICE_BYTES,
+    Feeder,
+    HeavyWork,
+    first_slice,
+)
 from dragoman.translate import Translator
 from tests.support.odd_upstream import chat_stream
 
@@ -98,3 +105,19 @@ def test_a_stream_is_the_same_however_it_is_fed(words: int) -> None:
         return out
 
     assert expected == asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"data: x\n\n", 9),
+        (b"data: x\n\n" * 10_000, SLICE_BYTES),  # more than a slice: its density is looked at later
+        (b"data: x\n\n" * 7_000, SHORT_SLICE_BYTES),
+        (b"data: x\r\r" * 7_000, SHORT_SLICE_BYTES),
+        (b"data: " + b"x" * 252 + b"\n\n", 260),
+        ((b"data: " + b"x" * 252 + b"\n\n") * 200, 52_000),
+    ],
+    ids=["small", "large", "short lines", "carriage returns", "one event", "dense stream"],
+)
+def test_slices_of_short_lines_are_small(data: bytes, expected: int) -> None:
+    assert expected == first_slice(data)
