@@ -29,6 +29,31 @@ from dragoman.turn.request import DialectName, Request
 class Outcome:
     """What is learned about a request while it is answered."""
 
+    __slots__ = (
+        "admission",
+        "answer_losses",
+        "calls",
+        "choice",
+        "delivered",
+        "ended",
+        "estimate",
+        "failures",
+        "first_event",
+        "guard_losses",
+        "guess",
+        "has_tools",
+        "hop",
+        "model",
+        "rate_limits",
+        "request_losses",
+        "retries",
+        "should_retry",
+        "stopped",
+        "streams",
+        "upstream_id",
+        "usage",
+    )
+
     def __init__(self) -> None:
         # Before an upstream is asked.
         self.model = ""  # as the client names it
@@ -43,7 +68,7 @@ class Outcome:
         self.request_losses: tuple[Loss, ...] = ()  # of the request as this upstream gets it
         self.hop: Hop | None = None  # the upstream that was asked last
         self.retries = 0
-        self.failures: list[str] = []  # attempts that failed, as the log shows them
+        self.failures: tuple[str, ...] = ()  # attempts that failed, as the log shows them
         self.upstream_id = ""  # the upstream's id of the request
         self.should_retry: bool | None = None  # the upstream's `x-should-retry`
         self.rate_limits: Mapping[str, str] = {}  # its rate-limit headers, in the client's dialect
@@ -59,7 +84,7 @@ class Outcome:
     def note_failure(self, hop: Hop, fault: Fault) -> None:
         """Keep an attempt that failed, for the log."""
         status = f" {fault.status}" if fault.status else ""
-        self.failures.append(f"{hop.upstream_name}/{hop.model}: {fault.kind}{status}")
+        self.failures += (f"{hop.upstream_name}/{hop.model}: {fault.kind}{status}",)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -163,7 +188,7 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         calls=len(outcome.calls),
         call_names=tuple(outcome.calls),
         retries=outcome.retries,
-        failures=tuple(outcome.failures),
+        failures=outcome.failures,
         warnings=tuple(dict.fromkeys(loss.code for loss in outcome.losses)),
         losses=tuple(dict.fromkeys(map(_described, outcome.losses))),
     )
