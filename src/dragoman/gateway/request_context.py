@@ -26,60 +26,37 @@ from dragoman.turn.losses import Loss
 from dragoman.turn.request import DialectName, Request
 
 
+@dataclass(eq=False, slots=True)
 class Outcome:
     """What is learned about a request while it is answered."""
 
-    __slots__ = (
-        "admission",
-        "answer_losses",
-        "calls",
-        "choice",
-        "delivered",
-        "ended",
-        "estimate",
-        "failures",
-        "first_event",
-        "guard_losses",
-        "guess",
-        "has_tools",
-        "hop",
-        "model",
-        "rate_limits",
-        "request_losses",
-        "retries",
-        "should_retry",
-        "stopped",
-        "streams",
-        "upstream_id",
-        "usage",
-    )
-
-    def __init__(self) -> None:
-        # Before an upstream is asked.
-        self.model = ""  # as the client names it
-        self.choice: RouteChoice | None = None  # the route, and the upstreams that may answer
-        self.admission: Admission | None = None  # what the client's key is charged for
-        self.guess = 0  # estimated input tokens, before reports about the model correct it
-        self.estimate = 0  # after that
-        self.streams = False  # the client asked for a stream
-        self.has_tools = False
-        self.guard_losses: tuple[Loss, ...] = ()
-        # While upstreams are asked.
-        self.request_losses: tuple[Loss, ...] = ()  # of the request as this upstream gets it
-        self.hop: Hop | None = None  # the upstream that was asked last
-        self.retries = 0
-        self.failures: tuple[str, ...] = ()  # attempts that failed, as the log shows them
-        self.upstream_id = ""  # the upstream's id of the request
-        self.should_retry: bool | None = None  # the upstream's `x-should-retry`
-        self.rate_limits: Mapping[str, str] = {}  # its rate-limit headers, in the client's dialect
-        self.stopped: Fault | None = None  # set when no other attempt may follow
-        # Of the response.
-        self.answer_losses: Sequence[Loss] = ()
-        self.usage: Usage | None = None
-        self.calls: Sequence[str] = ()  # names of the called tools
-        self.first_event: float | None = None  # seconds until the first content arrived
-        self.delivered = False  # the client was sent the last event of its stream
-        self.ended: Finish | Fault | None = None
+    # Before an upstream is asked.
+    model: str = ""  # as the client names it
+    choice: RouteChoice | None = None  # the route, and the upstreams that may answer
+    admission: Admission | None = None  # what the client's key is charged for
+    guess: int = 0  # estimated input tokens, before reports about the model correct it
+    estimate: int = 0  # after that
+    streams: bool = False  # the client asked for a stream
+    has_tools: bool = False
+    guard_losses: tuple[Loss, ...] = ()
+    # While upstreams are asked.
+    request_losses: tuple[Loss, ...] = ()  # of the request as this upstream gets it
+    hop: Hop | None = None  # the upstream that was asked last
+    retries: int = 0
+    failures: tuple[str, ...] = ()  # attempts that failed, as the log shows them
+    upstream_id: str = ""  # the upstream's id of the request
+    should_retry: bool | None = None  # the upstream's `x-should-retry`
+    rate_limits: Mapping[str, str] = field(
+        default_factory=dict
+    )  # its rate-limit headers, in the client's dialect
+    stopped: Fault | None = None  # set when no other attempt may follow
+    # Of the response.
+    answer_losses: Sequence[Loss] = ()
+    usage: Usage | None = None
+    calls: Sequence[str] = ()  # names of the called tools
+    first_event: float | None = None  # seconds until the first content arrived
+    delivered: bool = False  # the client was sent the last event of its stream
+    ended: Finish | Fault | None = None
 
     def note_failure(self, hop: Hop, fault: Fault) -> None:
         """Keep an attempt that failed, for the log."""
