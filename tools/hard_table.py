@@ -15,6 +15,7 @@ from typing import Final
 from tests.agents import hard_results
 from tests.agents.hard import DIRECT, SITUATIONS, Outcome
 from tests.agents.hard_results import Cell, Results
+from tests.agents.pages import with_table
 from tests.support.gateway import DIALECTS
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "agent-tests.md"
@@ -86,9 +87,7 @@ def _cell(columns: dict[str, Outcome]) -> str:
 
 def drawn_page(text: str, results: Results) -> str:
     """Return the page with the table redrawn between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{draw(results)}\n\n{END}{after}"
+    return with_table(text, BEGIN, END, draw(results))
 
 
 def redraw() -> None:

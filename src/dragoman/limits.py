@@ -42,7 +42,7 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
             some KiB is what cuts real `Write` calls, and no cap at all is a memory hole.
         max_turn_args_bytes: Arguments of all calls of one answer: a program that collects an answer holds all of
             them.
-        max_calls: Calls of one answer; agents make a few dozen at most, and each is work for somebody.
+        max_calls: Calls of one answer; agents make a few dozen at most, and the client runs each of them.
         max_waiting_bytes: What may wait while the call before it is still open (parallel calls whose
             parts alternate).
         max_tool_name_chars: A tool name arrives whole in every sane stream; this bounds names sent in

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, Upstream
+from tests.agents.pages import with_table
 from tests.agents.programs import Program
 from tests.agents.stage import Ran, Stage, TooSlowError
 from tests.support.gateway import Stand, stand
@@ -214,9 +215,7 @@ def draw() -> str:
 
 def drawn_page(text: str) -> str:
     """Return the page with the table redrawn between its marks."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{draw()}\n\n{END}{after}"
+    return with_table(text, BEGIN, END, draw())
 
 
 def redraw() -> None:

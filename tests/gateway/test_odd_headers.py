@@ -161,10 +161,10 @@ def test_upstreams_header_of_any_value_breaks_nothing(
     for value in VALUES:
         peer.status = status
         peer.header = b"%b: %b" % (name.encode(), value)
-        told, data = send(gateway, PATHS["chat"], body)
+        got, data = send(gateway, PATHS["chat"], body)
 
         assert b"gateway_error" not in data, (value, data)
-        assert told in (200, 424, 429, 502, 503), (value, data)
+        assert got in (200, 424, 429, 502, 503), (value, data)
     assert "gateway failed" not in gateway.log.getvalue()[before:]
 
 

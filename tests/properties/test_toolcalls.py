@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.toolcalls.format import Action, Format, OneOf, Pattern
+from dragoman.toolcalls.format_damage import schema_of
 from dragoman.toolcalls.format_samples import openings, units
 from dragoman.toolcalls.formats import AUTO, FORMATS
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
@@ -47,30 +48,12 @@ def calls_of(family: Family) -> st.SearchStrategy[list[NativeCall]]:
     )
 
 
-def schema(value: Any) -> dict[str, Any]:
-    match value:
-        case bool():
-            return {"type": "boolean"}
-        case None:
-            return {"type": "null"}
-        case int():
-            return {"type": "integer"}
-        case float():
-            return {"type": "number"}
-        case str():
-            return {"type": "string"}
-        case list():
-            return {"type": "array", "items": {"anyOf": [schema(one) for one in value]}}
-        case _:
-            return {
-                "type": "object",
-                "properties": {key: schema(one) for key, one in value.items()},
-            }
-
-
 def declared(calls: list[NativeCall]) -> list[Tool]:
     return [
-        Tool(name=call.name, schema=Raw(json.dumps(schema(call.arguments)).encode()))
+        Tool(
+            name=call.name,
+            schema=Raw(json.dumps(schema_of(call.arguments, required=False)).encode()),
+        )
         for call in calls
     ]
 

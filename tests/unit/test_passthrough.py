@@ -394,12 +394,12 @@ def test_fields_of_the_upstream_survive_in_a_body_where_a_call_was_found_in_text
     translated = translate_body(
         json.dumps(body).encode(), source="chat", target="chat", model="kimi-k2"
     )
-    told = json.loads(translated.body)
+    body = json.loads(translated.body)
 
-    assert HEAD == {name: told[name] for name in HEAD}
+    assert HEAD == {name: body[name] for name in HEAD}
     assert ("tool_calls", "eos") == (
-        told["choices"][0]["finish_reason"],
-        told["choices"][0]["native_finish_reason"],
+        body["choices"][0]["finish_reason"],
+        body["choices"][0]["native_finish_reason"],
     )
-    assert 0.01 == told["usage"]["cost"]
-    assert "functions.ls:0" == told["choices"][0]["message"]["tool_calls"][0]["id"]
+    assert 0.01 == body["usage"]["cost"]
+    assert "functions.ls:0" == body["choices"][0]["message"]["tool_calls"][0]["id"]

@@ -51,14 +51,20 @@ from dragoman.turn.request import Tool
 from dragoman.wire.json_values import decode_any
 
 
+class Traits(NamedTuple):
+    """Limits of a format's grammar that the checks must respect."""
+
+    before: bool = True  # text may precede calls
+    after: bool = True  # text may follow calls
+    most: int = 2  # calls in one rendering
+
+
 class WrittenFormat(NamedTuple):
     """A format and how its calls are written."""
 
     format: Format
     write: CallWriter
-    before: bool = True  # text may precede calls
-    after: bool = True  # text may follow calls
-    most: int = 2  # calls that one rendering may contain
+    traits: Traits
 
 
 # --- well-formed answers -----------------------------------------------------------------------------
@@ -143,15 +149,15 @@ def _longer(value: Any) -> Any:
 
 def answers(family: WrittenFormat) -> Iterator[WrittenAnswer]:
     """Yield two calls in one rendering, and in two with text between them, as far as the family has both."""
-    if family.most > 1:
+    if family.traits.most > 1:
         yield _answer(family, _CALLS, apart=False)
-    if family.before and family.after:
+    if family.traits.before and family.traits.after:
         yield _answer(family, _CALLS[::-1], apart=True)
 
 
 def _answer(family: WrittenFormat, calls: Sequence[SampleCall], *, apart: bool) -> WrittenAnswer:
-    before = _BEFORE if family.before else ""
-    after = _AFTER if family.after else ""
+    before = _BEFORE if family.traits.before else ""
+    after = _AFTER if family.traits.after else ""
 
     def written(calls: Sequence[SampleCall]) -> str:
         if apart:
@@ -228,6 +234,8 @@ def schema_of(value: Any, *, required: bool) -> dict[str, Any]:
     match value:
         case bool():
             return {"type": "boolean"}
+        case None:
+            return {"type": "null"}
         case int():
             return {"type": "integer"}
         case float():

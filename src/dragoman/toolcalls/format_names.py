@@ -8,7 +8,7 @@ Names are case-insensitive, and `-` and `_` are the same.  Installed formats are
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Final
 
@@ -128,13 +128,10 @@ def choose_format(
     Raises:
         ConfigError: see `find_format`.
     """
-    if native_format != AUTO.key:
-        if isinstance(native_format, str):
-            wanted = normalized_name(native_format)
-            if wanted in (NONE, STANDARD):
-                return None
-            if wanted == AUTO.key:
-                return choose_format(model, AUTO.key, own)
+    wanted = native_format if isinstance(native_format, Format) else normalized_name(native_format)
+    if wanted in (NONE, STANDARD):
+        return None
+    if wanted != AUTO.key:
         return find_format(native_format, own)
     for format_ in (*own, *installed_formats()):
         if matches_model(format_, model):
@@ -175,27 +172,29 @@ def _plugins() -> tuple[Plugin, ...]:
     return installed(GROUP)
 
 
-@cache
-def installed_formats() -> tuple[Format, ...]:
-    """Return the installed formats.  One that cannot be loaded is left out, with a warning."""
-    formats, errors = [], []
+def _loaded() -> tuple[tuple[Format, ...], tuple[str, ...]]:
+    """Return the installed formats, and for each that cannot be used the reason."""
+    formats, reasons = [], []
     for plugin in _plugins():
         try:
             formats.append(_format_of(plugin))
         except ConfigError as error:
-            errors.append(str(error))
-    for message in errors:
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-    return tuple(formats)
+            reasons.append(str(error))
+    return tuple(formats), tuple(reasons)
 
 
-def broken_plugins() -> Iterator[str]:
-    """Yield why an installed format cannot be used, one message per format."""
-    for plugin in _plugins():
-        try:
-            _format_of(plugin)
-        except ConfigError as error:
-            yield str(error)
+@cache
+def installed_formats() -> tuple[Format, ...]:
+    """Return the installed formats.  One that cannot be used is left out, with a warning."""
+    formats, reasons = _loaded()
+    for reason in reasons:
+        warnings.warn(reason, RuntimeWarning, stacklevel=2)
+    return formats
+
+
+def broken_plugins() -> tuple[str, ...]:
+    """Return why installed formats cannot be used, one reason per format."""
+    return _loaded()[1]
 
 
 def _format_of(plugin: Plugin) -> Format:

@@ -15,7 +15,12 @@ import msgspec
 
 from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS
 from dragoman.toolcalls.format import Action, CallWriter, Format, SampleCall, Where
-from dragoman.toolcalls.format_damage import WrittenFormat, answers_without_a_marker, cut_answers
+from dragoman.toolcalls.format_damage import (
+    Traits,
+    WrittenFormat,
+    answers_without_a_marker,
+    cut_answers,
+)
 from dragoman.toolcalls.format_samples import (
     CALLS,
     HONEST,
@@ -52,14 +57,6 @@ class Outcome(NamedTuple):
     passed: bool
     detail: str = ""
     text: str = ""
-
-
-class Traits(NamedTuple):
-    """Limits of a format's grammar that the checks must respect."""
-
-    before: bool = True  # text may precede calls
-    after: bool = True  # text may follow calls
-    most: int = 2  # calls in one answer
 
 
 def traits_of(format_: Format) -> Traits:
@@ -196,7 +193,7 @@ def deleted(answer: Answer) -> Iterator[Outcome]:
 
 
 def _written(answer: Answer) -> WrittenFormat:
-    return WrittenFormat(answer.format, answer.write, *answer.traits)
+    return WrittenFormat(answer.format, answer.write, answer.traits)
 
 
 def honest(answer: Answer) -> Iterator[Outcome]:

@@ -199,8 +199,8 @@ TEXT_FIELDS = [
 @pytest.mark.parametrize("field", TEXT_FIELDS)
 @pytest.mark.parametrize("secret", SECRETS)
 def test_no_field_lets_a_secret_out(field: str, secret: str, json: bool) -> None:
-    told = f"before {secret} after sk-live-0123456789 Bearer abcdefgh1234"
-    value = (told, told) if isinstance(getattr(RECORD, field), tuple) else told
+    text = f"before {secret} after sk-live-0123456789 Bearer abcdefgh1234"
+    value = (text, text) if isinstance(getattr(RECORD, field), tuple) else text
     record = structs.replace(RECORD, **({"status": 500, "error": "server"} | {field: value}))
 
     line = written(record, json=json, secrets=SECRETS)

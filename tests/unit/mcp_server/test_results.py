@@ -70,13 +70,15 @@ def test_everything_in_an_answer_is_told() -> None:
         ),
         finish=Finish(FinishReason.LENGTH),
     )
-    told = chat_output(answer, {"functions.a:0"})
+    output = chat_output(answer, {"functions.a:0"})
 
-    assert ("Hi", "no", "length", "m") == (told.text, told.refusal, told.finish, told.model)
-    assert [SourceEntry(url="u", title="t", cited_text="c")] == told.sources
-    assert [b'{"a":1}', b"[2]"] == [bytes(one) for one in told.other]
-    assert [("gx1-functions-2ea-3a0", False)] == [(one.id, one.complete) for one in told.tool_calls]
-    assert None is told.usage
+    assert ("Hi", "no", "length", "m") == (output.text, output.refusal, output.finish, output.model)
+    assert [SourceEntry(url="u", title="t", cited_text="c")] == output.sources
+    assert [b'{"a":1}', b"[2]"] == [bytes(one) for one in output.other]
+    assert [("gx1-functions-2ea-3a0", False)] == [
+        (one.id, one.complete) for one in output.tool_calls
+    ]
+    assert None is output.usage
 
 
 def test_an_error_of_the_client_is_told_field_for_field() -> None:

@@ -9,9 +9,13 @@ from dragoman.dialects.anthropic.answer_reader import MessagesReader
 from dragoman.dialects.anthropic.answer_writer import KEEP_ALIVE, MESSAGE_STOP, MessagesWriter
 from dragoman.dialects.anthropic.body_writer import encode_body
 from dragoman.dialects.anthropic.errors import decode_fault, encode_fault
-from dragoman.dialects.anthropic.history_writer import without_instructions
 from dragoman.dialects.anthropic.request_reader import decode_request, strip_billing_body
-from dragoman.dialects.anthropic.request_writer import encode_request, fit_tools, misfits
+from dragoman.dialects.anthropic.request_writer import (
+    encode_request,
+    fit_tools,
+    misfits,
+    without_instructions,
+)
 from dragoman.dialects.dialect import Dialect, ReasoningSigns, TokenCounting
 
 DIALECT: Final = Dialect(

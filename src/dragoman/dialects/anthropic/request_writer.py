@@ -1,6 +1,7 @@
 """Encodes a `Request` as the body for a Messages upstream."""
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -10,8 +11,9 @@ from dragoman.context import EncodedRequest, Target
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.history_writer import History, mark_of, marks_of
 from dragoman.dialects.anthropic.tools_writer import Audience, define, encode_tools
-from dragoman.dialects.decoding import decode, entries_of
+from dragoman.dialects.decoding import decode, decode_at, entries_of
 from dragoman.dialects.encoding import encode
+from dragoman.dialects.history_policy import REMINDER
 from dragoman.dialects.paths import path_of
 from dragoman.dialects.request_policy import (
     NO_SAMPLING,
@@ -401,3 +403,71 @@ def _thinking(
         del config["effort"]
         fitted["output_config"] = Raw(encode(config)) if config else _NULL
     return fitted
+
+
+# --- instructions between messages ----------------------------------------------------------------
+# `user` and `assistant` are the roles that every server of Messages knows; `system` came later, and few take it.
+# Messages that hold or touch no such instruction keep their bytes.
+
+
+class _Message(Struct):
+    role: str
+    content: str | list[Raw]
+
+
+class _Block(Struct):
+    type: str | None = None
+    text: str | None = None
+
+
+_MESSAGES: Final = msgspec.json.Decoder(list[Raw])
+
+_MESSAGE: Final = msgspec.json.Decoder(_Message)
+
+_BLOCK: Final = msgspec.json.Decoder(_Block)
+
+_BLOCK_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+def without_instructions(messages: Raw) -> tuple[Raw, tuple[Loss, ...]]:
+    """Make each instruction marked text of the user's; return the messages and what was done."""
+    raws = decode(_MESSAGES, messages)
+    read = [decode_at(_MESSAGE, raw, f"$.messages[{at}]") for at, raw in enumerate(raws)]
+    losses = tuple(
+        Loss("system_midturn_emulated", f"$.messages[{at}]")
+        for at, message in enumerate(read)
+        if message.role == "system"
+    )
+    out: list[bytes] = []
+    for is_users, run in groupby(range(len(raws)), lambda at: read[at].role != "assistant"):
+        places = list(run)
+        if is_users and any(read[at].role == "system" for at in places):
+            out.append(_joined([read[at] for at in places]))
+        else:
+            out += (bytes(raws[at]) for at in places)
+    return Raw(b"[" + b",".join(out) + b"]"), losses
+
+
+def _joined(messages: list[_Message]) -> bytes:
+    """Return one user message with the content of all; results of tools must come first."""
+    blocks = [block for message in messages for block in _blocks(message)]
+    blocks.sort(key=lambda block: decode(_BLOCK, block).type != "tool_result")
+    return encode({"role": "user", "content": blocks})
+
+
+def _blocks(message: _Message) -> list[Raw]:
+    content = message.content
+    if isinstance(content, str):
+        content = [Raw(encode({"type": "text", "text": content}))]
+    if message.role != "system":
+        return content
+    return [_marked_instruction(block) for block in content]
+
+
+def _marked_instruction(block: Raw) -> Raw:
+    text = decode(_BLOCK, block).text
+    if text is None:
+        return block
+    fields = decode(_BLOCK_FIELDS, block)
+    fields["text"] = Raw(encode(REMINDER.format(text)))
+    return Raw(encode(fields))

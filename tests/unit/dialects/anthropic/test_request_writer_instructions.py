@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from dragoman.dialects.anthropic.history_writer import without_instructions
+from dragoman.dialects.anthropic.request_writer import without_instructions
 from dragoman.errors import MalformedError
 
 USER = {"role": "user", "content": "a"}
