@@ -10,7 +10,7 @@ DEV    := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks test-install test-pythons dist check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks dist check fix bench fuzz node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -87,16 +87,10 @@ test-transformers: $(DEV)  ## run the gateway with transformers' server (downloa
 test-frameworks: $(DEV)  ## run Python frameworks with the gateway (downloads them once)
 	$(BIN)/python -m tools.frameworks
 
-LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 dist: $(DEV)  ## build sdist and wheel into dist, and check what a package index would show
 	$(BIN)/python -m tools.dist
 
-test-install: $(DEV)  ## install the wheel into an empty environment and run every command
-	$(BIN)/python -m tools.install
-
-test-pythons: $(DEV)  ## run the tests of core and gateway with every Python from 3.11 on this machine
-	$(BIN)/python -m tools.pythons
-
+LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 lock:  ## update the lock files in requirements (needs uv)
 	$(LOCK) pyproject.toml requirements/run.in -o requirements/run.txt
 	$(LOCK) --extra mcp -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
