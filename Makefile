@@ -10,7 +10,7 @@ DEV    := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks dist check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks test-install dist check fix bench fuzz node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -89,6 +89,9 @@ test-frameworks: $(DEV)  ## run Python frameworks with the gateway (downloads th
 
 dist: $(DEV)  ## build sdist and wheel into dist, and check what a package index would show
 	$(BIN)/python -m tools.dist
+
+test-install: $(DEV)  ## install the wheel into an empty environment and run every command of it
+	$(BIN)/python -m tools.installation
 
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 lock:  ## update the lock files in requirements (needs uv)
