@@ -9,6 +9,7 @@ from typing import Final, Self, TextIO
 
 from msgspec import structs
 
+from dragoman.event_loop import new_event_loop
 from dragoman.gateway.config.settings import DEFAULT_HOST, Settings
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.plan import secrets_of
@@ -55,7 +56,7 @@ class GatewayThread:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._main())
         except BaseException as error:
             if self._started.done():
@@ -74,11 +75,3 @@ class GatewayThread:
             self._started.set_result((running.url, settings))
             await self._stop.wait()
             await running.stop()
-
-
-def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
-    try:
-        from uvloop import Loop  # noqa: PLC0415 -- not on every platform
-    except ImportError:
-        return None
-    return Loop

@@ -117,7 +117,7 @@ def key_from(variable: str, environ: Mapping[str, str]) -> Secret:
 def log_path(environ: Mapping[str, str]) -> Path:
     """Return the log file of an agent's own gateway, in the state folder of the XDG specification."""
     base = environ.get("XDG_STATE_HOME", "")
-    folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
+    folder = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state"
     return folder / "dragoman" / _LOG_NAME
 
 

@@ -130,8 +130,8 @@ def find_file(environ: Mapping[str, str], cwd: Path) -> Path | None:
     folders = [cwd]
     if Path(environ.get("XDG_CONFIG_HOME", "")).is_absolute():
         folders.append(Path(environ["XDG_CONFIG_HOME"], "dragoman"))
-    elif environ.get("HOME"):
-        folders.append(Path(environ["HOME"], ".config", "dragoman"))
+    elif home := environ.get("HOME") or environ.get("USERPROFILE"):  # the second: on Windows
+        folders.append(Path(home, ".config", "dragoman"))
     return next((one for folder in folders if (one := folder / FILE_NAME).is_file()), None)
 
 
