@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import click
 import msgspec
 
+from dragoman.cli import config_import
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.load import FILE_NAME, Loaded, find_file, load
@@ -27,6 +28,7 @@ Examples:
   dragoman config init --vendor openrouter
   dragoman config check
   dragoman config show
+  dragoman config import litellm.yaml --output dragoman.toml
 """
 
 _CHECK_HELP: Final = """Check the settings and list all mistakes, each with what to write instead.
@@ -152,10 +154,8 @@ def init(  # noqa: PLR0913 -- one for each flag
     force: bool,
 ) -> None:
     path = Path(output)
-    if output != "-" and path.exists() and not force:
-        raise ConfigError(
-            f"{path} exists; overwrite it with --force, or choose another file with --output"
-        )
+    if output != "-":
+        _refuse_existing(path, force=force)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     if vendor is None:
         if not asks:
@@ -184,6 +184,32 @@ def init(  # noqa: PLR0913 -- one for each flag
         )
 
 
+@command.command(
+    "import", help=config_import.HELP, short_help="Convert another gateway's configuration."
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--output", "-o", default="-", help="The file to write.  [default: standard output]")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def import_file(file: Path, *, output: str, force: bool) -> None:
+    path = Path(output)
+    if output != "-":
+        _refuse_existing(path, force=force)
+    draft, text = config_import.convert(file)
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        _write(path, text)
+        click.echo(f"wrote {path}", err=True)
+    config_import.report(draft)
+
+
+def _refuse_existing(path: Path, *, force: bool) -> None:
+    if path.exists() and not force:
+        raise ConfigError(
+            f"{path} exists; overwrite it with --force, or choose another file with --output"
+        )
+
+
 def _load(file: Path | None, *, need_secrets: bool = True) -> Loaded:
     cwd = Path.cwd()
     if file is None and find_file(os.environ, cwd) is None:
@@ -197,7 +223,7 @@ def _load(file: Path | None, *, need_secrets: bool = True) -> Loaded:
 def _summary(loaded: Loaded) -> str:
     settings = loaded.settings
     counts = ", ".join(
-        f"{count} {noun}{'' if count == 1 else 's'}"
+        config_import.counted(count, noun)
         for count, noun in (
             (len(settings.upstreams), "upstream"),
             (len(settings.routes), "route"),
