@@ -67,7 +67,7 @@ def test_a_port_in_use_is_told() -> None:
 
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
-        pytest.raises(ConfigError, match="Address already in use"),
+        pytest.raises(ConfigError, match=r"is in use; .*another port with --http"),
     ):
         asyncio.run(serve(taken.getsockname()[1]))
 
