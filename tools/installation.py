@@ -287,7 +287,16 @@ def _config_init(installed: Installation) -> None:
     installed.variables["OPENROUTER_API_KEY"] = "any"
 
 
-# In this order: `config init` writes the settings that the two after it read.
+def _config_import(installed: Installation) -> None:
+    file = installed.home / "router.json"
+    provider = {"name": "local", "api_base_url": "http://127.0.0.1:8000/v1/chat/completions"}
+    provider |= {"api_key": "any", "models": ["qwen3-coder-30b"]}
+    router = {"Providers": [provider], "Router": {"default": "local,qwen3-coder-30b"}}
+    file.write_text(json.dumps(router), "utf-8")
+    installed.run(f"config import {file.name}", expected="qwen3-coder-30b")
+
+
+# In this order: `config init` writes the settings that the commands after it read.
 RUNS: Final[dict[str, Run]] = {
     "parse": prints("parse --model kimi-k2", '"name":"bash"', _KIMI),
     "translate": prints("translate --from anthropic --to chat --request", '"tools"', _REQUEST),
@@ -304,6 +313,7 @@ RUNS: Final[dict[str, Run]] = {
     "config init": _config_init,
     "config check": prints("config check", ""),
     "config show": prints("config show", "openrouter"),
+    "config import": _config_import,
 }
 
 

@@ -69,6 +69,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     upstream: str | None,
     upstream_dialect: str | None,
     upstream_key_env: str | None,
+    no_key: bool | None,
     model: str | None,
     native_format: str | None,
     port: int | None,
@@ -77,6 +78,7 @@ def command(  # noqa: PLR0913 -- one for each flag
         upstream=upstream,
         upstream_dialect=upstream_dialect,
         upstream_key_env=upstream_key_env,
+        no_key=no_key,
         model=model,
         format=native_format,
     )

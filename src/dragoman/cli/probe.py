@@ -64,6 +64,9 @@ _UNFIT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
 )
 @click.option("--key-env", metavar="VAR", help="The environment variable that holds its key.")
 @click.option(
+    "--no-key", is_flag=True, help="Send no key, also to a vendor that usually needs one."
+)
+@click.option(
     "--header",
     "headers",
     multiple=True,
@@ -96,6 +99,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     model: str | None,
     dialect: str | None,
     key_env: str | None,
+    no_key: bool,
     headers: tuple[str, ...],
     path: Path | None,
     only: str | None,
@@ -119,7 +123,9 @@ def command(  # noqa: PLR0913 -- one for each flag
         raise click.UsageError(
             "--write took the URL as the profile's name; put --write after the URL"
         )
-    wanted = Wanted(where=where, model=model, dialect=dialect, key_env=key_env, headers=headers)
+    wanted = Wanted(
+        where=where, model=model, dialect=dialect, key_env=key_env, no_key=no_key, headers=headers
+    )
     found = chosen(wanted, path, timeout=timeout, environ=os.environ, cwd=Path.cwd())
     names = [one.strip() for one in (only or "").split(",") if one.strip()]
     checks = running.chosen(names, found.peer.dialect)
