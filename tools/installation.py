@@ -226,7 +226,7 @@ def _check(installed: Installation) -> None:
 
 def _mcp(installed: Installation) -> None:
     installed.run("mcp", code=2, expected="dragoman[mcp]")
-    installed.pip(f"{installed.wheel}[mcp]")
+    installed.pip("dragoman[mcp]")  # as the message above says
     with installed.opened("mcp") as server:
         client = {"name": "installation", "version": "1"}
         _ask(
