@@ -59,6 +59,8 @@ def command(  # noqa: PLR0913 -- one for each flag
     upstream_key_env: str | None,
     model: str | None,
     native_format: str | None,
+    proxy: str | None,
+    tls_ca: str | None,
     port: int | None,
 ) -> None:
     from dragoman.errors import ConfigError
@@ -70,6 +72,8 @@ def command(  # noqa: PLR0913 -- one for each flag
         upstream_key_env=upstream_key_env,
         model=model,
         format=native_format,
+        proxy=proxy,
+        tls_ca=tls_ca,
     )
     loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
     for warning in loaded.warnings:

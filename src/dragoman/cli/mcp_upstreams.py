@@ -6,6 +6,8 @@ Retries, fallbacks to further targets and changes to requests are features of th
 from collections.abc import Mapping
 from typing import Final
 
+from yarl import URL
+
 from dragoman.cli.models import list_models
 from dragoman.client.client import Client
 from dragoman.client.settings import Timeouts
@@ -83,7 +85,8 @@ class RoutedUpstreams:
             await client.close()
 
     def _client(self, choice: RouteChoice, hop: Hop) -> Client:
-        upstream, times, tls = hop.upstream, hop.timeouts, hop.upstream.tls
+        upstream, times = hop.upstream, hop.timeouts
+        tls, rule = upstream.tls, upstream.proxy
         as_usual = upstream.auth in ("auto", find_dialect(upstream.dialect).auth)
         key = upstream.key.value if upstream.key is not None and as_usual else ""
         return Client(
@@ -100,6 +103,7 @@ class RoutedUpstreams:
                 total=times.total,
             ),
             tls=TLS(verify=tls.verify, ca=tls.ca, cert=tls.cert, key=tls.key),
+            proxy="" if rule is None else rule.address(URL(upstream.base_url)),
             headers=_headers(hop, choice.route, has_key=bool(key)),
             strict=upstream.strict,
         )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dragoman.cli.options import connection_options
+
 if TYPE_CHECKING:
     from dragoman.gateway.config.settings import Settings
     from dragoman.gateway.routing import Listed
@@ -44,19 +46,26 @@ UPSTREAM_FAILED: Final = 3
 @click.option(
     "--upstream-key-env", metavar="VAR", help="The environment variable that holds its key."
 )
+@connection_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def command(
+def command(  # noqa: PLR0913 -- one for each flag
     path: Path | None,
     *,
     upstream: str | None,
     upstream_dialect: str | None,
     upstream_key_env: str | None,
+    proxy: str | None,
+    tls_ca: str | None,
     as_json: bool,
 ) -> None:
     from dragoman.gateway.config.load import Flags, load
 
     flags = Flags(
-        upstream=upstream, upstream_dialect=upstream_dialect, upstream_key_env=upstream_key_env
+        upstream=upstream,
+        upstream_dialect=upstream_dialect,
+        upstream_key_env=upstream_key_env,
+        proxy=proxy,
+        tls_ca=tls_ca,
     )
     settings = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags).settings
     listed, faults = asyncio.run(list_models(settings))

@@ -14,6 +14,20 @@ from dragoman.turn.request import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_CONNECTION: Final = (
+    click.option(
+        "--proxy",
+        metavar="URL|env",
+        help="The HTTP proxy between here and the upstreams: http://HOST:PORT, `env` for HTTPS_PROXY, "
+        "HTTP_PROXY and NO_PROXY, or env:NAME for an address with a password.",
+    ),
+    click.option(
+        "--tls-ca",
+        metavar="FILE",
+        type=click.Path(),
+        help="The certificate authorities to trust instead of the system's (PEM).",
+    ),
+)
 _OPTIONS: Final = (
     click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file."),
     click.option(
@@ -37,6 +51,7 @@ _OPTIONS: Final = (
         metavar="FAMILY|auto|none",
         help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
     ),
+    *_CONNECTION,
 )
 
 
@@ -63,8 +78,15 @@ def own_formats(path: Path | None) -> tuple[Format, ...]:
     return declared_formats(loaded.settings)
 
 
+def connection_options(command: F) -> F:
+    """Give a command `proxy` and `tls_ca`."""
+    for option in reversed(_CONNECTION):
+        command = option(command)
+    return command
+
+
 def upstream_options(command: F) -> F:
-    """Give a command `path`, `upstream`, `upstream_dialect`, `upstream_key_env` and `native_format`."""
+    """Give a command `path`, `proxy`, `tls_ca`, and what describes one upstream."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dragoman.cli.options import connection_options
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ _USUAL_NAME: Final = "\0"  # of --write: none was given
     metavar="'NAME: VALUE'",
     help="A header to send; may be repeated.",
 )
+@connection_options
 @click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file.")
 @click.option("--only", metavar="NAME,…", help="Run only these checks.")
 @click.option("--list", "listed", is_flag=True, help="List the checks and exit.")
@@ -91,6 +93,8 @@ def command(  # noqa: PLR0913 -- one for each flag
     dialect: str | None,
     key_env: str | None,
     headers: tuple[str, ...],
+    proxy: str | None,
+    tls_ca: str | None,
     path: Path | None,
     only: str | None,
     listed: bool,
@@ -114,7 +118,15 @@ def command(  # noqa: PLR0913 -- one for each flag
         raise click.UsageError(
             "--write took the URL as the profile's name; put --write after the URL"
         )
-    wanted = Wanted(where=where, model=model, dialect=dialect, key_env=key_env, headers=headers)
+    wanted = Wanted(
+        where=where,
+        model=model,
+        dialect=dialect,
+        key_env=key_env,
+        headers=headers,
+        proxy=proxy,
+        tls_ca=tls_ca,
+    )
     found = chosen(wanted, path, timeout=timeout, environ=os.environ, cwd=Path.cwd())
     names = [one.strip() for one in (only or "").split(",") if one.strip()]
     checks = running.chosen(names, found.peer.dialect)

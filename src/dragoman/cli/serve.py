@@ -69,6 +69,8 @@ def command(  # noqa: PLR0913 -- one for each flag
     upstream_key_env: str | None,
     model: str | None,
     native_format: str | None,
+    proxy: str | None,
+    tls_ca: str | None,
     workers: int | None,
     insecure: bool,
 ) -> None:
@@ -81,6 +83,8 @@ def command(  # noqa: PLR0913 -- one for each flag
         upstream_key_env=upstream_key_env,
         model=model,
         format=native_format,
+        proxy=proxy,
+        tls_ca=tls_ca,
         host=host,
         port=port,
         workers=workers,
