@@ -14,7 +14,7 @@ from dragoman.turn.request import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_CONNECTION: Final = (
+_CONNECTION_OPTIONS: Final = (
     click.option(
         "--proxy",
         metavar="URL|env",
@@ -28,8 +28,13 @@ _CONNECTION: Final = (
         help="The certificate authorities to trust instead of the system's (PEM).",
     ),
 )
-_OPTIONS: Final = (
-    click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file."),
+_ADDRESS_OPTIONS: Final = (
+    click.option(
+        "--config",
+        "path",
+        type=click.Path(path_type=Path),
+        help="The settings file.  [default: $DRAGOMAN_CONFIG, ./dragoman.toml or the one in ~/.config/dragoman]",
+    ),
     click.option(
         "--upstream",
         metavar="URL",
@@ -43,15 +48,21 @@ _OPTIONS: Final = (
     click.option(
         "--upstream-key-env",
         metavar="VAR",
-        help="The environment variable that holds the upstream's key.",
+        help="The environment variable that holds the upstream's key.  [default: the vendor's usual one]",
     ),
     click.option(
-        "--format",
-        "native_format",
-        metavar="FAMILY|auto|none",
-        help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
+        "--no-key",
+        is_flag=True,
+        default=None,
+        help="Send no key, also to a vendor that usually needs one.",
     ),
-    *_CONNECTION,
+    *_CONNECTION_OPTIONS,
+)
+_FORMAT_OPTION: Final = click.option(
+    "--format",
+    "native_format",
+    metavar="FAMILY|auto|none",
+    help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
 )
 
 
@@ -80,16 +91,21 @@ def own_formats(path: Path | None) -> tuple[Format, ...]:
 
 def connection_options(command: F) -> F:
     """Give a command `proxy` and `tls_ca`."""
-    for option in reversed(_CONNECTION):
+    for option in reversed(_CONNECTION_OPTIONS):
+        command = option(command)
+    return command
+
+
+def address_options(command: F) -> F:
+    """Give a command `path`, `upstream`, `upstream_dialect`, `upstream_key_env`, `no_key`, `proxy` and `tls_ca`."""
+    for option in reversed(_ADDRESS_OPTIONS):
         command = option(command)
     return command
 
 
 def upstream_options(command: F) -> F:
-    """Give a command `path`, `proxy`, `tls_ca`, and what describes one upstream."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    """Give a command the options of `address_options`, and `native_format`."""
+    return address_options(_FORMAT_OPTION(command))
 
 
 def read_tools(path: Path) -> tuple[Tool, ...]:
