@@ -1,4 +1,4 @@
-"""A forward proxy that is a process of its own, `forward_proxy_program.py`, as tests see it."""
+"""A forward proxy in a separate process, `forward_proxy_program.py`, as tests see it."""
 
 import json
 import subprocess
