@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from dragoman.cli.mcp_upstreams import RoutedUpstreams
+from dragoman.cli.mcp import RoutedUpstreams
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.load import Flags, from_flags
 from dragoman.gateway.config.settings import Match, Route, Secret, Settings, Upstream
@@ -67,7 +67,7 @@ def test_a_port_in_use_is_told() -> None:
 
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
-        pytest.raises(ConfigError, match="Address already in use"),
+        pytest.raises(ConfigError, match=r"is in use; .*another port with --http"),
     ):
         asyncio.run(serve(taken.getsockname()[1]))
 

@@ -18,7 +18,7 @@ from dragoman.gateway.config.vendors import VENDORS
 
 _HELP: Final = """Write, check and show the gateway's settings.
 
-The settings are one TOML file: FILE if you name one, else ./dragoman.toml, else
+The settings are one TOML file: FILE if you name one, else $DRAGOMAN_CONFIG, else ./dragoman.toml, else
 `dragoman/dragoman.toml` in $XDG_CONFIG_HOME or ~/.config.  Environment variables that it refers to may
 also be set in a file `.env` next to it.
 

@@ -14,8 +14,13 @@ from dragoman.turn.request import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: Final = (
-    click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file."),
+_ADDRESS_OPTIONS: Final = (
+    click.option(
+        "--config",
+        "path",
+        type=click.Path(path_type=Path),
+        help="The settings file.  [default: $DRAGOMAN_CONFIG, ./dragoman.toml or the one in ~/.config/dragoman]",
+    ),
     click.option(
         "--upstream",
         metavar="URL",
@@ -29,14 +34,20 @@ _OPTIONS: Final = (
     click.option(
         "--upstream-key-env",
         metavar="VAR",
-        help="The environment variable that holds the upstream's key.",
+        help="The environment variable that holds the upstream's key.  [default: the vendor's usual one]",
     ),
     click.option(
-        "--format",
-        "native_format",
-        metavar="FAMILY|auto|none",
-        help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
+        "--no-key",
+        is_flag=True,
+        default=None,
+        help="Send no key, also to a vendor that usually needs one.",
     ),
+)
+_FORMAT_OPTION: Final = click.option(
+    "--format",
+    "native_format",
+    metavar="FAMILY|auto|none",
+    help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
 )
 
 
@@ -63,11 +74,16 @@ def own_formats(path: Path | None) -> tuple[Format, ...]:
     return declared_formats(loaded.settings)
 
 
-def upstream_options(command: F) -> F:
-    """Give a command `path`, `upstream`, `upstream_dialect`, `upstream_key_env` and `native_format`."""
-    for option in reversed(_OPTIONS):
+def address_options(command: F) -> F:
+    """Give a command `path`, `upstream`, `upstream_dialect`, `upstream_key_env` and `no_key`."""
+    for option in reversed(_ADDRESS_OPTIONS):
         command = option(command)
     return command
+
+
+def upstream_options(command: F) -> F:
+    """Give a command the options of `address_options`, and `native_format`."""
+    return address_options(_FORMAT_OPTION(command))
 
 
 def read_tools(path: Path) -> tuple[Tool, ...]:

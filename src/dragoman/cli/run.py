@@ -93,6 +93,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     upstream: str | None,
     upstream_dialect: str | None,
     upstream_key_env: str | None,
+    no_key: bool | None,
     native_format: str | None,
     model: str,
     small_model: str,
@@ -113,6 +114,7 @@ def command(  # noqa: PLR0913 -- one for each flag
         upstream=upstream,
         upstream_dialect=upstream_dialect,
         upstream_key_env=upstream_key_env,
+        no_key=no_key,
         # With --upstream every name that the agent requests is served by this model.
         model=(model or None) if upstream else None,
         format=native_format,

@@ -5,7 +5,7 @@ of them; the two tables at the end list these functions.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
@@ -17,7 +17,7 @@ from dragoman.errors import did_you_mean
 from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.formats import format_mistakes
 from dragoman.gateway.config.problems import Mistake, Problem, shortened
-from dragoman.gateway.config.settings import Match, Route, Settings, TextKind, Upstream
+from dragoman.gateway.config.settings import Match, Route, Secret, Settings, TextKind, Upstream
 from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.origins import is_loopback
 from dragoman.gateway.overrides import check as check_overrides
@@ -362,6 +362,41 @@ def _certificates(settings: Settings) -> Iterator[Mistake]:
             yield Mistake(f"upstreams.{name}.tls.key", "a private key without `cert`")
 
 
+def _vendor_keys(settings: Settings) -> Iterator[Mistake]:
+    """Find vendors that need a key and get none: every request to them would fail."""
+    for name, upstream in settings.upstreams.items():
+        path = f"upstreams.{name}.key"
+        vendor = vendor_at(upstream.base_url)
+        if upstream.auth == "none" and upstream.key is not None:
+            yield Mistake(path, 'never sent, because of `auth = "none"`', "remove one of them")
+        if upstream.auth == "none" or upstream.key is not None or vendor is None:
+            continue
+        if vendor.key_variable and not _has_other_credential(name, settings):
+            yield Mistake(
+                path,
+                f"{vendor.title} needs a key",
+                f'write `key = "env:{vendor.key_variable}"` and export {vendor.key_variable}=…, '
+                'or write `auth = "none"` if it needs none',
+            )
+
+
+def _has_other_credential(name: str, settings: Settings) -> bool:
+    """Return whether requests to an upstream carry a header with a credential, or the client's own."""
+    if _credential_header(settings.upstreams[name].headers):
+        return True
+    prefix = f"{name}/"
+    if any(one.startswith(prefix) for targets in settings.tiers.values() for one in targets):
+        return False
+    routes = [one for one in settings.routes if any(to.startswith(prefix) for to in one.to)]
+    return bool(routes) and all(
+        one.auth == "passthrough" or _credential_header(one.headers) for one in routes
+    )
+
+
+def _credential_header(headers: Mapping[str, Secret | str]) -> bool:
+    return any(isinstance(value, Secret) for value in headers.values())
+
+
 def _targets(settings: Settings) -> Iterator[Mistake]:
     """Find targets that name no upstream."""
     listed = [
@@ -517,6 +552,7 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     format_mistakes,
     _profiles,
     _certificates,
+    _vendor_keys,
     _targets,
     _names_of_routes,
     _overrides,

@@ -30,6 +30,11 @@ _SECRET_PARTS: Final = frozenset(
 )
 
 
+def names_secret(header: str) -> bool:
+    """Return whether the name of a header marks its value as a credential."""
+    return bool(_SECRET_PARTS & set(header.lower().replace("_", "-").split("-")))
+
+
 class _Wrong:
     """Marks a value that was wrong and reported; its default is used, or the item is left out."""
 
@@ -179,7 +184,7 @@ class SettingsReader:
             return self._wrong(path, Problem(f"expected a text, got {described(value)}"))
         if is_reference(value):
             return self._secret(value, path)
-        if _SECRET_PARTS & set(name.lower().replace("_", "-").split("-")):
+        if names_secret(name):
             return self._secret(value, path)  # its message explains how to write it
         if any(not (" " <= character <= "~" or character == "\t") for character in value):
             return self._wrong(path, Problem("a header has plain characters only, on one line"))
