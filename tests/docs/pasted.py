@@ -44,6 +44,11 @@ models = ["sim/plain"]
 match.model = "*"
 to = ["local/*"]
 """,
+    # JSON is YAML too, and needs no package.
+    "litellm.yaml": """{"model_list": [{"model_name": "m", "litellm_params": {"model": "openrouter/m"}}]}""",
+    "config.json": """{"Providers": [{"name": "openrouter", "models": ["m"],
+ "api_base_url": "https://openrouter.ai/api/v1/chat/completions"}],
+ "Router": {"default": "openrouter,m"}}""",
     "replies.toml": '[[replies]]\ntext = "Hi."\n',
     "tools.json": '[{"name": "ls", "input_schema": {"type": "object"}}]',
     "answer.txt": "<tool_call>\n<function=ls>\n</function>\n</tool_call>",
@@ -130,8 +135,8 @@ class Stage:
     def _write_files(self, command: str) -> None:
         """Write the files that a command names, or reads without naming them."""
         for name, text in FILES.items():
-            named = re.search(rf"(?:[\w-]+/)?{re.escape(name)}", command)
-            path = self.folder / (named[0] if named else name)
+            named = re.search(rf"(?<!--output )(?<!\S)(?:~/|@)?(\S*\b{re.escape(name)})", command)
+            path = self.folder / (named[1] if named else name)
             if (
                 named or (name == SETTINGS and _READS_SETTINGS.match(command))
             ) and not path.exists():
@@ -145,7 +150,7 @@ class Stage:
         try:
             done = CliRunner().invoke(
                 dragoman,
-                words,
+                [re.sub("^~", str(self.folder), word) for word in words],
                 env={**self._environ, "XDG_CONFIG_HOME": None, "DRAGOMAN_CONFIG": None},
                 catch_exceptions=False,
             )

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from dragoman.client.encode import check_described, schema_fault
 from dragoman.client.messages import tool
-from dragoman.client.schema_check import check_described, schema_fault
 from dragoman.errors import MisuseError
 from dragoman.turn.request import Tool
 
