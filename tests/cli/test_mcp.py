@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from dragoman.cli.mcp_upstreams import RoutedUpstreams
+from dragoman.cli.mcp import RoutedUpstreams
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.load import Flags, from_flags
 from dragoman.gateway.config.settings import Match, Route, Secret, Settings, Upstream

@@ -39,7 +39,7 @@ _NAMED: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, NAMES))})(?!
 
 _AUTH: Final = "`AuthStyle` names its styles by the header"
 ALLOWED: Final = {
-    ("cli/mcp_upstreams.py", "x-api-key"): _AUTH,
+    ("cli/mcp.py", "x-api-key"): _AUTH,
     ("cli/parse.py", "tool_calls"): "a field of the command's own output",
     ("cli/serve.py", "input_schema"): "the example request of `--help`",
     ("gateway/config/settings.py", "reasoning_content"): "a value of the setting `chat_reasoning`",

@@ -10,7 +10,7 @@ from typing import Any
 from mcp.client import Client
 from mcp.types import CallToolResult
 
-from dragoman.cli.mcp_upstreams import RoutedUpstreams
+from dragoman.cli.mcp import RoutedUpstreams
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
 from dragoman.mcp_server.server import make_server
 from dragoman.simulator.server import Simulator
