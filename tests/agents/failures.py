@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from dragoman.gateway.config.settings import Match, Route, Server, Settings, Timeouts, Upstream
+from tests.agents.pages import with_table
 from tests.agents.programs import Program
 from tests.agents.stage import Ran, Stage, TooSlowError
 from tests.support.gateway import Stand, stand
@@ -86,7 +88,9 @@ PERMANENT: Final[Mapping[str, Failure]] = {
         "wrong address", ("nothing accepts connections at",), url="http://127.0.0.1:9/v1"
     ),
     "context": Failure(
-        "context too long", ("maximum context length", "Prompt is too long", "ran out of room"), _CONTEXT
+        "context too long",
+        ("maximum context length", "Prompt is too long", "ran out of room"),
+        _CONTEXT,
     ),
     "quota": Failure("quota used up", ("exceeded your current quota", "Quota exceeded"), _QUOTA),
 }
@@ -235,7 +239,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._end(failure)
 
     def _end(self, failure: Failure) -> None:
-        """End the connection, or keep it open in silence."""
+        """End the connection, or keep it open and send nothing."""
         self.close_connection = True
         if failure.ends == "stall":
             self.server.closing.wait(_SECONDS)

@@ -110,5 +110,5 @@ class Loss(Struct, frozen=True, gc=False, tag="loss", tag_field="event"):
 
     @property
     def full_detail(self) -> str:
-        """The detail and the excerpt, for whoever may see the content."""
+        """The detail and the excerpt, for a user who may see the content."""
         return ": ".join(filter(None, (self.detail, self.excerpt)))
