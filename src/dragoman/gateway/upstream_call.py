@@ -306,6 +306,7 @@ class UpstreamCall:
             body=self._body,
             connect_seconds=hop.timeouts.connect,
             tls=plan.tls(hop.upstream_name),
+            proxy=plan.proxy(hop.upstream_name),
         )
 
     def _note_headers(self, reply: Reply) -> None:
@@ -567,7 +568,7 @@ class FaultRedaction:
 async def _refusal(reply: Reply, hop: Hop) -> Fault:
     """Read an upstream's error response."""
     body = await reply.read_error()
-    # Test: test_redirect_is_not_followed_and_says_what_to_set.
+    # Test: test_redirect_is_not_followed_and_names_what_to_set.
     if 300 <= reply.status < 400:
         where = reply.headers.get("location", "elsewhere")
         message = f"upstream redirects to {where}; set `base_url` to the address of its API"

@@ -59,7 +59,7 @@ def test_a_valid_schema_is_one(schema: dict) -> None:
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_schema_is_told_with_its_place(schema: object, why: str) -> None:
+def test_what_is_wrong_with_a_schema_is_reported_with_its_place(schema: object, why: str) -> None:
     assert schema_fault(json.dumps(schema).encode()).startswith(why)
 
 
