@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from dragoman.cli.main import COMMANDS, main
 
-GROUPS = {"config": ("check", "init", "show"), "formats": ("check",)}
+GROUPS = {"config": ("check", "import", "init", "show"), "formats": ("check",)}
 PAGES = [
     (),
     *((name,) for name in COMMANDS),

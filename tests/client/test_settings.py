@@ -134,7 +134,7 @@ def test_credentials_are_in_no_repr() -> None:
         (URL, {"api_key": "ключ-secret"}, "not plain text"),
     ],
 )
-def test_settings_that_cannot_be_are_told_at_once_and_without_secrets(
+def test_settings_that_cannot_be_are_reported_at_once_and_without_secrets(
     address, options: dict, why: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:

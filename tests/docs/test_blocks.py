@@ -127,6 +127,8 @@ NOT_RUN = {
 }
 # ... although they are of a kind that is not run.
 RUN = ("dragoman simulate --list",)
+# The file that `config import` reads; JSON is YAML too, and needs no package.
+IMPORTED = '{"model_list": [{"model_name": "m", "litellm_params": {"model": "openrouter/m"}}]}'
 
 
 def commands(text: str) -> Iterator[str]:
@@ -203,6 +205,7 @@ def test_commands_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("OPENROUTER_API_KEY", "any")
+    (tmp_path / "litellm.yaml").write_text(IMPORTED)
     for command in filter(is_run, commands(block.text)):
         run(command)
 

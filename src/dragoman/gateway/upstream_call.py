@@ -567,7 +567,7 @@ class FaultRedaction:
 async def _refusal(reply: Reply, hop: Hop) -> Fault:
     """Read an upstream's error response."""
     body = await reply.read_error()
-    # Test: test_redirect_is_not_followed_and_says_what_to_set.
+    # Test: test_redirect_is_not_followed_and_names_what_to_set.
     if 300 <= reply.status < 400:
         where = reply.headers.get("location", "elsewhere")
         message = f"upstream redirects to {where}; set `base_url` to where its API is"

@@ -197,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.ended:
-            # Test: test_a_connection_on_which_more_is_said_than_was_asked_is_not_used.
+            # Test: test_a_connection_on_which_more_arrives_than_was_asked_is_not_used.
             self._fail(failures.malformed(self.where, "it says more than was asked"))
             return
         parts = self._parts

@@ -60,7 +60,7 @@ def toml_value(value: object) -> str:
         case list() | tuple():
             return f"[{', '.join(toml_value(item) for item in value)}]"
         case Mapping():
-            pairs = (f"{_key(str(key))} = {toml_value(item)}" for key, item in value.items())
+            pairs = (f"{toml_key(str(key))} = {toml_value(item)}" for key, item in value.items())
             return f"{{ {', '.join(pairs)} }}" if value else "{}"
         case _:
             return str(value)
@@ -91,7 +91,7 @@ def _table(table: Struct, path: tuple[str, ...], *, defaults: bool, header: str)
 
 def _tables(value: object, path: tuple[str, ...], *, defaults: bool) -> Iterator[str]:
     """Write a table, a table of tables, or a list of tables."""
-    name = ".".join(_key(part) for part in path)
+    name = ".".join(toml_key(part) for part in path)
     match value:
         case Struct():
             yield from _table(value, path, defaults=defaults, header=f"[{name}]")
@@ -105,7 +105,7 @@ def _tables(value: object, path: tuple[str, ...], *, defaults: bool) -> Iterator
             yield from ("", f"[{name}]")
             for key, item in value.items():
                 note = f"  # {_state(item)}" if isinstance(item, Secret) else ""
-                yield f"{_key(str(key))} = {toml_value(item)}{note}"
+                yield f"{toml_key(str(key))} = {toml_value(item)}{note}"
 
 
 def _is_table(value: object) -> bool:
@@ -132,7 +132,8 @@ def _state(secret: Secret) -> str:
     return "set" if secret.value else "not set"
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """Return a key as TOML writes it: bare, or in quotes."""
     return name if _BARE_KEY.fullmatch(name) else _quoted(name)
 
 

@@ -1,4 +1,4 @@
-"""Every mistake is told at once, where it is and with what to write instead."""
+"""Every mistake is reported at once, where it is and with what to write instead."""
 
 import tomllib
 from pathlib import Path
@@ -543,7 +543,7 @@ def test_good_texts_are_taken_as_they_are_meant(kind: TextKind, text, meant):
         ("origin", "https://[::1", ""),
     ],
 )
-def test_bad_texts_are_told_with_what_to_write(kind: TextKind, text, suggestion):
+def test_bad_texts_are_reported_with_what_to_write(kind: TextKind, text, suggestion):
     found = check_text(kind, text, around())
 
     assert not isinstance(found, str)
@@ -655,7 +655,7 @@ NEEDS_KEY = (
         ),
     ],
 )
-def test_a_known_vendor_gets_a_key_or_says_that_it_needs_none(text, expected):
+def test_a_known_vendor_gets_a_key_or_states_that_it_needs_none(text, expected):
     assert expected == mistakes(text)
 
 

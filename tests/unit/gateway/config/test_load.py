@@ -224,7 +224,7 @@ def test_a_named_file_must_be_there(tmp_path):
         (b"#" * (1 << 21), r"larger than 1048576 bytes"),
     ],
 )
-def test_what_is_no_toml_is_told_with_its_place(tmp_path, data, reason):
+def test_invalid_toml_is_reported_with_its_place(tmp_path, data, reason):
     (tmp_path / "dragoman.toml").write_bytes(data)
 
     with pytest.raises(ConfigError, match=reason):
@@ -349,7 +349,7 @@ def test_the_address_that_kubernetes_puts_into_the_port_is_passed_over(tmp_path)
     assert load(None, environ=environ, cwd=tmp_path).settings.server.port == 8484
 
 
-def test_variables_over_a_table_that_is_none_leave_the_mistake_to_be_told(tmp_path):
+def test_variables_over_a_table_that_is_none_leave_the_mistake_to_be_reported(tmp_path):
     write(tmp_path, "server = 5")
 
     with pytest.raises(ConfigMistakesError, match=r"server: expected a table, got the number 5"):
@@ -546,7 +546,7 @@ def test_mistakes_in_flags_name_the_flags(tmp_path):
     } == {one.path for one in error.value.mistakes}
 
 
-def test_flags_over_tables_that_are_none_leave_the_mistake_to_be_told(tmp_path):
+def test_flags_over_tables_that_are_none_leave_the_mistake_to_be_reported(tmp_path):
     write(tmp_path, "upstreams = { up = 5 }\nroutes = 5")
 
     with pytest.raises(ConfigMistakesError) as error:
