@@ -183,8 +183,9 @@ def test_s_11_a_limit_that_is_passed_by_one_is_an_error_that_names_it(case: Case
         ask_it(case, case.size - 1)
 
     assert ("limit", case.limit) == (caught.value.stage, caught.value.code)
-    assert f" more than {case.size - 1} {MEASURES[case.limit][1]}; raise the limit `{case.limit}` in " in str(
-        caught.value
+    assert (
+        f" more than {case.size - 1} {MEASURES[case.limit][1]}; raise the limit `{case.limit}` in "
+        in str(caught.value)
     )
 
 

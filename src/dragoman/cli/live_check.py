@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from dragoman.answer_reader import read_body
-from dragoman.cli.tables import print_table, table_console
+from dragoman.cli.tables import print_table, progress, table_console
 from dragoman.dialects import dialect as find_dialect
+from dragoman.dialects.failures import HTML
 from dragoman.errors import DragomanError
 from dragoman.gateway.config.settings import Route, Settings
 from dragoman.gateway.keys import Keyring
@@ -57,7 +58,8 @@ class LiveRow(Struct, frozen=True, kw_only=True):
     model: str = ""  # that was asked for one token
     answer: Literal["ok", "failed", "not asked"] = "not asked"
     ms: int | None = None  # until the end of that answer
-    reason: str = ""  # why something is wrong, and what to do
+    reason: str = ""  # what is wrong
+    advice: str = ""  # what to do about it
     clock_skew: float | None = None  # seconds by which the server's clock is ahead of ours
 
     @property
@@ -73,14 +75,20 @@ def exit_code(rows: Sequence[LiveRow]) -> int:
     return 3 if "failed" in verdicts else int("bad" in verdicts)
 
 
-async def check_live(
-    settings: Settings, *, seconds: float = SECONDS, before: Callable[[str], object] = str
-) -> list[LiveRow]:
-    """Ask all upstreams, several at once; `before` is called with the name of each when it is asked.
+def ask_upstreams(settings: Settings, *, seconds: float = SECONDS) -> list[LiveRow]:
+    """Ask all upstreams, with a progress bar on a terminal.
 
     Raises:
         ConfigError: the settings cannot be used.
     """
+    with progress(len(settings.upstreams)) as before:
+        return asyncio.run(_ask_all(settings, seconds=seconds, before=before))
+
+
+async def _ask_all(
+    settings: Settings, *, seconds: float, before: Callable[[str], object]
+) -> list[LiveRow]:
+    """Ask several upstreams at once; `before` is called with the name of each when it is asked."""
     plan = Plan(settings, seal_key=b"", keyring=Keyring(()))
     connector = Connector()
     turns = asyncio.Semaphore(_AT_ONCE)
@@ -94,6 +102,30 @@ async def check_live(
         return list(await asyncio.gather(*map(ask, plan.router.upstreams())))
     finally:
         await connector.close()
+
+
+class Unusable(Struct, frozen=True):
+    """An upstream that no request can use."""
+
+    message: str  # with its name, without secrets
+    unreachable: bool  # no server was found; else it refuses the key, or is not an API
+
+
+async def find_unusable(settings: Settings) -> list[Unusable]:
+    """Ask every upstream for its models, all at once; return those that cannot be used."""
+    plan = Plan(settings, seal_key=b"", keyring=Keyring(()))
+    connector = Connector()
+    try:
+        hops = plan.router.upstreams()
+        answers = await asyncio.gather(*(ask_models(connector, plan, hop) for hop in hops))
+    finally:
+        await connector.close()
+    return [
+        Unusable(printable(plan.redact(one.message)), _unreachable(one))
+        for one in answers
+        if isinstance(one, Fault)
+        and (_unreachable(one) or one.kind in _REFUSED or one.code == HTML)
+    ]
 
 
 class _Upstream:
@@ -137,7 +169,8 @@ class _Upstream:
             ms=self._ms if answered else None,
             clock_skew=self._skew,
         )
-        return structs.replace(row, reason=self._reason(row, listed, token))
+        reason, advice = self._explain(row, listed, token)
+        return structs.replace(row, reason=reason, advice=advice)
 
     def _routed(self) -> list[str]:
         """Return the models that routes and tiers name for this upstream, each once."""
@@ -222,31 +255,30 @@ class _Upstream:
             return "none"
         return "accepted" if answered else "unknown"
 
-    def _reason(self, row: LiveRow, listed: list[str] | Fault, token: Fault | None) -> str:
-        """Return what is wrong in words, without secrets."""
-        name = self._hop.upstream_name
-        parts = []
-        if token is not None or not row.reachable:
-            fault = token if token is not None else listed
-            assert isinstance(fault, Fault)  # noqa: S101 -- not reachable: the list failed
-            shown = fault.message.removeprefix(f"{name}: ")
-            status = f"{fault.status}: " if fault.status else ""
-            parts.append(status + printable(self._plan.redact(shown)))
-        elif row.answer == "not asked":
-            wrong = listed.message.removeprefix(f"{name}: ") if isinstance(listed, Fault) else ""
-            parts.append(printable(self._plan.redact(wrong)) if wrong else "it lists no models")
-            parts.append("name a model in a route or in `models`")
+    def _explain(
+        self, row: LiveRow, listed: list[str] | Fault, token: Fault | None
+    ) -> tuple[str, str]:
+        """Return what is wrong and what to do, in words and without secrets."""
+        reasons, advice = [], []
+        failed = token if token is not None else listed
+        if isinstance(failed, Fault) and row.answer != "ok":
+            shown = failed.message.removeprefix(f"{self._hop.upstream_name}: ")
+            status = f"{failed.status}: " if failed.status else ""
+            reasons.append(status + printable(self._plan.redact(shown)))
+            if failed.code == "upstream_unreachable":
+                advice.append("start the server, or correct `base_url`")
+        if row.reachable and row.answer == "not asked":
+            reasons += [] if reasons else ["it lists no models"]
+            advice.append("name a model in a route or in `models`")
         if row.key == "refused":
             key = self._hop.upstream.key
-            parts.append(f"check `{key.source}`" if key else "set `key`")
+            advice.append(f"check the key in `{key.source}`" if key else "set `key`")
         if row.missing:
             names = ", ".join(f"`{printable(one)}`" for one in row.missing[:_LISTED])
             more = len(row.missing) - _LISTED
-            parts.append(
-                f"it does not list {names}{f' and {more} more' if more > 0 else ''}: "
-                "correct the route; `dragoman models` shows its names"
-            )
-        return "; ".join(parts)
+            reasons.append(f"it does not list {names}{f' and {more} more' if more > 0 else ''}")
+            advice.append("correct the route; `dragoman models` lists its models")
+        return "; ".join(reasons), "; ".join(advice)
 
 
 def _unreachable(fault: object) -> bool:
@@ -280,7 +312,7 @@ def print_rows(rows: Sequence[LiveRow]) -> None:
                 "all listed" if found.startswith("0 of") else found or "unknown",
                 (row.answer, colours["good" if row.answer == "ok" else "failed"]),
                 "" if row.ms is None else str(row.ms),
-                row.reason,
+                "; ".join(filter(None, (row.reason, row.advice))),
             )
         )
     print_table(table_console(), TITLES, cells, fixed=TITLES[:-1])
