@@ -80,7 +80,9 @@ class Finding(Struct, frozen=True, kw_only=True):
     advice: str = ""  # what to do; empty: nothing
 
 
-@click.command("doctor", help=_HELP, short_help="Find what is wrong on this machine and with upstreams.")
+@click.command(
+    "doctor", help=_HELP, short_help="Find what is wrong on this machine and with upstreams."
+)
 @address_options
 @click.option(
     "--port",
@@ -96,6 +98,8 @@ def command(  # noqa: PLR0913 -- one for each flag
     upstream_dialect: str | None,
     upstream_key_env: str | None,
     no_key: bool | None,
+    proxy: str | None,
+    tls_ca: str | None,
     port: int | None,
     offline: bool,
     as_json: bool,
@@ -105,6 +109,8 @@ def command(  # noqa: PLR0913 -- one for each flag
         upstream_dialect=upstream_dialect,
         upstream_key_env=upstream_key_env,
         no_key=no_key,
+        proxy=proxy,
+        tls_ca=tls_ca,
         port=port,
     )
     environ, cwd = os.environ, Path.cwd()

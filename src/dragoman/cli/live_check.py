@@ -215,6 +215,7 @@ class _Upstream:
                     body=extra_fields(hop, _ROUTE, request.body),
                     connect_seconds=hop.timeouts.connect,
                     tls=plan.tls(hop.upstream_name),
+                    proxy=plan.proxy(hop.upstream_name),
                 )
                 async with reply:
                     body = await reply.read_all(_MAX_BYTES, lambda: None)
@@ -283,7 +284,9 @@ class _Upstream:
 
 def _unreachable(fault: object) -> bool:
     """Return whether a request found no server."""
-    return isinstance(fault, Fault) and fault.code in _NO_CONNECTION
+    return isinstance(fault, Fault) and (
+        fault.code in _NO_CONNECTION or fault.code.startswith("proxy_")
+    )
 
 
 def is_listed(model: str, names: Sequence[str]) -> bool:
