@@ -43,6 +43,8 @@ def command(  # noqa: PLR0913 -- one for each flag
     upstream_dialect: str | None,
     upstream_key_env: str | None,
     no_key: bool | None,
+    proxy: str | None,
+    tls_ca: str | None,
     as_json: bool,
 ) -> None:
     from dragoman.gateway.config.load import Flags, load
@@ -52,6 +54,8 @@ def command(  # noqa: PLR0913 -- one for each flag
         upstream_dialect=upstream_dialect,
         upstream_key_env=upstream_key_env,
         no_key=no_key,
+        proxy=proxy,
+        tls_ca=tls_ca,
     )
     settings = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags).settings
     listed, faults = asyncio.run(list_models(settings))

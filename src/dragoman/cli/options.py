@@ -14,6 +14,20 @@ from dragoman.turn.request import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_CONNECTION_OPTIONS: Final = (
+    click.option(
+        "--proxy",
+        metavar="URL|env",
+        help="The HTTP proxy between here and the upstreams: http://HOST:PORT, `env` for HTTPS_PROXY, "
+        "HTTP_PROXY and NO_PROXY, or env:NAME for an address with a password.",
+    ),
+    click.option(
+        "--tls-ca",
+        metavar="FILE",
+        type=click.Path(),
+        help="The certificate authorities to trust instead of the system's (PEM).",
+    ),
+)
 _ADDRESS_OPTIONS: Final = (
     click.option(
         "--config",
@@ -42,6 +56,7 @@ _ADDRESS_OPTIONS: Final = (
         default=None,
         help="Send no key, also to a vendor that usually needs one.",
     ),
+    *_CONNECTION_OPTIONS,
 )
 _FORMAT_OPTION: Final = click.option(
     "--format",
@@ -74,8 +89,15 @@ def own_formats(path: Path | None) -> tuple[Format, ...]:
     return declared_formats(loaded.settings)
 
 
+def connection_options(command: F) -> F:
+    """Give a command `proxy` and `tls_ca`."""
+    for option in reversed(_CONNECTION_OPTIONS):
+        command = option(command)
+    return command
+
+
 def address_options(command: F) -> F:
-    """Give a command `path`, `upstream`, `upstream_dialect`, `upstream_key_env` and `no_key`."""
+    """Give a command `path`, `upstream`, `upstream_dialect`, `upstream_key_env`, `no_key`, `proxy` and `tls_ca`."""
     for option in reversed(_ADDRESS_OPTIONS):
         command = option(command)
     return command

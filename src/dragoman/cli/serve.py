@@ -73,6 +73,8 @@ def command(  # noqa: PLR0913 -- one for each flag
     no_key: bool | None,
     model: str | None,
     native_format: str | None,
+    proxy: str | None,
+    tls_ca: str | None,
     workers: int | None,
     insecure: bool,
 ) -> None:
@@ -86,6 +88,8 @@ def command(  # noqa: PLR0913 -- one for each flag
         no_key=no_key,
         model=model,
         format=native_format,
+        proxy=proxy,
+        tls_ca=tls_ca,
         host=host,
         port=port,
         workers=workers,

@@ -306,6 +306,7 @@ class UpstreamCall:
             body=self._body,
             connect_seconds=hop.timeouts.connect,
             tls=plan.tls(hop.upstream_name),
+            proxy=plan.proxy(hop.upstream_name),
         )
 
     def _note_headers(self, reply: Reply) -> None:

@@ -11,9 +11,10 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import structs
+from yarl import URL
 
 from dragoman.dialects import dialect_names
-from dragoman.errors import did_you_mean
+from dragoman.errors import ConfigError, did_you_mean
 from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.formats import format_mistakes
 from dragoman.gateway.config.problems import Mistake, Problem, shortened
@@ -25,6 +26,7 @@ from dragoman.globs import Glob, is_glob
 from dragoman.profiles.catalogue import ALIASES as PROFILE_ALIASES
 from dragoman.profiles.catalogue import PROFILES
 from dragoman.toolcalls.format_names import canonical_name, is_built_in
+from dragoman.transport import environment_rule
 
 # --- single texts ---
 
@@ -362,6 +364,16 @@ def _certificates(settings: Settings) -> Iterator[Mistake]:
             yield Mistake(f"upstreams.{name}.tls.key", "a private key without `cert`")
 
 
+def _proxies(settings: Settings) -> Iterator[Mistake]:
+    """Find proxies of the environment that cannot be used; other addresses were checked when they were read."""
+    for name, upstream in settings.upstreams.items():
+        try:
+            if upstream.proxy is not None and upstream.proxy.found:
+                upstream.proxy.find(URL(upstream.base_url))
+        except ConfigError as error:
+            yield Mistake(f"upstreams.{name}.proxy", str(error))
+
+
 def _vendor_keys(settings: Settings) -> Iterator[Mistake]:
     """Find vendors that need a key and get none: every request to them would fail."""
     for name, upstream in settings.upstreams.items():
@@ -535,6 +547,19 @@ def _verification(settings: Settings) -> Iterator[Mistake]:
             yield Mistake(f"upstreams.{name}.tls", "of no use: the address begins with `http://`")
 
 
+def unused_proxies(settings: Settings, environ: Mapping[str, str]) -> Iterator[Mistake]:
+    """Find upstreams on the internet that the environment's proxy is not used for: most often by oversight."""
+    rule = environment_rule(environ)
+    for name, upstream in settings.upstreams.items():
+        url = URL(upstream.base_url)
+        if upstream.proxy is None and not is_near(url.host or "") and rule.address(url):
+            yield Mistake(
+                f"upstreams.{name}.proxy",
+                f"{url.scheme.upper()}_PROXY is set and not used",
+                'write `proxy = "env"` (or --proxy env) to use it, or `proxy = "none"`',
+            )
+
+
 def _has_tls(upstream: Upstream) -> bool:
     return bool(upstream.tls.ca or upstream.tls.cert or not upstream.tls.verify)
 
@@ -552,6 +577,7 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     format_mistakes,
     _profiles,
     _certificates,
+    _proxies,
     _vendor_keys,
     _targets,
     _names_of_routes,

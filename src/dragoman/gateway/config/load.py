@@ -47,6 +47,8 @@ class Flags(Struct, frozen=True, kw_only=True):
     no_key: bool | None = None  # the upstream takes requests without a key
     model: str | None = None
     format: str | None = None
+    proxy: str | None = None  # of every upstream
+    tls_ca: str | None = None  # likewise
     host: str | None = None
     port: int | None = None
     workers: int | None = None
@@ -130,7 +132,7 @@ def make_settings(
     mistakes += [one for one in checks.mistakes(settings) if one.path not in reported]
     if mistakes:
         raise ConfigMistakesError([_labelled(one, labels) for one in mistakes])
-    found = checks.warnings(settings)
+    found = [*checks.warnings(settings), *checks.unused_proxies(settings, environment.environ)]
     return Loaded(settings=settings, warnings=tuple(_labelled(one, labels) for one in found))
 
 
@@ -226,6 +228,7 @@ def apply_flags(
         if name and flags.model is not None:
             document.pop("tiers", None)
             document["routes"] = [_catch_all(name, flags.model)]
+    mistakes += _connect_by(document, flags, labels)
     if name:
         labels["routes[1].to[1]"] = "--model" if flags.model is not None else "--upstream"
         _describe(document, name, flags, environ, labels)
@@ -285,6 +288,26 @@ def _describe(
         for route in routes if isinstance(routes, list) else ():
             if isinstance(route, dict):
                 route.pop("format", None)
+
+
+def _connect_by(document: Document, flags: Flags, labels: Labels) -> list[Mistake]:
+    """Put the flags about connections into the table of every upstream."""
+    upstreams = document.get("upstreams")
+    tables = upstreams if isinstance(upstreams, dict) else {}
+    given = (("--proxy", flags.proxy), ("--tls-ca", flags.tls_ca))
+    if not tables:
+        missing = "there is no upstream, only the built-in simulator"
+        return [Mistake(flag, missing, "add --upstream URL") for flag, text in given if text]
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            continue  # the reader reports it
+        if flags.proxy is not None:
+            table["proxy"] = flags.proxy
+            labels[f"upstreams.{name}.proxy"] = "--proxy"
+        if flags.tls_ca is not None and isinstance(tls := table.setdefault("tls", {}), dict):
+            tls["ca"] = str(Path(flags.tls_ca).absolute())
+            labels[f"upstreams.{name}.tls.ca"] = "--tls-ca"
+    return []
 
 
 def _missing_key(document: Document, name: str, flags: Flags, labels: Labels) -> Iterator[Mistake]:

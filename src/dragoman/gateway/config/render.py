@@ -16,6 +16,7 @@ from dragoman.gateway.config.load import make_settings
 from dragoman.gateway.config.problems import ConfigMistakesError
 from dragoman.gateway.config.settings import DEFAULT_HOST, DEFAULT_PORT, Secret, Settings, Upstream
 from dragoman.gateway.config.vendors import ALIASES, VENDORS, Vendor, find_vendor, profile_for
+from dragoman.transport import ProxyRule
 from dragoman.turn.request import DialectName
 
 # --- the settings in force ---
@@ -38,6 +39,8 @@ def plain(value: object) -> object:
     match value:
         case Secret(source=source):
             return f"{source} ({_state(value)})"
+        case ProxyRule(source=source):
+            return source
         case Struct():
             return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         case Mapping():
@@ -51,7 +54,7 @@ def plain(value: object) -> object:
 def toml_value(value: object) -> str:
     """Return a value as TOML writes it on one line."""
     match value:
-        case Secret(source=source):
+        case Secret(source=source) | ProxyRule(source=source):
             return _quoted(source)
         case bool():
             return "true" if value else "false"
@@ -110,7 +113,7 @@ def _tables(value: object, path: tuple[str, ...], *, defaults: bool) -> Iterator
 
 def _is_table(value: object) -> bool:
     match value:
-        case Secret():
+        case Secret() | ProxyRule():
             return False
         case Struct():
             return True
