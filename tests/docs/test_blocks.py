@@ -160,7 +160,7 @@ def accept(words: list[str]) -> None:
     """Parse a command's arguments without running it."""
     group: click.Command = dragoman
     context = click.Context(dragoman)
-    while isinstance(group, click.Group):
+    while isinstance(group, click.Group) and words:
         _, group, words = group.resolve_command(context, words)
     group.make_context(group.name, words, parent=context)
 

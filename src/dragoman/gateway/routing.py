@@ -257,7 +257,7 @@ class Router:
         name, _, model = target.partition("/")
         upstream = self._upstreams.get(name)
         if upstream is None:
-            raise ConfigError(f"route target `{target}` names no upstream")
+            raise ConfigError(f"route target `{target}` has no upstream")
         return Hop(
             upstream_name=name,
             upstream=upstream,

@@ -144,7 +144,7 @@ class UpstreamCall:
     def _note_empty(self) -> None:
         self._retries.note_empty()
         self._runtime.logger.notice(
-            "empty response, asking again",
+            "empty response, retrying",
             level="warning",
             id=self._context.id,
             upstream=self._hop.upstream_name,
@@ -572,7 +572,7 @@ async def _refusal(reply: Reply, hop: Hop) -> Fault:
     # Test: test_redirect_is_not_followed_and_names_what_to_set.
     if 300 <= reply.status < 400:
         where = reply.headers.get("location", "elsewhere")
-        message = f"upstream redirects to {where}; set `base_url` to where its API is"
+        message = f"upstream redirects to {where}; set `base_url` to the address of its API"
         return Fault(
             FaultKind.UPSTREAM_UNUSABLE, message, status=reply.status, code="upstream_address"
         )

@@ -31,7 +31,7 @@ def toml_text(settings: Settings, *, defaults: bool = False) -> str:
     lines = list(_table(settings, (), defaults=defaults, header=""))
     while lines and not lines[0]:
         del lines[0]
-    return "\n".join(lines or ["# everything is as by default"]) + "\n"
+    return "\n".join(lines or ["# all settings have their default values"]) + "\n"
 
 
 def plain(value: object) -> object:
@@ -193,14 +193,14 @@ def _address(vendor: Vendor, dialect: DialectName) -> str:
         return vendor.base_url
     if dialect not in vendor.others:
         known = ", ".join([vendor.dialect, *vendor.others])
-        raise ConfigError(f"{vendor.name} is not known to speak `{dialect}`; it speaks {known}")
+        raise ConfigError(f"{vendor.name} is not known to support `{dialect}`; it supports {known}")
     return vendor.others[dialect] or vendor.base_url
 
 
 def _key_lines(vendor: Vendor) -> str:
     variable = vendor.key_variable
     if not variable:
-        return '# It asks for no key; if yours does: key = "env:NAME"'
+        return '# It needs no key; if yours does: key = "env:NAME"'
     return (
         f"# The key is in this variable: export it, or write {variable}=… into a file `.env` here.\n"
         f'key = "env:{variable}"'
@@ -209,7 +209,7 @@ def _key_lines(vendor: Vendor) -> str:
 
 def _remark(target: str) -> str:
     if target.endswith("/*"):
-        return "# `*` keeps the name that the client asks for; name a model to have it for every client."
+        return "# `*` keeps the name that the client sends; write a model's name to use it for every client."
     return (
         "# The model as the upstream calls it.  More targets in the list are tried in their order."
     )
@@ -223,7 +223,7 @@ _TEXT = """\
 [server]
 host = {host}
 port = {port}
-# Who may use the gateway.  Without keys it serves this machine alone.
+# Keys of clients.  Without keys, only this machine can connect.
 # keys = ["env:DRAGOMAN_KEY"]
 
 # {description}.
@@ -234,7 +234,7 @@ dialect = {dialect}
 {key}
 # What the server can and cannot do.
 profile = {profile}
-# Tool calls that the model writes as text: `auto` knows the family by the model's name.
+# Tool calls that the model writes as text: `auto` chooses the format by the model's name.
 format = "auto"
 
 # The first route that matches wins.
@@ -251,7 +251,7 @@ to = {target}
 # [aliases]
 # "gpt-5" = "claude-sonnet-4-5"
 
-# What agents should know of a model, by the name that they ask for.
+# Facts about a model that agents need, by the name that they send.
 # [models."claude-*"]
 # context = 200000
 # output = 32000
