@@ -3,7 +3,7 @@
 import re
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -270,7 +270,7 @@ Fact: TypeAlias = bool | int | float | str
 _UPSTREAM_HEADER: Final = re.compile(
     r"""\s*+\[\s*+upstreams\s*+\.\s*+(?:([A-Za-z0-9._-]++)|"([^"]*)"|'([^']*)')\s*+\]"""
 )
-_PROFILE_LINE: Final = re.compile(r"\s*+profile\s*+=")
+_KEY_LINE: Final = re.compile(r"\s*+(\w+)\s*+=")
 _COMMENT: Final = re.compile(r"\s#")
 
 
@@ -301,11 +301,17 @@ def profile_table(profile: NewProfile) -> str:
 
 
 def add_profile(
-    text: str, profile: NewProfile, *, upstream: str = "", new: NewUpstream | None = None
+    text: str,
+    profile: NewProfile,
+    *,
+    upstream: str = "",
+    family: str = "",
+    new: NewUpstream | None = None,
 ) -> tuple[str, bool]:
-    """Return a file's text with a profile in it, and whether the upstream names it.
+    """Return a file's text with a profile in it, and whether the upstream uses it.
 
-    `new` is put before it under the profile's name, for a file that has no upstream.
+    The upstream's table gets the profile and, if it is not empty, the `family` as its `format`.  `new` is put before
+    the profile under the profile's name, for a file that has no upstream.
 
     Raises:
         ConfigError: there is a profile of that name, or the text is not TOML.
@@ -320,8 +326,9 @@ def add_profile(
     if new is not None:
         table = f"{_upstream_table(profile.name, new)}\n{table}"
     whole = f"{text.rstrip()}\n\n{table}" if text.strip() else table
-    named = _named(whole, upstream, profile.name) if upstream else None
-    if named is not None and _differs_only_in(_parsed(whole), _parsed(named), upstream):
+    values = {"profile": profile.name} | ({"format": family} if family else {})
+    named = _with_values(whole, upstream, values) if upstream else None
+    if named is not None and _differs_only_in(_parsed(whole), _parsed(named), upstream, values):
         return named, True
     return whole, new is not None
 
@@ -386,32 +393,35 @@ def _comment_of(line: str) -> str:
     return "" if found is None else tail[len(tail[: found.start()].rstrip()) :].rstrip("\n")
 
 
-def _named(text: str, upstream: str, profile: str) -> str | None:
-    """Let an upstream's table name a profile; None if the table is not found as it is usually written."""
+def _with_values(text: str, upstream: str, values: Mapping[str, str]) -> str | None:
+    """Set keys of an upstream's table; None if the table is not found as it is usually written."""
     lines = text.splitlines(keepends=True)
     start = next((at for at, line in enumerate(lines) if _upstream_in(line) == upstream), None)
     if start is None:
         return None
-    line = f"profile = {toml_value(profile)}\n"
+    missing = {name: f"{name} = {toml_value(value)}" for name, value in values.items()}
     for at in range(start + 1, len(lines)):
         if lines[at].lstrip().startswith("["):
             break
-        if _PROFILE_LINE.match(lines[at]):
-            kept = _comment_of(lines[at])
-            return "".join([*lines[:at], line.rstrip("\n") + kept + "\n", *lines[at + 1 :]])
-    if not lines[start].endswith("\n"):
-        lines[start] += "\n"
-    return "".join([*lines[: start + 1], line, *lines[start + 1 :]])
+        found = _KEY_LINE.match(lines[at])
+        if found is not None and found[1] in missing:
+            lines[at] = missing.pop(found[1]) + _comment_of(lines[at]) + "\n"
+    lines[start] = "\n".join([lines[start].rstrip("\n"), *missing.values()]) + "\n"
+    return "".join(lines)
 
 
-def _differs_only_in(before: dict[str, object], after: dict[str, object], upstream: str) -> bool:
-    """Say whether nothing but the name of one upstream's profile has changed."""
-    return _without_profile(before, upstream) == _without_profile(after, upstream)
+def _differs_only_in(
+    before: dict[str, object], after: dict[str, object], upstream: str, keys: Collection[str]
+) -> bool:
+    """Return whether nothing but some keys of one upstream has changed."""
+    return _without(before, upstream, keys) == _without(after, upstream, keys)
 
 
-def _without_profile(document: dict[str, object], upstream: str) -> dict[str, object]:
+def _without(
+    document: dict[str, object], upstream: str, keys: Collection[str]
+) -> dict[str, object]:
     tables = document.get("upstreams")
     if not isinstance(tables, dict) or not isinstance(table := tables.get(upstream), dict):
         return document
-    rest = {key: value for key, value in table.items() if key != "profile"}
+    rest = {key: value for key, value in table.items() if key not in keys}
     return {**document, "upstreams": {**tables, upstream: rest}}
