@@ -186,6 +186,7 @@ class Keyring:
 
 def given_credential(headers: Mapping[str, str]) -> str | Fault:
     """Return the credential of a request, empty if it has none."""
+    # Test: test_a_key_is_taken_from_either_header.
     plain = headers.get("x-api-key", "").strip()
     authorization = headers.get("authorization", "").strip()
     scheme, _, token = authorization.partition(" ")
