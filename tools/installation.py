@@ -308,6 +308,7 @@ RUNS: Final[dict[str, Run]] = {
     "serve": _serve,
     "run": _run,
     "probe": prints("probe --yes", " ok"),
+    "doctor": prints("doctor --offline", "versions"),
     "config": prints("config --help", "Usage"),
     "mcp": _mcp,
     "config init": _config_init,
