@@ -95,7 +95,9 @@ def load(
     try:
         loaded = make_settings(document, environment, flags=flags, need_secrets=need_secrets)
     except ConfigMistakesError as error:
-        raise ConfigMistakesError(error.mistakes, source=_shown(found, cwd)) from None
+        by_flags = all(one.path.startswith("--") for one in error.mistakes)
+        source = "" if by_flags else _shown(found, cwd)
+        raise ConfigMistakesError(error.mistakes, source=source) from None
     if found is not None and not loaded.settings.upstreams:
         warnings.append(Mistake("upstreams", "no upstream is set: the built-in simulator answers"))
     return structs.replace(loaded, path=found, warnings=(*warnings, *loaded.warnings))
