@@ -271,7 +271,7 @@ def test_upstream_that_fails_rests_and_is_back_has_one_line_for_each() -> None:
     assert {name: {"state": "well"} for name in DIALECTS} == rested
 
 
-def test_line_names_the_upstream_that_was_passed_over_because_it_rests() -> None:
+def test_line_names_the_upstream_that_was_skipped_because_it_rests() -> None:
     def failing(url: str) -> Settings:
         plain = settings_for(url)
         chat = structs.replace(plain.upstreams["chat"], failures=1, cooldown=60)

@@ -68,7 +68,7 @@ async def ask_upstreams(
     outcome = context.outcome
     faults: list[Fault] = []
     hops = context.runtime.in_order(accepted.choice.hops)
-    outcome.resting = _passed_over(accepted.choice.hops, hops[0])
+    outcome.resting = _skipped(accepted.choice.hops, hops[0])
     for hop in hops:
         outcome.hop = hop
         answer = await UpstreamCall(context, accepted, stream, hop).run()
@@ -91,7 +91,7 @@ async def ask_upstreams(
     return fault_response(fault, dialect=context.dialect, headers=headers)
 
 
-def _passed_over(hops: Sequence[Hop], first: Hop) -> tuple[str, ...]:
+def _skipped(hops: Sequence[Hop], first: Hop) -> tuple[str, ...]:
     """Return the upstreams that the route prefers to the one that is asked first."""
     names = [hop.upstream_name for hop in hops]
     return tuple(dict.fromkeys(names[: hops.index(first)]))
