@@ -30,6 +30,7 @@ from dragoman.toolcalls.format import (
     TagsSpec,
     Where,
     chars_of,
+    groups_of,
 )
 from dragoman.toolcalls.grammar import is_quotable
 from dragoman.turn.request import Tool
@@ -87,6 +88,8 @@ def writers(format_: Format) -> Iterator[CallWriter]:
             yield _writer(rule, opener, "" if consumed else closer, end)
             if closer and not consumed:
                 yield _writer(rule, opener, "", end)
+            if isinstance(rule.body, ObjectsSpec):
+                yield _array_writer(rule, opener, closer + end)
 
 
 def _writer(rule: Rule, opener: str, closer: str, section_end: str) -> CallWriter:
@@ -96,6 +99,14 @@ def _writer(rule: Rule, opener: str, closer: str, section_end: str) -> CallWrite
             for number, (name, arguments) in enumerate(calls)
         )
         return opener + inner + section_end
+
+    return write
+
+
+def _array_writer(rule: Rule, opener: str, closer: str) -> CallWriter:
+    def write(calls: Sequence[SampleCall]) -> str:
+        objects = ", ".join(_body(rule, *one) for one in calls)
+        return f"{opener}{_least(rule.pattern)}[{objects}]{closer}"
 
     return write
 
@@ -127,10 +138,9 @@ def _body(rule: Rule, name: str, arguments: Arguments) -> str:
 
 
 def _tags(spec: TagsSpec, arguments: Arguments) -> str:
+    param = next(one for one in spec.param if "verbatim" not in groups_of(one))
     parameters = "".join(
-        written(spec.param[0], groups=_parameter(key, value))
-        + _plain(value)
-        + _least(spec.value_end[0])
+        written(param, groups=_parameter(key, value)) + _plain(value) + _least(spec.value_end[0])
         for key, value in arguments.items()
     )
     return parameters + _least(spec.call_end[0])

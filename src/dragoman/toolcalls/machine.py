@@ -108,6 +108,7 @@ class Machine:
         self._searched: str | None = None  # the text that `find_break` searched last
         self._break: FoundMarker | int = 0  # what it found there
         self.body: CallBody | None = None  # of the open call
+        self._recent = ""  # the last text, if an echo of it may follow
         self._base = grammar  # restored if a tried family does not match
         self._candidates: tuple[Format, ...] = ()  # families still to try at this position
 
@@ -161,6 +162,9 @@ class Machine:
             for start in range(0, end, _MAX_PIECE_CHARS):
                 self.feed(text[start : start + _MAX_PIECE_CHARS])
             return
+        if self.grammar.echo_chars:
+            # Case: lfm2/n5_4_echo.
+            self._recent = self._recent[-self.grammar.echo_chars :] + text
         if self.held:
             text = self.held + text
             self.held = ""
@@ -331,8 +335,10 @@ class Machine:
             self._fenced or (rule.unquoted and self._in_span())
         ):
             return self._emit_as_text(text, found, found.start)  # an example
-        if (rule.inside and not self._section) or (
-            rule.prose and not self._may_call_in_prose(found)
+        if (
+            (rule.inside and not self._section)
+            or (rule.prose and not self._may_call_in_prose(found))
+            or (rule.echo and not self._is_echo(text, found))
         ):
             return self._emit_as_text(text, found, found.start)
         if rule.stray:
@@ -357,6 +363,12 @@ class Machine:
             return found.end
         self._apply_rule(rule, text, found)
         return found.end
+
+    def _is_echo(self, text: str, found: FoundMarker) -> bool:
+        """Return whether the text of a marker is directly before it too."""
+        marker = text[found.start : found.end]
+        before = self._recent[: len(self._recent) - (len(text) - found.start)]
+        return before.rstrip().endswith(marker)
 
     def _may_call_in_prose(self, found: FoundMarker) -> bool:
         """Return whether a call may begin in the middle of text: see `Rule.prose`."""
@@ -441,6 +453,8 @@ class Machine:
         if "line" in found.groups:
             raw = text[found.start : found.end]
             self._emit_prose(raw[: len(raw) - len(raw.lstrip())])
+        if self.grammar.echo_chars and not self._recent:
+            self._recent = text  # the family was recognized in this piece
         self.body = body
         body.start()
         return found.end

@@ -31,18 +31,20 @@ from dragoman.toolcalls.format import (
 
 _KEYWORD: Final = Run(r"[\w\-]", 1, 128)
 _NEXT: Final = Run(r"[\w.\-]", 1, 128, name="next")
-_NEXT_CALL: Final[Pattern] = (
-    *(")", FEW_BLANKS, Run("[,;]", 0, 1), FEW_BLANKS, _NEXT, "(", FEW_BLANKS),
-    *(Run(_KEYWORD.chars, 1, 128, name="key"), FEW_BLANKS, "=", FEW_BLANKS),
-    Run("[\"']", 1, 1, name="quote"),
+_FIRST: Final[Pattern] = (
+    *(_NEXT, "(", FEW_BLANKS, Run(_KEYWORD.chars, 1, 128, name="key"), FEW_BLANKS, "=", FEW_BLANKS),
+    Run("[\"'{\\[\\w\\-]", 1, 1, name="quote"),
 )
+_NEXT_CALL: Final[Pattern] = (")", FEW_BLANKS, Run("[,;]", 0, 1), FEW_BLANKS, *_FIRST)
 
 
 def _body(closer: str, opener: str) -> LiteralsSpec:
     """Return the arguments of calls between two markers."""
     end: Pattern = (")", FEW_BLANKS, one_of("]", ""), FEW_BLANKS, closer, FEW_BLANKS)
     begin: Pattern = (opener, FEW_BLANKS, one_of("[", ""), FEW_BLANKS, _NEXT, "(")
-    return LiteralsSpec(style="python", closer=")", next_call=(_NEXT_CALL, (*end, *begin)))
+    # After text, the header needs a parameter too.  Case: lfm2/n0_5_string_not_closed_before_text.
+    later: Pattern = (opener, FEW_BLANKS, one_of("[", ""), FEW_BLANKS, *_FIRST)
+    return LiteralsSpec(style="python", closer=")", next_call=(_NEXT_CALL, (*end, *begin), later))
 
 
 # A name is a call if a keyword argument or nothing follows the bracket.  Case: pythonic/positional_is_text.
@@ -174,6 +176,13 @@ LFM2: Final = Format(
             (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
         ),
         *closes(("<|tool_call_end|>",)),
+        # The same body again.  Case: lfm2/n5_4_echo.
+        Rule(
+            pattern=("[", Run("[^<]", 1, 512), "<|tool_call_end|>"),
+            action=Action.DROP,
+            at=frozenset({Where.AFTER}),
+            echo=True,
+        ),
     ),
     special=("<|tool_call_end|>",),
     special_openers=(_OPENER,),
