@@ -31,6 +31,7 @@ from dragoman.toolcalls.format import (
     Where,
     chars_of,
     groups_of,
+    may_be_empty,
 )
 from dragoman.toolcalls.grammar import is_quotable
 from dragoman.turn.request import Tool
@@ -112,7 +113,8 @@ def _array_writer(rule: Rule, opener: str, closer: str) -> CallWriter:
 
 
 def _header(pattern: Pattern, name: str, number: int) -> str:
-    groups = {"name": name, "id": f"functions.{name}:{number}"}
+    named = "name" in groups_of(pattern)
+    groups = {"name": name, "id": f"c{number}" if named else f"functions.{name}:{number}"}
     return written(_until_ahead(pattern), groups=groups)
 
 
@@ -206,7 +208,8 @@ def _part(part: Part, most: int, groups: Mapping[str, str] | None) -> str:
             least = part.least if groups is not None else max(part.least, min(part.most, most))
             return filler(part.chars) * least
         case OneOf() if groups is not None:
-            return written(part.choices[0], most=most, groups=groups)
+            optional = any(map(may_be_empty, part.choices))
+            return "" if optional else written(part.choices[0], most=most, groups=groups)
         case OneOf():
             return written(max(part.choices, key=len), most=most)
         case Ahead():

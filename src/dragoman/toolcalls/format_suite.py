@@ -228,7 +228,7 @@ def linear(answer: Answer) -> Iterator[Outcome]:
             for size in (4096, 4):
                 few, many = (_work(answer, text, size, work) for text in (once, twice))
                 bound = min(
-                    2.5 * few + reach + MAX_HEADER_CHARS, len(twice) * (_LOOKS + reach / size)
+                    3 * few + reach + MAX_HEADER_CHARS, len(twice) * (_LOOKS + reach / size)
                 )
                 problem = f"{len(once)} characters take {few} looks, {len(twice)} take {many}"
                 yield _outcome("linear", head + unit, problem if many > bound else "")

@@ -48,7 +48,7 @@ FUNCTIONGEMMA: Final = Format(
                 "<start_function_call>",
                 BLANKS,
                 "call:",
-                Run(r"[^<>{}\s]", 1, 128, name="name"),
+                Run(r"[^<>{}:\s]", 1, 128, name="name"),
                 BLANKS,
                 "{",
             ),

@@ -38,12 +38,13 @@ _FIRST: Final[Pattern] = (
 _NEXT_CALL: Final[Pattern] = (")", FEW_BLANKS, Run("[,;]", 0, 1), FEW_BLANKS, *_FIRST)
 
 
-def _body(closer: str, opener: str) -> LiteralsSpec:
-    """Return the arguments of calls between two markers."""
+def _body(closer: str, opener: str, *, special: bool) -> LiteralsSpec:
+    """Return the arguments of calls between two markers; `special`: they are special tokens."""
     end: Pattern = (")", FEW_BLANKS, one_of("]", ""), FEW_BLANKS, closer, FEW_BLANKS)
     begin: Pattern = (opener, FEW_BLANKS, one_of("[", ""), FEW_BLANKS, _NEXT, "(")
-    # After text, the header needs a parameter too.  Case: lfm2/n0_5_string_not_closed_before_text.
-    later: Pattern = (opener, FEW_BLANKS, one_of("[", ""), FEW_BLANKS, *_FIRST)
+    # Without this call's closer.  Cases: lfm2/n0_5_string_not_closed_before_text,
+    # olmo3/n0_5_string_not_closed_before_text.
+    later = begin if special else (opener, FEW_BLANKS, one_of("[", ""), FEW_BLANKS, *_FIRST)
     return LiteralsSpec(style="python", closer=")", next_call=(_NEXT_CALL, (*end, *begin), later))
 
 
@@ -82,7 +83,7 @@ def further_python_calls(separators: str = ",", *, body: LiteralsSpec) -> tuple[
 # A list of calls after `<|python_start|>`, as the whole answer, or in text if it names a declared tool.
 # Cases: tests/corpus/toolcalls/pythonic.
 
-_PYTHONIC: Final = _body("<|python_end|>", "<|python_start|>")
+_PYTHONIC: Final = _body("<|python_end|>", "<|python_start|>", special=True)
 
 PYTHONIC: Final = Format(
     key="pythonic",
@@ -130,7 +131,7 @@ PYTHONIC: Final = Format(
 # One call per line, between tags.
 # Cases: tests/corpus/toolcalls/olmo3.
 
-_OLMO3: Final = _body("</function_calls>", "<function_calls>")
+_OLMO3: Final = _body("</function_calls>", "<function_calls>", special=False)
 
 OLMO3: Final = Format(
     key="olmo3",
@@ -157,7 +158,7 @@ OLMO3: Final = Format(
 # Cases: tests/corpus/toolcalls/lfm2.
 
 _OPENER: Final = "<|tool_call_start|>"
-_LFM2: Final = _body("<|tool_call_end|>", _OPENER)
+_LFM2: Final = _body("<|tool_call_end|>", _OPENER, special=True)
 
 LFM2: Final = Format(
     key="lfm2",
