@@ -10,7 +10,7 @@ from typing import Any
 from mcp.client import Client
 from mcp.types import CallToolResult
 
-from dragoman.cli.mcp_upstreams import RoutedUpstreams
+from dragoman.cli.mcp import RoutedUpstreams
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
 from dragoman.mcp_server.server import make_server
 from dragoman.simulator.server import Simulator
@@ -86,7 +86,7 @@ def said(text: str) -> list[dict[str, str]]:
 
 
 def run(work: Callable[[Talk], Coroutine[Any, Any, Any]], **options: Any) -> Any:
-    """Do some work over a connection of its own, and return what it gives."""
+    """Do some work over its own connection, and return what it gives."""
 
     async def main() -> Any:
         async with talk(**options) as found:

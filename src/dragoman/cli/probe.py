@@ -2,19 +2,23 @@
 
 import asyncio
 import os
+import re
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import click
 
+from dragoman.cli.options import connection_options
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.cli.probe_target import Chosen
-    from dragoman.probe.finding import Check
+    from dragoman.gateway.config.render import NewProfile, NewUpstream
+    from dragoman.probe.finding import Check, Fact
     from dragoman.probe.run import Report
 
 _HELP: Final = """Send an upstream a series of small requests and report what it gets right and wrong.
@@ -26,7 +30,8 @@ built-in simulator.  Without --model the first model of its routes is used, or o
 The responses cost tokens.  The command prints the maximum and asks for confirmation before it starts;
 --yes skips the question, and is required without a terminal.
 
---write adds a profile with all differences to the settings file, and makes the upstream use it.
+--write adds a profile with all differences to the settings file, and sets `profile` and, if the model
+writes calls as text in a format that its name does not imply, `format` of the upstream.
 
 \b
 Exit codes:
@@ -46,6 +51,9 @@ Examples:
 _EXIT: Final = {"good": 0, "bad": 1, "unreachable": 3}
 _PRINT: Final = "-"  # of --write: print it
 _USUAL_NAME: Final = "\0"  # of --write: none was given
+_COLOURS: Final = {"ok": "green", "quirk": "yellow", "fails": "bold red", "unknown": "dim"}
+_WIDTH: Final = 120  # where there is no terminal
+_UNFIT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
 
 
 @click.command("probe", help=_HELP, short_help="Test what an upstream gets right and wrong.")
@@ -58,12 +66,16 @@ _USUAL_NAME: Final = "\0"  # of --write: none was given
 )
 @click.option("--key-env", metavar="VAR", help="The environment variable that holds its key.")
 @click.option(
+    "--no-key", is_flag=True, help="Send no key, also to a vendor that usually needs one."
+)
+@click.option(
     "--header",
     "headers",
     multiple=True,
     metavar="'NAME: VALUE'",
     help="A header to send; may be repeated.",
 )
+@connection_options
 @click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file.")
 @click.option("--only", metavar="NAME,…", help="Run only these checks.")
 @click.option("--list", "listed", is_flag=True, help="List the checks and exit.")
@@ -90,7 +102,10 @@ def command(  # noqa: PLR0913 -- one for each flag
     model: str | None,
     dialect: str | None,
     key_env: str | None,
+    no_key: bool,
     headers: tuple[str, ...],
+    proxy: str | None,
+    tls_ca: str | None,
     path: Path | None,
     only: str | None,
     listed: bool,
@@ -102,7 +117,6 @@ def command(  # noqa: PLR0913 -- one for each flag
     if listed:
         _print_checks()
         return
-    from dragoman.cli.probe_report import print_report
     from dragoman.cli.probe_target import Wanted, chosen
     from dragoman.probe import run as running
 
@@ -114,7 +128,16 @@ def command(  # noqa: PLR0913 -- one for each flag
         raise click.UsageError(
             "--write took the URL as the profile's name; put --write after the URL"
         )
-    wanted = Wanted(where=where, model=model, dialect=dialect, key_env=key_env, headers=headers)
+    wanted = Wanted(
+        where=where,
+        model=model,
+        dialect=dialect,
+        key_env=key_env,
+        no_key=no_key,
+        headers=headers,
+        proxy=proxy,
+        tls_ca=tls_ca,
+    )
     found = chosen(wanted, path, timeout=timeout, environ=os.environ, cwd=Path.cwd())
     names = [one.strip() for one in (only or "").split(",") if one.strip()]
     checks = running.chosen(names, found.peer.dialect)
@@ -125,7 +148,7 @@ def command(  # noqa: PLR0913 -- one for each flag
 
         click.echo(msgspec.json.encode(report))
     else:
-        print_report(report, base=found.base, to_stderr=name == _PRINT)
+        _print_report(report, base=found.base, to_stderr=name == _PRINT)
     if name is not None and report.outcome != "unreachable":
         _write(found, report, "" if name == _USUAL_NAME else name)
     click.get_current_context().exit(_EXIT[report.outcome])
@@ -152,7 +175,6 @@ def _confirm(found: "Chosen", checks: "tuple[Check, ...]", *, yes: bool) -> None
 async def _run(found: "Chosen", checks: "tuple[Check, ...]") -> "Report":
     from msgspec import structs
 
-    from dragoman.cli.probe_report import progress
     from dragoman.probe.run import run
     from dragoman.transport import Connector
 
@@ -160,7 +182,7 @@ async def _run(found: "Chosen", checks: "tuple[Check, ...]") -> "Report":
     try:
         async with _simulated(found) as url:
             peer = structs.replace(found.peer, url=url)
-            with progress(len(checks)) as before:
+            with _progress(len(checks)) as before:
                 return await run(peer, checks, connector, before=before)
     finally:
         await connector.close()
@@ -178,27 +200,6 @@ async def _simulated(found: "Chosen") -> "AsyncIterator[str]":
         yield f"{simulator.url}/v1"
 
 
-def _write(found: "Chosen", report: "Report", name: str) -> None:
-    """Save the profile, or print it."""
-    from dragoman.cli.probe_report import new_profile, new_upstream
-    from dragoman.gateway.config.render import add_profile, profile_table, write_file
-
-    profile = new_profile(found, report, "" if name == _PRINT else name)
-    if name == _PRINT:
-        click.echo(profile_table(profile), nl=False)
-        return
-    text = found.file.read_text("utf-8") if found.file.exists() else ""
-    new = None if text.strip() or found.simulated else new_upstream(found, report)
-    whole, used = add_profile(text, profile, upstream=found.upstream, new=new)
-    write_file(found.file, whole)
-    click.echo(f"dragoman: wrote profile `{profile.name}` into {found.file}", err=True)
-    if not used:
-        click.echo(f'dragoman: to use it, set profile = "{profile.name}" in the upstream', err=True)
-    if report.format and new is None and found.family != report.format:
-        click.echo(f'dragoman: the model writes calls as text; set format = "{report.format}" in the upstream',
-                   err=True)  # fmt: skip
-
-
 def _print_checks() -> None:
     from dragoman.probe.checks import CHECKS
 
@@ -206,3 +207,146 @@ def _print_checks() -> None:
     for check in CHECKS.values():
         spoken = "" if len(check.dialects) > 2 else f"  ({', '.join(check.dialects)})"
         click.echo(f"{check.name:{width}}  {check.asks}{spoken}")
+
+
+# --- what is printed ---
+
+
+@contextmanager
+def _progress(total: int) -> "Iterator[Callable[[Check], object]]":
+    """Show a progress bar, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _check: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        begun = False
+
+        def before(check: "Check") -> None:
+            nonlocal begun
+            bar.update(task, description=check.name, advance=int(begun))
+            begun = True
+
+        yield before
+
+
+def _print_report(report: "Report", *, base: str, to_stderr: bool) -> None:
+    """Print the report as a table, with colours on a terminal."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(stderr=to_stderr, highlight=False)
+    if not console.is_terminal:
+        console = Console(stderr=to_stderr, highlight=False, width=_WIDTH, color_system=None)
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for title in ("check", "verdict", "found", "profile"):
+        table.add_column(title, overflow="fold", no_wrap=title in ("check", "verdict"))
+    asked = [row for row in report.checks if row.found != "not asked"]
+    for row in asked:
+        implied = _facts(row.implies)
+        colour = _COLOURS[row.verdict]
+        table.add_row(Text(row.name), Text(row.verdict, style=colour), Text(row.found),
+                      Text(implied))  # fmt: skip
+    console.print(table)
+    counts = {one: sum(row.verdict == one for row in asked) for one in _COLOURS}
+    verdicts = ", ".join(f"{count} {one}" for one, count in counts.items() if count)
+    console.print(
+        Text(
+            f"{report.model or 'no model'} at {report.url} ({report.dialect}): {verdicts}; "
+            f"{_many(report.requests, 'request')}, {_many(report.output_tokens, 'output token')} reported"
+        ),
+        soft_wrap=True,
+    )
+    if report.outcome != "unreachable":
+        console.print(Text(_conclusion(report, base)), soft_wrap=True)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _conclusion(report: "Report", base: str) -> str:
+    """Return how the settings should differ."""
+    if not report.profile:
+        line = f"no differences from the profile `{base}`"
+    else:
+        line = f"differs from the profile `{base}` (save with --write): {_facts(report.profile)}"
+    if report.format:
+        line += f"; the model writes calls as text: format = {report.format}"
+    return line
+
+
+def _facts(facts: "Mapping[str, Fact]") -> str:
+    return ", ".join(f"{name} = {_shown(value)}" for name, value in facts.items())
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# --- what is saved ---
+
+
+def _write(found: "Chosen", report: "Report", name: str) -> None:
+    """Save the profile, or print it."""
+    from dragoman.gateway.config.render import add_profile, profile_table, write_file
+
+    profile = _new_profile(found, report, "" if name == _PRINT else name)
+    if name == _PRINT:
+        click.echo(profile_table(profile), nl=False)
+        return
+    text = found.file.read_text("utf-8") if found.file.exists() else ""
+    new = None if text.strip() or found.simulated else _new_upstream(found, report)
+    family = "" if found.family == report.format else report.format
+    whole, used = add_profile(text, profile, upstream=found.upstream, family=family, new=new)
+    write_file(found.file, whole)
+    click.echo(f"dragoman: wrote profile `{profile.name}` into {found.file}", err=True)
+    setting = f'format = "{family}"'
+    if not used:
+        wanted = f'profile = "{profile.name}"' + (f" and {setting}" if family else "")
+        click.echo(f"dragoman: to use it, set {wanted} in the upstream", err=True)
+    elif family:
+        where = found.upstream or profile.name
+        click.echo(
+            f"dragoman: the model writes calls as text; set {setting} in upstream `{where}`",
+            err=True,
+        )
+
+
+def _new_profile(found: "Chosen", report: "Report", name: str) -> "NewProfile":
+    """Return the profile for the differences in a report."""
+    from dragoman.gateway.config.render import NewProfile
+    from dragoman.profiles.catalogue import PROFILES
+
+    wanted = (name or found.upstream or _host_name(report.url)).lower()
+    if wanted in PROFILES:
+        wanted = f"{wanted}-probed"
+    remark = f"What `dragoman probe` found at {report.url}, model {report.model}."
+    if report.format:
+        remark += f'\nIt writes calls as text: format = "{report.format}" of the upstream.'
+    return NewProfile(name=wanted, base=found.base, facts=report.profile, remark=remark)
+
+
+def _new_upstream(found: "Chosen", report: "Report") -> "NewUpstream":
+    """Return the upstream for a file that has none."""
+    from dragoman.gateway.config.render import NewUpstream
+
+    known = found.family == report.format or not report.format
+    return NewUpstream(
+        base_url=report.url,
+        dialect=report.dialect,
+        key=found.key,
+        format="" if known else report.format,
+    )
+
+
+def _host_name(url: str) -> str:
+    host = urlsplit(url).hostname or "probed"
+    plain = _UNFIT_IN_NAME.sub("-", host).strip("-")
+    return plain if plain and not plain[0].isdigit() else "probed"

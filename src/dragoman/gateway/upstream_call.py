@@ -23,6 +23,7 @@ from dragoman.gateway.health import Change
 from dragoman.gateway.heavy import Feeder
 from dragoman.gateway.logging import Fact
 from dragoman.gateway.plan import extra_fields, upstream_headers
+from dragoman.gateway.reasoning_memory import Restored, count_restored
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
 from dragoman.gateway.retry import (
     EMPTY_RESPONSE,
@@ -32,6 +33,7 @@ from dragoman.gateway.retry import (
     tries_next_upstream,
 )
 from dragoman.gateway.routing import Hop
+from dragoman.toolcalls.findings import summarize
 from dragoman.translate import (
     PRELUDE,
     ExchangeOptions,
@@ -108,6 +110,8 @@ class UpstreamCall:
         # The request in the upstream's dialect: kept here alone, and dropped once the response begins.
         self._body = b""
         self._stop: tuple[str, ...] = ()  # stop sequences that the upstream cannot match itself
+        self._attempts = 0  # made at this upstream
+        self._restored = Restored()  # what was put back into the history
         self._given: list[str] = []  # ids of the upstream's state that the client was given
 
     async def run(self) -> web.StreamResponse | Failure:
@@ -128,13 +132,16 @@ class UpstreamCall:
             if not learned and await self._learn(answer):
                 learned = True
                 outcome.retries += 1
+                fault = self._redaction().redact(answer)
+                outcome.note_failure(self._hop, self._attempts, fault)
+                self._debug("retrying with other reasoning", reason=fault.message)
                 unwritable = await self._write()
                 if unwritable is not None:
                     return unwritable
                 continue
             delay = self._retries.next_delay(answer, should_retry=outcome.should_retry)
             fault = self._redaction().redact(answer)
-            outcome.note_failure(self._hop, fault)
+            outcome.note_failure(self._hop, self._attempts, fault)
             if delay is None:
                 return Failure(fault, tries_next=tries_next_upstream(answer))
             outcome.retries += 1
@@ -144,7 +151,7 @@ class UpstreamCall:
     def _note_empty(self) -> None:
         self._retries.note_empty()
         self._runtime.logger.notice(
-            "empty response, asking again",
+            "empty response, retrying",
             level="warning",
             id=self._context.id,
             upstream=self._hop.upstream_name,
@@ -202,6 +209,17 @@ class UpstreamCall:
             await self._runtime.heavy.run(size, self._write_now)
         except (MalformedError, UntranslatableError, TooLargeError) as error:
             return Failure(fault_of_request(error), tries_next=True)
+        restored = self._restored
+        if restored.reasoning or restored.arguments:
+            self._debug(
+                "history restored", reasoning=restored.reasoning, arguments=restored.arguments
+            )
+        self._debug(
+            "request written",
+            dialect=self._hop.upstream.dialect,
+            bytes=len(self._body),
+            losses=", ".join(dict.fromkeys(one.code for one in self._outcome.request_losses)),
+        )
         return None
 
     def _write_now(self) -> None:
@@ -214,6 +232,9 @@ class UpstreamCall:
             arguments=self._translates,
             signed_only=profile.replay_reasoning == "never",
         )
+        self._restored = Restored()
+        if request is not accepted.request:
+            self._restored = count_restored(accepted.request, request)
         if request is not accepted.request and not self._translates and self._may_replay:
             # The client sends reasoning itself; messages in which it was completed are written with it.
             profile = structs.replace(profile, replay_reasoning="always")
@@ -292,7 +313,8 @@ class UpstreamCall:
 
     async def _open(self) -> Reply:
         plan, hop = self._context.plan, self._hop
-        self._debug("upstream asked", bytes=len(self._body), attempt=self._outcome.retries + 1)
+        self._attempts += 1
+        self._debug("upstream asked", attempt=self._attempts)
         headers = upstream_headers(
             hop,
             self._accepted.choice.route,
@@ -306,6 +328,7 @@ class UpstreamCall:
             body=self._body,
             connect_seconds=hop.timeouts.connect,
             tls=plan.tls(hop.upstream_name),
+            proxy=plan.proxy(hop.upstream_name),
         )
 
     def _note_headers(self, reply: Reply) -> None:
@@ -352,9 +375,11 @@ class UpstreamCall:
             return EMPTY_RESPONSE
         self._runtime.reasoning_hosts.note_field(hop, translated.reasoning_field)
         outcome.answer_losses = translated.losses
+        outcome.findings = translated.findings
         outcome.usage = answer.usage
         outcome.ended = answer.finish
         outcome.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
+        self._log_answer()
         await self._store(translated.body)
         if self._notes_ids:
             await self._runtime.note_given(context.owner, translated.given)
@@ -404,6 +429,7 @@ class UpstreamCall:
             self._context.owner,
             self._hop.profile,
             arguments=self._translates,
+            on_reasoning=self._outcome.note_remembered,
         )
 
     # --- a stream ------------------------------------------------------------------------------------
@@ -433,7 +459,7 @@ class UpstreamCall:
             return False
         stream.note_first_content()
         self._debug("first content")
-        self._outcome.answer_losses = translator.losses
+        self._note_answer(translator)
         self._release_request(outline)
         await stream.open()
         read, feed, note_read = reply.read, translator.feed, stream.note_read
@@ -469,14 +495,36 @@ class UpstreamCall:
             held.append(translator.feed(data) if light else await feeder.feed(data))
         return b"".join(held)
 
+    def _note_answer(self, translator: Translator) -> None:
+        """Keep the lists that grow with the answer: a client may leave before its end."""
+        outcome = self._outcome
+        outcome.answer_losses, outcome.calls = translator.losses, translator.calls
+        outcome.findings = translator.findings
+
+    def _log_answer(self) -> None:
+        """Log what was found in a response and is kept of it."""
+        outcome = self._outcome
+        if not self._context.runtime.logger.shows("debug"):
+            return
+        for one in summarize(outcome.findings):
+            self._debug(
+                "native calls found",
+                family=one.family,
+                channel=one.channel,
+                calls=one.calls,
+                problems=", ".join(problem.code for problem in one.problems),
+            )
+        if outcome.remembered:
+            self._debug("reasoning remembered", calls=outcome.remembered)
+
     async def _finish(self, translator: Translator, out: bytes) -> None:
         """Send the last of a stream, and record how it ended."""
         outcome = self._outcome
         self._runtime.reasoning_hosts.note_field(self._hop, translator.reasoning_field)
-        outcome.answer_losses = translator.losses
+        self._note_answer(translator)
         outcome.usage = translator.usage
         outcome.ended = translator.outcome
-        outcome.calls = translator.calls
+        self._log_answer()
         if self._stores and isinstance(outcome.ended, Finish):
             await self._store(translator.response)
         if self._notes_ids:
@@ -567,10 +615,10 @@ class FaultRedaction:
 async def _refusal(reply: Reply, hop: Hop) -> Fault:
     """Read an upstream's error response."""
     body = await reply.read_error()
-    # Test: test_redirect_is_not_followed_and_says_what_to_set.
+    # Test: test_redirect_is_not_followed_and_names_what_to_set.
     if 300 <= reply.status < 400:
         where = reply.headers.get("location", "elsewhere")
-        message = f"upstream redirects to {where}; set `base_url` to where its API is"
+        message = f"upstream redirects to {where}; set `base_url` to the address of its API"
         return Fault(
             FaultKind.UPSTREAM_UNUSABLE, message, status=reply.status, code="upstream_address"
         )

@@ -110,7 +110,7 @@ def wished(**fields: Any) -> Request:
         ({"thinking_budget": "drop"}, wished(mode="off"), wished(mode="off")),
     ],
 )  # fmt: skip
-def test_an_override_does_what_its_form_says(
+def test_an_override_does_what_its_form_means(
     params: dict[str, Any], before: Request, after: Request
 ) -> None:
     assert [] == check(params)
@@ -166,18 +166,20 @@ def test_what_changes_nothing_gives_the_very_same_request(name: str) -> None:
         ({"temperature": {}}, "`temperature` is an empty table"),
         ({"temperature": {"min": 1, "max": 0.5}}, "`temperature.min` is above `temperature.max`"),
         ({"effort": {"min": "max", "max": "low"}}, "`effort.min` is above `effort.max`"),
-        ({"stop": {"max": "x"}}, "`stop` has no order, so that it takes no `max`"),
+        ({"stop": {"max": "x"}}, "`stop` has no order, so it cannot have `max`"),
         ({"thinking": False, "effort": "high"}, "`thinking` is false, but `effort` asks for it"),
         ({"thinking": False, "thinking_budget": 9}, "`thinking` is false, but `thinking_budget` asks"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_what_to_write_instead(params: dict[str, Any], says: str) -> None:
+def test_a_mistake_is_reported_with_what_to_write_instead(
+    params: dict[str, Any], says: str
+) -> None:
     (mistake,) = check(params)
 
     assert mistake.startswith(says)
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     assert 4 == len(check({"a": 1, "temperature": "x", "stop": 5, "top_k": {"min": "x", "max": 2}}))
 
 

@@ -42,7 +42,7 @@ def called(reply: Reply) -> list[str]:
 
 
 @each_dialect
-def test_without_tools_it_answers_with_what_was_said(dialect: str) -> None:
+def test_without_tools_it_answers_with_the_users_text(dialect: str) -> None:
     reply = said(dialect, question(dialect, text="Good\n morning"))
 
     assert reply.text.startswith(
@@ -146,7 +146,7 @@ def test_answer_in_a_schema_fits_it() -> None:
     )
 
 
-def test_notes_of_agents_are_not_what_the_user_said() -> None:
+def test_notes_of_agents_are_not_the_users_text() -> None:
     blocks = [
         {"type": "text", "text": "Hello"},
         {"type": "text", "text": "<system-reminder>\nbe kind\n</system-reminder>"},
@@ -176,6 +176,24 @@ def test_directives_are_steps() -> None:
         Step(text="two\nlines"),
         Step(calls=(DirectedCall("apply_patch", "*** Begin"),)),
     ] == parse_directives(DIRECTED)
+
+
+@each_dialect
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        # `opencode run` sends its argument in quotes, and escapes those inside.
+        '"sim: call get_weather {\\"city\\": \\"Ro\\\\"me\\"}"',
+        """'sim: call get_weather {"city": "Ro\\"me"}'""",
+        '> sim: call get_weather {"city": "Ro\\"me"}',
+        '"Look, please.\nsim: call get_weather {\\"city\\": \\"Ro\\\\"me\\"}"',
+    ],
+    ids=["double", "single", "markdown", "second line"],
+)
+def test_directives_work_in_a_quoted_prompt(dialect: str, prompt: str) -> None:
+    (call,) = said(dialect, question(dialect, text=prompt, tools=[WEATHER])).calls
+
+    assert ("get_weather", {"city": 'Ro"me'}) == (call.name, json.loads(call.arguments))
 
 
 def test_text_that_only_mentions_directives_has_none() -> None:

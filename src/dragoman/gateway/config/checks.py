@@ -5,19 +5,20 @@ of them; the two tables at the end list these functions.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import structs
+from yarl import URL
 
 from dragoman.dialects import dialect_names
-from dragoman.errors import did_you_mean
+from dragoman.errors import ConfigError, did_you_mean
 from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.formats import format_mistakes
 from dragoman.gateway.config.problems import Mistake, Problem, shortened
-from dragoman.gateway.config.settings import Match, Route, Settings, TextKind, Upstream
+from dragoman.gateway.config.settings import Match, Route, Secret, Settings, TextKind, Upstream
 from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.origins import is_loopback
 from dragoman.gateway.overrides import check as check_overrides
@@ -25,6 +26,7 @@ from dragoman.globs import Glob, is_glob
 from dragoman.profiles.catalogue import ALIASES as PROFILE_ALIASES
 from dragoman.profiles.catalogue import PROFILES
 from dragoman.toolcalls.format_names import canonical_name, is_built_in
+from dragoman.transport import environment_rule
 
 # --- single texts ---
 
@@ -73,30 +75,32 @@ def _address(text: str) -> str | Problem:
     if parts.scheme not in ("http", "https") or "://" not in text:
         return _without_scheme(text, parts)
     if not parts.hostname:
-        return Problem("the address names no host")
+        return Problem("the address has no host")
     if "@" in parts.netloc:
-        return Problem("an address holds no credentials", 'write the key as `key = "env:NAME"`')
+        return Problem(
+            "an address must not contain credentials", 'write the key as `key = "env:NAME"`'
+        )
     if parts.query or parts.fragment:
-        return Problem("an address has no `?` and no `#`: paths are put behind it")
+        return Problem("an address must not contain `?` or `#`, because paths are appended to it")
     trimmed = parts.scheme + text[len(parts.scheme) :].rstrip("/")
     for endpoint in _ENDPOINTS:
         if trimmed.endswith(endpoint):
             return Problem(
-                f"`{endpoint}` is put behind it for every request",
+                f"`{endpoint}` is appended for every request",
                 f"write `{trimmed.removesuffix(endpoint)}`",
             )
     if any(character.isspace() for character in text):
-        return Problem("an address has no blanks")
+        return Problem("an address must not contain spaces")
     return trimmed
 
 
 def _without_scheme(text: str, parts: SplitResult) -> Problem:
     if "://" in text:
-        return Problem(f"`{parts.scheme}` is not spoken", "write `http://…` or `https://…`")
+        return Problem(f"`{parts.scheme}` is not supported", "write `http://…` or `https://…`")
     host = text.replace("/", ":").partition(":")[0]
     scheme = "http" if is_loopback(host) else "https"
     return Problem(
-        "the address begins with no `http://` or `https://`", f"write `{scheme}://{text}`"
+        "the address does not begin with `http://` or `https://`", f"write `{scheme}://{text}`"
     )
 
 
@@ -111,7 +115,7 @@ def _place(text: str, environment: ConfigEnvironment) -> str | Problem:
     if not text or text == ":memory:":
         return text
     if "\0" in text:
-        return Problem("a path has no null character")
+        return Problem("a path must not contain a null character")
     return str(environment.resolve(text))
 
 
@@ -125,7 +129,7 @@ def _own_profile(text: str) -> str | Problem:
         return Problem(f"there is a built-in profile `{wanted}`", "choose another name")
     if _UPSTREAM_NAME.fullmatch(wanted):
         return wanted
-    return Problem("a profile's name is made of letters, digits, `.`, `_` and `-`")
+    return Problem("a profile's name may contain only letters, digits, `.`, `_` and `-`")
 
 
 def _built_in(text: str) -> str | Problem:
@@ -154,7 +158,7 @@ def _own_format(text: str) -> str | Problem:
         return Problem(f"there is a built-in format `{text}`", "choose another name")
     if _UPSTREAM_NAME.fullmatch(text):
         return text
-    return Problem("a format's name is made of letters, digits, `.`, `_` and `-`")
+    return Problem("a format's name may contain only letters, digits, `.`, `_` and `-`")
 
 
 def _unknown(noun: str, text: str, known: list[str], listed: list[str]) -> Problem:
@@ -163,15 +167,16 @@ def _unknown(noun: str, text: str, known: list[str], listed: list[str]) -> Probl
 
 
 def _glob(text: str) -> str | Problem:
-    return text or Problem("an empty name fits nothing", "write `*` for every name")
+    return text or Problem("an empty name matches nothing", "write `*` to match every name")
 
 
 def _meaning(text: str) -> str | Problem:
     if not text:
-        return Problem("an alias means a name")
+        return Problem("the value of an alias is the name of a model")
     if text.count("*") > 1:
         return Problem(
-            "there is more than one `*`", "one is replaced by the name the client asked for"
+            "there is more than one `*`",
+            "only one can be replaced by the name that the client sent",
         )
     return text
 
@@ -181,13 +186,14 @@ def _target(text: str) -> str | Problem:
     if not slash:
         return Problem(
             f"`{text}` is not `upstream/model`",
-            f"write `{text}/*` to keep the name the client asked for",
+            f"write `{text}/*` to keep the name that the client sent",
         )
     if not upstream or not model:
         return Problem(f"`{text}` is not `upstream/model`")
     if model.count("*") > 1:
         return Problem(
-            f"`{text}` has more than one `*`", "one is replaced by the name the client asked for"
+            f"`{text}` has more than one `*`",
+            "only one can be replaced by the name that the client sent",
         )
     return text
 
@@ -196,14 +202,14 @@ def _name(text: str) -> str | Problem:
     if _UPSTREAM_NAME.fullmatch(text):
         return text
     return Problem(
-        "an upstream's name is made of letters, digits, `.`, `_` and `-`",
-        "a slash ends it in `upstream/model`" if "/" in text else "",
+        "an upstream's name may contain only letters, digits, `.`, `_` and `-`",
+        "in `upstream/model` a slash ends the name" if "/" in text else "",
     )
 
 
 def _header(text: str) -> str | Problem:
     if not _HEADER_NAME.fullmatch(text):
-        return Problem("not a name of a header")
+        return Problem("not a header name")
     if text.lower() in _CONNECTION_HEADERS:
         return Problem("this header belongs to the connection and cannot be set")
     return text
@@ -215,7 +221,7 @@ def _host(text: str) -> str | Problem:
         return Problem("no host", "write `127.0.0.1`, or `0.0.0.0` for every network")
     if "//" in text:
         host = urlsplit(text).netloc.partition(":")[0] if text.count("[") == 0 else ""
-        return Problem("a host, not an address", f"write `{host}`" if host else "")
+        return Problem("expected a host name, not a URL", f"write `{host}`" if host else "")
     if "/" in text or any(character.isspace() for character in text):
         return Problem(f"`{text}` is not a host")
     return text
@@ -233,7 +239,7 @@ def _origin(text: str) -> str | Problem:
     if not parts.scheme or not parts.netloc:
         return Problem(f"`{text}` is not an origin", "write `https://host` or `http://host:port`")
     if bare != text.rstrip("/"):
-        return Problem("an origin ends with its host and port", f"write `{bare}`")
+        return Problem("an origin has no path", f"write `{bare}`")
     return bare
 
 
@@ -280,7 +286,7 @@ def _public_without_keys(settings: Settings) -> Iterator[Mistake]:
         return
     yield Mistake(
         "server.host",
-        f"`{server.host}` is open to the network and no key is asked",
+        f"`{server.host}` can be reached from the network, and no key is required",
         'set `keys = ["env:DRAGOMAN_KEY"]`, or `insecure = true` if everyone may use it',
     )
 
@@ -312,7 +318,7 @@ def _seal_key(settings: Settings) -> Iterator[Mistake]:
     if len(secret.value.encode("utf-8", "surrogatepass")) < _SEAL_KEY_BYTES:
         yield Mistake(
             "server.seal_key",
-            f"must have at least {_SEAL_KEY_BYTES} bytes: who guesses it can forge reasoning state",
+            f"must have at least {_SEAL_KEY_BYTES} bytes, because anyone who guesses it can forge reasoning state",
             "make one with `openssl rand -hex 32`",
         )
 
@@ -360,6 +366,51 @@ def _certificates(settings: Settings) -> Iterator[Mistake]:
     for name, upstream in settings.upstreams.items():
         if upstream.tls.key and not upstream.tls.cert:
             yield Mistake(f"upstreams.{name}.tls.key", "a private key without `cert`")
+
+
+def _proxies(settings: Settings) -> Iterator[Mistake]:
+    """Find proxies of the environment that cannot be used; other addresses were checked when they were read."""
+    for name, upstream in settings.upstreams.items():
+        try:
+            if upstream.proxy is not None and upstream.proxy.found:
+                upstream.proxy.find(URL(upstream.base_url))
+        except ConfigError as error:
+            yield Mistake(f"upstreams.{name}.proxy", str(error))
+
+
+def _vendor_keys(settings: Settings) -> Iterator[Mistake]:
+    """Find vendors that need a key and get none: every request to them would fail."""
+    for name, upstream in settings.upstreams.items():
+        path = f"upstreams.{name}.key"
+        vendor = vendor_at(upstream.base_url)
+        if upstream.auth == "none" and upstream.key is not None:
+            yield Mistake(path, 'never sent, because of `auth = "none"`', "remove one of them")
+        if upstream.auth == "none" or upstream.key is not None or vendor is None:
+            continue
+        if vendor.key_variable and not _has_other_credential(name, settings):
+            yield Mistake(
+                path,
+                f"{vendor.title} needs a key",
+                f'write `key = "env:{vendor.key_variable}"` and export {vendor.key_variable}=…, '
+                'or write `auth = "none"` if it needs none',
+            )
+
+
+def _has_other_credential(name: str, settings: Settings) -> bool:
+    """Return whether requests to an upstream carry a header with a credential, or the client's own."""
+    if _credential_header(settings.upstreams[name].headers):
+        return True
+    prefix = f"{name}/"
+    if any(one.startswith(prefix) for targets in settings.tiers.values() for one in targets):
+        return False
+    routes = [one for one in settings.routes if any(to.startswith(prefix) for to in one.to)]
+    return bool(routes) and all(
+        one.auth == "passthrough" or _credential_header(one.headers) for one in routes
+    )
+
+
+def _credential_header(headers: Mapping[str, Secret | str]) -> bool:
+    return any(isinstance(value, Secret) for value in headers.values())
 
 
 def _targets(settings: Settings) -> Iterator[Mistake]:
@@ -411,8 +462,8 @@ def _several_memories(settings: Settings) -> Iterator[Mistake]:
     if settings.server.workers > 1 and settings.store.responses == "memory":
         yield Mistake(
             "store.responses",
-            f"each of {settings.server.workers} processes keeps its own answers, and finds no others",
-            'set it to "sqlite", or to "off" if no client asks for kept answers',
+            f"each of {settings.server.workers} processes stores its own responses and does not find those of the others",
+            'set it to "sqlite", or to "off" if no client uses stored responses',
         )
 
 
@@ -422,7 +473,7 @@ def _unreachable_routes(settings: Settings) -> Iterator[Mistake]:
             if _covers(earlier.match, route.match):
                 yield Mistake(
                     f"routes[{number}]",
-                    f"never reached: {_called(earlier, before)} takes everything it could take",
+                    f"never reached: {_called(earlier, before)} matches everything that it matches",
                     "put it before",
                 )
                 break
@@ -433,7 +484,7 @@ def _unreachable_tiers(settings: Settings) -> Iterator[Mistake]:
         if settings.tiers and _covers(route.match, Match()):
             yield Mistake(
                 "tiers",
-                f"never reached: {_called(route, number)} takes every model, and routes come first",
+                f"never reached: {_called(route, number)} matches every model, and routes are checked first",
             )
             break
 
@@ -468,7 +519,8 @@ def _chained_aliases(settings: Settings) -> Iterator[Mistake]:
     for name, meant in settings.aliases.items():
         if meant.lower() in names and meant.lower() != name.lower():
             yield Mistake(
-                f'aliases."{name}"', f"`{meant}` is an alias too, and aliases are followed once"
+                f'aliases."{name}"',
+                f"`{meant}` is an alias too, and aliases are resolved only once",
             )
 
 
@@ -484,7 +536,9 @@ def _addresses(settings: Settings) -> Iterator[Mistake]:
                 f"`{vendor.base_url}` is the usual one",
             )
         if parts.scheme == "http" and upstream.key and not is_near(parts.hostname or ""):
-            yield Mistake(path, "the key travels unencrypted", "write `https://…` if it is served")
+            yield Mistake(
+                path, "the key is sent unencrypted", "write `https://…` if the server supports it"
+            )
 
 
 def _verification(settings: Settings) -> Iterator[Mistake]:
@@ -493,11 +547,26 @@ def _verification(settings: Settings) -> Iterator[Mistake]:
             if not upstream.tls.verify:
                 yield Mistake(
                     f"upstreams.{name}.tls.verify",
-                    "anyone between here and there can read the key and change answers",
-                    "name the authority by `ca` instead",
+                    "anyone on the network path can read the key and change responses",
+                    "set `ca` to the authority's file instead",
                 )
         elif _has_tls(upstream):
-            yield Mistake(f"upstreams.{name}.tls", "of no use: the address begins with `http://`")
+            yield Mistake(
+                f"upstreams.{name}.tls", "has no effect: the address begins with `http://`"
+            )
+
+
+def unused_proxies(settings: Settings, environ: Mapping[str, str]) -> Iterator[Mistake]:
+    """Find upstreams on the internet that the environment's proxy is not used for: most often by oversight."""
+    rule = environment_rule(environ)
+    for name, upstream in settings.upstreams.items():
+        url = URL(upstream.base_url)
+        if upstream.proxy is None and not is_near(url.host or "") and rule.address(url):
+            yield Mistake(
+                f"upstreams.{name}.proxy",
+                f"{url.scheme.upper()}_PROXY is set and not used",
+                'write `proxy = "env"` (or --proxy env) to use it, or `proxy = "none"`',
+            )
 
 
 def _has_tls(upstream: Upstream) -> bool:
@@ -517,6 +586,8 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     format_mistakes,
     _profiles,
     _certificates,
+    _proxies,
+    _vendor_keys,
     _targets,
     _names_of_routes,
     _overrides,

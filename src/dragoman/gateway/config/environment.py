@@ -7,9 +7,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from dragoman.errors import ConfigError
 from dragoman.gateway.config.problems import Mistake, Problem
 from dragoman.gateway.config.settings import Secret
 from dragoman.limits import KIB, MIB
+from dragoman.transport.proxy import DIRECT, ENVIRONMENT, ProxyRule, environment_rule, fixed_rule
 
 # No settings of a person are larger; a file that is was named by mistake.
 MAX_FILE_BYTES: Final = MIB
@@ -73,7 +75,7 @@ def find_secret(source: str, environment: ConfigEnvironment) -> Secret | Problem
     if not found:
         return Problem(f"`{source}` is empty")
     if any(not " " <= character <= "~" for character in found):
-        return Problem(f"the value of `{source}` has characters that no header can carry")
+        return Problem(f"the value of `{source}` has characters that are not allowed in a header")
     return Secret(source=source, value=found)
 
 
@@ -96,7 +98,7 @@ def _from_environment(name: str, environment: ConfigEnvironment) -> str | Proble
 
 def _from_file(name: str, environment: ConfigEnvironment) -> str | Problem:
     if not name:
-        return Problem("`file:` names no file", "write `file:PATH`")
+        return Problem("`file:` has no path", "write `file:PATH`")
     text = read_text(environment.resolve(name), limit=MAX_SECRET_BYTES)
     return text if isinstance(text, Problem) else text.strip()
 
@@ -105,12 +107,38 @@ def _bare(text: str) -> Problem:
     variable = _SHELL_VARIABLE.fullmatch(text.strip())
     if variable:
         return Problem(
-            "a variable is not written like this", f"write `env:{variable[1] or variable[2]}`"
+            "a variable is written differently here", f"write `env:{variable[1] or variable[2]}`"
         )
     return Problem(
         "a secret must not be in the file itself",
         "put it into an environment variable and write `env:NAME`, or into a file and write `file:PATH`",
     )
+
+
+# --- proxies ---
+
+
+def find_proxy(source: str, environment: ConfigEnvironment) -> ProxyRule | Problem:
+    """Return the proxy that an upstream's `proxy` means.  No message shows credentials."""
+    if source == DIRECT:
+        return ProxyRule(source=DIRECT)
+    if source == ENVIRONMENT:
+        return environment_rule(environment.environ)
+    address = source
+    if is_reference(source):
+        secret = find_secret(source, environment)
+        if isinstance(secret, Problem):
+            return secret
+        address = secret.value
+    elif "@" in source:
+        return Problem(
+            "a password must not be in the file or on the command line",
+            "put the whole address into an environment variable and write `env:NAME`",
+        )
+    try:
+        return fixed_rule(address, source=source)
+    except ConfigError as error:
+        return Problem(str(error), "or `env`, `env:NAME`, `file:PATH`, `none`")
 
 
 # --- .env ---

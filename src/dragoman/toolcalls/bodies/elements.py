@@ -132,7 +132,7 @@ class ElementsBody:
         if found.which == _MARK:
             # The tag after the mark is missing.  Case: minimax_m3/n8_tag_missing.
             self._broken = True
-            self._sink.problem("native_noise_dropped", self._spec.mark)
+            self._sink.problem("native_noise_dropped", excerpt=self._spec.mark)
             return found.end
         key = found.groups["key"]
         if found.which == _UNMARKED:
@@ -273,7 +273,8 @@ class ElementsBody:
 
     def _report_noise(self) -> None:
         if self._noise:
-            self._sink.problem("native_noise_dropped", self._noise[:EXCERPT_CHARS].rstrip())
+            excerpt = self._noise[:EXCERPT_CHARS].rstrip()
+            self._sink.problem("native_noise_dropped", excerpt=excerpt)
             self._noise = ""
 
     # --- the end -----------------------------------------------------------------------------------

@@ -343,7 +343,7 @@ class TagsBody:
         else:
             noise = text[found.start : found.end]
             self._broken = self._broken or self._whole  # a tag after an object, which was its value
-            self._sink.problem("native_noise_dropped", noise[:EXCERPT_CHARS])
+            self._sink.problem("native_noise_dropped", excerpt=noise[:EXCERPT_CHARS])
 
     def _read_json(self, text: str, at: int) -> int:
         arguments = self._json
