@@ -441,7 +441,7 @@ def answers_without_a_marker(family: WrittenFormat) -> Iterator[tuple[str, str]]
             failure = next(_deletion_failures(answer, text, found), "")
             if (
                 failure
-                and _is_opener(family.format, deleted)
+                and _is_in_opener(family.format, answer.text, start, end)
                 and _quotes_closer(family.format, found)
             ):
                 failure = ""
@@ -453,10 +453,16 @@ def answers_without_a_marker(family: WrittenFormat) -> Iterator[tuple[str, str]]
 # which of the two it is.
 
 
-def _is_opener(format_: Format, deleted: str) -> bool:
-    """Return whether a text is the whole opener of a parameter."""
-    found = (scanner(spec.param).find_last(deleted, 0) for spec in _tags(format_))
-    return any(one is not None and one.end - one.start == len(deleted) for one in found)
+def _is_in_opener(format_: Format, text: str, start: int, end: int) -> bool:
+    """Return whether a part of a text belongs to the opener of a parameter."""
+    for spec in _tags(format_):
+        openers = scanner(spec.param)
+        found = openers.find_last(text, 0)
+        while found is not None and found.end < end:
+            found = openers.find_last(text, found.end)
+        if found is not None and found.start <= start:
+            return True
+    return False
 
 
 def _quotes_closer(format_: Format, found: Parsed) -> bool:
