@@ -99,6 +99,7 @@ class Gateway:
 
     def _endpoint(self, http: web.BaseRequest) -> Endpoint | None:
         """Return the endpoint of a path, which may begin with `/v1`."""
+        # Test: test_paths_are_known_without_their_version.
         path = http.path.rstrip("/").removeprefix("/v1")
         exact = self._exact.get((http.method, path))
         if exact is not None:
@@ -142,6 +143,7 @@ class Gateway:
             context.held.release()
             if not self._requests:
                 self._idle.set()
+            # Test: test_g7_client_that_leaves_after_the_last_event_is_logged_as_served.
             if left and context.outcome.delivered:
                 status, left = 200, False  # closed after the last event, as Claude Code does
             self.runtime.logger.request(context.log_record(status, left=left))
@@ -265,6 +267,7 @@ def _dialect_shown(http: web.BaseRequest) -> DialectName:
 
 def _unknown(context: RequestContext) -> web.Response:
     http = context.http
+    # Test: test_websocket_is_426.
     if http.headers.get("upgrade", "").lower() == "websocket":
         message = "WebSocket connections are not served; use HTTP with `stream: true`"
         return refused(context, Fault(FaultKind.BAD_REQUEST, message), 426)

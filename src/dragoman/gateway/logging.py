@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from dragoman.gateway.config.settings import Log
-from dragoman.gateway.headers import is_request_id
+from dragoman.gateway.headers import decimal, is_request_id
 from dragoman.redaction import Secrets, redact
 from dragoman.toolcalls.findings import NativeSummary
 
@@ -68,6 +68,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_cached: int = 0
     tokens_reasoning: int = 0
     tokens_estimated: bool = False  # no upstream reported them
+    cost: float | None = None  # in US dollars; None: the upstream does not report it
     first_event_ms: float | None = None
     duration_ms: float = 0.0
     calls: int = 0  # tool calls that were made
@@ -209,6 +210,7 @@ class Logger:
             f"{record.model} → {target}" if target else record.model,
             self._seconds(record),
             self._tokens(record),
+            "" if record.cost is None else f"{self._dim('cost')} ${decimal(record.cost)}",
             self._calls(record),
             f"{self._dim('ended')} {record.ended}" if record.ended else "",
             f"{self._dim('error')} {' '.join(filter(None, (record.error, record.error_code)))}"

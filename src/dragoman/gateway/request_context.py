@@ -173,6 +173,7 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         tokens_cached=0 if usage is None else usage.cache_read_tokens,
         tokens_reasoning=0 if usage is None else usage.reasoning_tokens,
         tokens_estimated=usage is None or usage.estimated,
+        cost=None if usage is None else usage.cost,
         first_event_ms=None if first is None else round(first * 1000, 1),
         calls=len(outcome.calls),
         call_names=tuple(outcome.calls),

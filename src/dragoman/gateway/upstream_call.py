@@ -18,7 +18,7 @@ from dragoman.errors import DragomanError, MalformedError, TooLargeError, Untran
 from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
-from dragoman.gateway.headers import rate_limits
+from dragoman.gateway.headers import COST, decimal, rate_limits, reported_cost
 from dragoman.gateway.health import Change
 from dragoman.gateway.heavy import Feeder
 from dragoman.gateway.logging import Fact
@@ -44,7 +44,7 @@ from dragoman.translate import (
 )
 from dragoman.translate_requests import ClientRequest, fault_of_request, write_request
 from dragoman.transport import Reply, TransportError
-from dragoman.turn.events import CALL_KINDS, Event, Fault, FaultKind, Finish, FinishReason
+from dragoman.turn.events import CALL_KINDS, Event, Fault, FaultKind, Finish, FinishReason, Usage
 from dragoman.turn.request import Request
 
 # Sent when no upstream counted the tokens of a response.
@@ -368,6 +368,7 @@ class UpstreamCall:
             ),
         )
         answer = translated.answer
+        # Test: test_g1_error_in_a_good_answer_is_a_502_with_its_words.
         if answer.fault is not None:
             return answer.fault
         ended = answer.finish is not None and answer.finish.reason is FinishReason.STOP
@@ -376,7 +377,7 @@ class UpstreamCall:
         self._runtime.reasoning_hosts.note_field(hop, translated.reasoning_field)
         outcome.answer_losses = translated.losses
         outcome.findings = translated.findings
-        outcome.usage = answer.usage
+        usage = outcome.usage = _priced(answer.usage, reply)
         outcome.ended = answer.finish
         outcome.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
         self._log_answer()
@@ -386,8 +387,10 @@ class UpstreamCall:
         self._stream.note_first_content()
         headers = context.response_headers()
         # A relayed response has no token counts where its upstream sent none.
-        if answer.usage is not None and answer.usage.estimated and translated.body is not body:
+        if usage is not None and usage.estimated and translated.body is not body:
             headers |= _ESTIMATED
+        if usage is not None and usage.cost is not None:
+            headers[COST] = decimal(usage.cost)
         return JsonResponse(translated.body, headers=headers)
 
     @property
@@ -610,6 +613,13 @@ class FaultRedaction:
             return self.redact(event)
         self._begun = self._begun or type(event) not in PRELUDE
         return event
+
+
+def _priced(usage: Usage | None, reply: Reply) -> Usage | None:
+    """Return the counts with the cost that only the head of a response reports, as LiteLLM's does."""
+    if usage is None or usage.cost is not None:
+        return usage
+    return structs.replace(usage, cost=reported_cost(reply.headers))
 
 
 async def _refusal(reply: Reply, hop: Hop) -> Fault:

@@ -169,11 +169,11 @@ class Connector:
     ) -> Connection:
         """Ask a proxy to connect to a server (RFC 9110, section 9.3.6), and begin TLS with the server."""
         assert server.tls is not None  # noqa: S101 -- plain requests are forwarded
-        connection = self._connection(server)
         transport: asyncio.Transport | None = None
         try:
             async with asyncio.timeout_at(until):
                 transport = await _tunnel_through(asked, server, proxy)
+                connection = self._connection(server)
                 inner = await self._loop.start_tls(
                     transport, connection, server.tls, server_hostname=_tls_name(server)
                 )
@@ -276,6 +276,9 @@ def request_head(
             headers_out["proxy-authorization"] = proxy.authorization
     if body is not None:
         headers_out["content-length"] = str(len(body))
+    if proxy is not None:
+        # Test: tests/servers/test_proxy_py.py.  It adds a second `Content-Length` to one in lower case.
+        headers_out = {name.title(): value for name, value in headers_out.items()}
     lines = [f"{name}: {value}" for name, value in headers_out.items()]
     if _UNFIT.search("".join(lines)):
         bad = next(line.partition(":")[0] for line in lines if _UNFIT.search(line))

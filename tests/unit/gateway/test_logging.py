@@ -30,6 +30,7 @@ RECORD = RequestRecord(
     tokens_out=345,
     tokens_cached=800,
     tokens_reasoning=20,
+    cost=0.00002,
     first_event_ms=340.0,
     duration_ms=1250.0,
     calls=3,
@@ -104,7 +105,7 @@ def test_p_11_a_line_for_people_holds_the_same_without_colour() -> None:
 
     assert (
         "200  /v1/messages  claude-opus-4 → openrouter/moonshotai/kimi-k2  1.25s first 0.34s"
-        "  in 1200 (800 cached) out 345 (20 reasoning)  calls 3 Bash,Read  ended tool_calls"
+        "  in 1200 (800 cached) out 345 (20 reasoning)  cost $0.00002  calls 3 Bash,Read  ended tool_calls"
         "  retries 1  failed openrouter/moonshotai/kimi-k2: rate_limit 429"
         "  found kimi in reasoning: 1 call; kimi in content: 2 calls,"
         " native_closer_missing 2 times (no closing marker: Bash)"

@@ -14,6 +14,7 @@ from dragoman.context import Exchange
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.block_reader import Blocks, decode_cleanly
 from dragoman.dialects.anthropic.errors import decode_fault, event_fault
+from dragoman.dialects.cost import read_cost
 from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
@@ -26,7 +27,7 @@ _TEXT: Final = msgspec.json.Decoder(schema.TextEvent)
 
 _MESSAGE: Final = msgspec.json.Decoder(schema.WireMessage)
 
-_REASONS: Final[dict[str, FinishReason]] = {
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": FinishReason.STOP,
     "max_tokens": FinishReason.LENGTH,
     "stop_sequence": FinishReason.STOP_SEQUENCE,
@@ -154,7 +155,7 @@ class MessagesReader:
             self._blocks.stop(self._blocks.count - 1)
 
     def _whole(self, message: schema.WireMessage) -> None:
-        self._start(message, cut=_REASONS.get(message.stop_reason or "") in CUT_REASONS)
+        self._start(message, cut=FINISH_REASONS.get(message.stop_reason or "") in CUT_REASONS)
         self._note_end(message.stop_reason, message.stop_sequence, message.stop_details)
         self._finish()
 
@@ -182,7 +183,7 @@ class MessagesReader:
         given = {
             name: getattr(usage, name)
             for name in usage.__struct_fields__
-            if getattr(usage, name) is not None
+            if getattr(usage, name) not in (None, schema.NO_RAW)
         }
         self._usage = structs.replace(before, **given)
 
@@ -200,7 +201,7 @@ class MessagesReader:
             return
         if self._usage is not None:
             self.assembler.usage(self._counts(self._usage))
-        reason = _REASONS.get(self._reason or "")
+        reason = FINISH_REASONS.get(self._reason or "")
         if self._reason is not None and reason is None:
             self.assembler.loss("finish_reason_unknown", "$.delta.stop_reason", self._reason)
         self.assembler.finish(
@@ -229,6 +230,7 @@ def _usage(wire: schema.WireUsage) -> Usage:
         short,
         long,
         (details.thinking_tokens or 0) if details is not None else 0,
+        cost=read_cost(wire.cost, wire.cost_in_usd_ticks),
     )
 
 

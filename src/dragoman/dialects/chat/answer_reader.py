@@ -27,6 +27,7 @@ from dragoman.dialects.chat.schema import (
     UsageCounts,
     is_given,
 )
+from dragoman.dialects.cost import read_cost
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.framing import assembler_for, empty_answer, nameless_call, truncated
 from dragoman.dialects.openai_errors import decode_fault, error_fault
@@ -39,7 +40,7 @@ from dragoman.wire.surrogates import join_surrogates
 # --- finish reasons and usage ---------------------------------------------------------------------
 
 # What servers of this dialect say, and what it means.
-REASONS: Final[dict[str, FinishReason]] = {
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "stop": FinishReason.STOP,
     "eos": FinishReason.STOP,
     "eos_token": FinishReason.STOP,
@@ -91,6 +92,7 @@ def read_usage(raw: Raw) -> Usage:
         cache_read_tokens=read,
         cache_write_5m_tokens=written,
         reasoning_tokens=reasoning,
+        cost=read_cost(counts.cost, counts.cost_in_usd_ticks),
     )
 
 
@@ -504,7 +506,7 @@ class ChatReader:
     def _reason(self) -> tuple[FinishReason | None, str]:
         """Return what the finish reason means, and the peer's own word for it."""
         word = "" if self._ending is None else (self._ending.finish_reason or "")
-        reason = REASONS.get(word.lower())
+        reason = FINISH_REASONS.get(word.lower())
         # Case: chat/unknown_finish_reason.
         if reason is None:
             self.assembler.loss(
