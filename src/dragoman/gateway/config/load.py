@@ -153,8 +153,8 @@ def usual_files(environ: Mapping[str, str], cwd: Path) -> tuple[Path, ...]:
     folders = [cwd]
     if Path(environ.get("XDG_CONFIG_HOME", "")).is_absolute():
         folders.append(Path(environ["XDG_CONFIG_HOME"], "dragoman"))
-    elif environ.get("HOME"):
-        folders.append(Path(environ["HOME"], ".config", "dragoman"))
+    elif home := environ.get("HOME") or environ.get("USERPROFILE"):  # the second: on Windows
+        folders.append(Path(home, ".config", "dragoman"))
     return tuple(folder / FILE_NAME for folder in folders)
 
 
