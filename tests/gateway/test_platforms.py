@@ -15,7 +15,7 @@ from tests.support.waiting import until
 
 # Imported first: packages that decide by the real platform.
 _IMPORTS = """
-import asyncio, os, signal, socket, ssl, sqlite3, subprocess, sys, tempfile
+import asyncio, os, shutil, signal, socket, ssl, sqlite3, subprocess, sys, tempfile
 import aiohttp.web, click, httptools, msgspec
 """
 MACOS = (
@@ -34,6 +34,7 @@ del os.fork, signal.SIGHUP, signal.pthread_sigmask, socket.SO_REUSEPORT
 def refuse(*_):
     raise NotImplementedError
 asyncio.SelectorEventLoop.add_signal_handler = refuse
+shutil.which = lambda *_: None  # from Python 3.12 on it calls Windows itself
 sys.platform = "win32"
 """
 )
