@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 Secrets: TypeAlias = tuple[str, ...]
@@ -36,6 +37,8 @@ _PATTERNS: Final = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+# A byte of a secret, or an escape of JSON, which stays: overwriting a half of one would end its string.
+_SECRET_BYTE: Final = re.compile(r"\\.?|.", re.DOTALL)
 _KEPT_BEFORE: Final = ("scheme", "name", "before")
 
 
@@ -74,6 +77,38 @@ def hide_in_json(data: bytes, secrets: Secrets) -> bytes:
     text = data.decode("utf-8", "surrogateescape")
     hidden = known.sub(REDACTED, text)
     return data if hidden == text else hidden.encode("utf-8", "surrogateescape")
+
+
+class Blotter:
+    """Overwrites secrets in bytes of any length, so that every other byte keeps its place.
+
+    `patterns` are expressions of more secrets, beside what looks like a credential anyway.
+    """
+
+    def __init__(self, secrets: Secrets, patterns: Sequence[str] = ()) -> None:
+        escaped = (json.dumps(one, ensure_ascii=way)[1:-1] for one in secrets for way in _BOTH)
+        self._known = _known(tuple(sorted({*secrets, *escaped})))
+        self._patterns = [_PATTERNS, *map(re.compile, patterns)]
+
+    def blot(self, data: bytes) -> bytes:
+        """Return the bytes with an asterisk for each byte of a secret; escapes of JSON are kept."""
+        text = data.decode("latin-1")
+        blotted = text if self._known is None else self._known.sub(_blotted, text)
+        for pattern in self._patterns:
+            blotted = pattern.sub(_blotted, blotted)
+        return data if blotted is text else blotted.encode("latin-1")
+
+
+def _blotted(match: re.Match[str]) -> str:
+    kept = match.groupdict()
+    before = next((kept[name] for name in _KEPT_BEFORE if kept.get(name)), "")
+    after = kept.get("after") or ""
+    secret = match[0][len(before) : len(match[0]) - len(after)]
+    return f"{before}{_SECRET_BYTE.sub(_asterisk, secret)}{after}"
+
+
+def _asterisk(match: re.Match[str]) -> str:
+    return match[0] if match[0][0] == "\\" else "*"
 
 
 def _kept(match: re.Match[str]) -> str:

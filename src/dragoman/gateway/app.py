@@ -132,6 +132,9 @@ class Gateway:
         try:
             response = await self._answer(context, endpoint, identity)
             status, left = response.status, False
+            if context.outcome.recording is not None and isinstance(response, web.Response):
+                body = response.body  # that of a stream was recorded as it was sent
+                context.outcome.recording.wrote(body if isinstance(body, bytes) else b"")
         except ClientLeftError:
             return web.Response(status=CLIENT_LEFT)  # reaches no client
         else:
@@ -144,7 +147,10 @@ class Gateway:
                 self._idle.set()
             if left and context.outcome.delivered:
                 status, left = 200, False  # closed after the last event, as Claude Code does
-            self.runtime.logger.request(context.log_record(status, left=left))
+            record = context.log_record(status, left=left)
+            self.runtime.logger.request(record)
+            if context.outcome.recording is not None:
+                context.outcome.recording.close(record)
 
     async def _answer(
         self, context: RequestContext, endpoint: Endpoint | None, identity: Holder | Fault
