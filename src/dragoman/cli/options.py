@@ -40,6 +40,13 @@ _OPTIONS: Final = (
 )
 
 
+record_option: Final = click.option(
+    "--record",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Record every exchange as a file in this folder; see `dragoman show`.",
+)
+
 config_option: Final = click.option(
     "--config",
     "path",

@@ -287,7 +287,7 @@ class UpstreamCall:
         except TransportError as failed:
             fault = fault_of_transport(failed)
         if self._recording is not None:
-            self._recording.failed(self._redaction().redact(fault))
+            self._recording.failed(fault)
         if translator is None:
             return fault
         if not translator.begun:
@@ -439,17 +439,17 @@ class UpstreamCall:
     def _translator(self, reply: Reply, outline: Request) -> Translator:
         redaction = self._redaction()
         options = self._options(outline)
-        watchers = (*self._watchers(), lambda _exchange: redaction)
+        watchers = self._watchers()
         if self._recording is not None:
             self._record_reply(reply, options)
-            watchers = (*watchers, self._recording.watch)
+            watchers = (*watchers, self._recording.watch)  # before a failure gets the upstream's name
         return Translator(
             source=self._hop.upstream.dialect,
             target=self._context.dialect,
             model=self._hop.model,
             native_format=self._hop.native_format,
             stop=self._stop,
-            watchers=watchers,
+            watchers=(*watchers, lambda _exchange: redaction),
             **options,
         )
 

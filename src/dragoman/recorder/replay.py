@@ -1,5 +1,6 @@
 """Recorded bytes of an upstream through the code of today: what the client would get now.  Pure."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
@@ -7,14 +8,16 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from dragoman.context import Exchange
+from dragoman.dialects import dialect
 from dragoman.envelopes import Sealer
 from dragoman.recorder.lines import Translation, encode_events
 from dragoman.recorder.recording import AttemptRecord, Recording
 from dragoman.translate import ExchangeOptions, Translator, translate_body
 from dragoman.translate_requests import read_request
-from dragoman.turn.events import Event
+from dragoman.turn.events import Event, Fault
 from dragoman.turn.request import Request
 
+_ENVELOPE: Final = re.compile(rb"dgm1\.[A-Za-z0-9_.\-]+")
 # Envelopes of a replay are signed with this key, which opens none of a gateway.
 _SEALER: Final = Sealer(b"replay")
 
@@ -24,6 +27,7 @@ class Replayed(Struct, frozen=True):
 
     events: list[Raw]
     body: bytes  # that the client would get
+    failed: bool = False
 
 
 class Difference(Struct, frozen=True):
@@ -38,15 +42,20 @@ class _Collector:
     """A stage that keeps all events that the client's writer gets."""
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self._events: list[Event] = []
 
     @property
     def pending(self) -> bool:
         return False
 
     def feed(self, events: Sequence[Event], /) -> list[Event]:
-        self.events += events
+        self._events += events
         return list(events)
+
+    def replayed(self, body: bytes) -> Replayed:
+        events = self._events
+        failed = bool(events) and type(events[-1]) is Fault
+        return Replayed(encode_events(events), body, failed)
 
 
 def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> Replayed:
@@ -74,7 +83,7 @@ def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> R
             watchers=(watch,),
             **options,
         )
-        return Replayed(encode_events(collector.events), translated.body)
+        return collector.replayed(translated.body)
     translator = Translator(
         source=how.source,
         target=how.target,
@@ -89,7 +98,7 @@ def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> R
         out.append(translator.fail(attempt.failed.fault))
     elif attempt.ended:
         out.append(translator.close())
-    return Replayed(encode_events(collector.events), b"".join(out))
+    return collector.replayed(b"".join(out))
 
 
 def differences(recorded: Sequence[Raw], replayed: Sequence[Raw]) -> list[Difference]:
@@ -99,6 +108,23 @@ def differences(recorded: Sequence[Raw], replayed: Sequence[Raw]) -> list[Differ
         for index, (old, new) in enumerate(zip_longest(recorded, replayed))
         if old is None or new is None or bytes(old) != bytes(new)
     ]
+
+
+def different_bytes(recording: Recording, replayed: Replayed) -> int | None:
+    """Return the first byte of the client's at which a replay differs; None: nowhere, or it cannot be compared.
+
+    Keep-alive bytes depend on time, and signatures of reasoning state on a gateway's key: both are left out.  An
+    answer that failed cannot be compared: the gateway puts the upstream's name into the failure.
+    """
+    if recording.outcome is None or recording.outcome.dropped or replayed.failed:
+        return None
+    alive = dialect(recording.opening.dialect).keep_alive
+    recorded = b"".join(one.data.data for one in recording.written if one.data.data != alive)
+    old, new = (_ENVELOPE.sub(b"", data) for data in (recorded, replayed.body))
+    if old == new:
+        return None
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
 
 
 def _request_of(recording: Recording) -> Request | None:

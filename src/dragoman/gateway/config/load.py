@@ -49,6 +49,7 @@ class Flags(Struct, frozen=True, kw_only=True):
     port: int | None = None
     workers: int | None = None
     insecure: bool | None = None
+    record: str | None = None  # a folder
 
 
 NO_FLAGS: Final = Flags()
@@ -196,6 +197,9 @@ def apply_flags(
         if value is not None:
             _put(document, "server", key, value)
             labels[f"server.{key}"] = f"--{key}"
+    if flags.record is not None:
+        _put(document, "record", "dir", flags.record)
+        labels["record.dir"] = "--record"
     if flags.upstream is not None:
         name, mistakes = DEFAULT_UPSTREAM, list[Mistake]()
         document["upstreams"] = {name: {"base_url": flags.upstream}}

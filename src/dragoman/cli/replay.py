@@ -1,0 +1,43 @@
+"""`dragoman replay`: a recorded answer through the code of today."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+_HELP: Final = """Translate the upstream's bytes of a recording with the code of today.
+
+Prints what the client would get now.  A recording is a file that `dragoman serve --record DIR` has written.
+
+\b
+Examples:
+  dragoman replay recordings/20261117T043637.461Z-req_zam7.dragoman
+  dragoman replay --events --split 1 F        the events, when the bytes come one at a time
+"""
+
+
+@click.command("replay", help=_HELP, short_help="Translate a recorded answer again.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--events", is_flag=True, help="Print the events instead, one JSON object per line.")
+@click.option(
+    "--split",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=0,
+    help="Cut the upstream's bytes every N bytes, instead of where they were cut.",
+)
+def command(file: Path, *, events: bool, split: int) -> None:
+    from dragoman.recorder.recording import RecordingError, read_recording
+    from dragoman.recorder.replay import replay
+
+    recording = read_recording(file)
+    attempt = recording.answered
+    if attempt is None:
+        raise RecordingError(f"{file}: no upstream answered, so there is nothing to translate")
+    again = replay(recording, attempt, split=split)
+    if events:
+        for event in again.events:
+            click.echo(bytes(event))
+    else:
+        sys.stdout.buffer.write(again.body)
