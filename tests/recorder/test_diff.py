@@ -5,18 +5,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 from click.testing import CliRunner
 
 from dragoman.cli.main import main
+from dragoman.dialects.chat import answer_reader
 from dragoman.gateway.config.settings import Record, Settings
 from dragoman.recorder.recording import read_recording
 from dragoman.toolcalls.formats import FORMATS
+from dragoman.turn.events import FinishReason
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, settings_for, stand
-from tests.support.simulator import question
+from tests.support.simulator import WEATHER, question
 
 FAULTS = (
     "cut", "reset", "cut:end", "ends-in:call", "ends-in:text", "half-call", "no-finish", "no-done", "garbage",
@@ -53,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         def ask(one: tuple[str, str, bool]) -> None:
             client, model, stream = one
             with suppress(httpx2.HTTPError):
-                post(gateway, client, question(client, model, stream=stream))
+                post(gateway, client, question(client, model, tools=[WEATHER], stream=stream))
 
         list(threads.map(ask, exchanges()))
     return found
@@ -73,3 +76,62 @@ def test_nothing_differs_from_what_was_recorded(folder: Path) -> None:
     result = CliRunner().invoke(main, ["diff", str(folder)])
     assert result.exit_code == 0, result.output[:4000]
     assert "0 differ" in result.output
+
+
+def test_a_changed_table_is_found_at_its_event(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(answer_reader.REASONS, "stop", FinishReason.REFUSAL)
+    recorded = next(
+        file
+        for file in folder.iterdir()
+        if b'"source":"chat"' in file.read_bytes() and b'"reason":"stop"' in file.read_bytes()
+    )
+    result = CliRunner().invoke(main, ["diff", str(recorded)])
+    assert result.exit_code == 1
+    assert '- {"event":"finish","reason":"stop"' in result.output
+    assert '+ {"event":"finish","reason":"refusal"' in result.output
+
+
+def test_a_replay_is_the_same_however_the_bytes_are_cut(folder: Path) -> None:
+    file = next(
+        file for file in folder.iterdir() if b'"native_format":"kimi_k2"' in file.read_bytes()
+    )
+    whole = CliRunner().invoke(main, ["replay", str(file)])
+    recording = read_recording(file)
+    assert whole.stdout_bytes == b"".join(one.data.data for one in recording.written)
+    answers = []
+    for more in ([], ["--split", "1"], ["--split", "7"]):
+        shown = CliRunner().invoke(main, ["replay", "--events", str(file), *more])
+        assert shown.exit_code == 0
+        answers.append(joined(shown.output))
+    assert "tool_call" in str(answers[0])
+    assert answers[0] == answers[1] == answers[2]
+
+
+def joined(lines: str) -> list[dict[str, Any]]:
+    """Return events with the deltas of a block as one."""
+    found: list[dict[str, Any]] = []
+    for event in map(json.loads, lines.splitlines()):
+        key = {"text": "text", "reasoning": "text", "args": "json"}.get(event["event"], "")
+        if key and found and found[-1]["event"] == event["event"]:
+            found[-1][key] += event[key]
+        else:
+            found.append(event)
+    return found
+
+
+def test_show_prints_who_asked_whom_and_the_answer(folder: Path) -> None:
+    file = next(
+        file for file in folder.iterdir() if b'"native_format":"kimi_k2"' in file.read_bytes()
+    )
+    result = CliRunner().invoke(main, ["show", "--bytes", str(file)])
+    assert result.exit_code == 0
+    for words in (
+        "client    POST /v1/",
+        "upstream  ",
+        "outcome   200",
+        "upstream sent",
+        "tool_call",
+    ):
+        assert words in result.output

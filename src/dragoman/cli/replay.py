@@ -1,6 +1,5 @@
 """`dragoman replay`: a recorded answer through the code of today."""
 
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -24,10 +23,9 @@ Examples:
     "--split",
     type=click.IntRange(min=1),
     metavar="N",
-    default=0,
     help="Cut the upstream's bytes every N bytes, instead of where they were cut.",
 )
-def command(file: Path, *, events: bool, split: int) -> None:
+def command(file: Path, *, events: bool, split: int | None) -> None:
     from dragoman.recorder.recording import RecordingError, read_recording
     from dragoman.recorder.replay import replay
 
@@ -35,9 +33,9 @@ def command(file: Path, *, events: bool, split: int) -> None:
     attempt = recording.answered
     if attempt is None:
         raise RecordingError(f"{file}: no upstream answered, so there is nothing to translate")
-    again = replay(recording, attempt, split=split)
+    again = replay(recording, attempt, split=split or 0)
     if events:
         for event in again.events:
             click.echo(bytes(event))
     else:
-        sys.stdout.buffer.write(again.body)
+        click.echo(again.body, nl=False)

@@ -30,7 +30,7 @@ HEADER: Final = "x-dragoman-record"
 _MOST_WAITING: Final = 64 * 1024 * 1024
 _CREDENTIALS: Final = ("authorization", "x-api-key", "x-goog-api-key", "cookie")
 _LEAST_SECRET: Final = 8  # characters: a shorter credential may be a word of the conversation
-_STOP_SECONDS: Final = 5.0
+_STOP_SECONDS: Final = 30.0
 _JSON: Final = msgspec.json.Encoder()
 
 

@@ -442,7 +442,10 @@ class UpstreamCall:
         watchers = self._watchers()
         if self._recording is not None:
             self._record_reply(reply, options)
-            watchers = (*watchers, self._recording.watch)  # before a failure gets the upstream's name
+            watchers = (
+                *watchers,
+                self._recording.watch,
+            )  # before a failure gets the upstream's name
         return Translator(
             source=self._hop.upstream.dialect,
             target=self._context.dialect,
