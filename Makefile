@@ -3,48 +3,50 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-READY  := $(VENV)/.ready
+RUN    := $(VENV)/.run
+DEV    := $(VENV)/.dev
 
 # Tests start hundreds of processes; without bytecode files each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks dist check fix bench fuzz node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
-setup: $(READY)  ## create .venv with the locked dependencies
+setup: $(DEV)  ## create .venv with the locked dependencies
 
-$(READY): requirements/lock.txt pyproject.toml
+$(RUN): requirements/run.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "dragoman needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@echo "setting up $(VENV) (once; about half a minute)"
-	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lock.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PYTHON) tools/setup_venv.py run
 	@touch $@
 
-run: $(READY)  ## start the gateway on 127.0.0.1:8484; without settings the simulator answers
+$(DEV): $(RUN) requirements/dev.txt
+	@$(PYTHON) tools/setup_venv.py dev
+	@touch $@
+
+run: $(RUN)  ## start the gateway on 127.0.0.1:8484; without settings the simulator answers
 	@$(BIN)/dragoman serve
 
-test: $(READY)  ## run all tests
+test: $(DEV)  ## run all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The pure core: these tests open no sockets and start no processes.  The profile has fewer examples and cuts.
 CORE_TESTS := $(addprefix tests/unit/,turn wire dialects checker toolcalls profiles) $(wildcard tests/unit/test_*.py)
-test-core: $(READY)  ## run the tests of the pure core alone, without sockets
+test-core: $(DEV)  ## run the tests of the pure core alone, without sockets
 	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -n auto $(CORE_TESTS)
 
 # One process, because coverage does not follow the workers of pytest-xdist.
 TESTS ?= tests
 coverage: export COVERAGE_FILE = $(VENV)/coverage
-coverage: $(READY)  ## run the tests in one process and list uncovered lines (narrow it: TESTS=tests/unit)
+coverage: $(DEV)  ## run the tests in one process and list uncovered lines (narrow it: TESTS=tests/unit)
 	$(BIN)/coverage run --branch --source=src/dragoman -m pytest $(TESTS)
 	$(BIN)/coverage report --skip-covered --show-missing
 
 # pyright checks the installed package, so it needs the interpreter of $(VENV) first in PATH.
-check: $(READY)  ## lint, types, import contracts
+check: $(DEV)  ## lint, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -52,14 +54,14 @@ check: $(READY)  ## lint, types, import contracts
 	  || { cat $(VENV)/pyright.txt; exit 1; }
 	$(BIN)/lint-imports
 
-fix: $(READY)  ## format, and apply the linter's automatic fixes
+fix: $(DEV)  ## format, and apply the linter's automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY)  ## measure the performance budgets, as ratios within one run
+bench: $(DEV)  ## measure the performance budgets, as ratios within one run
 	$(BIN)/python -m tools.bench
 
-fuzz: $(READY)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
+fuzz: $(DEV)  ## run property tests with many more examples, and corpus cases cut at every byte (about ten minutes)
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n auto tests/properties tests/test_corpus.py tests/unit/toolcalls/test_corpus.py --timeout 1200
 
 NODE_SDKS := $(or $(DRAGOMAN_NODE_MODULES),$(HOME)/.cache/dragoman/node)
@@ -67,27 +69,32 @@ node-sdks:  ## download the npm SDKs, for one more test of the gateway
 	@mkdir -p $(NODE_SDKS)
 	npm install --no-audit --no-fund --silent --prefix $(NODE_SDKS) openai @anthropic-ai/sdk
 
-test-agents: $(READY)  ## run real coding agents with the gateway (downloads them once; needs Node)
+test-agents: $(DEV)  ## run real coding agents with the gateway (downloads them once; needs Node)
 	$(BIN)/python -m tools.agents
 
-test-agents-all: $(READY)  ## the same with the whole table of hard situations, also without the gateway (about an hour)
+test-agents-all: $(DEV)  ## the same with the whole table of hard situations, also without the gateway (about an hour)
 	$(BIN)/python -m tools.agents --all
 
-test-servers: $(READY)  ## run the gateway with llama.cpp's server (downloads it once)
+test-servers: $(DEV)  ## run the gateway with llama.cpp's server (downloads it once)
 	$(BIN)/python -m tools.servers llama_cpp
 
-test-litellm: $(READY)  ## run the gateway with LiteLLM's proxy (downloads it once: 750 MB)
+test-litellm: $(DEV)  ## run the gateway with LiteLLM's proxy (downloads it once: 750 MB)
 	$(BIN)/python -m tools.servers litellm
 
-test-transformers: $(READY)  ## run the gateway with transformers' server (downloads it once: 1.2 GB; see docs/upstreams.md)
+test-transformers: $(DEV)  ## run the gateway with transformers' server (downloads it once: 1.2 GB; see docs/upstreams.md)
 	$(BIN)/python -m tools.servers transformers
 
-test-frameworks: $(READY)  ## run Python frameworks with the gateway (downloads them once)
+test-frameworks: $(DEV)  ## run Python frameworks with the gateway (downloads them once)
 	$(BIN)/python -m tools.frameworks
 
-lock:  ## update requirements/lock.txt (needs uv)
-	uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
-	  --python-version 3.11 --extra mcp pyproject.toml requirements/dev.in -o requirements/lock.txt
+dist: $(DEV)  ## build sdist and wheel into dist, and check what a package index would show
+	$(BIN)/python -m tools.dist
+
+LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
+lock:  ## update the lock files in requirements (needs uv)
+	$(LOCK) pyproject.toml requirements/run.in -o requirements/run.txt
+	$(LOCK) --extra mcp -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(LOCK) -c requirements/run.txt requirements/dist.in -o requirements/dist.txt
 
 clean:  ## remove what the targets created
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
