@@ -9,8 +9,8 @@ from msgspec import Raw
 
 _HELP: Final = """Compare recordings with what the code of today makes of the same bytes.
 
-Each answer is translated again and compared with the recording, event by event.  Folders stand for all
-recordings in them.
+Each answer is translated again and compared with the recording, event by event.  Of a folder, all
+recordings in it are compared.
 
 \b
 Exit codes:

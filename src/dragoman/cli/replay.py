@@ -10,6 +10,11 @@ _HELP: Final = """Translate the upstream's bytes of a recording with the code of
 Prints what the client would get now.  A recording is a file that `dragoman serve --record DIR` has written.
 
 \b
+Exit codes:
+  0  translated
+  1  the file is not a recording, or no upstream answered
+
+\b
 Examples:
   dragoman replay recordings/20261117T043637.461Z-req_zam7.dragoman
   dragoman replay --events --split 1 F        the events, when the bytes come one at a time

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 _HELP: Final = """Print a recorded exchange: who asked whom, what happened when, and what the answer was.
 
 \b
+Exit codes:
+  0  printed
+  1  the file is not a recording
+
+\b
 Examples:
   dragoman show recordings/20261117T043637.461Z-req_zam7.dragoman
   dragoman show --bytes F        also the bytes of the upstream and of the client
@@ -95,10 +100,10 @@ def _described(line: "Line") -> str:
 def _event(data: bytes) -> str:
     fields = msgspec.json.decode(data)
     kind = fields.pop("event")
-    said = " ".join(
+    facts = " ".join(
         f"{name}={value!r}" for name, value in fields.items() if value not in ("", None)
     )
-    return click.style(_printable(f"· {kind} {said}")[:_EVENT_CHARS], dim=True)
+    return click.style(_printable(f"· {kind} {facts}")[:_EVENT_CHARS], dim=True)
 
 
 def _echo_bytes(line: "Line") -> None:

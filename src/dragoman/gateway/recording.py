@@ -28,8 +28,6 @@ from dragoman.turn.events import Event, Fault
 # A client asks with this header for a recording of its exchange; its value is anything but `0`.
 HEADER: Final = "x-dragoman-record"
 _MOST_WAITING: Final = 64 * 1024 * 1024
-_CREDENTIALS: Final = ("authorization", "x-api-key", "x-goog-api-key", "cookie")
-_LEAST_SECRET: Final = 8  # characters: a shorter credential may be a word of the conversation
 _STOP_SECONDS: Final = 30.0
 _JSON: Final = msgspec.json.Encoder()
 
@@ -86,7 +84,6 @@ class Recorder:
         if settings.when == "asked" and not asked:
             return None
         recording = ExchangeRecording(self, next(self._numbers))
-        headers = dict(http.headers)
         self.send(
             frames.Begin(
                 exchange=recording.number,
@@ -96,8 +93,7 @@ class Recorder:
                 dialect=dialect,
                 method=http.method,
                 path=http.path_qs,
-                headers=headers,
-                secrets=tuple(_credentials(http.headers)),
+                headers=dict(http.headers),
                 at=recording.now(),
                 body=body,
             )
@@ -276,9 +272,3 @@ class _EventTap:
         if events:
             self._recorder.send(frames.Meant(self._number, frames.encode_meaning(events)))
         return events if isinstance(events, list) else list(events)
-
-
-def _credentials(headers: Mapping[str, str]) -> list[str]:
-    """Return the client's credentials, which may occur elsewhere in the exchange too."""
-    found = (headers.get(name, "").rpartition(" ")[2] for name in _CREDENTIALS)
-    return [one for one in found if len(one) >= _LEAST_SECRET]

@@ -41,7 +41,6 @@ class Begin(Struct, frozen=True, kw_only=True, array_like=True, tag=1):
     method: str
     path: str
     headers: dict[str, str]
-    secrets: Secrets  # of this request alone: the client's credential
     at: float
     body: bytes
 

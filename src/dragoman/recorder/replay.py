@@ -59,7 +59,7 @@ class _Collector:
 
 
 def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> Replayed:
-    """Return what today's code makes of an attempt's answer; `split` cuts it anew, every so many bytes."""
+    """Return what today's code makes of an attempt's answer; `split` cuts it every so many bytes instead."""
     reply = attempt.reply
     if reply is None or reply.translation is None:
         return Replayed([], b"")

@@ -4,7 +4,7 @@
 
 What it could not write, it reports on standard output, one line each.
 
-A process of its own, because removing secrets and writing JSON would cost the gateway a third of its speed, and
+A separate process, because removing secrets and writing JSON would cost the gateway a third of its speed, and
 because it outlives a gateway that is killed: what is in the pipe still reaches the file.  It ends when its input
 ends, and ignores the signals that end the gateway.
 """
@@ -14,6 +14,7 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -27,13 +28,14 @@ from dragoman.turn.events import TextDelta
 
 _READ_BYTES: Final = 1024 * 1024
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
-# Headers whose values are secrets, whoever sends them.
+# Headers whose values are secrets, in requests and responses.
 _SECRET_HEADERS: Final = frozenset(
     {
         "authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie",
         "set-cookie",
     }
 )  # fmt: skip
+_LEAST_SECRET: Final = 8  # characters: a shorter credential may be a word of the conversation
 _QUERY_VALUE: Final = re.compile(r"(?<==)[^&#]+")
 _EVENTS: Final = msgspec.json.Decoder(list[Raw])
 _TEXT_RUN: Final = b'{"event":"text_run"'
@@ -95,7 +97,8 @@ class ExchangeFile:
         self._folder = folder
         self._began = began
         self._most = policy.max_file_bytes
-        self._blot = Blotter((*policy.secrets, *began.secrets), policy.patterns).blot
+        secrets = (*policy.secrets, *_credentials(began.headers))
+        self._blot = Blotter(secrets, policy.patterns).blot
         self._waiting: list[bytes] = []  # lines, while there is no file
         self._size = 0
         self._dropped = 0
@@ -254,6 +257,14 @@ class Writer:
         """Close all files as far as they are: the gateway is gone."""
         for one in self._open.values():
             one.abandon()
+
+
+def _credentials(headers: dict[str, str]) -> Iterator[str]:
+    """Yield a client's credentials, which may occur elsewhere in the exchange too."""
+    for name, value in headers.items():
+        credential = value.rpartition(" ")[2]
+        if name.lower() in _SECRET_HEADERS and len(credential) >= _LEAST_SECRET:
+            yield credential
 
 
 def _one_by_one(events: bytes) -> list[Raw]:
