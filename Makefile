@@ -93,7 +93,7 @@ dist: $(DEV)  ## build sdist and wheel into dist, and check what a package index
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 lock:  ## update the lock files in requirements (needs uv)
 	$(LOCK) pyproject.toml requirements/run.in -o requirements/run.txt
-	$(LOCK) --extra mcp -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(LOCK) --extra mcp --extra import -c requirements/run.txt pyproject.toml requirements/dev.in -o requirements/dev.txt
 	$(LOCK) -c requirements/run.txt requirements/dist.in -o requirements/dist.txt
 
 clean:  ## remove what the targets created

@@ -45,7 +45,7 @@ def test_case_gives_a_legal_stream(case: Case) -> None:
 
 
 @each_case
-def test_case_with_its_end_missing_is_told_as_cut_or_is_the_same_turn(case: Case) -> None:
+def test_case_with_its_end_missing_is_reported_as_cut_or_is_the_same_turn(case: Case) -> None:
     whole = fold(case.events)
 
     for at in places(case.stream):

@@ -38,7 +38,7 @@ def test_r5_think_tags_in_the_text_become_reasoning(size: int) -> None:
     assert [("thinking", "hm"), ("text", "On it.")] == told([*stream, *END])
 
 
-def test_r5_a_tag_that_is_not_the_first_thing_said_is_text() -> None:
+def test_r5_a_tag_that_is_not_at_the_start_is_text() -> None:
     text = "Use <think> and </think> as tags."
 
     assert [("text", text)] == told([*contents(text, 4), *END])

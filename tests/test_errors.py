@@ -1,9 +1,9 @@
-"""Error answers of real servers, whole: what each says, read in any dialect and told in any other.
+"""Error answers of real servers, whole: what each says, read in any dialect and written in any other.
 
 tests/corpus/errors/<case>/
-    case.md      what this shows and where it was seen
-    body.txt     the bytes exactly as received
-    told.json    {"status": NUMBER, "dialects": [...], "kind": KIND, "message": TEXT}
+    case.md        what this shows and where it was seen
+    body.txt       the bytes exactly as received
+    reported.json  {"status": NUMBER, "dialects": [...], "kind": KIND, "message": TEXT}
 """
 
 import msgspec
@@ -25,7 +25,7 @@ class Told(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def told(name: str) -> Told:
-    return msgspec.json.decode((ROOT / "errors" / name / "told.json").read_bytes(), type=Told)
+    return msgspec.json.decode((ROOT / "errors" / name / "reported.json").read_bytes(), type=Told)
 
 
 each = pytest.mark.parametrize(
@@ -36,7 +36,9 @@ each = pytest.mark.parametrize(
 
 @each
 @pytest.mark.parametrize("target", DIALECT_NAMES)
-def test_error_of_a_server_is_told_with_its_own_words(name: str, source: str, target: str) -> None:
+def test_error_of_a_server_is_reported_with_its_own_words(
+    name: str, source: str, target: str
+) -> None:
     expected = told(name)
     body = (ROOT / "errors" / name / "body.txt").read_bytes()
 

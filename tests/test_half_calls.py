@@ -17,8 +17,7 @@ import pytest
 from dragoman.context import Exchange
 from dragoman.dialects import DIALECT_NAMES, dialect
 from dragoman.dialects.framing import StreamReader
-from dragoman.simulator.native import FAMILIES
-from dragoman.simulator.native.family import NativeCall
+from dragoman.simulator.native import FAMILIES, NativeCall
 from dragoman.translate import Translator, answer_stages, make_exchange, translate_body
 from dragoman.turn.answer import fold
 from dragoman.turn.events import Event, Fault

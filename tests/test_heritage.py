@@ -466,7 +466,9 @@ class _Broken:
 @pytest.mark.parametrize(
     ("target", "last"), [("anthropic", "error"), ("responses", "response.failed"), ("chat", "")]
 )
-def test_p_8_our_own_failure_is_told_and_never_breaks_the_stream(target: str, last: str) -> None:
+def test_p_8_our_own_failure_is_reported_and_never_breaks_the_stream(
+    target: str, last: str
+) -> None:
     translator = Translator(source="anthropic" if target == "chat" else "chat", target=target)
     translator._stages.append(_Broken())
     source = TEXT if target != "chat" else ANTHROPIC_TEXT.split(b"\n\n")
@@ -521,7 +523,7 @@ def test_p_9_an_upstream_answer_that_cannot_be_read_is_a_502(body: bytes, target
     assert FaultKind.UPSTREAM_BAD == translated.answer.fault.kind
 
 
-def test_p_9_arguments_that_can_be_mended_are_mended_and_announced() -> None:
+def test_p_9_arguments_that_can_be_repaired_are_repaired_and_announced() -> None:
     function = {"name": "bash", "arguments": '{"command": "ls",}'}
     message = {
         "content": None,
@@ -700,7 +702,7 @@ def test_g_5_what_arrives_leaves_at_once(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", DIALECT_NAMES)
-def test_g_6_an_interruption_is_told_and_a_half_call_is_never_closed(target: str) -> None:
+def test_g_6_an_interruption_is_reported_and_a_half_call_is_never_closed(target: str) -> None:
     translator = Translator(source="chat", target=target)
 
     out = run(translator, TOOL[:3])

@@ -17,7 +17,7 @@ to_each = pytest.mark.parametrize("target", TARGETS)
 
 @each
 @to_each
-def test_an_agents_request_becomes_what_the_case_says(case: RequestCase, target: str) -> None:
+def test_an_agents_request_becomes_what_the_case_expects(case: RequestCase, target: str) -> None:
     written = shown(case.sent(target))
 
     assert case.file(f"{target}.json").read_bytes() == written["json"]

@@ -17,6 +17,7 @@
 line returns.
 """
 
+import errno
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
@@ -153,6 +154,22 @@ class ConfigError(DragomanError):
     """A setting is invalid: of the client, the gateway or the command line."""
 
     exit_code = 2
+
+
+def cannot_listen(host: str, port: int, error: Exception, *, flag: str = "--port") -> ConfigError:
+    """Return the error of a server that cannot listen; `flag` is the option that chooses its port."""
+    number = error.errno if isinstance(error, OSError) else None
+    where = f"[{host}]" if ":" in host else host
+    if number == errno.EADDRINUSE:
+        return ConfigError(
+            f"port {port} on {where} is in use; end the program that listens there "
+            f"(`dragoman doctor --port {port}` shows what it is), or choose another port with {flag}"
+        )
+    reason = getattr(error, "strerror", None) or str(error)
+    message = f"cannot listen on {where}:{port}: {reason}"
+    if number == errno.EACCES:
+        return ConfigError(f"{message}; ports below 1024 are reserved, choose another with {flag}")
+    return ConfigError(f"{message}; choose another address with --host")
 
 
 def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:

@@ -1,4 +1,4 @@
-"""What the tests stand on: programs that tools/agents.py installed, or no tests at all."""
+"""Programs that tools/agents.py installed; without them no test runs."""
 
 import os
 

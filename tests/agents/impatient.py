@@ -1,6 +1,6 @@
 """The agents of the hard table, with the same settings directly and through the gateway.
 
-They ask a failing upstream twice more, and wait for a silent one as short as each can be told to.
+They ask a failing upstream twice more, and wait for a silent one as short as each can be configured to.
 """
 
 import json

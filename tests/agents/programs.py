@@ -171,7 +171,7 @@ class Continue:
 
 
 class SmallAgent:
-    """An agent of our own: it has two tools."""
+    """Our own agent: it has two tools."""
 
     first = 1
 
@@ -184,7 +184,7 @@ class SmallAgent:
 
 
 class NodeLoop(SmallAgent):
-    """A small agent of our own on somebody else's SDK: node/loop.mjs."""
+    """Our own small agent on somebody else's SDK: node/loop.mjs."""
 
     def __init__(self, name: str, sdk: str) -> None:
         self.name = name

@@ -136,7 +136,7 @@ class Scenarios:
         assert [call.arguments for call in calls] == [one for *_, one in done.last.calls]
         assert done.last.ids == [call_id for call_id, _ in done.last.results]
 
-    def test_an_upstream_that_always_fails_is_told_and_ends_the_run(
+    def test_an_upstream_that_always_fails_is_reported_and_ends_the_run(
         self, stage: Stage, lasting: str
     ) -> None:
         call = self.program.shell("echo ran >> ran.txt")

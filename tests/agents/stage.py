@@ -1,4 +1,4 @@
-"""Where an agent works in a test: a home and a folder of its own, a clean environment, and a time limit."""
+"""Where an agent works in a test: its own home and folder, a clean environment, and a time limit."""
 
 import os
 import shutil

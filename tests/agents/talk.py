@@ -33,7 +33,7 @@ class Says(NamedTuple):
 
 
 class Talk(NamedTuple):
-    """How the agent ended, and what the simulator received, leaving small matters aside."""
+    """How the agent ended, and what the simulator received, without small tasks such as titles."""
 
     ran: Ran
     asked: list[RecordedExchange]
@@ -66,7 +66,7 @@ def talk(
 def serving(
     model: str, says: list[Says], *, first: int = 1, profile: str = "generic"
 ) -> Iterator[Stand]:
-    """Run a gateway whose upstreams say what they are told to."""
+    """Run a gateway whose upstreams follow a script."""
     with stand(partial(_settings, profile), script=scripted(model, says, first)) as both:
         yield both
 
@@ -113,7 +113,7 @@ class _Prompt(msgspec.Struct):
 
 
 def prompt_bytes(exchange: RecordedExchange) -> list[bytes]:
-    """Return what a model is prompted with, in order, byte by byte as it came."""
+    """Return what a model is prompted with, in order, byte by byte and unchanged."""
     body = msgspec.json.decode(exchange.body, type=_Prompt)
     parts = [body.tools, body.system, body.instructions, *body.messages, *body.input]
     return [_MARK.sub(b"", bytes(part)) for part in parts]

@@ -61,7 +61,7 @@ class TestClaudeCode(Scenarios):
         assert 2 == len(done.asked)  # the search itself was never asked of the model
         assert "needs the tool `web_search`" in done.last.results[0][1]
 
-    def test_what_was_said_yesterday_is_a_prefix_of_what_is_said_today(self, stage: Stage) -> None:
+    def test_yesterdays_prompt_is_a_prefix_of_todays(self, stage: Stage) -> None:
         call = self.program.shell("echo looked")
 
         with serving("glm-4.6", [Says(calls=(call,)), Says(DONE), Says(DONE)]) as both:
@@ -116,7 +116,7 @@ class TestClaudeCode(Scenarios):
         assert "ran\n" == (stage.work / "ran.txt").read_text("utf-8")
 
     @pytest.mark.parametrize("fault", ["error-in", "cut"], ids=str)
-    def test_a_stream_that_breaks_behind_a_finished_block_is_told(
+    def test_a_stream_that_breaks_behind_a_finished_block_is_reported(
         self, stage: Stage, fault: str
     ) -> None:
         call = self.program.shell("echo ran >> ran.txt")

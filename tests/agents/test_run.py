@@ -55,7 +55,7 @@ def run(
     more: tuple[str, ...] = (),
     environ: Mapping[str, str] = {},
 ) -> Talk:
-    """Run an agent with a gateway of its own, on a model that says what it is told to."""
+    """Run an agent with its own gateway, on a model that follows a script."""
     with serving(MODEL, says) as both:
         flags = ["--upstream", f"{both.simulator.url}/v1", "--model", f"{MODEL}{quirks}"]
         command = [*DRAGOMAN, "run", name, *flags, "--", *STARTED[name].arguments, *more]

@@ -40,13 +40,13 @@ def run(*arguments, stream=b""):
         ("responses", "legal: 28 frames, 4 blocks, 2 calls, ended with finish\n"),
     ],
 )
-def test_legal_stream_is_told_in_one_line(name, summary):
+def test_legal_stream_is_reported_in_one_line(name, summary):
     result = run("--dialect", name, stream=LEGAL[name])
 
     assert (0, summary) == (result.exit_code, result.output)
 
 
-def test_counts_of_one_are_told_in_the_singular():
+def test_counts_of_one_are_reported_in_the_singular():
     stream = anthropic.render("anthropic", [anthropic.ERROR])
 
     result = run("-d", "anthropic", stream=stream)
@@ -54,7 +54,7 @@ def test_counts_of_one_are_told_in_the_singular():
     assert result.output == "legal: 1 frame, 0 blocks, 0 calls, ended with failure\n"
 
 
-def test_illegal_stream_is_told_with_its_first_place():
+def test_illegal_stream_is_reported_with_its_first_place():
     result = run("--dialect", "anthropic", stream=ILLEGAL)
     at = ILLEGAL.index(b"event: ping")
 
@@ -77,14 +77,14 @@ def test_all_shows_every_place():
     assert "more" not in every.output
 
 
-def test_all_says_how_many_are_not_listed():
+def test_all_prints_how_many_are_not_listed():
     result = run("--dialect", "chat", "--all", stream=b"data: 1\n\n" * 120)
 
     assert result.output.count("illegal:") == 100
     assert result.output.endswith("; 21 more\n")
 
 
-def test_path_of_a_field_is_told():
+def test_path_of_a_field_is_reported():
     stream = anthropic.render("anthropic", [anthropic.start(id=""), *anthropic.TEXT[1:]])
 
     assert "(at `$.message.id`)" in run("--dialect", "anthropic", stream=stream).output
@@ -166,7 +166,7 @@ def test_list_of_commands_comes_from_the_table_and_loads_none():
     assert done.stderr.strip() == b"['dragoman.cli.main']"
 
 
-def test_version_is_told():
+def test_version_is_reported():
     result = CliRunner().invoke(main, ["--version"])
 
     assert result.output.startswith("dragoman ")

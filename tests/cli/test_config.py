@@ -16,7 +16,7 @@ GOOD = '[upstreams.up]\nbase_url = "https://h/v1"\nkey = "env:UP_KEY"\n[[routes]
 
 @pytest.fixture(autouse=True)
 def _alone(tmp_path, monkeypatch):
-    """Stand in an empty folder with an environment of our own."""
+    """Run in an empty folder with a clean environment."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in list(os.environ):
@@ -28,7 +28,7 @@ def run(*arguments, **environ):
     return CliRunner().invoke(main, ["config", *arguments], env=environ)
 
 
-def test_a_good_file_is_told_in_one_line(tmp_path):
+def test_a_good_file_is_reported_in_one_line(tmp_path):
     (tmp_path / "dragoman.toml").write_text(GOOD)
 
     result = run("check", UP_KEY="v")
@@ -48,7 +48,7 @@ def test_warnings_follow_the_line(tmp_path):
     assert second.startswith("  warning: routes[2]: never reached")
 
 
-def test_mistakes_are_all_told_and_the_file_is_judged_bad(tmp_path):
+def test_mistakes_are_all_reported_and_the_file_is_judged_bad(tmp_path):
     (tmp_path / "dragoman.toml").write_text(GOOD + "x = 5\n[server]\nprot = 5\n")
 
     result = run("check")

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from dragoman.cli.main import COMMANDS, main
 
-GROUPS = {"config": ("check", "init", "show"), "formats": ("check",)}
+GROUPS = {"config": ("check", "import", "init", "show"), "formats": ("check",)}
 PAGES = [
     (),
     *((name,) for name in COMMANDS),
@@ -102,7 +102,7 @@ def test_the_list_of_commands_has_each_commands_own_summary(name):
         ("serve --port 99999", 2, "Try 'dragoman serve --help'"),
         ("simulate --script absent.toml", 2, "cannot read absent.toml"),
         ("simulate --script script.toml", 2, "`unknown`"),
-        ("simulate --host 300.1.1.1", 2, "cannot serve on 300.1.1.1"),
+        ("simulate --host 300.1.1.1", 2, "cannot listen on 300.1.1.1"),
         ("translate", 2, "Missing option '--from'"),
         ("translate --from chat --to anthropic --tools not.json", 1, "--tools not.json"),
         ("translate --from chat --to anthropic --request", 1, "not valid JSON"),

@@ -42,7 +42,7 @@ def run(
 
 
 @pytest.mark.parametrize("missing", ["mcp", "uvicorn"])
-def test_without_the_sdk_one_line_says_how_to_install_it(missing: str, tmp_path: Path) -> None:
+def test_without_the_sdk_one_line_explains_how_to_install_it(missing: str, tmp_path: Path) -> None:
     done = run(tmp_path, missing=(missing,))
 
     assert 2 == done.returncode
@@ -53,7 +53,7 @@ def test_without_the_sdk_one_line_says_how_to_install_it(missing: str, tmp_path:
     assert "" == done.stdout
 
 
-def test_a_wrong_address_is_told_before_anything_is_served(tmp_path: Path) -> None:
+def test_a_wrong_address_is_reported_before_anything_is_served(tmp_path: Path) -> None:
     done = run(tmp_path, "--upstream", "nowhere")
 
     assert 2 == done.returncode
@@ -61,13 +61,13 @@ def test_a_wrong_address_is_told_before_anything_is_served(tmp_path: Path) -> No
     assert "" == done.stdout
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_a_port_in_use_is_reported() -> None:
     async def serve(port: int) -> None:
         await serve_http(RoutedUpstreams(Settings()), port, announce=print)
 
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
-        pytest.raises(ConfigError, match="Address already in use"),
+        pytest.raises(ConfigError, match=r"is in use; .*another port with --http"),
     ):
         asyncio.run(serve(taken.getsockname()[1]))
 

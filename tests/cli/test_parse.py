@@ -115,7 +115,7 @@ def test_no_bytes_make_it_fail(data: bytes, content: str, arguments: tuple[str, 
     assert content == parsed(*arguments, data=data)["content"]
 
 
-def test_output_is_utf8_whatever_the_terminal_says() -> None:
+def test_output_is_utf8_whatever_the_terminal_encodes() -> None:
     result = subprocess.run(
         [*DRAGOMAN, "parse"],
         input="é 漢 😀".encode(),
@@ -171,7 +171,9 @@ def test_no_text_of_a_line_makes_it_fail() -> None:
         (b'{"id":' + b"[" * 100_000, b"nests too deeply"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_told_and_costs_no_other(line: bytes, reason: bytes) -> None:
+def test_a_line_that_cannot_be_read_is_reported_and_costs_no_other(
+    line: bytes, reason: bytes
+) -> None:
     code, found, said = lines(b'{"id":1,"text":"x"}\n' + line + b'\n{"id":3,"text":"y"}\n')
 
     assert 1 == code
@@ -227,7 +229,7 @@ def test_tools_of_the_command_hold_for_lines_without_their_own(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("split", [None, 1, 7, 1000])
-def test_chunks_are_fed_one_by_one_or_cut_anew(split: int | None) -> None:
+def test_chunks_are_fed_one_by_one_or_cut_again(split: int | None) -> None:
     chunks = [KIMI[:31], "", KIMI[31:33], KIMI[33:]]
     line = {"id": 1, "format": "kimi_k2", "chunks": chunks}
     whole = {"id": 1, "format": "kimi_k2", "text": KIMI}

@@ -1,4 +1,4 @@
-"""`dragoman run`, as a user runs it: real processes, with programs on PATH that stand for the agents."""
+"""`dragoman run`, as a user runs it: real processes, with programs on PATH that replace the agents."""
 
 import json
 import os
@@ -190,7 +190,7 @@ def test_an_agent_that_cannot_be_started_is_one_line(stage: Stage) -> None:
     assert "dragoman: cannot start" in ran.err.splitlines()[-1]
 
 
-def test_wrong_settings_are_said_before_anything_starts(stage: Stage) -> None:
+def test_wrong_settings_are_reported_before_anything_starts(stage: Stage) -> None:
     stage.settings("[server]\nprot = 1\n")
 
     ran = stage.run("claude")
@@ -209,7 +209,7 @@ def test_the_first_key_of_the_settings_opens_the_gateway(stage: Stage) -> None:
     assert "front-secret" not in ran.told["variables"]["OPENCODE_CONFIG_CONTENT"]
 
 
-def test_h4_an_agent_is_told_how_large_the_model_is(stage: Stage, gateway: str) -> None:
+def test_h4_an_agent_learns_how_large_the_model_is(stage: Stage, gateway: str) -> None:
     stage.settings(
         f"""
         [upstreams.local]
@@ -388,7 +388,7 @@ def ended(pid: int) -> bool:
 
 
 def drained(terminal: int) -> bool:
-    """Read what came, so that nobody waits to write."""
+    """Read what came, so that no writer waits."""
     while select.select([terminal], [], [], 0)[0]:
         try:
             os.read(terminal, 65536)

@@ -118,7 +118,9 @@ def test_port_in_use_is_one_clear_line() -> None:
         complaint = failed("--port", str(port))
 
     assert (
-        f"dragoman: port {port} on 127.0.0.1 is in use; choose another with --port\n" == complaint
+        f"dragoman: port {port} on 127.0.0.1 is in use; end the program that listens there "
+        f"(`dragoman doctor --port {port}` shows what it is), or choose another port with --port\n"
+        == complaint
     )
 
 

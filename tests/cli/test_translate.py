@@ -61,7 +61,7 @@ def test_events_leave_as_they_arrive() -> None:
     assert 0 == process.returncode
 
 
-def test_a_cut_stream_is_told_and_judged_bad() -> None:
+def test_a_cut_stream_is_reported_and_judged_bad() -> None:
     result = run("--from", "chat", "--to", "anthropic", data=chunk({"content": "Hi"}))
 
     assert 1 == result.returncode

@@ -15,6 +15,6 @@ def _playing() -> Iterator[Played]:
 
 @pytest.fixture
 def server(_playing: Played) -> Played:
-    """Return a server that nobody has asked anything yet."""
+    """Return a server that has had no request yet."""
     _playing.bodies()
     return _playing

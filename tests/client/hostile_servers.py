@@ -1,4 +1,4 @@
-"""Servers that do their worst, and what a program is told of each."""
+"""Servers that do their worst, and the error that a program gets for each."""
 
 import asyncio
 import gzip
@@ -56,7 +56,7 @@ CHUNKED = http(length=None, headers="transfer-encoding: chunked\r\n")
 
 
 class Case(NamedTuple):
-    """A server's behaviour and what a program is told of it."""
+    """A server's behaviour, and the error that a program gets for it."""
 
     script: Script | bytes
     stage: str

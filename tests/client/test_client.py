@@ -37,7 +37,7 @@ def test_events_come_as_they_are_sent() -> None:
     asyncio.run(run())
 
 
-def test_an_answer_that_is_not_read_to_its_end_says_so() -> None:
+def test_an_answer_that_is_not_read_to_its_end_is_unfinished() -> None:
     async def run() -> None:
         beginning = http(length=None) + sse(CHAT[0], done=False)
         async with peer(stalled(beginning, asyncio.Event())) as server, nothing_left():
@@ -97,7 +97,7 @@ def test_a_client_may_be_used_again_after_it_was_closed() -> None:
     asyncio.run(run())
 
 
-def test_what_the_server_cannot_be_told_comes_first_and_is_kept() -> None:
+def test_what_the_server_cannot_express_comes_first_and_is_kept() -> None:
     async def run() -> None:
         asked = request(user("x"), model="sim/plain", temperature=1.5, max_tokens=50)
         async with Simulator() as sim:

@@ -54,7 +54,7 @@ def test_the_total_is_over_even_while_events_come() -> None:
     assert error.received.text.startswith("Hel")
 
 
-def test_an_error_whose_body_does_not_come_is_told_all_the_same() -> None:
+def test_an_error_whose_body_does_not_come_is_reported_all_the_same() -> None:
     beginning = http(b'{"error":', status="503 Busy", length=999, headers="retry-after: 7\r\n")
     error = failure(stalled(beginning), timeouts=Timeouts(first_byte=5))
 

@@ -1,4 +1,4 @@
-"""What a program is told when there is no answer, or not all of one."""
+"""The error that a program gets when there is no answer, or not all of one."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from tests.support.client import KEY, failure, text_of
 from tests.support.peers import CHAT, http, sse
 
 
-def test_an_error_says_all_that_the_server_said() -> None:
+def test_an_error_holds_all_that_the_server_sent() -> None:
     said = json.dumps({"error": {"message": f"bad key {KEY}", "code": "invalid_api_key"}})
     headers = "x-request-id: req_7\r\nretry-after: 2.5\r\n"
     answer = http(said.encode(), status="401 No", kind="application/json", headers=headers)
@@ -40,7 +40,7 @@ def test_an_error_inside_a_stream_keeps_the_status_and_id_of_the_answer() -> Non
 
 
 @pytest.mark.parametrize("status", ["404 Not Found", "405 Method Not Allowed"])
-def test_the_path_is_told_where_nobody_answers(status: str) -> None:
+def test_the_path_is_reported_where_no_server_answers(status: str) -> None:
     error = failure(http(b"<h1>nginx</h1>", status=status, kind="text/html"))
 
     assert f"answers {status[:3]} to /v1/chat/completions: " in str(error)
@@ -50,7 +50,7 @@ WHOLE = {"name": "f", "arguments": '{"a": 1}'}
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "body"])
-def test_what_had_come_is_told_of_streams_and_of_bodies(streamed: bool) -> None:
+def test_what_had_come_is_reported_of_streams_and_of_bodies(streamed: bool) -> None:
     call = {"index": 0, "id": "c1", "type": "function", "function": WHOLE}
     nameless = {"index": 1, "id": "c2", "type": "function", "function": {"arguments": "{}"}}
     delta = {"content": "Let me see.", "tool_calls": [call, nameless]}
@@ -74,7 +74,7 @@ def test_what_had_come_is_told_of_streams_and_of_bodies(streamed: bool) -> None:
 
 
 @pytest.mark.parametrize("streamed", [True, False], ids=["stream", "body"])
-def test_where_nothing_had_come_nothing_is_told(streamed: bool) -> None:
+def test_where_nothing_had_come_nothing_is_reported(streamed: bool) -> None:
     said = json.dumps({"error": {"message": f"{KEY} has no more", "code": "quota"}}).encode()
     error = failure(http(said), stream=streamed, api_key=KEY)
 
@@ -82,7 +82,7 @@ def test_where_nothing_had_come_nothing_is_told(streamed: bool) -> None:
     assert "[redacted] has no more" in error.message
 
 
-def test_a_server_s_wish_to_wait_is_told_with_a_redirect_too() -> None:
+def test_a_server_s_retry_after_is_reported_with_a_redirect_too() -> None:
     answer = http(status="307 Elsewhere", headers="location: /v2\r\nretry-after-ms: 1500\r\n")
 
     assert 1.5 == failure(answer).retry_after

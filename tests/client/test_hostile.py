@@ -1,4 +1,4 @@
-"""A server that does its worst gets an error of the right stage, and keeps nobody waiting or filled."""
+"""A server that does its worst gets an error of the right stage, and makes no client wait or fill its memory."""
 
 import asyncio
 import gzip
@@ -208,7 +208,7 @@ def test_whatever_comes_is_an_answer_or_an_error_of_a_stage(seed: int) -> None:
 # --- answers that lead elsewhere, or come before their time ------------------------------------------
 
 
-def test_redirects_are_told_and_never_followed() -> None:
+def test_redirects_are_reported_and_never_followed() -> None:
     async def run() -> tuple[ClientError, int]:
         async def script(talk: Talk) -> None:
             where = f"location: http://127.0.0.1:{server.port}/v1/chat/completions\r\n"
@@ -250,7 +250,7 @@ def test_an_informational_answer_before_the_real_one_is_passed_over() -> None:
     assert "Hello" == asyncio.run(run())
 
 
-def test_a_lenient_client_mends_invalid_utf8_and_says_what_it_could_not_read() -> None:
+def test_a_lenient_client_repairs_invalid_utf8_and_reports_what_it_could_not_read() -> None:
     answer = http(
         sse(b'data: {"choices":[{"delta":{"content":"a\xffb"}}]}\n\n', b"data: {\0}\n\n", CHAT[2])
     )

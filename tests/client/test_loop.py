@@ -219,7 +219,7 @@ def test_a_failed_request_changes_nothing_and_may_be_made_again(server: Played) 
     assert 2 == len(step.tool_calls)
 
 
-def test_an_answer_that_a_limit_ended_is_told_as_such(server: Played) -> None:
+def test_an_answer_that_a_limit_ended_is_reported_as_such(server: Played) -> None:
     loop = run(server, request(user("sim: say A long answer."), tools=TOOLS), "sim/plain+length")
 
     assert "length" == loop.answer.finish.reason
@@ -267,7 +267,7 @@ def test_the_whole_conversation_is_in_the_transcript(server: Played) -> None:
 # --- running the caller's functions ----------------------------------------------------------------
 
 
-def test_an_exception_of_a_function_is_told_to_the_model(server: Played) -> None:
+def test_an_exception_of_a_function_is_sent_to_the_model(server: Played) -> None:
     def fails(city: str) -> str:
         raise LookupError(f"no {city} on the map")
 
@@ -280,7 +280,7 @@ def test_an_exception_of_a_function_is_told_to_the_model(server: Played) -> None
     assert failed.is_error
 
 
-def test_coroutines_are_awaited_and_their_exceptions_told(server: Played) -> None:
+def test_coroutines_are_awaited_and_their_exceptions_reported(server: Played) -> None:
     async def look(city: str) -> dict[str, str]:
         await asyncio.sleep(0)
         if city == "Oslo":

@@ -86,7 +86,7 @@ def test_s_9_time_ends_a_loop_whose_server_is_silent(
     assert server.do(server.simulator.wait_for(lambda exchange: exchange.over)).closed_early
 
 
-def test_s_9_tokens_are_bounded_although_the_server_tells_none(server: Played) -> None:
+def test_s_9_tokens_are_bounded_although_the_server_reports_none(server: Played) -> None:
     with SyncClient(server.url, model="sim/plain+no-usage") as client:
         loop = ToolLoop(client, endless(), limits=LoopLimits(tokens=1000))
         with pytest.raises(LoopStoppedError, match="tokens of 1000"):

@@ -20,6 +20,7 @@ from dragoman import (
 from dragoman.client.encode import prepare
 from dragoman.client.settings import Settings
 from tests.support.client import KEY, REQUEST, text_of
+from tests.support.forward_proxy import forward_proxy
 from tests.support.peers import CHAT, HELLO, http, peer, sse
 
 URL = "http://127.0.0.1:1/v1"
@@ -134,7 +135,7 @@ def test_credentials_are_in_no_repr() -> None:
         (URL, {"api_key": "ключ-secret"}, "not plain text"),
     ],
 )
-def test_settings_that_cannot_be_are_told_at_once_and_without_secrets(
+def test_settings_that_cannot_be_are_reported_at_once_and_without_secrets(
     address, options: dict, why: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -163,3 +164,35 @@ def test_a_request_s_own_model_overrules_the_client_s() -> None:
     assert "one" == json.loads(prepare(request(user("x")), settings, stream=False).body)["model"]
     asked = request(user("x"), model="two")
     assert "two" == json.loads(prepare(asked, settings, stream=False).body)["model"]
+
+
+def test_a_proxy_is_used_where_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with forward_proxy(credentials="ann:s3cret-word") as proxy:
+        monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+
+        async def run() -> list[str]:
+            async with peer(HELLO) as server:
+                address = proxy.url_for("ann", "s3cret-word")
+                async with Client(server.url, proxy=address) as client:
+                    found = [await text_of(client), repr(client)]
+                async with Client(server.url, proxy="env") as client:
+                    found.append(await text_of(client))  # this machine needs no proxy
+                async with Client(server.url, proxy=proxy.url) as client:
+                    with pytest.raises(ClientError) as refused:
+                        await text_of(client)
+            assert ("connect", "proxy_auth") == (refused.value.stage, refused.value.code)
+            return found
+
+        said, shown, direct = asyncio.run(run())
+
+        assert ["Hello", "Hello"] == [said, direct]
+        assert "s3cret" not in shown
+        assert 2 == len(proxy.requests)
+
+
+@pytest.mark.parametrize("address", ["socks5://a:s3cret@proxy:1", "proxy:3128", "environment"])
+def test_a_proxy_that_cannot_be_used_is_refused_at_once(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"SOCKS|`http://HOST:PORT`") as refused:
+        Client(URL, proxy=address)
+
+    assert "s3cret" not in str(refused.value)

@@ -32,7 +32,7 @@ def served(work: Callable[[str], None], answer: Script | bytes = HELLO) -> None:
 
 
 def in_two_parts(go_on: threading.Event) -> Script:
-    """Return a server that says the rest of its answer when it is told to."""
+    """Return a server that sends the rest of its answer on a signal."""
 
     async def script(talk: Talk) -> None:
         await talk.say(http(length=None) + sse(CHAT[0], done=False))
@@ -207,7 +207,7 @@ def test_a_slow_thread_is_not_a_silent_server() -> None:
     served(work, in_two_parts(go_on))
 
 
-def test_a_thread_is_told_of_what_it_was_given() -> None:
+def test_a_thread_sees_what_it_was_given() -> None:
     go_on = threading.Event()
 
     def work(url: str) -> None:

@@ -72,7 +72,7 @@ def refuse_with(context: ssl.SSLContext) -> Script:
 
 
 def told_refusal(context: ssl.SSLContext, tls: TLS) -> ClientError:
-    """Return what a client is told by a server that says why it refuses."""
+    """Return the error that a client gets from a server that states why it refuses."""
 
     async def run() -> ClientError:
         async with (
@@ -237,7 +237,7 @@ def test_the_environment_is_not_asked_whom_to_trust(
     ],
     ids=["no file", "no certificate", "no certificate of ours", "no key", "a key under a password"],
 )
-def test_a_file_that_cannot_be_used_is_told_before_anything_is_sent(tls: TLS) -> None:
+def test_a_file_that_cannot_be_used_is_reported_before_anything_is_sent(tls: TLS) -> None:
     with pytest.raises(ConfigError, match="TLS: "):
         Client("https://127.0.0.1:1", tls=tls)
 

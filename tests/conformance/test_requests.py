@@ -1,4 +1,4 @@
-"""A rich request of each dialect reaches an upstream of each dialect, nothing lost in silence.
+"""A rich request of each dialect reaches an upstream of each dialect, nothing lost silently.
 
 What arrives must be a request that the upstream vendor's own SDK would let a caller send.
 """
@@ -327,7 +327,7 @@ def test_f8_no_picture_document_text_or_argument_is_lost(client: str, upstream: 
 @pytest.mark.parametrize("client", DIALECT_NAMES)
 @pytest.mark.parametrize("upstream", DIALECT_NAMES)
 @pytest.mark.parametrize("profile", sorted(PROFILES_BY_NAME))
-def test_every_kind_of_upstream_takes_a_rich_request_or_says_what_it_cannot_see(
+def test_every_kind_of_upstream_takes_a_rich_request_or_reports_what_it_cannot_see(
     client: str, upstream: str, profile: str
 ) -> None:
     refusal: UntranslatableError | None = None

@@ -26,7 +26,7 @@ def streamed(case: Case, target: str) -> bytes:
 
 
 def plain(dialect_name: str, value: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what an SDK adds of its own: nulls, parsed copies, positions of the stream."""
+    """Leave out what an SDK itself adds: nulls, parsed copies, positions of the stream."""
     value = _without_noise(value)
     for choice in value.get("choices", []):
         for one in choice["message"].get("tool_calls", []):
@@ -48,7 +48,7 @@ def _without_noise(value: Any) -> Any:
 
 @each_case
 @each_target
-def test_sdk_accumulates_from_the_stream_what_the_body_says(case: Case, target: str) -> None:
+def test_sdk_accumulates_from_the_stream_what_the_body_holds(case: Case, target: str) -> None:
     answer = fold(drive(case.reader(), [case.stream]))
     stream = streamed(case, target)
     if answer.fault is not None:

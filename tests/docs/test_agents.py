@@ -39,7 +39,7 @@ def test_lines_for_claude_code_are_a_part_of_what_run_sets() -> None:
     assert lines.items() <= AGENTS["claude"].launch_spec(SESSION, {}).variables.items()
 
 
-def test_lines_for_codex_say_what_run_says() -> None:
+def test_lines_for_codex_match_those_of_run() -> None:
     page = tomllib.loads(block("Codex", "toml", URL, MODEL))
     flags = AGENTS["codex"].launch_spec(SESSION, {}).arguments[1::2]
     said = tomllib.loads("\n".join(flags))
@@ -50,7 +50,7 @@ def test_lines_for_codex_say_what_run_says() -> None:
     assert KEY_VARIABLE == page["model_providers"]["dragoman"]["env_key"]
 
 
-def test_lines_for_opencode_say_what_run_says() -> None:
+def test_lines_for_opencode_match_those_of_run() -> None:
     page = json.loads(block("opencode", "json", URL, MODEL))
     said = json.loads(
         AGENTS["opencode"].launch_spec(SESSION, {}).variables["OPENCODE_CONFIG_CONTENT"]

@@ -1,6 +1,6 @@
 """Every code block of every page runs, or at least is read by the program that it is for.
 
-`python` blocks run in test_readme.py, and the README's `console` blocks also in test_first_minute.py.
+`python` blocks run in test_readme.py; pasted.py runs commands, with the simulator as every upstream.
 """
 
 import json
@@ -9,21 +9,19 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import click
-import msgspec
 import pytest
-from click.testing import CliRunner
 
+from dragoman.cli.main import COMMANDS
 from dragoman.cli.main import main as dragoman
 from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.load import make_settings
 from dragoman.gateway.config.settings import Settings
 from dragoman.simulator.script import load_script
-from dragoman.testing import Simulator
+from tests.docs.pasted import Example, Stage, examples
 from tests.docs.test_links import PAGES, ROOT
 
 SHELL = {"sh", "console"}
@@ -31,6 +29,8 @@ SHELL = {"sh", "console"}
 CHECKED_ELSEWHERE = {
     "python": "test_readme.py runs them",
     "yaml": "test_agents.py compares it with the settings of the gateway; the package has no YAML reader",
+    "zsh": "test_completion.py compares it with bash's line",
+    "fish": "test_completion.py compares it with bash's line",
     "mermaid": "a drawing",
     "text": "output of a program",
     "": "a drawing",
@@ -110,53 +110,27 @@ def test_programs_for_node_are_javascript(block: Block, tmp_path: Path) -> None:
 
 # Commands that are not run here, each with the reason.
 NOT_RUN = {
-    "make run": "is `dragoman serve`; test_first_minute.py starts it",
-    "dragoman serve": "serves until it is stopped; test_first_minute.py starts it",
-    "dragoman simulate": "serves until it is stopped; test_readme.py starts it",
-    "dragoman run": "starts an agent; tests/cli/test_run.py does it with a stand-in",
-    "dragoman probe": "sends dozens of requests; tests/probe does it",
-    "dragoman mcp": "serves until it is stopped; tests/mcp_server starts it",
-    "dragoman formats check": "test_native_formats.py runs it",
-    "dragoman translate": "test_first_minute.py runs it",
-    "dragoman check": "test_first_minute.py runs it",
-    "echo": "test_first_minute.py runs it",
-    "curl -sN http://127.0.0.1:8484/": "test_first_minute.py sends it to the gateway",
-    "curl -s http://127.0.0.1:8484/": "test_first_minute.py sends it to the gateway",
+    "make run": "installs into .venv; test_first_minute.py starts what it starts",
+    "uvx --from": "needs uv and a package registry",
+    "pipx install": "needs pipx and a package registry",
     "pip install": "needs a package registry",
+    "dragoman formats check": "test_native_formats.py runs it",
     "claude": "an agent that is not installed here",
 }
-# ... although they are of a kind that is not run.
-RUN = ("dragoman simulate --list",)
 
 
-def commands(text: str) -> Iterator[str]:
-    """Yield the commands of a block; one continues on the next line while a quote is open."""
-    console = re.search(r"^\$ ", text, re.MULTILINE) is not None
-    lines = iter(text.splitlines())
-    for line in lines:
-        if console and not line.startswith("$ "):
-            continue  # output
-        command = line.removeprefix("$ ")
-        while command.count("'") % 2:
-            command += "\n" + next(lines)
-        if command.strip() and not command.startswith("#"):
-            yield command
+def is_run(one: Example) -> bool:
+    return not one.typed.startswith(tuple(NOT_RUN))
 
 
-COMMANDS = [
-    pytest.param(command, id=f"{block.page} {command.split(chr(10))[0][:60]}")
-    for block in blocks(*SHELL)
-    for command in commands(block.text)
+EXAMPLES = [
+    (block, list(found)) for block in blocks(*SHELL) if (found := list(examples(block.text)))
 ]
+EVERY = [(block.page, one) for block, found in EXAMPLES for one in found]
 
 
-def is_run(command: str) -> bool:
-    return command.startswith(RUN) or not command.startswith(tuple(NOT_RUN))
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_commands_are_shell() -> None:
-    program = "\n".join(str(one.values[0]) for one in COMMANDS)
+    program = "\n".join(one.typed for _, one in EVERY)
     done = subprocess.run(
         ["bash", "-n"], input=program, capture_output=True, text=True, check=False
     )
@@ -164,19 +138,22 @@ def test_commands_are_shell() -> None:
     assert (0, "") == (done.returncode, done.stderr)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_options_of_commands_exist(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "typed",
+    [
+        pytest.param(one.typed, id=f"{page} {one.typed[:60]}")
+        for page, one in EVERY
+        if not is_run(one) and "dragoman " in one.typed
+    ],
+)
+def test_options_of_commands_that_are_not_run_exist(
+    typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("dragoman.toml", "replies.toml"):
-        (tmp_path / name).touch()
-    for part in re.split(r" \| ", command):
-        words = shlex.split(part.partition(" <")[0], comments=True)
-        if words[0] == "claude" and "--" in words:
-            words = words[words.index("--") + 1 :]  # the command that the agent is to run
-        if words[0] == "dragoman":
-            accept(words[1:])
+    words = shlex.split(typed, comments=True)
+    inner = words[words.index("dragoman") + 1 :] if "dragoman" in words else []
+    if inner and inner[0] in COMMANDS:
+        accept(inner)
 
 
 def accept(words: list[str]) -> None:
@@ -189,39 +166,21 @@ def accept(words: list[str]) -> None:
 
 
 def test_no_reason_is_out_of_date() -> None:
-    every = [str(one.values[0]) for one in COMMANDS]
+    unused = [
+        start for start in NOT_RUN if not any(one.typed.startswith(start) for _, one in EVERY)
+    ]
 
-    assert [] == [start for start in NOT_RUN if not any(one.startswith(start) for one in every)]
+    assert [] == unused
 
 
 @pytest.mark.parametrize(
-    "block", named([one for one in blocks(*SHELL) if any(map(is_run, commands(one.text)))])
+    ("block", "found"),
+    [
+        pytest.param(block, found, id=f"{block.page} {at}")
+        for at, (block, found) in enumerate(EXAMPLES)
+        if any(map(is_run, found))
+    ],
 )
-def test_commands_run(
-    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("OPENROUTER_API_KEY", "any")
-    for command in filter(is_run, commands(block.text)):
-        run(command)
-
-
-def run(command: str) -> None:
-    words = shlex.split(command, comments=True)
-    if words[0] == "dragoman":
-        done = CliRunner().invoke(dragoman, words[1:], input="", catch_exceptions=False)
-
-        assert 0 == done.exit_code, done.output
-    elif words[0] == "curl":
-        with Simulator() as simulator:
-            host = simulator.url.removeprefix("http://")
-            there = [re.sub(r"localhost:8485|127\.0\.0\.1:8485", host, word) for word in words]
-            if shutil.which("curl") is None:
-                pytest.skip("there is no curl")
-            out = subprocess.run(there, capture_output=True, check=True, timeout=60).stdout
-
-        assert "error" not in msgspec.json.decode(out)
-    else:
-        assert "export" == words[0], command
-        assert all(re.fullmatch(r"\w+=\S+", word) for word in words[1:])
+def test_commands_run(block: Block, found: list[Example], stage: Stage) -> None:
+    for one in filter(is_run, found):
+        stage.check(one)

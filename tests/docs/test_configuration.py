@@ -13,6 +13,7 @@ from dragoman.gateway.config.load import VARIABLES, make_settings
 from dragoman.gateway.config.render import toml_value
 from dragoman.gateway.config.settings import Secret, Settings
 from dragoman.gateway.overrides import PARAMS
+from dragoman.transport import ProxyRule
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")
@@ -22,7 +23,7 @@ EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 def tables(kind: inspect.Type, path: str = "", *, many: bool = False):
     """Return heading and fields of every table that the settings know."""
     match kind:
-        case inspect.StructType(cls=cls, fields=fields) if cls is not Secret:
+        case inspect.StructType(cls=cls, fields=fields) if cls not in (ProxyRule, Secret):
             if path:
                 yield (f"[[{path}]]" if many else f"[{path}]", fields)
             for field in fields:

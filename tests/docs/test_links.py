@@ -11,13 +11,18 @@ ROOT = Path(__file__).parents[2]
 INDEX = ROOT / "docs" / "README.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\]\(([^)\s]+)\)")
+# `[text](target "title")`, `[name]: target`, and the attributes of HTML.
+_LINK = re.compile(
+    r"\]\(([^)\s]+)(?: \"[^\"]*\")?\)|^\[[^\]]+\]: (\S+)|(?:href|src|srcset)=\"([^\"]+)\"",
+    re.MULTILINE,
+)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def links(page: Path) -> list[tuple[Path, str]]:
     """Return the target and the anchor of each relative link."""
-    targets = _LINK.findall(_FENCED.sub("", page.read_text("utf-8")))
+    found = _LINK.findall(_FENCED.sub("", page.read_text("utf-8")))
+    targets = ["".join(groups) for groups in found]
     relative = [one.partition("#") for one in targets if "://" not in one]
     return [
         ((page.parent / path).resolve() if path else page, anchor) for path, _, anchor in relative
@@ -30,7 +35,8 @@ def anchors(page: Path) -> set[str]:
     headings = _HEADING.findall(_FENCED.sub("", page.read_text("utf-8")))
     found: Counter[str] = Counter()
     for heading in headings:
-        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)  # of a link, its text
+        anchor = re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-")
         found[anchor] += 1
     return {f"{one}-{at}" if at else one for one, times in found.items() for at in range(times)}
 
@@ -46,10 +52,26 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     assert [] == broken
 
 
+def test_links_are_found_in_markdown_and_html() -> None:
+    text = """[a](b.md) [c](d.py "TestC") <img src="e.svg"> <a href="f#g">
+[h]: i.md
+"""
+
+    assert ["b.md", "d.py", "e.svg", "f#g", "i.md"] == ["".join(one) for one in _LINK.findall(text)]
+
+
 def test_every_page_is_in_the_index() -> None:
     pages = {page.resolve() for page in INDEX.parent.rglob("*.md")} - {INDEX.resolve()}
 
     assert pages <= {target for target, _ in links(INDEX)}
+
+
+def test_every_page_that_the_package_names_exists() -> None:
+    source = "\n".join(path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py"))
+    named = {*re.findall(r"docs/[\w-]+\.md", source)}
+
+    assert named
+    assert [] == [path for path in named if not (ROOT / path).is_file()]
 
 
 def test_anchors_are_made_of_headings() -> None:

@@ -32,7 +32,7 @@ def test_every_tool_is_in_the_table_with_all_it_takes_and_gives() -> None:
         assert f"| `{tool.name}` | {takes} | {gives} |".replace("|  |", "| |") in PAGE
 
 
-def test_the_example_of_a_chat_gives_what_the_page_says() -> None:
+def test_the_example_of_a_chat_gives_what_the_page_shows() -> None:
     async def ask() -> Any:
         async with talk() as one:
             asked = JSON[0] | {"model": JSON[0]["model"].replace("sim/", "chat/")}

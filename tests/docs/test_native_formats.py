@@ -58,7 +58,7 @@ def test_the_texts_of_the_page_are_read(folder: Path) -> None:
         assert '"name":"ls","arguments":"{\\"path\\": \\".\\"}"' in result.output
 
 
-def test_the_code_prints_what_the_page_says(folder: Path, capsys) -> None:
+def test_the_code_prints_what_the_page_shows(folder: Path, capsys) -> None:
     (code,) = [text for text in blocks("python") if "prints" in text]
 
     exec(code, {})

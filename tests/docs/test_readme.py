@@ -1,6 +1,7 @@
 """Every example in README and docs runs."""
 
-import json
+import ast
+import importlib
 import os
 import re
 import sys
@@ -9,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import decode_tools, translate_body
+from dragoman.gateway.config.vendors import VENDORS
 from dragoman.toolcalls.bodies.json_objects import MAX_HEADER_CHARS, MAX_LITERAL_CHARS
 from dragoman.toolcalls.bodies.literals import MAX_KEY_CHARS
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.machine import MAX_BLANKS
 from dragoman.turn.losses import CODES
+from tests.agents.cells import CELLS
 from tests.support.held import longest_marker
 
 ROOT = Path(__file__).parent.parent.parent
@@ -96,19 +98,64 @@ def test_limits_of_held_text_are_documented() -> None:
     assert max(markers) <= 700
 
 
-def test_the_first_example_is_what_the_translation_gives() -> None:
-    readme = (ROOT / "README.md").read_text("utf-8")
-    before, after = (
-        json.loads(block) for block in re.findall(r"```json\n(.*?)```", readme, re.DOTALL)[:2]
-    )
-    tool = b'{"type": "function", "function": {"name": "bash", "parameters": {"type": "object"}}}'
-    translated = translate_body(
-        json.dumps(before).encode(),
-        source="chat",
-        target="anthropic",
-        model="kimi-k2",
-        tools=decode_tools(b"[" + tool + b"]"),
-    )
-    body = json.loads(translated.body)
+# --- does it work with … ------------------------------------------------------------------------------
 
-    assert after == {name: body[name] for name in after}
+README = (ROOT / "README.md").read_text("utf-8")
+ROW = re.compile(r"^\| ([^|]+) \| (\[✓\].*) \|$", re.MULTILINE)
+PROOF = re.compile(r'\[✓\]\((tests/[\w/]+\.py) "([\w ]+)"\)')
+# The dialects of the columns, in their order.
+COLUMNS = ("chat", "anthropic", "responses")
+
+
+def proofs(row: str) -> list[tuple[str, list[str]]]:
+    """Return for each column the test file and the names in it."""
+    return [(path, names.split()) for path, names in PROOF.findall(row)]
+
+
+@pytest.mark.parametrize(("name", "row"), ROW.findall(README))
+def test_every_cell_links_to_tests_that_exist(name: str, row: str) -> None:
+    assert len(COLUMNS) == len(proofs(row)) == row.count("✓")
+    for path, names in proofs(row):
+        tree = ast.parse((ROOT / path).read_bytes())
+        defined = {
+            node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        }
+        assert {*names} <= defined
+
+
+def test_every_tested_client_is_in_the_table_with_each_dialect_of_a_server() -> None:
+    shown: dict[str, set[str]] = {dialect: set() for dialect in COLUMNS}
+    for _, row in ROW.findall(README):
+        for dialect, (path, names) in zip(COLUMNS, proofs(row), strict=True):
+            module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+            programs = [getattr(module, one).program.name for one in names if one[0] == "T"]
+            shown[dialect].update(one for one in programs if CELLS[one][dialect])
+
+    assert {dialect: {*CELLS} for dialect in COLUMNS} == shown
+
+
+def test_servers_are_tested_with_each_dialect_of_a_client() -> None:
+    rows = [proofs(row) for _, row in ROW.findall(README) if "tests/servers/" in row]
+
+    assert {*(ROOT / "tests" / "servers").glob("test_*.py")} == {
+        ROOT / path for row in rows for path, _ in row
+    }
+    for path, [name] in (one for row in rows for one in row):
+        text = (ROOT / path).read_text("utf-8")
+        assert re.search(rf"@clients\n(?:@.*\n)*def {name}\(", text)
+
+
+def test_other_servers_and_vendors_have_settings() -> None:
+    others = {"openrouter", "simulator", "litellm", "transformers", "llama-server"}
+    others |= {"vllm", "sglang", "ollama", "lm-studio"}
+
+    assert f"and {len(VENDORS) - len(others)} vendors have [settings]" in README
+
+
+def test_figures_of_the_readme_are_those_of_the_page_on_performance() -> None:
+    [line] = [line for line in README.splitlines() if "docs/performance.md" in line]
+    page = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    figures = re.findall(r"[\d.,]+ – [\d.,]+(?: ms)?", line)
+
+    assert figures
+    assert [] == [one for one in figures if one not in page]

@@ -1,4 +1,4 @@
-"""Python frameworks that nobody here wrote, driven through the gateway over the simulator.
+"""Python frameworks of other projects, driven through the gateway over the simulator.
 
 Run by `make test-frameworks`, which installs them; without that nothing here is collected.
 """

@@ -1,4 +1,4 @@
-"""One run of a framework's program: an environment and a home of its own, and a time limit."""
+"""One run of a framework's program: its own environment and home, and a time limit."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 class FrameworkStage(Stage):
-    """Where a program works; nothing but loopback is reached, as far as proxies are heeded."""
+    """Where a program works; nothing but loopback is reached, as far as programs respect proxies."""
 
     variable = FOLDER_VARIABLE
 
@@ -31,7 +31,7 @@ class FrameworkStage(Stage):
 
 
 class Framework(SmallAgent):
-    """A small agent of our own on somebody else's package: a file in `programs`."""
+    """Our own small agent on somebody else's package: a file in `programs`."""
 
     def __init__(self, name: str, program: str, face: str) -> None:
         self.name = name

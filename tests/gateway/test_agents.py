@@ -114,7 +114,7 @@ def test_packed_bodies_are_unpacked(gateway: Stand, dialect: str, encoding: str)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_packing_that_is_unknown_or_broken_is_told(gateway: Stand, dialect: str) -> None:
+def test_packing_that_is_unknown_or_broken_is_reported(gateway: Stand, dialect: str) -> None:
     body = zipped("gzip", question(dialect, "chat/plain"))
     unknown = post(gateway, dialect, body, headers={"content-encoding": "br"})
     broken = post(gateway, dialect, b"no gzip at all", headers={"content-encoding": "gzip"})
@@ -226,7 +226,7 @@ def test_claude_code_probes_and_reports_on_the_side(gateway: Stand) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_unknown_paths_are_told_in_a_dialect_with_what_there_is(
+def test_unknown_paths_are_reported_in_a_dialect_with_what_there_is(
     gateway: Stand, dialect: str
 ) -> None:
     headers = {"anthropic-version": "2023-06-01"} if dialect == "anthropic" else {}

@@ -191,7 +191,7 @@ def is_busy(got: Got, dialect: str, limit: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_more_requests_than_allowed_are_told_to_come_again(tmp_path, dialect: str) -> None:
+def test_more_requests_than_allowed_get_a_retry_after(tmp_path, dialect: str) -> None:
     with waiting(tmp_path, max_requests=2) as (served, gate), ExitStack() as stack:
         busy = [stack.enter_context(Client(served)) for _ in range(2)]
         for client in busy:
@@ -221,7 +221,7 @@ def test_more_requests_than_allowed_are_told_to_come_again(tmp_path, dialect: st
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_more_connections_than_allowed_are_told_to_come_again(tmp_path, dialect: str) -> None:
+def test_more_connections_than_allowed_get_a_retry_after(tmp_path, dialect: str) -> None:
     asked = question(dialect, "chat/m", "at once", stream=False)
     with waiting(tmp_path, max_connections=2) as (served, _gate):
         with ExitStack() as stack:
@@ -379,7 +379,7 @@ def test_client_that_never_finishes_the_head_of_its_request_is_closed(tmp_path) 
     assert "head of its request" in notices[0]["why"]
 
 
-def test_client_that_says_nothing_is_closed_and_an_idle_one_is_not(tmp_path) -> None:
+def test_silent_client_is_closed_and_an_idle_one_is_not(tmp_path) -> None:
     with waiting(tmp_path, client_idle=1.0) as (served, _gate), Client(served) as idle:
         assert 200 == idle.ask("/health", method="GET").status
         place = urlsplit(served.url)

@@ -88,9 +88,7 @@ def test_h3_responses_sdk_counts_too(counting: Stand, clients: Sdks, upstream: s
 
 
 @pytest.mark.parametrize("upstream", ["chat", "mute", "told"])
-def test_h3_estimate_says_that_it_is_one_and_counts_everything(
-    clients: Sdks, upstream: str
-) -> None:
+def test_h3_estimate_is_marked_as_one_and_counts_everything(clients: Sdks, upstream: str) -> None:
     bare, how = count(clients, f"{upstream}/plain")
     full, _ = count(clients, f"{upstream}/plain", system=SYSTEM, tools=TOOLS)
     least, _ = count(clients, f"{upstream}/plain", text=".")

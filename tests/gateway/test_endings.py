@@ -138,7 +138,7 @@ JUDGES = {"chat": failed_chat, "anthropic": failed_messages, "responses": failed
 @pytest.mark.parametrize(
     "name", ["error_200", "error_200_rate_limit", "error_first", "error_in", "finish_error"]
 )
-def test_g1_error_behind_a_good_status_is_told_as_one(name: str, dialect: str) -> None:
+def test_g1_error_behind_a_good_status_is_reported_as_one(name: str, dialect: str) -> None:
     ending = next(one for one in ENDINGS if one.name == name)
     for way, answer in seen(ending, dialect).items():
         assert '"error":{"' in answer.body, way
@@ -160,7 +160,7 @@ def test_g2_half_call_never_looks_whole(name: str, dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", ["length_in_text", "length_in_call", "length_in_native_call"])
-def test_limit_of_tokens_is_told_and_not_masked(name: str, dialect: str) -> None:
+def test_limit_of_tokens_is_reported_and_not_masked(name: str, dialect: str) -> None:
     ending = next(one for one in ENDINGS if one.name == name)
     told = {"chat": '"finish_reason":"length"', "anthropic": '"stop_reason":"max_tokens"'}
 

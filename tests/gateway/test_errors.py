@@ -1,4 +1,4 @@
-"""Each kind of failure, told in each dialect with its own status and words, and blamed on whoever it is."""
+"""Each kind of failure, reported in each dialect with its own status and words, and attributed to the right peer."""
 
 import gzip
 import json
@@ -188,7 +188,9 @@ def test_kind_has_its_status_and_words(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_kind_inside_a_stream_is_told_in_the_same_words(gateway, peer, kind: str, dialect) -> None:
+def test_kind_inside_a_stream_is_reported_in_the_same_words(
+    gateway, peer, kind: str, dialect
+) -> None:
     _, error, messages, others, response_code = KINDS[kind]
     chunk = {"choices": [{"index": 0, "delta": {"content": "So"}, "finish_reason": None}]}
     peer.streams(chunk, {"error": error, "choices": []})
@@ -226,7 +228,9 @@ def test_refused_credentials_of_the_gateway_are_not_blamed_on_the_client(
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_secrets_in_an_upstreams_words_are_not_told(gateway, peer, dialect: str, stream) -> None:
+def test_secrets_in_an_upstreams_words_are_not_forwarded(
+    gateway, peer, dialect: str, stream
+) -> None:
     chunk = {"choices": [{"index": 0, "delta": {"content": "So"}, "finish_reason": None}]}
     error = {"error": {"message": f"bad header: authorization: Bearer {KEY}", "code": 400}}
     if stream:
@@ -241,7 +245,7 @@ def test_secrets_in_an_upstreams_words_are_not_told(gateway, peer, dialect: str,
     assert f"Bearer {KEY}" == peer.asked[-1].headers["authorization"]
 
 
-def test_what_the_upstream_says_of_waiting_and_its_id_are_passed_on(gateway, peer) -> None:
+def test_retry_after_and_request_id_of_the_upstream_are_forwarded(gateway, peer) -> None:
     peer.tells(429, {"error": {"message": "no"}}, retry_after="12", x_request_id="req_theirs")
 
     got = post(gateway, "chat", question("chat", "odd"))
@@ -268,7 +272,7 @@ def test_date_to_wait_for_is_passed_on_as_seconds(gateway, peer, dialect: str) -
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("status", [200, 429])
-def test_what_the_upstream_says_of_its_limits_is_passed_on(
+def test_rate_limits_of_the_upstream_are_forwarded(
     gateway, peer, dialect: str, status: int
 ) -> None:
     message = {"role": "assistant", "content": "So."}
@@ -288,9 +292,7 @@ def test_what_the_upstream_says_of_its_limits_is_passed_on(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("said", ["true", "false"])
-def test_what_the_upstream_says_of_another_attempt_is_passed_on(
-    gateway, peer, dialect: str, said: str
-) -> None:
+def test_should_retry_of_the_upstream_is_forwarded(gateway, peer, dialect: str, said: str) -> None:
     peer.tells(500, {"error": {"message": "no"}}, x_should_retry=said)
     got = post(gateway, dialect, question(dialect, "odd"))
     peer.tells(500, {"error": {"message": "no"}})
@@ -300,7 +302,7 @@ def test_what_the_upstream_says_of_another_attempt_is_passed_on(
     assert "x-should-retry" not in without.headers
 
 
-def test_redirect_is_not_followed_and_says_what_to_set(gateway, peer) -> None:
+def test_redirect_is_not_followed_and_names_what_to_set(gateway, peer) -> None:
     peer.tells(308, b"", location="https://elsewhere.example/v1")
 
     got = post(gateway, "chat", question("chat", "odd"))
@@ -366,7 +368,7 @@ def test_answer_that_is_no_answer_is_quoted(gateway, peer, dialect: str) -> None
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_p_7_mistakes_in_a_request_are_told_with_their_path(gateway, dialect: str) -> None:
+def test_p_7_mistakes_in_a_request_are_reported_with_their_path(gateway, dialect: str) -> None:
     field = "input" if dialect == "responses" else "messages"
     other = "anthropic" if dialect == "chat" else "chat"  # a relay leaves it to the vendor
     good = question(dialect, f"{other}/plain", tools=[WEATHER])
@@ -440,7 +442,7 @@ def test_packing_that_is_not_known_is_415(gateway, dialect: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
-def test_body_that_is_not_packed_as_it_says_is_400(gateway, encoding: str) -> None:
+def test_body_that_is_not_compressed_as_declared_is_400(gateway, encoding: str) -> None:
     got = post(gateway, "chat", b"{}", headers={"content-encoding": encoding})
 
     assert 400 == got.status_code
@@ -527,7 +529,7 @@ class Bomb:
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_p_8_failure_of_our_own_is_500_and_says_where_to_look(dialect: str, stream: bool) -> None:
+def test_p_8_failure_of_our_own_is_500_and_names_where_to_look(dialect: str, stream: bool) -> None:
     with stand() as found:
         found.running.gateway.runtime.memory = Broken()
         got = post(found, dialect, question(dialect, "chat/plain", stream=stream))

@@ -186,7 +186,7 @@ def test_h6_loop_is_warned_of(guards: dict[str, Stand], dialect: str, cycle: int
 @clients
 @loops
 @pytest.mark.parametrize("upstream", DIALECTS)
-def test_h6_model_is_told_of_its_loop_behind_everything_else(
+def test_h6_model_gets_a_note_about_its_loop_behind_everything_else(
     guards: dict[str, Stand], dialect: str, cycle: int, upstream: str
 ) -> None:
     body = circling(dialect, 5, cycle=cycle, model=f"{upstream}/plain")

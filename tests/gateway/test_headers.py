@@ -38,7 +38,7 @@ def identified(answer) -> bool:
 @clients
 @upstreams
 @ways
-def test_every_answer_says_by_whom_it_was_made(
+def test_every_answer_names_its_upstream(
     locked: Stand, dialect: str, upstream: str, stream: bool
 ) -> None:
     body = question(dialect, f"{upstream}/plain", stream=stream)
@@ -58,7 +58,7 @@ def test_every_answer_says_by_whom_it_was_made(
 @clients
 @upstreams
 @pytest.mark.parametrize("fault", ["error:400", "error:429", "error:500", "error-200", "cut:0"])
-def test_every_failure_of_an_upstream_says_so_too(
+def test_every_failure_names_its_upstream_too(
     locked: Stand, dialect: str, upstream: str, fault: str
 ) -> None:
     model = f"{upstream}/plain+{fault}"
@@ -103,7 +103,7 @@ def test_refusal_by_a_guard_names_its_route(locked: Stand, dialect: str) -> None
     assert ("chat", "plain") == named
 
 
-def test_no_answer_tells_what_the_gateway_is_made_of(locked: Stand) -> None:
+def test_no_answer_reveals_what_the_gateway_is_made_of(locked: Stand) -> None:
     paths = ("/", "/health", "/ready", "/v1/models", "/v1/nothing")
     answers = [get(locked, path, headers=KEY) for path in paths]
     answers += [post(locked, "chat", headers=KEY), post(locked, "chat", path="/health")]

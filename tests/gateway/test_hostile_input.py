@@ -171,7 +171,7 @@ PACKED = {"content-encoding": "gzip"}
 
 
 def ids(dialect: str) -> bytes:
-    """Return a megabyte of calls and results whose ids all stand for the same native id."""
+    """Return a megabyte of calls and results whose ids all decode to the same native id."""
     turns: list[Any] = []
     for k in range(4_000):
         call_id = f"gx{k}-a"

@@ -61,7 +61,7 @@ def locked() -> Stand:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_wrong_or_missing_key_is_told_as_the_sdks_expect(locked: Stand, dialect: str) -> None:
+def test_wrong_or_missing_key_is_reported_as_the_sdks_expect(locked: Stand, dialect: str) -> None:
     refused = (openai.AuthenticationError, anthropic.AuthenticationError)
     with Sdks(locked.url, key="wrong-key") as sdks, pytest.raises(refused) as caught:
         sdks.talk(dialect, "chat/plain", stream=True).ask("hello")

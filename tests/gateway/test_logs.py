@@ -101,7 +101,7 @@ PATH_ENDS = {"chat": "chat/completions", "anthropic": "messages", "responses": "
     ("model", "family"),
     [("qwen3-coder", "qwen3_coder"), ("glm-4.6", "glm45"), ("gpt-5", None), ("unheard-of", "auto")],
 )
-def test_p_11_family_that_is_looked_for_stands_with_the_model(
+def test_p_11_family_that_is_looked_for_is_logged_with_the_model(
     logged: Stand, model: str, family: str | None
 ) -> None:
     body = question("anthropic", f"chat/{model}", tools=[WEATHER], stream=False)
@@ -114,7 +114,7 @@ def test_p_11_family_that_is_looked_for_stands_with_the_model(
 
 
 @clients
-def test_line_tells_warnings_retries_and_who_answered_in_the_end(
+def test_line_reports_warnings_retries_and_who_answered_in_the_end(
     logged: Stand, dialect: str
 ) -> None:
     body = question(dialect, "twice", tools=[WEATHER], n=1 if dialect == "chat" else None)
@@ -158,7 +158,7 @@ def test_line_of_a_failure_has_the_sentence_that_the_client_gets(
 
 
 @pytest.mark.parametrize(*FAILURES)
-def test_line_of_a_failure_says_what_kind_it_was(
+def test_line_of_a_failure_names_what_kind_it_was(
     logged: Stand, fault: str, status: int, level: str, error: str
 ) -> None:
     body = question("chat", f"anthropic/plain+{fault}")
@@ -172,7 +172,7 @@ def test_line_of_a_failure_says_what_kind_it_was(
     )
 
 
-def test_line_of_a_refusal_says_why(logged: Stand) -> None:
+def test_line_of_a_refusal_has_its_reason(logged: Stand) -> None:
     unknown = post(logged, "chat", question("chat", "x"), headers={"x-api-key": f"no-{MARK}"})
     wrong = post(logged, "anthropic", {"model": "m"}, headers=HEADERS)
     lost = get(logged, "/v1/responses/resp_none", headers=HEADERS)
@@ -186,7 +186,7 @@ def test_line_of_a_refusal_says_why(logged: Stand) -> None:
 @clients
 @upstreams
 @ways
-def test_no_line_has_a_word_of_what_was_said(
+def test_no_line_has_a_word_of_the_conversation(
     logged: Stand, dialect: str, upstream: str, stream: bool
 ) -> None:
     tool = {**WEATHER, "description": MARK}

@@ -73,7 +73,7 @@ def test_upstream_gets_the_reasoning_that_its_client_dropped(
 
 
 @ways
-def test_without_memory_a_signed_turn_goes_without_thinking_and_says_so(stream: bool) -> None:
+def test_without_memory_a_signed_turn_goes_without_thinking_and_warns(stream: bool) -> None:
     def forgetful(url: str) -> Settings:
         return make(url, store=Store(reasoning_entries=0))
 
@@ -90,7 +90,7 @@ def test_without_memory_a_signed_turn_goes_without_thinking_and_says_so(stream: 
 
 
 @ways
-def test_arguments_that_a_messages_client_wrote_anew_return_as_the_upstream_wrote_them(
+def test_arguments_that_a_messages_client_rewrote_return_as_the_upstream_wrote_them(
     stream: bool,
 ) -> None:
     written = '{ "city": "K\\u00f6ln",  "days": 2.0 }'

@@ -217,7 +217,7 @@ def test_g9_empty_response_with_a_reason_is_not_asked_for_again(
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413])
-def test_g9_failure_that_will_not_pass_is_told_at_once(gateway, status: int) -> None:
+def test_g9_failure_that_will_not_pass_is_reported_at_once(gateway, status: int) -> None:
     tried = Tried(gateway, "chat", f"again/plain+error:{status}")
 
     assert 400 <= tried.got.status_code
@@ -301,7 +301,7 @@ def test_another_upstream_may_know_what_one_refuses(gateway) -> None:
     assert ["one+error:401", "two+error:404", "three"] == tried.asked
 
 
-def test_mistake_of_the_client_is_told_at_once(gateway) -> None:
+def test_mistake_of_the_client_is_reported_at_once(gateway) -> None:
     tried = Tried(gateway, "chat", "mine")
 
     assert 400 == tried.got.status_code
@@ -309,7 +309,7 @@ def test_mistake_of_the_client_is_told_at_once(gateway) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_if_nobody_answers_every_reason_is_told(gateway, dialect: str) -> None:
+def test_if_no_upstream_answers_every_reason_is_reported(gateway, dialect: str) -> None:
     tried = Tried(gateway, dialect, "nobody")
     message = tried.got.json()["error"]["message"]
 

@@ -147,7 +147,7 @@ def test_opus_tier_speaks_messages_to_its_upstream(routed: Stand) -> None:
 
 
 @pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
-def test_params_of_a_route_override_what_the_client_says(routed: Stand, dialect: str) -> None:
+def test_params_of_a_route_override_what_the_client_sends(routed: Stand, dialect: str) -> None:
     limit = "max_output_tokens" if dialect == "responses" else "max_tokens"
     wishes = {"temperature": 1, "top_p": 0.5, limit: 9000}
     _, body = sent(routed, dialect, model="changed", **wishes)
@@ -198,7 +198,7 @@ def test_nothing_else_of_the_clients_headers_goes_upstream(routed: Stand) -> Non
 
 
 @pytest.mark.parametrize("dialect", ["chat", "anthropic", "responses"])
-def test_unknown_model_is_told_with_what_there_is(routed: Stand, dialect: str) -> None:
+def test_unknown_model_is_reported_with_what_there_is(routed: Stand, dialect: str) -> None:
     answer = post(routed, dialect, question(dialect, "no-such", stream=True))
 
     assert 404 == answer.status_code

@@ -1,4 +1,4 @@
-"""An upstream that repeats the gateway's key, in whatever field, has it told to nobody."""
+"""An upstream that repeats the gateway's key, in whatever field, never makes the gateway reveal it."""
 
 import json
 from collections.abc import Iterator
@@ -147,7 +147,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("upstream", DIALECTS)
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_key_in_any_field_of_a_failure_is_told_to_nobody(  # noqa: PLR0917 -- what it is told in
+def test_key_in_any_field_of_a_failure_is_never_revealed(  # noqa: PLR0917 -- what it is told in
     gateway: Stand, peer: OddUpstream, dialect: str, upstream: str, way: str, stream: bool
 ) -> None:
     peer.answer = lambda _asked: WAYS[way](upstream)
@@ -174,7 +174,7 @@ def test_key_in_any_field_of_a_failure_is_told_to_nobody(  # noqa: PLR0917 -- wh
         ("POST", "/v1/messages/count_tokens"),
     ],
 )
-def test_key_in_an_answer_to_another_endpoint_is_told_to_nobody(
+def test_key_in_an_answer_to_another_endpoint_is_never_revealed(
     gateway: Stand, peer: OddUpstream, method: str, path: str, status: int
 ) -> None:
     peer.answer = lambda _asked: Told(status, whole("responses"), HEADERS)
@@ -188,7 +188,7 @@ def test_key_in_an_answer_to_another_endpoint_is_told_to_nobody(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_operator_is_told_which_credential_was_refused(
+def test_log_names_which_credential_was_refused(
     gateway: Stand, peer: OddUpstream, dialect: str
 ) -> None:
     peer.answer = lambda _asked: Told(401, whole(dialect), HEADERS)

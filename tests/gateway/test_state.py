@@ -48,7 +48,7 @@ def ask(client: openai.OpenAI, *, stream: bool = False, **fields: Any):
 
 
 def echoed(upstream: str, previous: str) -> str | None:
-    """Return what an answer says it goes on from: a relayed one was not told of it."""
+    """Return the id of the answer that an answer continues; a relayed one has none."""
     return None if upstream == "responses" else previous
 
 
@@ -308,7 +308,7 @@ def test_envelope_opens_for_the_key_it_was_made_for_and_for_no_other(
     assert {"ann": (1, False), "bob": (0, True)} == outcomes
 
 
-def test_store_that_is_off_says_so(tmp_path: Path) -> None:
+def test_store_that_is_off_is_reported(tmp_path: Path) -> None:
     with stand(with_file(tmp_path / "none", store="off")) as found, Sdks(found.url) as sdks:
         said = ask(sdks.openai, model="chat/plain", input="One")
         with pytest.raises(openai.NotFoundError) as caught:

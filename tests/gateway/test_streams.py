@@ -124,7 +124,7 @@ def test_g5_forms_of_signs_are_those_of_the_dialects() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_failure_after_the_status_has_left_is_told_in_the_stream(gateway, dialect: str) -> None:
+def test_failure_after_the_status_has_left_is_reported_in_the_stream(gateway, dialect: str) -> None:
     got = post(gateway, dialect, question(dialect, "chat/plain+slow:900+error:429"))
     quick = post(gateway, dialect, question(dialect, "chat/plain+error:429"))
 
@@ -495,7 +495,7 @@ def test_p_9_arguments_that_are_no_json_are_passed_on_and_cannot_be_run(gateway,
 
 @pytest.mark.parametrize("dialect", ["anthropic", "responses"])
 @pytest.mark.parametrize("native", [False, True])
-def test_p_9_arguments_that_can_be_mended_are_mended_and_announced(
+def test_p_9_arguments_that_can_be_repaired_are_repaired_and_announced(
     gateway, odd, dialect: str, native: bool
 ) -> None:
     # A comma too many, a bracket too few.

@@ -1,4 +1,4 @@
-"""`chat`: a model is asked, told of as it answers, and left when nobody listens."""
+"""`chat`: a model is asked, progress is reported, and the request ends when the client leaves."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ def test_s_10_streaming_stays_streaming() -> None:
     assert 2 == len(calls)
 
 
-def test_s_10_what_came_is_told_before_the_answer_ends() -> None:
+def test_s_10_progress_is_reported_before_the_answer_ends() -> None:
     async def work(one: Talk) -> tuple[bool, list[dict[str, Any]]]:
         model = "chat/plain+stall:700"
         asking = asyncio.create_task(one.call("chat", model=model, messages=said("Hi")))
@@ -134,7 +134,7 @@ def test_settings_of_a_request_reach_the_upstream() -> None:
     assert True is sent["stream"]
 
 
-def test_what_the_upstream_cannot_be_told_is_a_loss() -> None:
+def test_what_the_upstream_cannot_express_is_a_loss() -> None:
     async def work(one: Talk) -> Any:
         return await one.good("chat", model="anthropic/plain", messages=said("Hi"), seed=7)
 
@@ -163,7 +163,7 @@ def test_a_schema_for_the_answer_reaches_the_upstream() -> None:
     assert isinstance(json.loads(run(work)["text"])["n"], int)
 
 
-def test_a_cut_call_is_told_as_cut() -> None:
+def test_a_cut_call_is_reported_as_cut() -> None:
     async def work(one: Talk) -> Any:
         return await one.good(
             "chat", model="chat/plain+length", messages=said("get_weather"), tools=[WEATHER]

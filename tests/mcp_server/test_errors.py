@@ -65,7 +65,7 @@ def test_s_10_refusals_map_one_to_one(dialect: str, status: int, kind: str) -> N
     assert found["request_id"].startswith("req_")
 
 
-def test_a_broken_answer_tells_what_had_come() -> None:
+def test_a_broken_answer_reports_what_had_come() -> None:
     async def work(one: Talk) -> Any:
         story = "sim: say The beginning of a long answer that has no end."
         return await one.bad("chat", model="chat/plain+cut:900", messages=said(story))
@@ -77,7 +77,7 @@ def test_a_broken_answer_tells_what_had_come() -> None:
     assert None is found["received"]["finish"]
 
 
-def test_an_upstream_that_is_not_there_is_told_as_such() -> None:
+def test_an_upstream_that_is_not_there_is_reported_as_such() -> None:
     def nowhere(_url: str) -> Settings:
         return Settings(upstreams={"gone": Upstream(base_url="http://127.0.0.1:9/v1")})
 
@@ -104,7 +104,7 @@ def test_an_upstream_that_is_not_there_is_told_as_such() -> None:
         ("list_models", {"all": True}, ""),
     ],
 )
-def test_wrong_arguments_are_told_with_their_path(
+def test_wrong_arguments_are_reported_with_their_path(
     tool: str, arguments: dict[str, Any], path: str
 ) -> None:
     found = run(lambda one: one.bad(tool, **arguments))

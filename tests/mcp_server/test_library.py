@@ -1,4 +1,4 @@
-"""The tools that ask nobody give what the library gives: there is no second parser."""
+"""The tools that need no upstream give what the library gives: there is no second parser."""
 
 import json
 from typing import Any
@@ -150,7 +150,7 @@ def test_s_10_translate_gives_what_the_library_gives(target: str) -> None:
     assert [None, None, None] == [one["failure"] for one in found]
 
 
-def test_a_failure_inside_an_answer_is_translated_and_told() -> None:
+def test_a_failure_inside_an_answer_is_translated_and_reported() -> None:
     cut = CHAT_STREAM.split("\n\n", maxsplit=1)[0] + "\n\n"
 
     async def work(one: Talk) -> list[Any]:

@@ -60,7 +60,7 @@ def test_json_holds_all_that_was_found(simulator):
     assert ["reach", "images"] == [one["name"] for one in found["checks"]]
 
 
-def test_nothing_is_asked_before_somebody_says_yes(simulator):
+def test_nothing_is_asked_before_confirmation(simulator):
     before = len(simulator.exchanges)
 
     result = run(f"{simulator.url}/v1", "--model", "sim/plain")
@@ -95,7 +95,7 @@ def test_without_a_model_the_first_of_the_list_is_asked(simulator):
         ("sim/plain+error:401", 3),
     ],
 )
-def test_the_exit_code_says_how_bad_it_is(simulator, model, code):
+def test_the_exit_code_shows_how_bad_it_is(simulator, model, code):
     result = run(f"{simulator.url}/v1", "--model", model, "--only", "images,tools-auto", "-y")
 
     assert code == result.exit_code, result.output
@@ -122,7 +122,7 @@ def test_nobody_there_is_exit_3():
         (("http://h/v1", "--json", "--write", "-"), "both print to standard output"),
     ],
 )
-def test_wrong_usage_is_told_and_exit_2(arguments, says):
+def test_wrong_usage_is_reported_and_exit_2(arguments, says):
     result = run(*arguments, "--yes")
 
     assert 2 == result.exit_code

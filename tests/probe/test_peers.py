@@ -84,7 +84,7 @@ def test_an_answer_without_an_end_is_left():
     assert reached(report).startswith(("the answer has more than", "no end of the answer"))
 
 
-def test_an_upstream_that_repeats_the_key_does_not_make_us_tell_it():
+def test_an_upstream_that_repeats_the_key_does_not_make_us_reveal_it():
     body = b'{"error":{"message":"Incorrect API key provided: sk-top-secret"}}'
 
     report = probe(http(body, status="401 Unauthorized"), secrets=("sk-top-secret",))

@@ -13,7 +13,7 @@ from tests.support.gateway import stand
 
 
 def on_a_terminal(*arguments: str, answer: bytes, folder: str) -> tuple[int, str]:
-    """Run the command on a terminal of its own; return its exit code and all that was shown."""
+    """Run the command on its own terminal; return its exit code and all that was shown."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "dragoman.cli.main", "probe", *arguments],
@@ -49,7 +49,7 @@ def _read(terminal: int) -> bytes:
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"n\n", 2)], ids=["yes", "no"])
-def test_it_says_what_it_may_cost_before_it_starts(tmp_path, answer, code):
+def test_it_prints_what_it_may_cost_before_it_starts(tmp_path, answer, code):
     with stand() as found:
         place = (f"{found.simulator.url}/v1", "--model", "sim/plain", "--only", "stop,images")
         before = len(found.simulator.exchanges)

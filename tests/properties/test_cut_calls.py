@@ -45,7 +45,7 @@ def arguments_of(call: ToolCall) -> object:
 @each_family
 @settings(max_examples=scaled(30), deadline=None)
 @given(data=st.data())
-def test_a_call_that_ends_early_is_told_as_cut_or_is_all_there(
+def test_a_call_that_ends_early_is_reported_as_cut_or_is_all_there(
     family: str, data: st.DataObject
 ) -> None:
     grammar = FAMILIES[family]
@@ -75,7 +75,7 @@ def test_a_call_that_ends_early_is_told_as_cut_or_is_all_there(
 @each_family
 @settings(max_examples=scaled(20), deadline=None)
 @given(data=st.data())
-def test_a_call_beyond_the_limit_is_told_and_never_looks_whole(
+def test_a_call_beyond_the_limit_is_reported_and_never_looks_whole(
     family: str, data: st.DataObject
 ) -> None:
     grammar = FAMILIES[family]

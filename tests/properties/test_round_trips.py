@@ -61,7 +61,7 @@ def without_item_ids(block: Block) -> Block:
 
 @pytest.mark.parametrize("name", DIALECT_NAMES)
 @given(data=st.data())
-def test_what_a_writer_says_its_reader_understands(name: str, data: st.DataObject) -> None:
+def test_what_a_writer_writes_its_reader_understands(name: str, data: st.DataObject) -> None:
     events = data.draw(streams(name))
     exchange = exchange_for(name)
     writer = dialect(name).writer(exchange)
@@ -84,7 +84,7 @@ def test_what_a_writer_says_its_reader_understands(name: str, data: st.DataObjec
 
 @pytest.mark.parametrize("name", DIALECT_NAMES)
 @given(data=st.data())
-def test_a_whole_answer_tells_what_the_stream_tells(name: str, data: st.DataObject) -> None:
+def test_a_whole_answer_gives_what_the_stream_gives(name: str, data: st.DataObject) -> None:
     events = data.draw(streams(name))
     answer = fold(events)
     exchange = exchange_for(name)

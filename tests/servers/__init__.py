@@ -1,4 +1,4 @@
-"""Servers that nobody here wrote, as upstreams of the gateway.
+"""Servers of other projects, as upstreams of the gateway.
 
 Run by `make test-servers`, which installs them; without that nothing here is collected.
 """

@@ -1,4 +1,4 @@
-"""A server that nobody here wrote, as a process in an environment of its own."""
+"""A server of another project, as a process in its own environment."""
 
 import os
 import subprocess

@@ -121,7 +121,7 @@ def test_forced_tool_is_the_one_that_is_called(
 @upstreams
 @behind_it
 @ways
-def test_b10_answer_that_is_cut_says_so(
+def test_b10_answer_that_is_cut_is_marked(
     chain: Chain, *, client: str, upstream: str, behind: str, stream: bool
 ) -> None:
     text = "Say a long sentence, please, of many words."
@@ -137,7 +137,7 @@ def test_b10_answer_that_is_cut_says_so(
 @behind_it
 @ways
 @pytest.mark.parametrize("status", [400, 429, 500])
-def test_failure_behind_it_is_told_as_one(
+def test_failure_behind_it_is_reported_as_one(
     chain: Chain, *, client: str, upstream: str, behind: str, stream: bool, status: int
 ) -> None:
     body = question(client, f"{upstream}/{behind}/sim/plain+error:{status}", stream=stream)

@@ -175,7 +175,7 @@ def test_streams_are_legal_and_hold_several_calls(
 @upstreams
 @ways
 @pytest.mark.parametrize("kind", ["text", "call"])
-def test_b10_answer_that_is_cut_says_so(
+def test_b10_answer_that_is_cut_is_marked(
     gateway: Stand, *, client: str, upstream: str, stream: bool, kind: str
 ) -> None:
     body = question(client, f"noisy-{upstream}/tiny", stream=stream)
@@ -241,7 +241,7 @@ def test_prompt_that_is_too_long_is_refused_in_the_clients_words(
 
 @clients
 @upstreams
-def test_request_that_the_server_refuses_says_why(
+def test_request_that_the_server_refuses_has_a_reason(
     gateway: Stand, client: str, upstream: str
 ) -> None:
     broken = {**FORECAST, "parameters": {"type": "object", "properties": {"a": {"$ref": "#/x/y"}}}}

@@ -77,7 +77,7 @@ def test_stream_is_legal(
 @clients
 @upstreams
 @ways
-def test_b10_answer_that_is_cut_says_so(
+def test_b10_answer_that_is_cut_is_marked(
     chain: Chain, *, client: str, upstream: str, stream: bool
 ) -> None:
     body = question(client, f"{upstream}/llama", stream=stream) | {LIMIT[client]: 3}

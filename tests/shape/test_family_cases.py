@@ -34,7 +34,7 @@ def test_every_family_has_a_case_of_every_kind(family: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("family", FORMATS)
-def test_cases_of_a_kind_show_what_their_name_says(family: str) -> None:
+def test_cases_of_a_kind_show_what_their_name_promises(family: str) -> None:
     cases = {case.name: case for case in corpus(family)}
 
     assert 1 == len(cases["one_call"].calls)

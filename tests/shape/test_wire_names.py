@@ -42,6 +42,12 @@ ALLOWED: Final = {
     ("cli/mcp.py", "x-api-key"): _AUTH,
     ("cli/parse.py", "tool_calls"): "a field of the command's own output",
     ("cli/serve.py", "input_schema"): "the example request of `--help`",
+    (
+        "gateway/config/import_ccr.py",
+        "max_completion_tokens",
+    ): "a value of the setting `max_tokens_field`",
+    ("gateway/config/import_ccr.py", "tool_calls"): "a setting of an upstream",
+    ("gateway/config/import_litellm.py", "max_completion_tokens"): "a key of LiteLLM's file",
     ("gateway/config/settings.py", "reasoning_content"): "a value of the setting `chat_reasoning`",
     ("gateway/config/settings.py", "x-api-key"): _AUTH,
     ("gateway/keys.py", "x-api-key"): "a client's key is read before its dialect is known",

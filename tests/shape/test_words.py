@@ -1,7 +1,8 @@
-"""Pages, docstrings, comments and messages are written in plain English: some words are banned."""
+"""Pages, docstrings, comments, messages and the names of tests are in plain English: some words are banned."""
 
 import ast
 import io
+import json
 import re
 import tokenize
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "dragoman"
+TESTS = ROOT / "tests"
+CORPUS = TESTS / "corpus"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 # A banned word, and words that say the same.
@@ -113,14 +116,17 @@ def test_source_has_no_banned_word() -> None:
     assert not found, "\n".join(found)
 
 
+def _banned_part(name: str) -> bool:
+    return bool(BANNED_IN_NAMES & {part.lower() for part in _PART.findall(name)})
+
+
 def banned_names(path: Path) -> list[tuple[int, str]]:
     """Return the names in a module that contain a banned word, with their lines."""
     with path.open("rb") as file:
         return [
             (token.start[0], token.string)
             for token in tokenize.tokenize(file.readline)
-            if token.type == tokenize.NAME
-            and BANNED_IN_NAMES & {part.lower() for part in _PART.findall(token.string)}
+            if token.type == tokenize.NAME and _banned_part(token.string)
         ]
 
 
@@ -139,3 +145,43 @@ def test_names_are_split_into_their_words(tmp_path: Path) -> None:
     module.write_text("_TOLD = 1\nclass ToldBlock: pass\nretold = essays = 1\ndef x_says(): pass\n")
 
     assert [(1, "_TOLD"), (2, "ToldBlock"), (4, "x_says")] == banned_names(module)
+
+
+def banned_in_tests(path: Path) -> list[tuple[int, str]]:
+    """Return the banned words in the docstrings of a test module and in the names of its tests."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
+            node.name.startswith("test_") and _banned_part(node.name)
+        ):
+            found.append((node.lineno, f"`{node.name}`"))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = getattr(node, "lineno", 1)
+            found += [(first, what) for _, what in banned_words(ast.get_docstring(node) or "")]
+    return found
+
+
+def test_tests_have_no_banned_word_in_names_and_docstrings() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {what}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for line, what in banned_in_tests(path)
+    ]
+
+    assert not found, "\n".join(found)
+
+
+def test_cases_of_the_corpus_have_no_banned_word() -> None:
+    prose = {path: path.read_text("utf-8") for path in CORPUS.rglob("case.md")}
+    prose |= {
+        path: json.loads(path.read_text("utf-8"))["says"]
+        for path in (CORPUS / "toolcalls").rglob("*.json")
+    }
+    found = [
+        f"{path.relative_to(ROOT)}: {what}"
+        for path, text in sorted(prose.items())
+        for _, what in banned_words(text)
+    ]
+
+    assert len(prose) > 2_000
+    assert not found, "\n".join(found)

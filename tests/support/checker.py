@@ -39,7 +39,7 @@ def outcome(dialect: str, events: Events | bytes) -> str:
 
 
 def renumbered(events: Events) -> Events:
-    """Number the events of a Responses stream anew, so that another rule shows."""
+    """Number the events of a Responses stream again, so that another rule shows."""
     events = [deepcopy(event) for event in events]  # one by one: the same event may stand twice
     for number, event in enumerate(events):
         if "sequence_number" in event:
@@ -225,7 +225,7 @@ class GrammarTests:
     def test_every_rule_has_a_stream_that_breaks_it(self) -> None:
         assert set(rules(self.dialect)) == set(self.triggers) | set(BROKEN_FRAMING)
 
-    def test_verdict_counts_and_tells_the_end(self, ending: tuple[str, Ending, int, int]) -> None:
+    def test_verdict_counts_and_names_the_end(self, ending: tuple[str, Ending, int, int]) -> None:
         name, ended, blocks, calls = ending
 
         verdict = judge(self.dialect, self.legal[name])

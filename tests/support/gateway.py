@@ -1,4 +1,4 @@
-"""A gateway over a simulator, both real servers on loopback, in a thread with an event loop of its own."""
+"""A gateway over a simulator, both real servers on loopback, in a thread with its own event loop."""
 
 import asyncio
 import io
@@ -25,7 +25,7 @@ PATHS = {
 
 
 class Stand:
-    """What a test stands on: `url` of the gateway, the simulator behind it, and the gateway's log."""
+    """What a test uses: `url` of the gateway, the simulator behind it, and the gateway's log."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

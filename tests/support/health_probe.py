@@ -1,4 +1,4 @@
-"""Asks a gateway for `/health` every 10 ms from a process of its own, and measures the slowest answer.
+"""Asks a gateway for `/health` every 10 ms from its own process, and measures the slowest answer.
 
 The slowest answer shows for how long something else kept the gateway's event loop busy.
 
@@ -8,7 +8,7 @@ The slowest answer shows for how long something else kept the gateway's event lo
     probe.worst_busy             # of them, seconds for which the gateway itself used a processor
 
 On a machine that many programs share an answer is slow because others run; the time for which the gateway
-itself was running while the probe waited is what it would have taken on a machine of its own.
+itself was running while the probe waited is what it would have taken on an idle machine.
 
 The module runs as the probing process too, so it imports nothing but the standard library at its top.
 """

@@ -60,7 +60,7 @@ def nameless(form: Format) -> bool:
 def bound(form: Format, text: str, *, limits: Limits = DEFAULT_LIMITS, piece: int = 1) -> int:
     """Return how much of a text a family may hold back, fed in pieces of some size.
 
-    Arguments that stand before the name of their call wait for it as well; no text here has them.
+    Arguments that precede the name of their call wait for it as well; no text here has them.
     """
     marker, look_ahead = longest_marker(form), header(form)
     most = marker + MAX_BLANKS

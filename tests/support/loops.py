@@ -36,7 +36,7 @@ sim: say It is sunny in both."""
 
 
 class Played:
-    """A simulator in a thread with an event loop of its own."""
+    """A simulator in a thread with its own event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

@@ -86,7 +86,7 @@ def said(text: str) -> list[dict[str, str]]:
 
 
 def run(work: Callable[[Talk], Coroutine[Any, Any, Any]], **options: Any) -> Any:
-    """Do some work over a connection of its own, and return what it gives."""
+    """Do some work over its own connection, and return what it gives."""
 
     async def main() -> Any:
         async with talk(**options) as found:

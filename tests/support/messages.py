@@ -38,7 +38,7 @@ def parts(
 
 
 def ask(*turns: Turn, **fields: Any) -> Request:
-    """Return a Chat client's request, which has no dialect of its own left."""
+    """Return a Chat client's request, which has none of its dialect's fields left."""
     given = turns or (Turn(Role.USER, (TextPart("Hi."),), path="$.messages[0]"),)
     return Request(**{"dialect": "chat", "model": "m", "max_output": 1000, "turns": given} | fields)
 

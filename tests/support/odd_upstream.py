@@ -1,6 +1,7 @@
 """An upstream that answers what a test says, for answers that no model gives."""
 
 import json
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,6 +32,7 @@ class OddUpstream:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.port = int(url.rpartition(":")[2])
         self.asked: list[Asked] = []
         self.answer: Callable[[Asked], Told] = lambda _asked: Told()
 
@@ -80,8 +82,8 @@ def _data(frame: Any) -> bytes:
 
 
 @contextmanager
-def odd_upstream() -> Iterator[OddUpstream]:
-    """Run an upstream on a socket."""
+def odd_upstream(certificate: str = "") -> Iterator[OddUpstream]:
+    """Run an upstream on a socket, over TLS if it has a certificate."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -107,11 +109,16 @@ def odd_upstream() -> Iterator[OddUpstream]:
 
         def handle_error(self, request: object, client_address: object) -> None:
             """Print nothing about a gateway that left: the sources for a traceback stay in memory."""
-            if not isinstance(sys.exc_info()[1], ConnectionError):
+            if not isinstance(sys.exc_info()[1], ConnectionError | ssl.SSLError):
                 super().handle_error(request, client_address)
 
     server = Server(("127.0.0.1", 0), Handler)
-    found = OddUpstream(f"http://127.0.0.1:{server.server_port}")
+    if certificate:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate)
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    scheme = "https" if certificate else "http"
+    found = OddUpstream(f"{scheme}://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

@@ -1,4 +1,4 @@
-"""Servers on raw sockets that say exactly what a test wants, and proof that nobody leaves anything behind."""
+"""Servers on raw sockets that say exactly what a test wants, and proof that no connection is left open."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ def http(
     length: int | None = -1,
     keep: bool = False,
 ) -> bytes:
-    """Return an HTTP answer; its length is told unless `length` is None.
+    """Return an HTTP answer; its length is sent unless `length` is None.
 
     It says that the connection closes behind it, as it does once a script is over, unless the script is
     to `keep` it: a client that used it again might have its next request cut off.
@@ -138,7 +138,7 @@ async def _request(reader: asyncio.StreamReader) -> bytes:
 async def peer(
     script: Script | bytes, *, tls: ssl.SSLContext | None = None, reads: bool = True
 ) -> AsyncIterator[Peer]:
-    """Serve a script, or these bytes to whoever asks."""
+    """Serve a script, or these bytes to every client."""
     if isinstance(script, bytes):
         said = script
 

@@ -1,7 +1,7 @@
 """Requests as real agents send them, and what becomes of them for an upstream of each dialect.
 
 A case is a folder: `request.json` is the body, `case.json` says who sent it and where to, `as/<dialect>.json`
-is the body that an upstream gets, and `as/<dialect>.losses` what it cannot be told.
+is the body that an upstream gets, and `as/<dialect>.losses` what it cannot express.
 """
 
 from pathlib import Path

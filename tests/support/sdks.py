@@ -58,7 +58,7 @@ def accumulate(dialect: str, stream: bytes) -> dict[str, Any]:
 
 
 def _accumulate_chat(stream: bytes) -> dict[str, Any]:
-    """Run the state that stands behind the vendor's stream helper.
+    """Run the state behind the vendor's stream helper.
 
     The helper itself stops at a cut or filtered answer, to say that there is nothing to parse; the state
     goes on to the token counts.

@@ -1,4 +1,4 @@
-"""`dragoman serve` as a process of its own, over a simulator that runs here."""
+"""`dragoman serve` as its own process, over a simulator that runs here."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def command(*options: str) -> list[str]:
 
 
 def environment(folder: Path, more: Mapping[str, str] = {}) -> dict[str, str]:
-    """Return an environment in which nobody's own settings are found."""
+    """Return an environment in which no user's settings are found."""
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     return {**kept, **_QUIET, "HOME": str(folder), **more}
 
@@ -104,7 +104,7 @@ def serving(
 
 @contextmanager
 def simulating() -> Iterator[Simulator]:
-    """Run a simulator in a thread of its own."""
+    """Run a simulator in its own thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

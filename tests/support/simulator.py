@@ -34,7 +34,7 @@ CLOCK = {
 
 
 class Got(NamedTuple):
-    """An answer as it came."""
+    """An answer, unchanged."""
 
     status: int
     headers: dict[str, str]

@@ -29,7 +29,7 @@ def logged_with(stand: Stand, **facts: Any) -> dict[str, Any]:
     """Wait for the log line of the one request with these facts.
 
     Use it for a client that left before it knew its request's id.  A gateway that several tests share may
-    log requests of an earlier test late, so the facts must belong to one request: a model of its own, say.
+    log requests of an earlier test late, so the facts must belong to one request: such as its own model.
     """
 
     def look() -> list[dict[str, Any]]:

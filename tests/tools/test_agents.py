@@ -52,7 +52,7 @@ def run(bin_folder: Path, *command: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_without_node_it_says_what_was_skipped_and_is_content(bin_folder: Path) -> None:
+def test_without_node_it_prints_what_was_skipped_and_is_content(bin_folder: Path) -> None:
     ran = run(bin_folder, "-m", "tools.agents")
 
     assert 0 == ran.returncode

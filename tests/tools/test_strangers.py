@@ -1,4 +1,4 @@
-"""Tests of programs that nobody here wrote: what failed is run once more, and that is said."""
+"""Tests of other projects' programs: what failed is run once more, and that is reported."""
 
 import subprocess
 import sys

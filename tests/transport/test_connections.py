@@ -136,7 +136,7 @@ def test_a_connection_that_its_server_closed_meanwhile_is_not_used(on_loop: OnLo
     on_loop(run())
 
 
-def test_a_connection_on_which_more_is_said_than_was_asked_is_not_used(on_loop: OnLoop) -> None:
+def test_a_connection_on_which_more_arrives_than_was_asked_is_not_used(on_loop: OnLoop) -> None:
     said = asyncio.Event()
 
     async def script(talk: Talk) -> None:
@@ -245,7 +245,7 @@ def test_a_server_waits_for_a_reader_who_is_slow(on_loop: OnLoop) -> None:
     on_loop(run())
 
 
-def test_whoever_reads_is_told_when_connections_are_closed(on_loop: OnLoop) -> None:
+def test_a_reader_gets_an_error_when_connections_are_closed(on_loop: OnLoop) -> None:
     async def script(talk: Talk) -> None:
         await talk.say(CHUNKED + b"5\r\nhello\r\n")
         await talk.gone()
@@ -277,7 +277,7 @@ def test_whoever_reads_is_told_when_connections_are_closed(on_loop: OnLoop) -> N
         ("", None),
     ],
 )
-def test_a_wait_is_told_in_seconds_or_not_at_all(
+def test_a_wait_is_reported_in_seconds_or_not_at_all(
     headers: str, seconds: float | None, on_loop: OnLoop
 ) -> None:
     async def run() -> None:
@@ -329,7 +329,7 @@ def test_the_head_of_a_request_names_its_host(url: str, line: str, host: str) ->
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http:///v1", "/v1", "http://a..b/"])
-def test_what_is_no_address_is_told_as_such(url: str, on_loop: OnLoop) -> None:
+def test_an_invalid_address_is_reported_as_one(url: str, on_loop: OnLoop) -> None:
     async def run() -> None:
         connector = Connector()
         with pytest.raises(TransportError) as caught:

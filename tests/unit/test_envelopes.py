@@ -127,7 +127,7 @@ def test_half_a_surrogate_pair_cannot_be_sealed() -> None:
     assert SEALER.seal(Envelope("o", OpaqueKind.PLAIN, text="\ud800")) is None
 
 
-def test_a_digest_tells_whether_a_text_was_changed() -> None:
+def test_a_digest_shows_whether_a_text_was_changed() -> None:
     assert text_digest("a") == text_digest("a")
     assert text_digest("a") != text_digest("a ")
     assert len(text_digest("\ud800")) == 16

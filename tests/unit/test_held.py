@@ -54,7 +54,7 @@ def test_leading_instructions_stay_where_the_client_put_them(
     assert len(leading) + 3 == len(second.input)
 
 
-def test_instructions_that_were_changed_are_told_anew() -> None:
+def test_instructions_that_were_changed_are_reported_again() -> None:
     body = json.dumps({"model": "m", "input": [TOLD, ASKED, CALL, RESULT]}).encode()
     client = read_request(body, source="responses")
     changed = structs.replace(client.request, system=(TextPart("Be long."),))

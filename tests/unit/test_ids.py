@@ -129,7 +129,7 @@ def test_d2_any_id_of_a_client_can_be_decoded(client_id: str) -> None:
 # --- client -----------------------------------------------------------------------------------------
 
 
-def test_t7_calls_of_one_native_id_are_told_apart_also_from_the_history() -> None:
+def test_t7_calls_of_one_native_id_are_kept_apart_also_from_the_history() -> None:
     ids = ClientIds(["gx-functions-2ef-3a0", "call_0"])
 
     assert ids.of(0, "functions.f:0") == "gx1-functions-2ef-3a0"
@@ -138,7 +138,7 @@ def test_t7_calls_of_one_native_id_are_told_apart_also_from_the_history() -> Non
     assert ids.of(3, "call_1") == "call_1"
 
 
-def test_t7_verbatim_ids_are_told_apart_from_both_forms_in_the_history() -> None:
+def test_t7_verbatim_ids_are_kept_apart_from_both_forms_in_the_history() -> None:
     ids = ClientIds(
         ["functions.f:0", "gx1-functions-2ef-3a0", "gx-functions-2eg-3a1"], verbatim=True
     )
@@ -227,7 +227,7 @@ def test_d4_an_id_is_kept_where_it_fits_and_hashed_where_not(style: str, length:
     assert re.fullmatch(r"gh-[0-9a-f]{32}", ids.of("gx-functions-2ebash-3a0"))
 
 
-def test_ids_that_decode_to_one_are_told_apart() -> None:
+def test_ids_that_decode_to_one_are_kept_apart() -> None:
     ids = UpstreamIds("any")
 
     assert ids.of("gx-functions-2ef-3a0") == "functions.f:0"
@@ -276,7 +276,7 @@ LONGEST = 10.0  # seconds of the processor; linear work takes tenths of one
 
 
 @pytest.mark.parametrize("style", ["any", "openai40", "responses64", "anthropic64", "mistral9"])
-def test_many_ids_of_one_native_id_are_told_apart_in_linear_time(style: IdStyle) -> None:
+def test_many_ids_of_one_native_id_are_kept_apart_in_linear_time(style: IdStyle) -> None:
     ids = UpstreamIds(style)
     began = time.process_time()
     rendered = [ids.of(f"gx{k}-a") for k in range(1, MANY)]

@@ -81,7 +81,7 @@ def test_items_and_numbers_of_a_responses_upstream_go_on_where_they_were() -> No
     assert [one["id"] for one in items] == [one["id"] for one in after[-1]["response"]["output"]]
 
 
-def test_an_item_that_told_nothing_keeps_its_place() -> None:
+def test_an_item_without_events_keeps_its_place() -> None:
     silent = (
         b'event: response.output_item.added\ndata: {"type":"response.output_item.added",'
         b'"sequence_number":2,"output_index":0,"item":{"id":"rs_0","type":"reasoning","summary":[]}}\n\n'
@@ -133,7 +133,7 @@ def test_c1_reasoning_of_a_chat_upstream_stays_in_its_own_fields() -> None:
 
 @pytest.mark.parametrize("name", DIALECT_NAMES)
 @pytest.mark.parametrize("tail", [b"\n\n", b"\n", b""])
-def test_last_word_that_the_upstream_leaves_out_is_said(name: str, tail: bytes) -> None:
+def test_last_event_that_the_upstream_leaves_out_is_written(name: str, tail: bytes) -> None:
     whole = written(name)
     frames = whole.strip().split(b"\n\n")
     kept = frames if name == "responses" else frames[:-1]
@@ -145,7 +145,7 @@ def test_last_word_that_the_upstream_leaves_out_is_said(name: str, tail: bytes) 
     assert () == check(name, out.rstrip() + b"\n\n").violations
 
 
-def test_answer_that_ends_with_the_reason_error_is_told_as_a_failure() -> None:
+def test_answer_that_ends_with_the_reason_error_is_reported_as_a_failure() -> None:
     stream = b"".join((ROLE, chunk({"content": "So"}), chunk({}, "error"), USAGE, DONE))
 
     translator = Translator(source="chat", target="chat", seed="s")
@@ -155,7 +155,7 @@ def test_answer_that_ends_with_the_reason_error_is_told_as_a_failure() -> None:
     assert {None} == {one["choices"][0]["finish_reason"] for one in out[:-1] if one.get("choices")}
 
 
-def test_b2_calls_under_one_index_are_numbered_anew() -> None:
+def test_b2_calls_under_one_index_are_renumbered() -> None:
     stream = b"".join(
         (
             ROLE,
@@ -201,9 +201,7 @@ def test_b2_calls_under_one_index_are_numbered_anew() -> None:
         ),
     ],
 )
-def test_what_clients_of_the_dialect_cannot_read_is_written_anew(
-    name: str, upstream: bytes
-) -> None:
+def test_what_clients_of_the_dialect_cannot_read_is_rewritten(name: str, upstream: bytes) -> None:
     translator = Translator(source=name, target=name)
     out = translator.feed(upstream) + translator.close()
 
@@ -298,7 +296,7 @@ def relayed(name: str, stream: bytes, size: int) -> bytes:
     return b"".join(parts) + translator.close()
 
 
-def test_last_word_behind_a_failure_that_the_peer_told_is_relayed_once() -> None:
+def test_last_word_behind_a_failure_that_the_peer_reported_is_relayed_once() -> None:
     begun = ENDED["chat"][0].partition(b"\n\n")[0] + b"\n\n"
     failed = begun + b'data: {"error":{"message":"no"}}\n\n'
     done = b"data: [DONE]\n\n"

@@ -1,4 +1,4 @@
-"""Secrets that are known, and text that looks like one, are never told."""
+"""Secrets that are known, and text that looks like one, are never revealed."""
 
 import time
 

@@ -36,7 +36,7 @@ def test_e6_a_request_into_the_same_dialect_keeps_its_bytes() -> None:
     assert body == out.body
 
 
-def test_e6_only_the_model_is_written_anew() -> None:
+def test_e6_only_the_model_is_rewritten() -> None:
     body = b'{"model":"m","messages":%b,"weird":{"b":1, "a": 1.50}}' % MESSAGES
 
     out = translate_request(body, source="chat", target="chat", model="up")
@@ -164,7 +164,7 @@ def test_the_machine_refuses_to_go_on_after_its_end() -> None:
 
 
 @pytest.mark.parametrize("target", DIALECT_NAMES)
-def test_a_failure_found_by_the_shell_is_told_in_the_clients_dialect(target: str) -> None:
+def test_a_failure_found_by_the_shell_is_reported_in_the_clients_dialect(target: str) -> None:
     translator = Translator(source="chat", target=target)
     first = translator.feed(chunk({"role": "assistant", "content": "Par"}))
 
@@ -231,7 +231,7 @@ def test_a_relay_that_matches_stop_sequences_writes_the_end_itself() -> None:
     assert 1 == out.count("[DONE]")
 
 
-def test_b9_a_relay_mends_the_finish_reason() -> None:
+def test_b9_a_relay_repairs_the_finish_reason() -> None:
     stream = [
         chunk({"role": "assistant", "content": None}),
         chunk(call(0, "{}", id="c", name="f")),
@@ -271,7 +271,7 @@ def d6_ids(out: bytes) -> list[str]:
     ]
 
 
-def test_d6_a_relay_tells_apart_ids_that_the_history_used() -> None:
+def test_d6_a_relay_keeps_apart_ids_that_the_history_used() -> None:
     translator = Translator(source="chat", target="chat", request=d6_request(), sealer=Sealer(b"k"))
 
     out = translator.feed(
@@ -281,7 +281,7 @@ def test_d6_a_relay_tells_apart_ids_that_the_history_used() -> None:
     assert ["gx1-call_0"] == d6_ids(out)
 
 
-def test_d6_a_relay_tells_apart_ids_that_the_answer_itself_used() -> None:
+def test_d6_a_relay_keeps_apart_ids_that_the_answer_itself_used() -> None:
     translator = Translator(source="chat", target="chat")
 
     out = translator.feed(
@@ -294,7 +294,7 @@ def test_d6_a_relay_tells_apart_ids_that_the_answer_itself_used() -> None:
     assert ["call_0", "gx1-call_0"] == d6_ids(out)
 
 
-def test_d6_a_relayed_body_tells_apart_ids_that_were_used() -> None:
+def test_d6_a_relayed_body_keeps_apart_ids_that_were_used() -> None:
     made = {"id": "call_0", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "tool_calls": [made, made]}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}

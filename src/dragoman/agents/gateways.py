@@ -1,32 +1,39 @@
-"""The gateway of an agent: one started for it, or one that runs already."""
+"""The gateway of an agent: one started for it in a thread, or one that runs already."""
 
+import asyncio
 import os
 import stat
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, contextmanager
 from http.client import HTTPException
 from ipaddress import ip_address
 from pathlib import Path
-from typing import ClassVar, Final, TextIO
+from types import TracebackType
+from typing import ClassVar, Final, Self, TextIO
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from dragoman.agents.agent import NO_KEY, Agent, Session, Window
-from dragoman.agents.gateway_thread import GatewayThread
 from dragoman.agents.models import ListedModel, choose, window
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.gateway.config.settings import Secret, Settings
+from dragoman.gateway.config.settings import DEFAULT_HOST, Secret, Settings
+from dragoman.gateway.logging import Logger
+from dragoman.gateway.plan import secrets_of
 from dragoman.gateway.routing import Router
-from dragoman.gateway.serve import Companion
+from dragoman.gateway.serve import Companion, Running
 
 _SECONDS: Final = 10.0  # the gateway may have to ask its upstreams
 _MAX_BYTES: Final = 8 * 1024 * 1024
 _LOG_NAME: Final = "run.log"
 _MAX_LOG_BYTES: Final = 8 * 1024 * 1024  # the next run truncates a larger file
+# For requests that still run after the agent has ended: no client waits for them.
+_LAST_SECONDS: Final = 1.0
 
 
 class ModelOptions(Struct, frozen=True, kw_only=True):
@@ -141,6 +148,77 @@ def open_log(path: Path) -> Iterator[TextIO]:
         raise ConfigError(message) from error
     with os.fdopen(file, "a", encoding="utf-8") as stream:
         yield stream
+
+
+# --- a gateway in a thread of this process ---
+
+
+class GatewayThread:
+    """A gateway on a free port of loopback, for as long as an agent runs.
+
+    `with GatewayThread(settings, log=file) as gateway: gateway.url`
+    """
+
+    def __init__(
+        self, settings: Settings, *, log: TextIO, companion: Companion | None = None
+    ) -> None:
+        server = structs.replace(
+            settings.server, host=DEFAULT_HOST, port=0, workers=1, drain_seconds=_LAST_SECONDS
+        )
+        self._settings = structs.replace(settings, server=server)
+        self._companion = companion
+        self._log = log
+        self._thread = threading.Thread(target=self._run, name="dragoman-gateway", daemon=True)
+        self._started: Future[tuple[str, Settings]] = Future()
+        self._loop: asyncio.AbstractEventLoop
+        self._stop: asyncio.Event
+        self.url: str = ""
+        self.settings: Settings = settings  # as they are served: with the companion's changes
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.url, self.settings = self._started.result()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(self._main())
+        except BaseException as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)  # raised where the gateway was asked for
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        async with AsyncExitStack() as stack:
+            settings = self._settings
+            if self._companion is not None:
+                settings = await stack.enter_async_context(self._companion(settings))
+            logger = Logger.of(settings.log, secrets=secrets_of(settings), stream=self._log)
+            running = await stack.enter_async_context(Running(settings, logger=logger))
+            self._started.set_result((running.url, settings))
+            await self._stop.wait()
+            await running.stop()
+
+
+def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
+    try:
+        from uvloop import Loop  # noqa: PLC0415 -- not on every platform
+    except ImportError:
+        return None
+    return Loop
 
 
 # --- requests to a gateway ---

@@ -30,9 +30,9 @@ Exit codes:
 
 \b
 Examples:
-  curl -sN "$URL/v1/messages" -d @request.json … | dragoman check --dialect anthropic
-  dragoman check --dialect chat --all recorded.sse
-  dragoman check --dialect responses --json recorded.sse | jq .violations
+  curl -sN http://127.0.0.1:8484/v1/messages -d @request.json | dragoman check --dialect anthropic
+  dragoman check --dialect anthropic --all recorded.sse
+  dragoman check --dialect anthropic --json recorded.sse | jq .violations
   dragoman check --dialect anthropic --rules
 """
 

@@ -11,14 +11,18 @@ import msgspec
 
 from dragoman.dialects import DIALECT_NAMES
 from dragoman.errors import ConfigError
+from dragoman.gateway.config.environment import read_text
+from dragoman.gateway.config.import_ccr import import_claude_code_router, without_comments
+from dragoman.gateway.config.import_draft import Draft, Table
+from dragoman.gateway.config.import_litellm import SECTIONS, import_litellm
 from dragoman.gateway.config.load import FILE_NAME, Loaded, find_file, load
-from dragoman.gateway.config.problems import ConfigMistakesError
+from dragoman.gateway.config.problems import ConfigMistakesError, Problem
 from dragoman.gateway.config.render import chosen_vendor, first_file, plain, toml_text
 from dragoman.gateway.config.vendors import VENDORS
 
 _HELP: Final = """Write, check and show the gateway's settings.
 
-The settings are one TOML file: FILE if you name one, else ./dragoman.toml, else
+The settings are one TOML file: FILE if you name one, else $DRAGOMAN_CONFIG, else ./dragoman.toml, else
 `dragoman/dragoman.toml` in $XDG_CONFIG_HOME or ~/.config.  Environment variables that it refers to may
 also be set in a file `.env` next to it.
 
@@ -27,6 +31,7 @@ Examples:
   dragoman config init --vendor openrouter
   dragoman config check
   dragoman config show
+  dragoman config import litellm.yaml --output dragoman.toml
 """
 
 _CHECK_HELP: Final = """Check the settings and list all mistakes, each with what to write instead.
@@ -79,6 +84,26 @@ Examples:
   dragoman config init
   dragoman config init --vendor openrouter --model moonshotai/kimi-k2-thinking
   dragoman config init --vendor vllm --base-url http://gpu:8000/v1 --output -
+"""
+
+_IMPORT_HELP: Final = """Convert another gateway's configuration to a settings file.
+
+FILE is LiteLLM's proxy configuration (`config.yaml`) or claude-code-router's `config.json`; its content
+shows which.  YAML needs the extra `import`: `pip install 'dragoman[import]'`.
+
+Keys are never copied.  A reference to an environment variable stays a reference; a key that is written in
+FILE becomes `env:NAME`, and the variables to set are listed.  Settings that cannot be carried over are
+listed on standard error and as comments in the new file.
+
+\b
+Exit codes:
+  0  converted; read the list of settings that were not carried over
+  2  FILE cannot be read, or is neither of the two, or no upstream can be carried over
+
+\b
+Examples:
+  dragoman config import ~/.claude-code-router/config.json
+  dragoman config import litellm.yaml --output dragoman.toml
 """
 
 _VENDOR_LINES: Final = "\n".join(f"  {one.name:14}{one.description}" for one in VENDORS.values())
@@ -152,10 +177,8 @@ def init(  # noqa: PLR0913 -- one for each flag
     force: bool,
 ) -> None:
     path = Path(output)
-    if output != "-" and path.exists() and not force:
-        raise ConfigError(
-            f"{path} exists; overwrite it with --force, or choose another file with --output"
-        )
+    if output != "-":
+        _refuse_existing(path, force=force)
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     if vendor is None:
         if not asks:
@@ -184,6 +207,30 @@ def init(  # noqa: PLR0913 -- one for each flag
         )
 
 
+@command.command("import", help=_IMPORT_HELP, short_help="Convert another gateway's configuration.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--output", "-o", default="-", help="The file to write.  [default: standard output]")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def import_file(file: Path, *, output: str, force: bool) -> None:
+    path = Path(output)
+    if output != "-":
+        _refuse_existing(path, force=force)
+    draft, text = _convert(file)
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        _write(path, text)
+        click.echo(f"wrote {path}", err=True)
+    _report(draft)
+
+
+def _refuse_existing(path: Path, *, force: bool) -> None:
+    if path.exists() and not force:
+        raise ConfigError(
+            f"{path} exists; overwrite it with --force, or choose another file with --output"
+        )
+
+
 def _load(file: Path | None, *, need_secrets: bool = True) -> Loaded:
     cwd = Path.cwd()
     if file is None and find_file(os.environ, cwd) is None:
@@ -197,7 +244,7 @@ def _load(file: Path | None, *, need_secrets: bool = True) -> Loaded:
 def _summary(loaded: Loaded) -> str:
     settings = loaded.settings
     counts = ", ".join(
-        f"{count} {noun}{'' if count == 1 else 's'}"
+        _counted(count, noun)
         for count, noun in (
             (len(settings.upstreams), "upstream"),
             (len(settings.routes), "route"),
@@ -212,3 +259,73 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+# --- files of other gateways ---
+
+
+def _convert(file: Path) -> tuple[Draft, str]:
+    """Return the draft of a file, and its text.
+
+    Raises:
+        ConfigError: the file cannot be read or is of an unknown kind, or no upstream can be carried over.
+    """
+    text = read_text(file)
+    if isinstance(text, Problem):
+        raise ConfigError(text.message)
+    document = _document(text, file)
+    sections = [name for name in SECTIONS if name in document]
+    is_litellm = bool(sections)
+    if not is_litellm and not {"Providers", "providers", "Router"} & document.keys():
+        raise ConfigError(
+            f"{file}: neither LiteLLM's configuration (no `model_list`) nor claude-code-router's "
+            "(no `Providers`)"
+        )
+    kind = "LiteLLM" if is_litellm else "claude-code-router"
+    draft = Draft(kind, str(file), environ=os.environ, folder=file.resolve().parent)
+    (import_litellm if is_litellm else import_claude_code_router)(document, draft)
+    return draft, draft.text()
+
+
+def _report(draft: Draft) -> None:
+    """Print what was converted, what to set and what was not carried over."""
+    click.echo(
+        f"{draft.kind}: carried over {_counted(len(draft.upstreams), 'upstream')} and "
+        f"{_counted(len(draft.routes), 'route')}; not carried over: "
+        f"{_counted(len(draft.lost), 'setting')}",
+        err=True,
+    )
+    for name, path in draft.variables.items():
+        click.echo(f"  set: export {name}=… (the key at {path})", err=True)
+    for one in draft.lost:
+        click.echo(f"  not carried over: {one}", err=True)
+
+
+def _counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _document(text: str, file: Path) -> Table:
+    """Return the content of a JSON or YAML file."""
+    try:
+        document = msgspec.json.decode(without_comments(text))
+    except (msgspec.DecodeError, RecursionError) as error:
+        if file.suffix == ".json" or text.lstrip()[:1] in ("{", "["):
+            raise ConfigError(f"{file}: not JSON: {error}") from error
+        document = _yaml(text, file)
+    if not isinstance(document, dict):
+        raise ConfigError(f"{file}: expected a table of settings")
+    return {str(name): value for name, value in document.items()}
+
+
+def _yaml(text: str, file: Path) -> object:
+    try:
+        return msgspec.yaml.decode(text)
+    except ImportError as error:
+        raise ConfigError(
+            f"{file}: reading YAML needs PyYAML; install it with `pip install 'dragoman[import]'`"
+        ) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        raise ConfigError(f"{file}: not YAML: {problem}") from error

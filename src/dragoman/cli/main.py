@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from dragoman._version import __version__
 from dragoman.errors import DragomanError
@@ -59,6 +60,10 @@ Examples:
   dragoman config init       write settings for your vendor
   dragoman run claude        run Claude Code on the configured models
   dragoman COMMAND --help    options and examples of a command
+
+\b
+Tab completion in bash (docs/command-line.md has the lines for zsh and fish):
+  eval "$(_DRAGOMAN_COMPLETE=bash_source dragoman)"
 """
 
 INTERRUPTED: Final = 130  # what a shell reports for a program that Ctrl-C ended
@@ -93,6 +98,15 @@ class Commands(click.Group):
         """List the commands from the table, importing none."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a command's name from the table, importing none."""
+        found = [
+            CompletionItem(name, help=entry.summary)
+            for name, entry in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command.  A user's mistake prints one line, never a traceback."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from yarl import URL
 
 from dragoman.cli.models import list_models
 from dragoman.cli.options import upstream_options
@@ -69,16 +70,22 @@ def command(  # noqa: PLR0913 -- one for each flag
     upstream: str | None,
     upstream_dialect: str | None,
     upstream_key_env: str | None,
+    no_key: bool | None,
     model: str | None,
     native_format: str | None,
+    proxy: str | None,
+    tls_ca: str | None,
     port: int | None,
 ) -> None:
     flags = Flags(
         upstream=upstream,
         upstream_dialect=upstream_dialect,
         upstream_key_env=upstream_key_env,
+        no_key=no_key,
         model=model,
         format=native_format,
+        proxy=proxy,
+        tls_ca=tls_ca,
     )
     loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
     for warning in loaded.warnings:
@@ -191,7 +198,8 @@ class RoutedUpstreams:
             await client.close()
 
     def _client(self, choice: RouteChoice, hop: Hop) -> Client:
-        upstream, times, tls = hop.upstream, hop.timeouts, hop.upstream.tls
+        upstream, times = hop.upstream, hop.timeouts
+        tls, rule = upstream.tls, upstream.proxy
         as_usual = upstream.auth in ("auto", find_dialect(upstream.dialect).auth)
         key = upstream.key.value if upstream.key is not None and as_usual else ""
         return Client(
@@ -208,6 +216,7 @@ class RoutedUpstreams:
                 total=times.total,
             ),
             tls=TLS(verify=tls.verify, ca=tls.ca, cert=tls.cert, key=tls.key),
+            proxy="" if rule is None else rule.address(URL(upstream.base_url)),
             headers=_headers(hop, choice.route, has_key=bool(key)),
             strict=upstream.strict,
         )

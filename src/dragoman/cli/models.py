@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dragoman.cli.options import address_options
+
 if TYPE_CHECKING:
     from dragoman.gateway.config.settings import Settings
     from dragoman.gateway.routing import Listed
@@ -32,31 +34,28 @@ UPSTREAM_FAILED: Final = 3
 
 
 @click.command("models", help=_HELP, short_help="List the models that clients can request.")
-@click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file.")
-@click.option(
-    "--upstream", metavar="URL", help="List this upstream instead of those in the settings."
-)
-@click.option(
-    "--upstream-dialect",
-    type=click.Choice(["chat", "anthropic", "responses"]),
-    help="The upstream's dialect.  [default: chat]",
-)
-@click.option(
-    "--upstream-key-env", metavar="VAR", help="The environment variable that holds its key."
-)
+@address_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def command(
+def command(  # noqa: PLR0913 -- one for each flag
     path: Path | None,
     *,
     upstream: str | None,
     upstream_dialect: str | None,
     upstream_key_env: str | None,
+    no_key: bool | None,
+    proxy: str | None,
+    tls_ca: str | None,
     as_json: bool,
 ) -> None:
     from dragoman.gateway.config.load import Flags, load
 
     flags = Flags(
-        upstream=upstream, upstream_dialect=upstream_dialect, upstream_key_env=upstream_key_env
+        upstream=upstream,
+        upstream_dialect=upstream_dialect,
+        upstream_key_env=upstream_key_env,
+        no_key=no_key,
+        proxy=proxy,
+        tls_ca=tls_ca,
     )
     settings = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags).settings
     listed, faults = asyncio.run(list_models(settings))

@@ -14,8 +14,27 @@ from dragoman.turn.request import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: Final = (
-    click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file."),
+_CONNECTION_OPTIONS: Final = (
+    click.option(
+        "--proxy",
+        metavar="URL|env",
+        help="The HTTP proxy between here and the upstreams: http://HOST:PORT, `env` for HTTPS_PROXY, "
+        "HTTP_PROXY and NO_PROXY, or env:NAME for an address with a password.",
+    ),
+    click.option(
+        "--tls-ca",
+        metavar="FILE",
+        type=click.Path(),
+        help="The certificate authorities to trust instead of the system's (PEM).",
+    ),
+)
+_ADDRESS_OPTIONS: Final = (
+    click.option(
+        "--config",
+        "path",
+        type=click.Path(path_type=Path),
+        help="The settings file.  [default: $DRAGOMAN_CONFIG, ./dragoman.toml or the one in ~/.config/dragoman]",
+    ),
     click.option(
         "--upstream",
         metavar="URL",
@@ -29,14 +48,21 @@ _OPTIONS: Final = (
     click.option(
         "--upstream-key-env",
         metavar="VAR",
-        help="The environment variable that holds the upstream's key.",
+        help="The environment variable that holds the upstream's key.  [default: the vendor's usual one]",
     ),
     click.option(
-        "--format",
-        "native_format",
-        metavar="FAMILY|auto|none",
-        help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
+        "--no-key",
+        is_flag=True,
+        default=None,
+        help="Send no key, also to a vendor that usually needs one.",
     ),
+    *_CONNECTION_OPTIONS,
+)
+_FORMAT_OPTION: Final = click.option(
+    "--format",
+    "native_format",
+    metavar="FAMILY|auto|none",
+    help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
 )
 
 
@@ -70,11 +96,23 @@ def own_formats(path: Path | None) -> tuple[Format, ...]:
     return declared_formats(loaded.settings)
 
 
-def upstream_options(command: F) -> F:
-    """Give a command `path`, `upstream`, `upstream_dialect`, `upstream_key_env` and `native_format`."""
-    for option in reversed(_OPTIONS):
+def connection_options(command: F) -> F:
+    """Give a command `proxy` and `tls_ca`."""
+    for option in reversed(_CONNECTION_OPTIONS):
         command = option(command)
     return command
+
+
+def address_options(command: F) -> F:
+    """Give a command `path`, `upstream`, `upstream_dialect`, `upstream_key_env`, `no_key`, `proxy` and `tls_ca`."""
+    for option in reversed(_ADDRESS_OPTIONS):
+        command = option(command)
+    return command
+
+
+def upstream_options(command: F) -> F:
+    """Give a command the options of `address_options`, and `native_format`."""
+    return address_options(_FORMAT_OPTION(command))
 
 
 def read_tools(path: Path) -> tuple[Tool, ...]:

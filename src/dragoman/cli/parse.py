@@ -58,15 +58,17 @@ With --jsonl each input line is a JSON object, and its `id` is copied to the out
 \b
 Exit codes:
   0  the text was parsed
-  1  --tools cannot be read as tools, or a line of --jsonl is not valid (it is named on standard error,
-     and the other lines are parsed)
+  1  --tools cannot be read as tools, or a line of --jsonl is not valid (standard error names
+     it, and the other lines are parsed)
   2  wrong usage
 
 \b
 Examples:
-  dragoman parse --model kimi-k2 < answer.txt
+  echo '[TOOL_CALLS]ls[ARGS]{"path": "."}' | dragoman parse --model mistral-large
+  echo '<tool_call>{"name": "ls", "arguments": {"path": "."}}</tool_call>' |
+    dragoman parse --format hermes
+  echo '{"id": 1, "model": "kimi-k2", "text": "No call."}' | dragoman parse --jsonl
   dragoman parse --format qwen3_coder --tools tools.json --split 1 < answer.txt
-  dragoman parse --jsonl < cases.jsonl
 """
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from dragoman.cli.options import connection_options
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -64,12 +65,16 @@ _UNFIT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
 )
 @click.option("--key-env", metavar="VAR", help="The environment variable that holds its key.")
 @click.option(
+    "--no-key", is_flag=True, help="Send no key, also to a vendor that usually needs one."
+)
+@click.option(
     "--header",
     "headers",
     multiple=True,
     metavar="'NAME: VALUE'",
     help="A header to send; may be repeated.",
 )
+@connection_options
 @click.option("--config", "path", type=click.Path(path_type=Path), help="The settings file.")
 @click.option("--only", metavar="NAME,…", help="Run only these checks.")
 @click.option("--list", "listed", is_flag=True, help="List the checks and exit.")
@@ -96,7 +101,10 @@ def command(  # noqa: PLR0913 -- one for each flag
     model: str | None,
     dialect: str | None,
     key_env: str | None,
+    no_key: bool,
     headers: tuple[str, ...],
+    proxy: str | None,
+    tls_ca: str | None,
     path: Path | None,
     only: str | None,
     listed: bool,
@@ -119,7 +127,16 @@ def command(  # noqa: PLR0913 -- one for each flag
         raise click.UsageError(
             "--write took the URL as the profile's name; put --write after the URL"
         )
-    wanted = Wanted(where=where, model=model, dialect=dialect, key_env=key_env, headers=headers)
+    wanted = Wanted(
+        where=where,
+        model=model,
+        dialect=dialect,
+        key_env=key_env,
+        no_key=no_key,
+        headers=headers,
+        proxy=proxy,
+        tls_ca=tls_ca,
+    )
     found = chosen(wanted, path, timeout=timeout, environ=os.environ, cwd=Path.cwd())
     names = [one.strip() for one in (only or "").split(",") if one.strip()]
     checks = running.chosen(names, found.peer.dialect)

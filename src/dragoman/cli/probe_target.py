@@ -8,11 +8,20 @@ from typing import Final
 from msgspec import Struct, structs
 
 from dragoman.errors import ConfigError, did_you_mean
-from dragoman.gateway.config.load import DEFAULT_UPSTREAM, FILE_NAME, Flags, Loaded, find_file, load
+from dragoman.gateway.config.load import (
+    DEFAULT_UPSTREAM,
+    FILE_NAME,
+    NO_FLAGS,
+    Flags,
+    Loaded,
+    find_file,
+    load,
+)
 from dragoman.gateway.config.problems import ConfigMistakesError
+from dragoman.gateway.config.read import names_secret
 from dragoman.gateway.config.settings import Route, Secret, Settings
 from dragoman.gateway.config.vendors import vendor_at
-from dragoman.gateway.plan import secrets_of, tls_context, upstream_headers
+from dragoman.gateway.plan import proxy_of, secrets_of, tls_context, upstream_headers
 from dragoman.gateway.routing import Hop, Router
 from dragoman.probe.probe import Peer
 from dragoman.toolcalls.format_names import choose_format
@@ -36,7 +45,10 @@ class Wanted(Struct, frozen=True, kw_only=True):
     model: str | None = None
     dialect: DialectName | None = None
     key_env: str | None = None
+    no_key: bool = False
     headers: tuple[str, ...] = ()
+    proxy: str | None = None
+    tls_ca: str | None = None
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
@@ -69,6 +81,9 @@ def chosen(
         ConfigError: there is no such upstream, or its settings are not valid.
     """
     loaded = load(path, environ=environ, cwd=cwd, need_secrets=False)
+    flags = Flags(proxy=wanted.proxy, tls_ca=wanted.tls_ca)
+    if flags != NO_FLAGS and loaded.settings.upstreams:
+        loaded = load(path, environ=environ, cwd=cwd, flags=flags, need_secrets=False)
     file = loaded.path or find_file(environ, cwd) or cwd / FILE_NAME
     settings, name = _settings(wanted, loaded, environ, cwd)
     if not settings.upstreams:
@@ -111,13 +126,21 @@ def _settings(
         upstream=where,
         upstream_dialect=wanted.dialect or _usual_dialect(where),
         upstream_key_env=wanted.key_env,
+        no_key=wanted.no_key or _header_has_key(wanted) or None,
         model=wanted.model,
+        proxy=wanted.proxy,
+        tls_ca=wanted.tls_ca,
     )
     try:
         found = load(loaded.path, environ=environ, cwd=cwd, flags=flags, need_secrets=False)
     except ConfigMistakesError as error:
         labelled = [
-            structs.replace(one, path=_LABELS.get(one.path, one.path)) for one in error.mistakes
+            structs.replace(
+                one,
+                path=_LABELS.get(one.path, one.path),
+                suggestion=one.suggestion.replace("--upstream-key-env", "--key-env"),
+            )
+            for one in error.mistakes
         ]
         raise ConfigMistakesError(labelled, source=error.source) from error
     return found.settings, DEFAULT_UPSTREAM
@@ -133,7 +156,15 @@ def _overlaid(
     if wanted.key_env is not None:
         value = environ.get(wanted.key_env, "").strip()
         upstream = structs.replace(upstream, key=Secret(f"env:{wanted.key_env}", value))
+    if wanted.no_key:
+        upstream = structs.replace(upstream, key=None, auth="none")
     return structs.replace(settings, upstreams={**settings.upstreams, name: upstream})
+
+
+def _header_has_key(wanted: Wanted) -> bool:
+    """Return whether a header of the flags carries the key."""
+    names = (one.partition(":")[0].strip() for one in wanted.headers)
+    return wanted.key_env is None and any(map(names_secret, names))
 
 
 def _usual_dialect(address: str) -> DialectName | None:
@@ -167,6 +198,7 @@ def _peer(hop: Hop, settings: Settings, wanted: Wanted, timeout: float) -> Peer:
         secrets=(*secrets_of(settings), *given),
         extra=upstream.body,
         tls=tls_context(upstream.tls, hop.upstream_name),
+        proxy=proxy_of(upstream, hop.upstream_name),
         own_formats=hop.own_formats,
         timeout=timeout,
         profile=hop.profile,

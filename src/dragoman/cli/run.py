@@ -94,7 +94,10 @@ def command(  # noqa: PLR0913 -- one for each flag
     upstream: str | None,
     upstream_dialect: str | None,
     upstream_key_env: str | None,
+    no_key: bool | None,
     native_format: str | None,
+    proxy: str | None,
+    tls_ca: str | None,
     model: str,
     small_model: str,
     context: int,
@@ -115,14 +118,18 @@ def command(  # noqa: PLR0913 -- one for each flag
         upstream=upstream,
         upstream_dialect=upstream_dialect,
         upstream_key_env=upstream_key_env,
+        no_key=no_key,
         # With --upstream every name that the agent requests is served by this model.
         model=(model or None) if upstream else None,
         format=native_format,
         record=None if record is None else str(record.absolute()),
+        proxy=proxy,
+        tls_ca=tls_ca,
     )
     if gateway is not None and (path or log or flags != Flags()):
         raise ConfigError(
-            "--gateway uses the settings of the running gateway; remove --config, --log, --upstream… and --format"
+            "--gateway uses the settings of the running gateway; remove --config, --log, --upstream…, "
+            "--format, --record, --proxy and --tls-ca"
         )
     options = ModelOptions(
         model=model, small=small_model, window=Window(context=context, output=output)

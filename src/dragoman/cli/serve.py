@@ -19,8 +19,11 @@ _HELP: Final = """Run the gateway: clients of any dialect, upstreams of any dial
 
 Clients use Anthropic Messages (`/v1/messages`), Chat Completions (`/v1/chat/completions`) or Responses
 (`/v1/responses`).  Upstreams and routes come from a settings file or from flags.  The file is --config,
-else ./dragoman.toml, else `dragoman/dragoman.toml` in $XDG_CONFIG_HOME or ~/.config;
+else $DRAGOMAN_CONFIG, else ./dragoman.toml, else `dragoman/dragoman.toml` in $XDG_CONFIG_HOME or ~/.config;
 `dragoman config init` writes one.
+
+A known vendor needs its key: from --upstream-key-env, or from its usual variable such as
+OPENROUTER_API_KEY.  --no-key starts without one.
 
 Without a file and without --upstream the built-in simulator answers, so that you can try everything
 without a key.
@@ -68,8 +71,11 @@ def command(  # noqa: PLR0913 -- one for each flag
     upstream: str | None,
     upstream_dialect: str | None,
     upstream_key_env: str | None,
+    no_key: bool | None,
     model: str | None,
     native_format: str | None,
+    proxy: str | None,
+    tls_ca: str | None,
     workers: int | None,
     record: Path | None,
     insecure: bool,
@@ -81,8 +87,11 @@ def command(  # noqa: PLR0913 -- one for each flag
         upstream=upstream,
         upstream_dialect=upstream_dialect,
         upstream_key_env=upstream_key_env,
+        no_key=no_key,
         model=model,
         format=native_format,
+        proxy=proxy,
+        tls_ca=tls_ca,
         host=host,
         port=port,
         workers=workers,

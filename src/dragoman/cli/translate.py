@@ -28,15 +28,16 @@ object per line.
 \b
 Exit codes:
   0  translated
-  1  the input is bad, or the response reports an error (which is written in the target dialect)
+  1  the input is bad, or the response reports an error (it is written in the target dialect)
   2  wrong usage
 
 \b
 Examples:
-  curl -N "$URL/chat/completions" -d @request.json | dragoman translate --from chat --to anthropic
+  echo '{"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}' |
+    dragoman translate --from anthropic --to chat --request --profile moonshot --model kimi-k2
+  curl -sN http://127.0.0.1:8000/v1/chat/completions -d @request.json |
+    dragoman translate --from chat --to anthropic
   dragoman translate --from anthropic --to responses --body < answer.json
-  dragoman translate --from anthropic --to chat --request --model kimi-k2 --profile moonshot \\
-                     < request.json
 """
 
 

@@ -27,8 +27,8 @@ from dragoman.wire.json_values import decode_any
 class Client:
     """Send requests to one server, in any dialect, with asyncio.
 
-    Immutable; may be shared between tasks and threads.  Nothing is retried, no redirect is followed, no proxy or
-    key is read from the environment, and no tool is run.
+    Immutable; may be shared between tasks and threads.  Nothing is retried, no redirect is followed, no key is
+    read from the environment (nor a proxy, without `proxy="env"`), and no tool is run.
 
     Connections belong to the event loop that opened them: leave `async with`, or call `close`, in each loop
     that used the client.  A closed client opens new connections when it is used again.
@@ -44,6 +44,8 @@ class Client:
         limits: What a server may send before the answer is rejected; see `Limits`.
         timeouts: How long a server may take; see `Timeouts`.
         tls: How the server is verified, and a client certificate; see `TLS`.
+        proxy: `http://[USER:PASSWORD@]HOST:PORT` of an HTTP proxy, or `env` for the one that `HTTPS_PROXY`,
+            `HTTP_PROXY` and `NO_PROXY` name.  Empty: none.
         headers: Additional headers of every request; they replace the client's own.
         strict: Raise where the default is to repair and report a loss: unreadable events, parameters that
             the server cannot be sent, tools without a description or a valid schema.
@@ -74,6 +76,7 @@ class Client:
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 -- immutable
         tls: TLS = TLS(),  # noqa: B008 -- immutable
+        proxy: str = "",
         headers: Mapping[str, str] | None = None,
         strict: bool = False,
     ) -> None:
@@ -87,6 +90,7 @@ class Client:
             limits=limits,
             timeouts=timeouts,
             tls=tls,
+            proxy=proxy,
             headers=headers,
             strict=strict,
         )

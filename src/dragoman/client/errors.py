@@ -143,7 +143,7 @@ def fault_error(fault: Fault, settings: Settings, broken: str = "") -> ClientErr
 def refusal(reply: Reply, body: bytes, settings: Settings) -> ClientError:
     """Return the error for a response whose status is not a success."""
     status = reply.status
-    # Test: test_redirects_are_told_and_never_followed.
+    # Test: test_redirects_are_reported_and_never_followed.
     if 300 <= status < 400:
         where = reply.headers.get("location", "elsewhere")
         message = f"the server redirects to {where}, which is not followed; correct `base_url`"

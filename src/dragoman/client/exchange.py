@@ -78,6 +78,7 @@ class HttpExchange:
                     body=body,
                     connect_seconds=self._times.connect,
                     tls=settings.tls,
+                    proxy=settings.proxy,
                 )
         except TimeoutError:
             raise self.why or self._late() from None

@@ -1,8 +1,9 @@
 """A client's settings: address, credentials, limits, timeouts.
 
-All of them are arguments; nothing is read from the environment.
+All of them are arguments; nothing is read from the environment, unless `proxy="env"` asks for it.
 """
 
+import os
 import re
 import ssl
 from collections.abc import Mapping
@@ -20,7 +21,8 @@ from dragoman.profiles.profile import Profile
 from dragoman.redaction import hide
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.format_names import choose_format
-from dragoman.transport import TLS
+from dragoman.transport import TLS, Proxy, environment_rule, fixed_rule
+from dragoman.transport.proxy import ENVIRONMENT
 from dragoman.turn.request import DialectName
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -63,6 +65,7 @@ class ClientOptions(TypedDict, total=False):
     limits: Limits
     timeouts: Timeouts
     tls: TLS
+    proxy: str
     headers: Mapping[str, str] | None
     strict: bool
 
@@ -86,6 +89,7 @@ class Settings:
         limits: Limits = DEFAULT_LIMITS,
         timeouts: Timeouts = Timeouts(),  # noqa: B008 -- immutable
         tls: TLS = TLS(),  # noqa: B008 -- immutable
+        proxy: str = "",
         headers: Mapping[str, str] | None = None,
         strict: bool = False,
     ) -> None:
@@ -97,6 +101,7 @@ class Settings:
             ("limits", limits, Limits),
             ("timeouts", timeouts, Timeouts),
             ("tls", tls, TLS),
+            ("proxy", proxy, str),
         ):
             _check_kind(name, value, kinds)
         _check_numbers("limits", limits, int)
@@ -115,14 +120,17 @@ class Settings:
         self.limits = limits
         self.timeouts = timeouts
         self.strict = strict
+        self.proxy: Proxy | None = _proxy(proxy, self.url)
+        uses_tls = self.url.scheme == "https" or (self.proxy is not None and self.proxy.secure)
         # Made now, so that an unreadable file is an error before anything is sent.
-        self.tls: ssl.SSLContext | bool = tls.context() if self.url.scheme == "https" else True
+        self.tls: ssl.SSLContext | bool = tls.context() if uses_tls else True
         given = {name.lower(): value for name, value in (headers or {}).items()}
         self.header_names: tuple[str, ...] = tuple(given)
         self.headers: dict[str, str] = _headers(self.dialect, api_key, given)
         # A short header value is more often a word than a secret.
         long = (one for one in given.values() if len(one) >= _LEAST_SECRET)
-        self._secrets = (api_key, *long)
+        hidden = () if self.proxy is None else self.proxy.secrets
+        self._secrets = (api_key, *long, *hidden)
 
     def redact(self, text: str) -> str:
         """Return a server's text with the client's secrets replaced."""
@@ -160,6 +168,14 @@ def _address(base_url: str) -> str:
     if url.query_string or url.fragment:
         raise ConfigError("`base_url` must end before any `?` or `#`: a path is appended to it")
     return base_url.rstrip("/")
+
+
+def _proxy(text: str, url: URL) -> Proxy | None:
+    """Return the proxy of a URL; `env` means the one that the environment names."""
+    if not text:
+        return None
+    rule = environment_rule(os.environ) if text == ENVIRONMENT else fixed_rule(text)
+    return rule.find(url)
 
 
 def _headers(dialect: Dialect, api_key: str, given: Mapping[str, str]) -> dict[str, str]:

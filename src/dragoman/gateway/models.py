@@ -51,6 +51,7 @@ async def ask_models(connector: Connector, plan: Plan, hop: Hop) -> list[str] | 
                 body=None,
                 connect_seconds=hop.timeouts.connect,
                 tls=plan.tls(name),
+                proxy=plan.proxy(name),
             )
             async with reply:
                 body = await reply.read_all(_MAX_BYTES, lambda: None)

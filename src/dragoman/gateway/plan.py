@@ -20,7 +20,7 @@ from dragoman.gateway.routing import Hop, Router
 from dragoman.redaction import Secrets, hide, redact
 from dragoman.toolcalls.format_names import choose_format
 from dragoman.toolcalls.grammar import warm
-from dragoman.transport import TLS
+from dragoman.transport import TLS, Proxy
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 
@@ -49,6 +49,9 @@ class Plan:
         self._urls = {
             name: URL(upstream.base_url.rstrip("/"))
             for name, upstream in settings.upstreams.items()
+        }
+        self._proxies = {
+            name: proxy_of(upstream, name) for name, upstream in settings.upstreams.items()
         }
         self._paths = {
             name: URL(f"{url}{dialect(settings.upstreams[name].dialect).path}")
@@ -80,6 +83,10 @@ class Plan:
 
     def tls(self, upstream: str) -> ssl.SSLContext | bool:
         return self._tls[upstream]
+
+    def proxy(self, upstream: str) -> Proxy | None:
+        """Return the proxy between here and an upstream; None: there is none."""
+        return self._proxies[upstream]
 
     def url(self, upstream: str, path: str = "") -> URL:
         """Return where an upstream takes requests of its dialect, or `path` behind its base URL."""
@@ -155,7 +162,29 @@ def secrets_of(settings: Settings) -> Secrets:
     headers += [route.headers for route in settings.routes]
     found += [value for one in headers for value in one.values() if isinstance(value, Secret)]
     found += [up.key for up in settings.upstreams.values() if up.key is not None]
-    return tuple(secret.value for secret in found if secret.value)
+    proxies = [
+        proxy_of(up, name)
+        for name, up in settings.upstreams.items()
+        if up.proxy is not None and up.proxy.found
+    ]
+    return (
+        *(secret.value for secret in found if secret.value),
+        *(text for proxy in proxies if proxy is not None for text in proxy.secrets),
+    )
+
+
+def proxy_of(upstream: Upstream, name: str) -> Proxy | None:
+    """Return the proxy between here and an upstream; None: there is none.
+
+    Raises:
+        ConfigError: its address is missing or cannot be used.
+    """
+    if upstream.proxy is None:
+        return None
+    try:
+        return upstream.proxy.find(URL(upstream.base_url))
+    except ConfigError as error:
+        raise ConfigError(f"`upstreams.{name}.proxy`: {error}") from error
 
 
 def tls_context(tls: Tls, upstream: str) -> ssl.SSLContext | bool:
@@ -167,6 +196,7 @@ def tls_context(tls: Tls, upstream: str) -> ssl.SSLContext | bool:
     if tls == Tls():
         return True
     try:
-        return TLS(verify=tls.verify, ca=tls.ca, cert=tls.cert, key=tls.key).context()
+        files = TLS(verify=tls.verify, ca=tls.ca, cert=tls.cert, key=tls.key)
+        return files.context(environment=True)
     except ConfigError as error:
         raise ConfigError(f"`upstreams.{upstream}.tls`: {error}") from error

@@ -4,8 +4,8 @@
 |---|---|---|---|---|
 | rate limit, overloaded, 5xx, broken or missing response | yes, `retries` times | yes | yes | yes |
 | timeout | no | yes | yes | yes |
-| nothing listens at the address | yes, `retries` times | yes | yes | no |
-| TLS failure, wrong address | no | yes | yes | no |
+| nothing listens at the address, or at the proxy's; the proxy cannot connect | yes, `retries` times | yes | yes | no |
+| TLS failure, wrong address, refused by the proxy (407, 403) | no | yes | yes | no |
 | authentication, permission, billing, not found | no | yes | no | no |
 | context too long, request too large | no | yes | no | no |
 | empty response | once | yes | no | yes |
@@ -55,7 +55,10 @@ _LOCAL: Final = _PASSING | {
 }
 # The upstream is unwell, rather than the request wrong.
 _UNWELL: Final = _PASSING | {FaultKind.TIMEOUT, FaultKind.UPSTREAM_UNUSABLE}
-_UNREACHABLE: Final = "upstream_unreachable"  # a code: the server may be about to start
+# Codes: the server, or the proxy, may be about to start.
+_UNREACHABLE: Final = frozenset(
+    {"upstream_unreachable", "proxy_unreachable", "proxy_cannot_connect"}
+)
 _FIRST_DELAY: Final = 0.5  # seconds, doubled with each attempt
 _LONGEST_DELAY: Final = 8.0
 _TRANSPORT_KINDS: Final = {
@@ -63,9 +66,20 @@ _TRANSPORT_KINDS: Final = {
     "timeout": FaultKind.TIMEOUT,
     "upstream_address": FaultKind.UPSTREAM_UNUSABLE,
     "upstream_tls": FaultKind.UPSTREAM_UNUSABLE,
-    _UNREACHABLE: FaultKind.UPSTREAM_UNUSABLE,
+    "proxy_address": FaultKind.UPSTREAM_UNUSABLE,
+    "proxy_auth": FaultKind.UPSTREAM_UNUSABLE,
+    "proxy_refused": FaultKind.UPSTREAM_UNUSABLE,
+    "proxy_tls": FaultKind.UPSTREAM_UNUSABLE,
+    **dict.fromkeys(_UNREACHABLE, FaultKind.UPSTREAM_UNUSABLE),
 }
-_TRANSPORT_HINTS: Final = {"upstream_tls": "; see `tls` of the upstream"}
+_SEE_PROXY: Final = "; see `proxy` of the upstream"
+_TRANSPORT_HINTS: Final = {
+    "upstream_tls": "; see `tls` of the upstream",
+    "proxy_address": _SEE_PROXY,
+    "proxy_auth": _SEE_PROXY,
+    "proxy_tls": _SEE_PROXY,
+    "proxy_unreachable": _SEE_PROXY,
+}
 
 # Test: test_g9_empty_response_is_asked_for_again_once.
 # A response that ended normally and has no content.
@@ -109,7 +123,7 @@ def retry_delay(
     # Test: test_g9_upstream_may_say_whether_another_attempt_helps.
     passing = should_retry
     if passing is None:
-        passing = fault.kind in _PASSING or fault.code == _UNREACHABLE
+        passing = fault.kind in _PASSING or fault.code in _UNREACHABLE
     if made >= upstream.retries or not passing:
         return None
     spread: float = random.uniform(0.5, 1.0)  # noqa: S311 -- spreads clients

@@ -1,7 +1,6 @@
 """The life of the server: start, signals, reload, drain."""
 
 import asyncio
-import errno
 import gc
 import os
 import signal
@@ -15,7 +14,7 @@ from typing import Final, Self, TypeAlias
 from aiohttp import web
 from msgspec import structs
 
-from dragoman.errors import ConfigError, DragomanError
+from dragoman.errors import ConfigError, DragomanError, cannot_listen
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.capacity import Descriptors, share_out
 from dragoman.gateway.config.settings import Route, Settings, Upstream
@@ -188,14 +187,8 @@ def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
         bound.bind((host, port))
     except (OSError, OverflowError) as error:
         bound.close()
-        reason = getattr(error, "strerror", None) or str(error)
-        flag = "--port" if getattr(error, "errno", None) in _OF_PORTS else "--host"
-        message = f"cannot listen on {_in_url(host)}:{port}: {reason}; choose another with `{flag}`"
-        raise ConfigError(message) from error
+        raise cannot_listen(host, port, error) from error
     return bound
-
-
-_OF_PORTS: Final = frozenset({errno.EADDRINUSE, errno.EACCES})
 
 
 def _in_url(host: str) -> str:

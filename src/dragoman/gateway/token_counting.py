@@ -247,6 +247,7 @@ class TokenCounter:
             body=question.body,
             connect_seconds=hop.timeouts.connect,
             tls=self.plan.tls(hop.upstream_name),
+            proxy=self.plan.proxy(hop.upstream_name),
         )
         async with reply:
             if reply.status != 200:

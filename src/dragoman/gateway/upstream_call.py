@@ -320,6 +320,7 @@ class UpstreamCall:
             body=self._body,
             connect_seconds=hop.timeouts.connect,
             tls=plan.tls(hop.upstream_name),
+            proxy=plan.proxy(hop.upstream_name),
         )
 
     def _note_headers(self, reply: Reply) -> None:
@@ -638,7 +639,7 @@ class FaultRedaction:
 
 
 def _fault_of_refusal(reply: Reply, body: bytes, hop: Hop) -> Fault:
-    # Test: test_redirect_is_not_followed_and_says_what_to_set.
+    # Test: test_redirect_is_not_followed_and_names_what_to_set.
     if 300 <= reply.status < 400:
         where = reply.headers.get("location", "elsewhere")
         message = f"upstream redirects to {where}; set `base_url` to where its API is"

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from dragoman._version import __version__
 from dragoman.dialects.encoding import encode
-from dragoman.errors import ConfigError, DragomanError, MalformedError
+from dragoman.errors import DragomanError, MalformedError, cannot_listen
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.mcp_server.results import Piece, failure_of
 from dragoman.mcp_server.tools import TOOLS, ServedTool, ToolContext
@@ -213,5 +213,5 @@ def _listen(port: int) -> socket.socket:
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
-        raise ConfigError(f"cannot serve on {HOST}:{port}: {error.strerror}") from error
+        raise cannot_listen(HOST, port, error, flag="--http") from error
     return listening

@@ -16,7 +16,7 @@ from dragoman.probe.response import Failure, Listing, Response, read_listing
 from dragoman.profiles.profile import Profile
 from dragoman.redaction import hide_in_json
 from dragoman.toolcalls.format import Format
-from dragoman.transport import Connector, Reply, TransportError
+from dragoman.transport import Connector, Proxy, Reply, TransportError
 from dragoman.turn.request import DialectName
 
 _MAX_BYTES: Final = 4 * 1024 * 1024  # of one response; the questions request a hundredth of it
@@ -33,6 +33,7 @@ class Peer(Struct, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()  # removed from every response
     extra: Mapping[str, object] = {}  # fields that the operator adds to every request
     tls: ssl.SSLContext | bool = True
+    proxy: Proxy | None = None
     timeout: float = 60.0  # seconds for one answer
     pause: float = 1.0  # seconds before a retry at a busy server, unless it sends Retry-After
     profile: Profile = Profile(name="generic")  # the known facts about it
@@ -165,6 +166,7 @@ class Probe:
             body=body,
             connect_seconds=peer.timeout,
             tls=peer.tls,
+            proxy=peer.proxy,
         )
 
     def _late(self) -> Failure:

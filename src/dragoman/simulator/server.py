@@ -1,7 +1,6 @@
 """The simulator on a socket."""
 
 import asyncio
-import errno
 import socket
 import struct
 from collections import OrderedDict
@@ -15,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from dragoman.dialects import DIALECT_NAMES, dialect
-from dragoman.errors import ConfigError, DragomanError, TooLargeError
+from dragoman.errors import DragomanError, TooLargeError, cannot_listen
 from dragoman.limits import DEFAULT_LIMITS
 from dragoman.simulator import endpoints
 from dragoman.simulator.answer import JSON, Answer, answer, plain_refusal, read, refusal, seed_of
@@ -98,7 +97,7 @@ class Simulator:
             await site.start()
         except OSError as error:
             await runner.cleanup()
-            raise ConfigError(_address_problem(self.host, self.port, error)) from error
+            raise cannot_listen(self.host, self.port, error) from error
         self.port = runner.addresses[0][1]
         self._runner = runner
 
@@ -240,12 +239,6 @@ def _json_response(fields: Fields, status: int = 200) -> web.Response:
 def _json_answer(fields: Fields) -> Answer:
     body = msgspec.json.encode(fields)
     return Answer(headers={"content-type": JSON}, writes=[body], length=len(body))
-
-
-def _address_problem(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} on {host} is in use; choose another with --port"
-    return f"cannot serve on {host}:{port}: {error.strerror or error}"
 
 
 # --- sending an answer ---

@@ -22,6 +22,7 @@ from dragoman.errors import TooLargeError
 from dragoman.limits import Limits
 from dragoman.transport import failures
 from dragoman.transport.failures import TransportError
+from dragoman.transport.proxy import Proxy
 
 _HOLD: Final = 128 * 1024  # bytes that wait to be read, before the server has to wait
 _MAX_INFORMATIONAL: Final = 100  # answers of the kind "100 Continue" before the real one
@@ -30,15 +31,27 @@ _WITHOUT_BODY: Final = frozenset({204, 304})
 
 
 class Server(Struct, frozen=True):
-    """Whom connections lead to."""
+    """The other end of a connection.  Connections are kept by it, so it also has the proxy between."""
 
     host: str
     port: int
     tls: ssl.SSLContext | None
+    proxy: Proxy | None = None
+    proxy_tls: ssl.SSLContext | None = None  # for the connection to the proxy itself
 
     @property
     def where(self) -> str:
-        return f"{self.host}:{self.port}"
+        """The server, in messages."""
+        through = "" if self.proxy is None else f" through the proxy {self.proxy.where}"
+        return f"{self.host}:{self.port}{through}"
+
+
+class ProxyServer(Server, frozen=True):
+    """A proxy as the other end of a connection."""
+
+    @property
+    def where(self) -> str:
+        return f"the proxy {self.host}:{self.port}"
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -174,6 +187,21 @@ class Connection(asyncio.BufferedProtocol):
         """Close the connection at once; a reader, now or later, gets `why`."""
         self._fail(why or failures.truncated())
 
+    def detach(self) -> asyncio.Transport:
+        """Return the transport, for a protocol that continues on it; this connection has ended.
+
+        Raises:
+            TransportError: the transport is closed, or bytes have arrived that nothing asked for.
+        """
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise failures.unanswered(self.where)
+        if self._parts:
+            raise failures.malformed(self.where, "it says more than was asked")
+        self._transport = None
+        del self._parser  # it holds us
+        return transport
+
     @property
     def reusable(self) -> bool:
         """Another request may follow."""
@@ -197,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.ended:
-            # Test: test_a_connection_on_which_more_is_said_than_was_asked_is_not_used.
+            # Test: test_a_connection_on_which_more_arrives_than_was_asked_is_not_used.
             self._fail(failures.malformed(self.where, "it says more than was asked"))
             return
         parts = self._parts

@@ -5,6 +5,7 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from aiohappyeyeballs import start_connection
@@ -13,8 +14,9 @@ from yarl import URL
 from dragoman._version import __version__
 from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.transport import failures
-from dragoman.transport.connection import Connection, Server
+from dragoman.transport.connection import Connection, ProxyServer, Server
 from dragoman.transport.failures import TransportError
+from dragoman.transport.proxy import Proxy
 from dragoman.transport.reply import Reply
 
 USER_AGENT: Final = f"dragoman/{__version__}"
@@ -57,17 +59,23 @@ class Connector:
         body: bytes | None,
         connect_seconds: float,
         tls: ssl.SSLContext | bool,
+        proxy: Proxy | None = None,
     ) -> Reply:
         """Send a request and return its answer once the status is known.
+
+        `tls` is for the server, and for a proxy that speaks TLS itself.
 
         Raises:
             TransportError: there is none.
         """
-        server = self._server(url, tls=tls)
-        head = request_head(method, url, headers, body)
+        server = self._server(url, proxy, tls=tls)
+        forwarder = None if server.tls is not None else proxy  # of plain requests; else it tunnels
+        head = request_head(method, url, headers, body, proxy=forwarder)
         connection = self._kept(server) or await self._make(server, connect_seconds)
         try:
             await connection.ask(head, body)
+            if forwarder is not None:
+                _check_forwarded(connection, server, forwarder)
             return Reply(connection, self._keep)
         except BaseException:
             connection.abort()
@@ -83,17 +91,27 @@ class Connector:
             connection.abort()
         await asyncio.sleep(0)  # the event loop closes them
 
-    def _server(self, url: URL, *, tls: ssl.SSLContext | bool) -> Server:
+    def _server(self, url: URL, proxy: Proxy | None, *, tls: ssl.SSLContext | bool) -> Server:
         host, port = url.raw_host, url.port
         if url.scheme not in _PORTS or not host or not port:
             raise failures.no_address(url)
-        if url.scheme == "http":
-            return Server(host, port, None)
+        secure = url.scheme == "https"
+        proxy_secure = proxy is not None and proxy.secure
+        context = self._context(tls=tls) if secure or proxy_secure else None
+        return Server(
+            host,
+            port,
+            context if secure else None,
+            proxy,
+            context if proxy_secure else None,
+        )
+
+    def _context(self, *, tls: ssl.SSLContext | bool) -> ssl.SSLContext:
         if not isinstance(tls, bool):
-            return Server(host, port, tls)
+            return tls
         if self._usual_tls is None:
             self._usual_tls = ssl.create_default_context()
-        return Server(host, port, self._usual_tls)
+        return self._usual_tls
 
     # --- connections -----------------------------------------------------------------------------------
 
@@ -108,26 +126,71 @@ class Connector:
         return await self._connect(server, seconds)
 
     async def _connect(self, server: Server, seconds: float) -> Connection:
-        secure = server.tls is not None
+        until = self._loop.time() + seconds if seconds else None
+        proxy = server.proxy
+        if proxy is None:
+            connection = await self._dial(server, server, until)
+        else:
+            first = ProxyServer(proxy.host, proxy.port, server.proxy_tls)
+            tunnels = server.tls is not None
+            try:
+                connection = await self._dial(first, first if tunnels else server, until)
+            except TransportError as failed:
+                raise failures.of_proxy(failed) from failed
+            if tunnels:
+                connection = await self._tunnel(connection, server, proxy, until)
+        self._connections.add(connection)
+        return connection
+
+    async def _dial(self, first: Server, server: Server, until: float | None) -> Connection:
+        """Return a connection to `first` on which requests for `server` are sent."""
+        secure = first.tls is not None
         try:
-            async with asyncio.timeout(seconds or None):
-                addresses = await self._resolve(server.host, server.port)
+            async with asyncio.timeout_at(until):
+                addresses = await self._resolve(first.host, first.port)
                 link = await start_connection(
                     addresses, happy_eyeballs_delay=_NEXT_ADDRESS, interleave=1
                 )
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 _, connection = await self._loop.create_connection(
-                    lambda: Connection(server, self._limits, self._lost, self._room),
+                    lambda: self._connection(server),
                     sock=link,
-                    ssl=server.tls,
-                    server_hostname=server.host.rstrip(".") if secure else None,
+                    ssl=first.tls,
+                    server_hostname=_tls_name(first) if secure else None,
                 )
         except OSError as error:
-            raise failures.unreachable(server.where, error, secure=secure) from error
+            raise failures.unreachable(first.where, error, secure=secure) from error
         except UnicodeError as error:
-            raise failures.no_address(server.where) from error  # a host such as `a..b`
-        self._connections.add(connection)
+            raise failures.no_address(first.where) from error  # a host such as `a..b`
         return connection
+
+    async def _tunnel(
+        self, asked: Connection, server: Server, proxy: Proxy, until: float | None
+    ) -> Connection:
+        """Ask a proxy to connect to a server (RFC 9110, section 9.3.6), and begin TLS with the server."""
+        assert server.tls is not None  # noqa: S101 -- plain requests are forwarded
+        connection = self._connection(server)
+        transport: asyncio.Transport | None = None
+        try:
+            async with asyncio.timeout_at(until):
+                transport = await _tunnel_through(asked, server, proxy)
+                inner = await self._loop.start_tls(
+                    transport, connection, server.tls, server_hostname=_tls_name(server)
+                )
+        except BaseException as error:
+            asked.abort()
+            if transport is not None:
+                transport.abort()
+            if isinstance(error, OSError):
+                raise failures.unreachable(server.where, error, secure=True) from error
+            raise
+        if inner is None:  # it was closed at once
+            raise failures.unanswered(server.where)
+        connection.connection_made(inner)
+        return connection
+
+    def _connection(self, server: Server) -> Connection:
+        return Connection(server, self._limits, self._lost, self._room)
 
     async def _resolve(self, host: str, port: int) -> Sequence[_Address]:
         now = self._loop.time()
@@ -185,20 +248,32 @@ class Connector:
         self._connections.discard(connection)
 
 
-def request_head(method: str, url: URL, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """Return the head of a request; what the caller says comes before what is always said.
+def request_head(
+    method: str,
+    url: URL,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    *,
+    proxy: Proxy | None = None,
+) -> bytes:
+    """Return the head of a request; the caller's headers replace ours.
+
+    With a `proxy` that forwards the request, the target is the whole URL (RFC 9112, section 3.2.2).
 
     Raises:
         TransportError: a header cannot be written.
     """
-    host = url.raw_host or ""
-    if ":" in host:
-        host = f"[{host}]"
+    host = _bracketed(url.raw_host or "")
     if url.port != _PORTS[url.scheme]:
         host = f"{host}:{url.port}"
     headers_out = {"host": host, **_ALWAYS}
     for name, value in headers.items():
         headers_out[name.lower()] = value
+    target = url.raw_path_qs
+    if proxy is not None:
+        target = f"{url.scheme}://{host}{target}"
+        if proxy.authorization:
+            headers_out["proxy-authorization"] = proxy.authorization
     if body is not None:
         headers_out["content-length"] = str(len(body))
     lines = [f"{name}: {value}" for name, value in headers_out.items()]
@@ -206,4 +281,47 @@ def request_head(method: str, url: URL, headers: Mapping[str, str], body: bytes 
         bad = next(line.partition(":")[0] for line in lines if _UNFIT.search(line))
         refused = f"the header `{bad[:40]!a}` holds what no header can"
         raise TransportError("connect", "upstream_address", refused)
-    return "\r\n".join((f"{method} {url.raw_path_qs} HTTP/1.1", *lines, "", "")).encode()
+    return "\r\n".join((f"{method} {target} HTTP/1.1", *lines, "", "")).encode()
+
+
+def _connect_head(server: Server, proxy: Proxy) -> bytes:
+    where = f"{_bracketed(server.host)}:{server.port}"
+    lines = [f"CONNECT {where} HTTP/1.1", f"host: {where}", f"user-agent: {USER_AGENT}"]
+    if proxy.authorization:
+        lines.append(f"proxy-authorization: {proxy.authorization}")
+    return "\r\n".join((*lines, "", "")).encode()
+
+
+async def _tunnel_through(asked: Connection, server: Server, proxy: Proxy) -> asyncio.Transport:
+    """Return a transport that leads through a proxy to a server."""
+    try:
+        await asked.ask(_connect_head(server, proxy), None)
+        if 200 <= asked.status < 300:
+            return asked.detach()
+    except TransportError as failed:
+        raise failures.of_proxy(failed) from failed
+    raise _refusal(asked, server, proxy)
+
+
+def _check_forwarded(connection: Connection, server: Server, proxy: Proxy) -> None:
+    """Raise if a proxy answers instead of the server; other statuses than this one may be the server's."""
+    if connection.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        raise _refusal(connection, server, proxy)
+
+
+def _refusal(connection: Connection, server: Server, proxy: Proxy) -> TransportError:
+    return failures.refused_by_proxy(
+        proxy.where,
+        f"{server.host}:{server.port}",
+        connection.status,
+        connection.headers,
+        shown=bool(proxy.authorization),
+    )
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _tls_name(server: Server) -> str:
+    return server.host.rstrip(".")

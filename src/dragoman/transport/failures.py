@@ -4,6 +4,8 @@ import errno
 import os
 import socket
 import ssl
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final, Literal, TypeAlias
 
 from dragoman.errors import TooLargeError
@@ -76,6 +78,51 @@ def malformed(where: str, why: object) -> TransportError:
 
 def too_large(passed: TooLargeError) -> TransportError:
     return TransportError("http", passed.limit, f"the server's answer is refused: {passed}")
+
+
+# --- proxies ---
+
+
+def of_proxy(failed: TransportError) -> TransportError:
+    """Return a failure between us and a proxy, under a code that names the proxy."""
+    code = failed.code.replace("upstream_", "proxy_")
+    return TransportError(failed.stage, code, failed.reason)
+
+
+def refused_by_proxy(
+    proxy: str, server: str, status: int, headers: Mapping[str, str], *, shown: bool
+) -> TransportError:
+    """Return why a proxy opens no way to a server; `shown`: it was sent credentials."""
+    if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        return TransportError("connect", "proxy_auth", _wanted_by(proxy, headers, shown=shown))
+    phrase = f"{status} {_PHRASES.get(status, '')}".rstrip()
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        message = f"the proxy {proxy} cannot connect to {server} ({phrase})"
+        return TransportError("connect", "proxy_cannot_connect", message)
+    message = f"the proxy {proxy} does not allow a connection to {server} ({phrase}); its operator must allow it"
+    return TransportError("connect", "proxy_refused", message)
+
+
+def _wanted_by(proxy: str, headers: Mapping[str, str], *, shown: bool) -> str:
+    """Return what is wrong with our credentials, or with a proxy that wants others than Basic."""
+    asked = headers.get("proxy-authenticate", "")
+    schemes = {word for word in _SCHEMES if word.lower() in asked.lower()}
+    if schemes and "Basic" not in schemes:
+        listed = " or ".join(sorted(schemes))
+        return (
+            f"the proxy {proxy} wants {listed} authentication (407), and only Basic is supported; "
+            "run a local proxy that signs in to it, such as cntlm or px, and name that one"
+        )
+    if shown:
+        return f"the proxy {proxy} rejects the user and password of its address (407)"
+    return (
+        f"the proxy {proxy} wants a user and a password (407); "
+        "put `USER:PASSWORD@` before the host of its address"
+    )
+
+
+_PHRASES: Final = {int(one): one.phrase for one in HTTPStatus}
+_SCHEMES: Final = ("Basic", "Digest", "Kerberos", "Negotiate", "NTLM")
 
 
 def no_address(url: object) -> TransportError:

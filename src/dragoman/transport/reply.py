@@ -69,7 +69,7 @@ class Reply:
     @property
     def retry_after(self) -> float | None:
         """Seconds that the server asks to wait; nonsense counts as nothing said."""
-        # Test: test_a_wait_is_told_in_seconds_or_not_at_all.
+        # Test: test_a_wait_is_reported_in_seconds_or_not_at_all.
         for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
             value = _number(self.headers.get(name, "")) * unit
             if 0 <= value <= _LONGEST_WAIT:

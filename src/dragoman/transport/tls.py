@@ -27,8 +27,8 @@ class TLS(Struct, frozen=True, kw_only=True):
     key: str = ""  # its private key; empty: in the same file
     minimum: Literal["1.2", "1.3"] = "1.2"
 
-    def context(self) -> ssl.SSLContext:
-        """Return this as the connection needs it.
+    def context(self, *, environment: bool = False) -> ssl.SSLContext:
+        """Return this as the connection needs it; `environment`: `SSL_CERT_FILE` names whom to trust without `ca`.
 
         Raises:
             ConfigError: a file cannot be read or holds no certificate.
@@ -37,6 +37,8 @@ class TLS(Struct, frozen=True, kw_only=True):
         try:
             if self.ca:
                 context.load_verify_locations(self.ca)
+            elif self.verify and environment:
+                context.load_default_certs()
             elif self.verify:
                 _trust_the_system(context)
             if self.cert:

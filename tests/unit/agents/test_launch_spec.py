@@ -45,7 +45,7 @@ def test_claude_keeps_its_own_names_where_they_mean_something() -> None:
     assert "CLAUDE_CODE_SUBAGENT_MODEL" not in spec.clashing
 
 
-def test_h4_claude_is_told_the_window_and_the_longest_answer() -> None:
+def test_h4_claude_learns_the_window_and_the_longest_answer() -> None:
     told = {name: launch_spec("claude", FULL).variables.get(name) for name in H4}
     untold = {name for name in launch_spec("claude", BARE).variables if name in H4}
 
@@ -61,7 +61,7 @@ H4 = {
 }
 
 
-def test_the_file_for_claude_says_the_same_and_empties_what_leads_elsewhere() -> None:
+def test_the_file_for_claude_has_the_same_and_empties_what_leads_elsewhere() -> None:
     spec = launch_spec("claude", FULL)
     flag, content = spec.file
     variables = json.loads(content)["env"]
@@ -118,5 +118,5 @@ def test_what_the_user_has_for_opencode_must_be_an_object() -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_the_key_stands_in_no_argument(name) -> None:
+def test_the_key_is_in_no_argument(name) -> None:
     assert "secret" not in " ".join(launch_spec(name, FULL).arguments)

@@ -280,7 +280,7 @@ def test_only_the_last_call_may_be_cut():
     assert outcome(D, cut) == "arguments-whole"
 
 
-def test_cut_call_is_told_at_its_stop_although_it_shows_later():
+def test_cut_call_is_reported_at_its_stop_although_it_shows_later():
     cut = [start(), *call(0, "a", '{"a":'), *ending("tool_use")]
     verdict = judge(D, cut)
 

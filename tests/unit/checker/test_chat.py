@@ -287,7 +287,7 @@ def test_b4_call_without_arguments_is_illegal():
     assert outcome(D, [ROLE, head(0, "a"), finish("tool_calls"), DONE]) == "arguments-whole"
 
 
-def test_b10_cut_call_told_as_tool_calls_is_illegal():
+def test_b10_cut_call_reported_as_tool_calls_is_illegal():
     events = [ROLE, head(0, "a", '{"a":"b'), finish("tool_calls"), DONE]
 
     assert outcome(D, events) == "arguments-whole"

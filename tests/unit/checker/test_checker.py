@@ -174,7 +174,7 @@ def test_data_in_several_lines_and_without_a_space_is_legal(name):
 
 
 @each_dialect
-def test_body_that_is_no_stream_is_said_to_be_none(name):
+def test_body_that_is_no_stream_is_reported_as_none(name):
     assert rules_broken(name, b'{"error":{"message":"no"}}') == ["truncated"]
     assert "unknown-line" in rules_broken(name, b'{"error":{"message":"no"}}\n\n')
 

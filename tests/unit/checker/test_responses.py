@@ -415,7 +415,7 @@ def test_g2_half_call_that_is_done_before_a_failure_is_illegal():
     assert outcome(D, renumbered(cut)) == "arguments-whole"
 
 
-def test_half_call_that_says_so_before_a_failure_is_legal():
+def test_half_call_that_is_marked_before_a_failure_is_legal():
     cut = [*body(call("fc_1", "a", '{"a":', status="incomplete")), FAILURE]
 
     assert outcome(D, renumbered(cut)) == LEGAL

@@ -110,7 +110,7 @@ def test_an_image_that_is_none_is_refused() -> None:
         user(images=[b"%PDF"])
 
 
-def test_what_a_request_asks_for_is_said_in_the_core_s_own_words() -> None:
+def test_what_a_request_asks_for_is_expressed_in_the_core_s_own_words() -> None:
     asked = request(
         user("x"),
         tools=[tool("look")],
@@ -290,7 +290,7 @@ def test_a_call_that_was_cut_is_not_built_upon() -> None:
         answer_turn(Answer(Start(), (block,)))
 
 
-def test_an_answer_tells_its_text_reasoning_and_calls() -> None:
+def test_an_answer_has_its_text_reasoning_and_calls() -> None:
     call = Block(BlockKind.CUSTOM_CALL, "x", call_id="c", name="f")
     answer = Answer(
         Start(),
@@ -341,7 +341,7 @@ def test_a_definition_that_fits_no_dialect_is_refused() -> None:
 # --- mistakes ---------------------------------------------------------------------------------------
 
 
-def test_a_text_among_the_turns_is_what_a_user_says() -> None:
+def test_a_text_among_the_turns_is_a_user_turn() -> None:
     assert request(system("Be brief."), user("Hi")) == request(system("Be brief."), "Hi")
 
 
@@ -396,7 +396,7 @@ def unnamed(*, place: complex) -> None:
         (lambda: tool(unnamed), "`unnamed`: the type of `place`, `complex`, has no JSON schema"),
     ],
 )
-def test_a_mistake_is_told_in_words_of_the_caller(make, why: str) -> None:
+def test_a_mistake_is_reported_in_words_of_the_caller(make, why: str) -> None:
     with pytest.raises(MisuseError) as caught:
         make()
 

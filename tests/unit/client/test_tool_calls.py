@@ -35,7 +35,7 @@ def test_a_good_call_has_values_and_no_problem() -> None:
         ("", "the arguments are not JSON: "),
     ],
 )
-def test_a_bad_call_says_why_and_has_no_values(arguments: str, says: str) -> None:
+def test_a_bad_call_has_a_reason_and_has_no_values(arguments: str, says: str) -> None:
     call = checked_call(ToolCallPart("c1", "get_weather", arguments), TOOLS)
 
     assert call.error.startswith(says)

@@ -73,7 +73,7 @@ def test_free_text_and_whole_blocks_stay_as_they_are() -> None:
         ((GOOD, HALF), FAULT, ["", "no JSON"]),
     ],
 )
-def test_s_8_what_was_cut_or_broke_says_why_it_must_not_be_run(
+def test_s_8_what_was_cut_or_broke_has_a_reason_not_to_run_it(
     blocks: tuple[Block, ...], end: Finish | Fault, why: list[str]
 ) -> None:
     finish = end if isinstance(end, Finish) else None

@@ -115,7 +115,7 @@ def test_anything_else_is_no_transcript(data: bytes) -> None:
         Transcript.decode(data)
 
 
-def test_a_later_version_is_told_as_such() -> None:
+def test_a_later_version_is_reported_as_such() -> None:
     with pytest.raises(MalformedError, match="version 2, not 1"):
         Transcript.decode(WHOLE.encode().replace(b'"version":1', b'"version":2'))
 

@@ -31,5 +31,5 @@ def test_values_are_cleaned_at_any_depth() -> None:
     assert '{"k\ufffd":[{"text":"a\ufffd","raw":"x"},["\ufffd",5,null]]}'.encode() == encode(value)
 
 
-def test_escaped_text_stands_inside_a_string() -> None:
+def test_escaped_text_is_inside_a_string() -> None:
     assert 'a\\"b\\n' == escaped('a"b\n')

@@ -36,7 +36,7 @@ from dragoman.turn.events import FaultKind
         (0, FaultKind.UPSTREAM_BAD),
     ],
 )
-def test_status_says_what_happened(status: int, kind: FaultKind) -> None:
+def test_status_shows_what_happened(status: int, kind: FaultKind) -> None:
     assert kind is kind_of_status(status)
 
 

@@ -30,7 +30,7 @@ def test_what_the_client_does_not_say_is_the_upstreams() -> None:
     assert who.id != identity(Start(id="up_2"), PLAIN).id
 
 
-def test_relay_keeps_what_the_upstream_says() -> None:
+def test_relay_keeps_what_the_upstream_sends() -> None:
     kept = structs.replace(CLIENTS, keep_identity=True)
 
     assert Identity("up_1", "kimi", 5) == identity(START, kept)

@@ -83,7 +83,7 @@ def test_p_7_own_codes_and_paths_reach_the_client(kind: FaultKind, code: str) ->
     assert (code, "$.messages[2]") == (error["code"], error["param"])
 
 
-def test_code_that_says_less_than_the_kind_is_not_told() -> None:
+def test_code_that_means_less_than_the_kind_is_not_reported() -> None:
     fault = Fault(FaultKind.OVERLOADED, "busy", code="overloaded_error")
 
     assert b'"code":"server_is_overloaded"' in encode_fault(fault, "")[1]
@@ -216,7 +216,7 @@ def test_type_is_not_taken_for_a_code() -> None:
     assert "" == decode_fault(400, body(message="m", type="ValidationError")).code
 
 
-def test_each_complaint_of_a_fastapi_server_is_told() -> None:
+def test_each_complaint_of_a_fastapi_server_is_reported() -> None:
     complaints = [
         {"loc": ["body", "messages", 0], "msg": "field required", "input": {"secret": 1}},
         {"msg": "value is not a list"},
@@ -235,7 +235,7 @@ def test_detail_of_a_fastapi_server_is_the_message(detail: object) -> None:
     assert (FaultKind.NOT_FOUND, "Not Found") == (fault.kind, fault.message)
 
 
-def test_cause_behind_a_middleman_is_told() -> None:
+def test_cause_behind_a_middleman_is_reported() -> None:
     data = body(message="Provider returned error", code=400, metadata={"raw": "input is too long"})
 
     fault = decode_fault(400, data)
@@ -266,12 +266,12 @@ def test_error_of_an_answer_is_read_by_itself(raw: bytes, expected: Fault) -> No
 @pytest.mark.parametrize(
     "data", [b"no JSON", b"[]", b'"text"', b"{}", b'{"error":null}', b'{"id":"resp_1"}']
 )
-def test_answer_that_tells_no_failure_is_none(data: bytes) -> None:
+def test_answer_that_reports_no_failure_is_none(data: bytes) -> None:
     assert find_fault(data) is None
 
 
 @pytest.mark.parametrize(
     "data", [b'[{"error":{"message":"m"}}]', b'{"detail":"m"}', b'{"message":"m"}']
 )
-def test_answer_that_tells_a_failure_is_one(data: bytes) -> None:
+def test_answer_that_reports_a_failure_is_one(data: bytes) -> None:
     assert Fault(FaultKind.UPSTREAM_BAD, "m") == find_fault(data)

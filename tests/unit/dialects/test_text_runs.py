@@ -146,7 +146,7 @@ def test_text_with_the_beginning_of_a_call_is_looked_at_piece_by_piece() -> None
     assert b"tool_call" not in out.replace(b'"tool_use"', b"")
 
 
-def test_text_for_another_block_than_the_open_one_is_told_as_a_fault_of_numbering() -> None:
+def test_text_for_another_block_than_the_open_one_is_reported_as_a_fault_of_numbering() -> None:
     other = (
         b'event: content_block_start\ndata: {"type":"content_block_start","index":1,'
         b'"content_block":{"type":"text","text":""}}\n\n'
@@ -225,7 +225,7 @@ SMALL_LIMIT = Limits(max_tool_args_bytes=8)
 
 
 @pytest.mark.parametrize("target", DIALECT_NAMES)
-def test_text_that_comes_with_one_call_too_many_is_not_told(target: str) -> None:
+def test_text_that_comes_with_one_call_too_many_is_not_emitted(target: str) -> None:
     translator = Translator(
         source="chat",
         target=target,
@@ -246,7 +246,7 @@ def test_text_that_comes_with_one_call_too_many_is_not_told(target: str) -> None
 
 
 @pytest.mark.parametrize("target", DIALECT_NAMES)
-def test_text_that_comes_with_a_call_too_large_is_not_told(target: str) -> None:
+def test_text_that_comes_with_a_call_too_large_is_not_emitted(target: str) -> None:
     translator = Translator(
         source="chat",
         target=target,

@@ -1,4 +1,4 @@
-"""A forced tool, for upstreams that cannot be told which one."""
+"""A forced tool, for upstreams that cannot express which one."""
 
 import pytest
 from msgspec import Raw

@@ -1,4 +1,4 @@
-"""Vendor-run tools: what needs them is refused where nobody runs them, and nothing is lost in silence."""
+"""Vendor-run tools: what needs them is refused where no upstream runs them, and nothing is lost silently."""
 
 import itertools
 import json

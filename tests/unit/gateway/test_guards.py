@@ -100,7 +100,7 @@ def test_h6_a_cycle_longer_than_looked_for_is_no_loop() -> None:
     assert Loop(tuple("ABCDE"), 5) == loop(*[cycle] * 5, cycle=5)
 
 
-def test_h6_the_shortest_cycle_is_told() -> None:
+def test_h6_the_shortest_cycle_is_reported() -> None:
     found = loop(*[step("A")] * 12)
 
     assert Loop(("A",), 12) == found
@@ -225,7 +225,7 @@ def test_h6_remarks_of_the_agent_end_nothing() -> None:
     assert Loop(("T",), 7) == loop(reminded, midturn, split, blank, *[reminded] * 3)
 
 
-def test_h6_ids_that_begin_anew_each_turn_are_no_matter() -> None:
+def test_h6_ids_that_repeat_each_turn_do_not_hide_a_loop() -> None:
     def numbered(text: str) -> list[Turn]:
         return [assistant(call("T", one="call_0")), user(result(text, "call_0"))]
 
@@ -288,7 +288,7 @@ def test_h6_a_loop_is_found_exactly_where_the_end_repeats(
         assert tuple(names[-expected:]) == found.names
 
 
-def test_h6_the_note_stands_behind_the_results_and_changes_nothing_before() -> None:
+def test_h6_the_note_is_behind_the_results_and_changes_nothing_before() -> None:
     request = request_of(*[step("T")] * 5)
 
     noted = with_note(request, Loop(("T",), 5))

@@ -26,7 +26,7 @@ def test_an_answer_carries_its_id_under_both_names() -> None:
     assert expected == answer_headers("req_1")
 
 
-def test_an_answer_says_who_gave_it_and_what_was_lost() -> None:
+def test_an_answer_names_its_upstream_and_what_was_lost() -> None:
     headers = answer_headers(
         "req_1",
         route="route-1",

@@ -31,7 +31,7 @@ def test_an_upstream_rests_after_failures_in_a_row() -> None:
     assert 0.0 == health.resting(32.0)
 
 
-def test_a_success_between_failures_begins_the_count_anew() -> None:
+def test_a_success_between_failures_restarts_the_count() -> None:
     health = Health(2, 30.0)
 
     for _ in range(5):
@@ -115,7 +115,7 @@ def test_the_longer_of_both_rests_counts() -> None:
     assert (30.0, 70.0) == (short.resting(0.0), long.resting(0.0))
 
 
-def test_a_shorter_wish_in_a_rest_does_not_end_it() -> None:
+def test_a_shorter_retry_after_does_not_end_a_cool_down() -> None:
     health = rested()
 
     health.failed(1.0, retry_after=2.0)
@@ -133,7 +133,7 @@ def test_no_upstream_puts_itself_away_for_ever(wish: float) -> None:
 
 
 @pytest.mark.parametrize("wish", [0.0, -5.0, math.nan])
-def test_a_wish_that_says_nothing_is_none(wish: float) -> None:
+def test_an_empty_retry_after_is_ignored(wish: float) -> None:
     health = Health(2, 30.0)
 
     health.failed(0.0, retry_after=wish)

@@ -70,7 +70,7 @@ def test_a_key_is_taken_from_either_header(headers: Any) -> None:
         ({"x-api-key": "one", "authorization": "Bearer two"}, "different keys"),
     ],
 )
-def test_whoever_shows_no_known_key_is_told_why(headers: dict[str, str], says: str) -> None:
+def test_an_unknown_key_is_refused_with_the_reason(headers: dict[str, str], says: str) -> None:
     fault = refused(Keyring([key("one"), key("two")]).identify(headers))
 
     assert (FaultKind.AUTH, 401) == (fault.kind, fault.status)
@@ -201,7 +201,7 @@ def test_tokens_that_were_not_used_are_given_back() -> None:
     refused(one.enter(0.0, 1))
 
 
-def test_without_a_report_the_estimate_stands() -> None:
+def test_without_a_report_the_estimate_remains() -> None:
     one = holder(tokens_per_minute=1000)
 
     entered(one.enter(0.0, 1000)).leave()
@@ -282,7 +282,9 @@ def test_a_clock_that_goes_back_does_no_harm() -> None:
     costs=st.lists(st.integers(0, 1_000_000), max_size=30),
     cost=st.integers(0, 1_000_000),
 )
-def test_whoever_waits_as_long_as_told_is_let_in(limit: int, costs: list[int], cost: int) -> None:
+def test_a_client_that_waits_for_retry_after_is_admitted(
+    limit: int, costs: list[int], cost: int
+) -> None:
     one = holder(tokens_per_minute=limit)
     for each in costs:
         one.enter(7.0, each)

@@ -117,7 +117,7 @@ def test_failures_are_named() -> None:
         (500, "gateway", "error"),
     ],
 )
-def test_the_level_says_how_much_it_matters(status: int, error: str, level: str) -> None:
+def test_the_level_shows_how_much_it_matters(status: int, error: str, level: str) -> None:
     assert level == structs.replace(RECORD, status=status, error=error).level
 
 

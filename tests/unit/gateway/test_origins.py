@@ -213,7 +213,7 @@ def test_an_allowed_page_may_read_the_answer() -> None:
         ("CROSS-SITE", "origin_refused"),
     ],
 )
-def test_a_browser_that_hides_the_origin_still_tells_the_site(fetch_site: str, code: str) -> None:
+def test_a_browser_that_hides_the_origin_still_names_the_site(fetch_site: str, code: str) -> None:
     assert code == refused(fetch_site=fetch_site)
 
 
@@ -222,7 +222,7 @@ def test_clients_of_the_command_line_pass() -> None:
     assert "" == refused("127.0.0.1:8484", method="HEAD")
 
 
-def test_a_refusal_says_what_to_do_and_stays_short() -> None:
+def test_a_refusal_explains_what_to_do_and_stays_short() -> None:
     def said(host: str, origin: str) -> str:
         fault = refuse_page(host=host, origin=origin, fetch_site="", method="POST", server=Server())
         assert isinstance(fault, Fault)

@@ -110,7 +110,7 @@ def wished(**fields: Any) -> Request:
         ({"thinking_budget": "drop"}, wished(mode="off"), wished(mode="off")),
     ],
 )  # fmt: skip
-def test_an_override_does_what_its_form_says(
+def test_an_override_does_what_its_form_means(
     params: dict[str, Any], before: Request, after: Request
 ) -> None:
     assert [] == check(params)
@@ -171,13 +171,15 @@ def test_what_changes_nothing_gives_the_very_same_request(name: str) -> None:
         ({"thinking": False, "thinking_budget": 9}, "`thinking` is false, but `thinking_budget` asks"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_what_to_write_instead(params: dict[str, Any], says: str) -> None:
+def test_a_mistake_is_reported_with_what_to_write_instead(
+    params: dict[str, Any], says: str
+) -> None:
     (mistake,) = check(params)
 
     assert mistake.startswith(says)
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     assert 4 == len(check({"a": 1, "temperature": "x", "stop": 5, "top_k": {"min": "x", "max": 2}}))
 
 

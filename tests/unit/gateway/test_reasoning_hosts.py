@@ -68,7 +68,7 @@ def test_a_demand_is_learned_once(dialect: str, message: str) -> None:
     assert not hosts.learn(asked, refusal(message), UNSENT)
 
 
-def test_a_demand_says_which_field() -> None:
+def test_a_demand_names_the_field() -> None:
     hosts = ReasoningHosts()
 
     assert hosts.learn(hop(), refusal("Field required", "messages.1.reasoning"), SENT)

@@ -58,7 +58,7 @@ class Session:
         )
 
     def answer(self, stream: bytes, owner: str = "me") -> bytes:
-        """Return what the client is told."""
+        """Return what the client gets."""
         translator = Translator(
             source=self.upstream,
             target=self.client,
@@ -128,7 +128,7 @@ def chat_body(*messages: dict, **fields: object) -> dict:
 
 
 def told_calls(stream: bytes) -> list[dict]:
-    """Return the calls that a Chat client was told."""
+    """Return the calls that a Chat client got."""
     calls: list[dict] = []
     for line in stream.splitlines():
         if not line.startswith(b"data: {"):
@@ -362,7 +362,7 @@ def test_signature_of_a_call_returns() -> None:
 # --- which reasoning is whose ---------------------------------------------------------------------
 
 
-def test_ids_that_repeat_over_turns_are_told_apart() -> None:
+def test_ids_that_repeat_over_turns_are_kept_apart() -> None:
     session = Session("chat", "chat", "deepseek")
     history: list[dict] = []
     for n in range(3):
@@ -376,8 +376,8 @@ def test_ids_that_repeat_over_turns_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("client", ["chat", "anthropic", "responses"])
-def test_ids_are_those_that_the_client_is_told(client: str) -> None:
-    """The witness and the writers make ids by the same rules: whatever the writer told is known."""
+def test_ids_are_those_that_the_client_gets(client: str) -> None:
+    """The witness and the writers make ids by the same rules: whatever the writer wrote is known."""
     session = Session(client, "chat", "deepseek")
     long_id = "call_" + "x" * 80
     bodies = {
@@ -401,7 +401,7 @@ def test_ids_are_those_that_the_client_is_told(client: str) -> None:
     assert known == sorted(known, key=out.index)
 
 
-def test_conversations_with_the_same_ids_are_told_apart() -> None:
+def test_conversations_with_the_same_ids_are_kept_apart() -> None:
     memory = ReasoningMemory(entries=100, seconds=60.0)
     sessions = [Session("chat", "chat", "moonshot", memory) for _ in range(4)]
     asked = ["one", "two", "three", "three"]
@@ -421,7 +421,7 @@ def test_conversations_with_the_same_ids_are_told_apart() -> None:
     assert ["Thought 0.", "Thought 1.", "Thought 2.", "Thought 3."] == thoughts
 
 
-def test_arguments_that_a_client_writes_anew_are_the_same() -> None:
+def test_arguments_that_a_client_rewrites_are_the_same() -> None:
     session = Session("chat", "chat", "moonshot")
     session.ask(chat_body())
     out = session.answer(chat_stream("I must look.", ("call_1", '{"path":"a","n":1}')))

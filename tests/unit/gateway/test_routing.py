@@ -292,7 +292,7 @@ def test_each_upstream_can_be_asked_by_itself():
     ]
 
 
-def test_all_targets_can_be_told_beforehand():
+def test_all_targets_are_known_beforehand():
     made = router(route("a", "local/x", "openrouter/*"), tiers={"opus": ("local/y",)})
 
     assert {"x", "*", "y"} == {one.model for one in made.hops()}

@@ -169,7 +169,7 @@ def test_reference_to_what_another_owner_has_is_refused_with_its_path() -> None:
     with_store(work)
 
 
-def test_reference_to_reasoning_that_is_gone_is_left_for_the_reader_to_tell() -> None:
+def test_reference_to_reasoning_that_is_gone_is_left_for_the_reader_to_report() -> None:
     body = request(b'[{"type":"item_reference","id":"rs_9"},{"role":"user","content":"hi"}]')
 
     async def work(store: ResponsesStore) -> None:
@@ -198,7 +198,7 @@ def test_conversation_larger_than_a_request_may_be_is_refused() -> None:
 # --- what is kept ---------------------------------------------------------------------------------
 
 
-def test_client_that_says_store_false_is_not_kept() -> None:
+def test_client_that_sends_store_false_is_not_kept() -> None:
     async def work(store: ResponsesStore) -> None:
         assert not await store.keep("a", request(store=False), response("resp_1"))
         assert await store.get("resp_1", "a") is None
@@ -354,7 +354,7 @@ def test_wrong_parameter_of_a_list_is_named(query: dict[str, str]) -> None:
     assert list(query) == [caught.value.path]
 
 
-def test_list_begins_with_the_latest_items_unless_told_otherwise() -> None:
+def test_list_begins_with_the_latest_items_by_default() -> None:
     assert Page(after="", limit=20, order="desc") == page_of({"include": "x"})
 
 
@@ -681,7 +681,7 @@ def test_place_that_cannot_be_written_is_an_error_of_the_configuration(tmp_path:
         with_store(work, tmp_path / "file" / "r.sqlite")
 
 
-def test_store_that_is_closed_says_so() -> None:
+def test_store_that_is_closed_raises() -> None:
     async def work(store: ResponsesStore) -> None:
         await store.close()
         with pytest.raises(StoreError):
@@ -691,7 +691,7 @@ def test_store_that_is_closed_says_so() -> None:
 
 
 @pytest.mark.parametrize("harm", ["DROP TABLE response", "DELETE FROM body"])
-def test_damage_while_running_is_told_as_such(tmp_path: Path, harm: str) -> None:
+def test_damage_while_running_is_reported_as_such(tmp_path: Path, harm: str) -> None:
     async def work(store: ResponsesStore) -> None:
         await store.keep("a", request(), response("resp_1"))
         with sqlite3.connect(tmp_path / "r.sqlite") as connection:
@@ -785,7 +785,7 @@ def test_stream_ends_with_the_answer_that_is_kept() -> None:
     assert "resp_0" == answer.previous_response_id
 
 
-def test_complete_body_says_which_answer_it_goes_on_from() -> None:
+def test_complete_body_names_the_answer_it_continues() -> None:
     asked = read_request(request(), source="responses").request
     body = (
         b'{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},'

@@ -253,7 +253,7 @@ def test_h3_no_answer_breaks_the_reader(answer: bytes) -> None:
         ("https://host/v1beta", "https://host/v1beta"),
     ],
 )
-def test_h3_a_tokenizer_stands_beside_the_api(base_url: str, root: str) -> None:
+def test_h3_a_tokenizer_is_beside_the_api(base_url: str, root: str) -> None:
     assert root == counting.server_root(base_url)
 
 

@@ -58,7 +58,7 @@ def test_events_that_say_nothing_make_no_piece() -> None:
     assert [] == pieces_of([Start(), Ping(), BlockStart(0, BlockKind.TEXT), BlockEnd(0)])
 
 
-def test_everything_in_an_answer_is_told() -> None:
+def test_everything_in_an_answer_is_reported() -> None:
     answer = Answer(
         Start(model="m"),
         (
@@ -81,7 +81,7 @@ def test_everything_in_an_answer_is_told() -> None:
     assert None is output.usage
 
 
-def test_an_error_of_the_client_is_told_field_for_field() -> None:
+def test_an_error_of_the_client_is_reported_field_for_field() -> None:
     received = fold(
         [
             Start(),
@@ -115,7 +115,7 @@ def test_an_error_of_the_client_is_told_field_for_field() -> None:
     ) == failure_of(error)
 
 
-def test_other_errors_tell_their_class_and_path() -> None:
+def test_other_errors_report_their_class_and_path() -> None:
     assert Failure(error="MalformedError", message="bad (at `$.a`)", path="$.a") == failure_of(
         MalformedError("bad", path="$.a")
     )

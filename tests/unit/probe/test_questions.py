@@ -55,7 +55,7 @@ def test_no_more_is_asked_than_was_announced(spoken: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_a_check_alone_asks_what_it_says(name: str) -> None:
+def test_a_check_alone_asks_what_it_declares(name: str) -> None:
     spoken = CHECKS[name].dialects[0]
     most = cost(chosen((name,), spoken), spoken)
     report = probe(BASELINE, spoken, name)
@@ -72,6 +72,6 @@ def test_implied_facts_are_fields_of_profiles() -> None:
             assert row.implies.keys() <= fields
 
 
-def test_an_unknown_check_is_told_with_those_that_there_are() -> None:
+def test_an_unknown_check_is_reported_with_those_that_there_are() -> None:
     with pytest.raises(ConfigError, match="no check `tool`; there are reach, models"):
         chosen(("tool",), "chat")

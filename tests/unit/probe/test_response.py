@@ -21,7 +21,7 @@ def chat(*deltas: bytes, finish: bytes = b'"stop"') -> bytes:
     return b"".join(chunks) + CHUNK % (b"{}", finish) + b"data: [DONE]\n\n"
 
 
-def test_a_trace_tells_how_a_stream_was_written():
+def test_a_trace_shows_how_a_stream_was_written():
     stream = b": hello\r\n\r\n" + chat(
         b'{"content":null}', b'{"content":"Hi"}', b'{"reasoning":"x"}'
     )
@@ -113,7 +113,7 @@ def test_busy_is_not_refused():
     assert Response("chat", status=400, body=b'{"error":{"message":"no"}}').refused == "400: no"
 
 
-def test_what_a_peer_says_cannot_upset_a_terminal():
+def test_what_a_peer_sends_cannot_upset_a_terminal():
     assert "a b \N{REPLACEMENT CHARACTER}[31m" == printable("a\n b\t \x1b[31m")
     assert 120 == len(printable("x" * 500))
 

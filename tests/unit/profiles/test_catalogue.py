@@ -88,7 +88,7 @@ def test_a_name_like_no_other_gets_the_whole_list() -> None:
 
 
 @each_profile
-def test_a_profile_says_what_it_is_in_one_line(one: Profile) -> None:
+def test_a_profile_describes_itself_in_one_line(one: Profile) -> None:
     assert one.description
     assert "\n" not in one.description
     assert not one.description.endswith(".")
@@ -183,7 +183,7 @@ def test_f2_forced_tool_choice_excludes_thinking(name: str, policy: str) -> None
 
 
 @pytest.mark.parametrize("name", ["llama-server", "lm-studio"])
-def test_t20_a_named_tool_choice_is_said_with_strings(name: str) -> None:
+def test_t20_a_named_tool_choice_is_written_with_strings(name: str) -> None:
     assert profile(name).tool_choice == "strings_only"
 
 

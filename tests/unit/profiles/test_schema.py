@@ -126,7 +126,7 @@ def test_f1_moonshot_a_list_of_types_beside_any_of_goes_too() -> None:
     assert prop(schema, "moonshot") == {"anyOf": [{"type": "string"}, {"type": "boolean"}]}
 
 
-def test_f1_moonshot_a_member_without_a_type_gets_the_one_its_keywords_tell() -> None:
+def test_f1_moonshot_a_member_without_a_type_gets_the_one_its_keywords_imply() -> None:
     schema = {"anyOf": [{"const": "a"}, {"enum": [1, 2]}, {"properties": {}}, {"items": {}}, {}]}
 
     assert prop(schema, "moonshot") == {
@@ -351,7 +351,7 @@ def test_f1_gemini_the_root_has_a_type() -> None:
         pytest.param({"type": "string", "enum": "a"}, {"type": "string"}, id="enum that is none"),
     ],
 )
-def test_f1_gemini_says_it_with_the_words_it_knows(schema: object, expected: object) -> None:
+def test_f1_gemini_gets_the_keywords_it_knows(schema: object, expected: object) -> None:
     assert prop(schema, "gemini") == expected
 
 

@@ -72,7 +72,7 @@ def test_stream_is_legal(dialect: str, model: str, tools: Any) -> None:
 
 
 def without_noise(value: Any) -> Any:
-    """Leave out what an SDK adds of its own."""
+    """Leave out what an SDK itself adds."""
     if isinstance(value, dict):
         return {
             key: without_noise(inner)

@@ -42,7 +42,7 @@ def called(reply: Reply) -> list[str]:
 
 
 @each_dialect
-def test_without_tools_it_answers_with_what_was_said(dialect: str) -> None:
+def test_without_tools_it_answers_with_the_users_text(dialect: str) -> None:
     reply = said(dialect, question(dialect, text="Good\n morning"))
 
     assert reply.text.startswith(
@@ -146,7 +146,7 @@ def test_answer_in_a_schema_fits_it() -> None:
     )
 
 
-def test_notes_of_agents_are_not_what_the_user_said() -> None:
+def test_notes_of_agents_are_not_the_users_text() -> None:
     blocks = [
         {"type": "text", "text": "Hello"},
         {"type": "text", "text": "<system-reminder>\nbe kind\n</system-reminder>"},

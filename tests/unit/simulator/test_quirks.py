@@ -111,7 +111,7 @@ def test_no_usage(dialect: str) -> None:
     ("dialect", "path"),
     [("chat", "finish_reason"), ("anthropic", "stop_reason"), ("responses", "status")],
 )
-def test_reason_of_the_finish_is_told_as_it_is(dialect: str, path: str) -> None:
+def test_reason_of_the_finish_is_reported_unchanged(dialect: str, path: str) -> None:
     last = streamed(dialect, "plain+finish:eos").decode()
 
     assert f'"{path}":"eos"' in last

@@ -323,7 +323,7 @@ def test_models_health_and_what_is_not_served() -> None:
     assert [200, 200, 200, 404, 404] == statuses
 
 
-def test_exchanges_tell_what_came_and_what_became_of_it() -> None:
+def test_exchanges_record_what_came_and_what_became_of_it() -> None:
     async def run() -> tuple[Any, Any]:
         headers = {"authorization": "Bearer sk-secret-of-mine", "x-api-key": "sk-other-secret"}
         async with Simulator() as sim, aiohttp.ClientSession(sim.url) as http:

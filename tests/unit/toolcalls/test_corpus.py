@@ -17,7 +17,7 @@ def test_every_family_has_cases(family: str) -> None:
 
 
 @each_case
-def test_case_gives_what_it_says(case: Case) -> None:
+def test_case_gives_what_it_expects(case: Case) -> None:
     parsed = run(case.parser(), case.pieces)
 
     assert case.expected() == found(parsed)

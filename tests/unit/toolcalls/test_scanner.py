@@ -96,7 +96,7 @@ def test_a_run_that_may_be_empty_comes_first() -> None:
     assert scanner.scan("a\n\n", 0) == 2
 
 
-def test_a_beginning_is_told_from_a_marker() -> None:
+def test_a_beginning_is_not_a_marker() -> None:
     scanner = Scanner([("<tool>",)])
 
     assert scanner.begins("<to")

@@ -182,7 +182,7 @@ def test_blocks_after_a_call_are_renumbered() -> None:
     ]
 
 
-def test_b10_length_is_never_masked_and_a_cut_call_is_told() -> None:
+def test_b10_length_is_never_masked_and_a_cut_call_is_reported() -> None:
     cut = SB + CB + "functions.bash:0" + AB + '{"command": "rm -r'
     end = Finish(FinishReason.LENGTH)
 
@@ -369,7 +369,7 @@ def test_p_9_arguments_that_are_no_json_leave_as_they_came_and_are_not_complete(
         assert "And on." in answer.text
 
 
-def test_arguments_that_were_cut_and_are_no_json_are_told_as_cut() -> None:
+def test_arguments_that_were_cut_and_are_no_json_are_reported_as_cut() -> None:
     wrong = CB + "functions.bash:0" + AB + '{"command": "ls" oops'
     answer = fold(run(turn(text(0, wrong), end=Finish(FinishReason.LENGTH)), stage("kimi_k2")))
 

@@ -67,7 +67,7 @@ def test_r5_worked_example_5_5_reasoning_between_tags_comes_out() -> None:
         ("off", "<think>a</think>b", [("text", "<think>a</think>b")]),
     ],
 )
-def test_c19_tags_count_as_the_profile_says_however_they_are_cut(
+def test_c19_tags_count_as_the_profile_states_however_they_are_cut(
     mode: ThinkTagsMode, text: str, expected: list[tuple[str, str]]
 ) -> None:
     assert expected == said(mode, text)

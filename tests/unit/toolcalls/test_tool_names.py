@@ -55,7 +55,7 @@ def test_c16_name_in_a_header(written: str, name: str) -> None:
     assert name == KNOWN.resolve_name(written)
 
 
-def test_c5_the_arguments_tell_the_tool() -> None:
+def test_c5_the_arguments_identify_the_tool() -> None:
     named = KNOWN.resolve_by_arguments('{"name": "list_files", "path": "/home"}')
 
     assert ResolvedCall("list_files", '{"path":"/home"}') == named

@@ -223,7 +223,7 @@ def test_k1_10_c5_the_id_is_kept_and_the_name_follows_from_it_or_from_the_argume
 
 
 @into_each_dialect
-def test_k1_10_c5_a_call_that_nothing_names_is_text_and_told(target: str) -> None:
+def test_k1_10_c5_a_call_that_nothing_names_is_text_and_reported(target: str) -> None:
     text = SB + CB + "call_abc123" + AB + '{"who": "knows"}' + CE + SE
     one = translator(target)
 
@@ -245,7 +245,7 @@ def test_k2_7_an_unknown_token_is_ordinary_content(target: str) -> None:
 
 
 @into_each_dialect
-def test_k2_7_arguments_beyond_their_limit_are_told_and_never_complete(target: str) -> None:
+def test_k2_7_arguments_beyond_their_limit_are_reported_and_never_complete(target: str) -> None:
     text = SB + CB + "functions.bash:0" + AB + '{"command": "' + "x" * 500
     one = translator(target, limits=Limits(max_tool_args_bytes=100))
 
@@ -536,7 +536,7 @@ def test_k2_2_whole_calls_are_the_same_calls(source: str, target: str) -> None:
 
 @into_each_dialect
 @pytest.mark.parametrize("finish", ["stop", "length"])
-def test_k2_2_b10_a_cut_call_is_never_told_as_complete(target: str, finish: str) -> None:
+def test_k2_2_b10_a_cut_call_is_never_reported_as_complete(target: str, finish: str) -> None:
     cut = SB + CB + "functions.bash:0" + AB + '{"command": "rm -r'
     one = translator(target, profile=WHOLE)
 
@@ -551,7 +551,7 @@ def test_k2_2_b10_a_cut_call_is_never_told_as_complete(target: str, finish: str)
 
 
 @into_each_dialect
-def test_k2_2_a_held_call_of_a_stream_that_broke_off_is_never_sent_and_that_is_told(
+def test_k2_2_a_held_call_of_a_stream_that_broke_off_is_never_sent_and_that_is_reported(
     target: str,
 ) -> None:
     cut = SB + CB + "functions.bash:0" + AB + '{"command": "rm -r'

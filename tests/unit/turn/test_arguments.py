@@ -1,4 +1,4 @@
-"""A call's arguments while they stream: every prefix valid, every mistake mended or told."""
+"""A call's arguments while they stream: every prefix valid, every mistake repaired or reported."""
 
 import json
 
@@ -145,7 +145,7 @@ def test_t10_what_is_no_object_leaves_as_it_came(text: str) -> None:
 
 
 @pytest.mark.parametrize("tail", ["}", "}}", " x", "\n```", '{"b":2}', ","])
-def test_t11_what_follows_complete_arguments_goes_and_is_told(tail: str) -> None:
+def test_t11_what_follows_complete_arguments_goes_and_is_reported(tail: str) -> None:
     for fragments in in_every_way('{"a":1}' + tail):
         out, ending = arguments(*fragments)
         assert out.rstrip() == '{"a":1}'
@@ -189,13 +189,13 @@ def test_b3_a_second_copy_of_complete_arguments_goes() -> None:
     assert ending.whole
 
 
-def test_b3_a_copy_that_says_otherwise_is_no_copy() -> None:
+def test_b3_a_different_text_is_not_a_copy() -> None:
     assert arguments('{"a":1 ', '{"a":12}')[1].broken
     assert arguments('{"a":1 ', '{"b":1}')[1].broken
     assert arguments('{"a":1,"b":2 ', '{"a":1}')[1].broken
 
 
-def test_b3_a_copy_beyond_the_window_is_not_recognised_but_told() -> None:
+def test_b3_a_copy_beyond_the_window_is_not_recognised_but_reported() -> None:
     limits = Limits(resend_window_bytes=4)
     _, ending = arguments('{"command":"pwd"', '{"command":"pwd"}', limits=limits)
 
@@ -227,7 +227,7 @@ def test_b3_a_copy_beyond_the_window_is_not_recognised_but_told() -> None:
         ('{"a": None} }', {"a": None}),
     ],
 )
-def test_c9_what_can_be_mended_is_mended_and_told_however_it_is_cut(
+def test_c9_what_can_be_repaired_is_repaired_and_reported_however_it_is_cut(
     text: str, value: object
 ) -> None:
     for fragments in in_every_way(text):
@@ -267,7 +267,7 @@ def test_p_9_what_nobody_can_read_is_broken_and_leaves_as_it_came(
         assert text == out
 
 
-def test_b10_arguments_that_were_mended_and_then_stop_are_not_whole() -> None:
+def test_b10_arguments_that_were_repaired_and_then_stop_are_not_whole() -> None:
     stream = JsonArguments()
     out = stream.feed('{"a": None, "b": "x')
     ending = stream.end()
@@ -341,7 +341,7 @@ def test_c3_mending_many_mistakes_in_a_large_text_takes_no_longer_than_reading_i
     assert len(json.loads(out)["a"]) == 200_000
 
 
-def test_c3_a_comma_too_many_at_the_end_of_large_arguments_is_mended() -> None:
+def test_c3_a_comma_too_many_at_the_end_of_large_arguments_is_repaired() -> None:
     text = '{"a":"' + "x" * 200_000 + '",}'
     out, ending = arguments(*[text[at : at + 1000] for at in range(0, len(text), 1000)])
 

@@ -1,4 +1,4 @@
-"""The free-form input of custom tools: unescaped as it comes, and given as it is if it is no JSON."""
+"""The free-form input of custom tools: unescaped as it comes, and given as it is if it is not JSON."""
 
 import json
 

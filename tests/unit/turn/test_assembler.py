@@ -70,7 +70,7 @@ def calls(one: Answer) -> list[tuple[str, str, bool]]:
 # --- blocks -----------------------------------------------------------------------------------------
 
 
-def test_a2_blocks_open_when_something_is_said_and_end_when_something_else_is() -> None:
+def test_a2_blocks_open_when_content_arrives_and_end_when_other_content_does() -> None:
     assembler = Assembler()
     assembler.start(model="m", id="i", created=3)
     assembler.start(model="other")
@@ -172,7 +172,7 @@ def test_e1_unsigned_reasoning_is_marked_to_be_given_back_if_its_upstream_wants_
     ]
 
 
-def test_a_whole_block_stands_alone() -> None:
+def test_a_whole_block_is_alone() -> None:
     assembler = Assembler()
     assembler.text("a")
     assembler.whole_block(BlockKind.SERVER_CALL, "v", Raw(b"{}"))
@@ -185,7 +185,7 @@ def test_a_whole_block_stands_alone() -> None:
     ]
 
 
-def test_g1_a_fault_before_anything_else_stands_alone() -> None:
+def test_g1_a_fault_before_anything_else_is_alone() -> None:
     assembler = Assembler()
     assembler.fault(Fault(FaultKind.SERVER, "x"))
 
@@ -202,7 +202,7 @@ def test_g2_a_fault_leaves_a_half_call_open() -> None:
     assert [type(event) for event in assembler.take()] == [Start, BlockStart, ArgsDelta, Fault]
 
 
-def test_g2_what_waited_when_a_fault_came_is_told_as_lost() -> None:
+def test_g2_what_waited_when_a_fault_came_is_reported_as_lost() -> None:
     assembler = Assembler()
     open_call(assembler, 0)
     assembler.text("waits")
@@ -313,7 +313,7 @@ def test_a9_content_after_a_whole_call_needs_no_waiting() -> None:
     assert said(assembler)[-3:] == [BlockEnd(0), BlockStart(1, BlockKind.TEXT), TextDelta(1, "a")]
 
 
-def test_t13_a_late_fragment_of_an_ended_call_is_told_and_blanks_are_not() -> None:
+def test_t13_a_late_fragment_of_an_ended_call_is_reported_and_blanks_are_not() -> None:
     assembler = Assembler()
     open_call(assembler, 0)
     assembler.args(0, "{}")
@@ -385,7 +385,7 @@ def test_t9_b4_a_call_without_arguments_has_an_empty_object() -> None:
     assert calls(answer(assembler)) == [("id 0", "{}", True)]
 
 
-def test_t10_arguments_encoded_twice_are_unwrapped_and_told() -> None:
+def test_t10_arguments_encoded_twice_are_unwrapped_and_reported() -> None:
     assembler = Assembler()
     open_call(assembler, 0)
     assembler.args(0, '"{\\"a\\":1}"')
@@ -395,7 +395,7 @@ def test_t10_arguments_encoded_twice_are_unwrapped_and_told() -> None:
     assert losses(one) == ["args_repaired", "finish_reason_fixed"]
 
 
-def test_t11_garbage_after_the_arguments_is_told() -> None:
+def test_t11_garbage_after_the_arguments_is_reported() -> None:
     assembler = Assembler()
     open_call(assembler, 0)
     assembler.args(0, '{"a":1}}')
@@ -405,7 +405,7 @@ def test_t11_garbage_after_the_arguments_is_told() -> None:
     assert losses(one) == ["args_trailing"]
 
 
-def test_b3_arguments_sent_twice_are_told() -> None:
+def test_b3_arguments_sent_twice_are_reported() -> None:
     assembler = Assembler()
     open_call(assembler, 0)
     assembler.args(0, '{"command":"pwd"')
@@ -442,7 +442,7 @@ def test_p_9_what_comes_after_a_broken_call_follows_it() -> None:
     assert "x" == one.text
 
 
-def test_the_last_bracket_is_added_and_told() -> None:
+def test_the_last_bracket_is_added_and_reported() -> None:
     assembler = Assembler()
     open_call(assembler, 0)
     assembler.args(0, '{"a":["x"]')
@@ -494,7 +494,7 @@ def test_b10_a_call_that_was_cut_is_never_whole(reason: FinishReason, arguments:
 
 
 @pytest.mark.parametrize("reason", [None, FinishReason.STOP, FinishReason.TOOL_CALLS])
-def test_b10_a_call_that_stops_inside_a_value_is_cut_whatever_the_peer_says(
+def test_b10_a_call_that_stops_inside_a_value_is_cut_whatever_the_peer_reports(
     reason: FinishReason | None,
 ) -> None:
     assembler = Assembler()
@@ -711,7 +711,7 @@ def test_t15_tool_calls_without_calls_are_a_stop(
     assert told == losses(one)
 
 
-def test_the_finish_carries_what_the_peer_said_of_it() -> None:
+def test_the_finish_carries_the_peers_own_reason() -> None:
     assembler = Assembler()
     assembler.finish(
         FinishReason.STOP, stop_sequence="X", category="c", explanation="e", raw="end_turn"
@@ -720,7 +720,7 @@ def test_the_finish_carries_what_the_peer_said_of_it() -> None:
     assert assembler.take()[-1] == Finish(FinishReason.STOP, "X", "c", "e", "end_turn")
 
 
-def test_s7_the_last_counts_are_told_once_as_final() -> None:
+def test_s7_the_last_counts_are_reported_once_as_final() -> None:
     assembler = Assembler()
     assembler.usage(Usage(1, 1))
     assembler.usage(Usage(5, 6, 1, 2, 3, 4))
@@ -729,7 +729,7 @@ def test_s7_the_last_counts_are_told_once_as_final() -> None:
     assert assembler.take()[1:-1] == [Usage(5, 6, 1, 2, 3, 4, final=True)]
 
 
-def test_s7_counts_that_never_came_are_estimated_and_told() -> None:
+def test_s7_counts_that_never_came_are_estimated_and_reported() -> None:
     assembler = Assembler(input_estimate=7)
     assembler.reasoning("12345")
     assembler.text("6789")

@@ -83,7 +83,7 @@ def test_results_stand_in_call_order_before_everything_else() -> None:
     assert losses == []
 
 
-def test_results_over_several_turns_become_one_turn_and_what_the_user_says_joins_it() -> None:
+def test_results_over_several_turns_become_one_turn_and_the_users_text_joins_it() -> None:
     turns, _ = settled(
         assistant(call("a"), call("b")),
         user(result("b")),
@@ -174,7 +174,7 @@ def test_d6_a_new_id_is_never_one_that_is_taken(ids: list[str], expected: list[s
     assert [f"result {one} ok" for one in expected] == [parts[0] for _, parts in found[1::2]]
 
 
-def test_f9_a_call_without_a_result_gets_a_neutral_one_and_is_told() -> None:
+def test_f9_a_call_without_a_result_gets_a_neutral_one_and_is_reported() -> None:
     losses: list[Loss] = []
     turns = normalize_history(
         [assistant(call("a"), call("b"), path="$.m[0]"), user(result("b"))], losses

@@ -60,7 +60,7 @@ def test_a_cycle_that_is_too_long_is_none() -> None:
     assert Loop(tuple("abcde"), 5) == loop(turns, longest=5)
 
 
-def test_the_shortest_cycle_is_told() -> None:
+def test_the_shortest_cycle_is_reported() -> None:
     assert Loop(("look",), 8) == loop([turn for _ in range(8) for turn in made()])
 
 
@@ -173,9 +173,9 @@ def test_an_answer_without_calls_ends_a_loop() -> None:
         ),
     ],
 )
-def test_a_loop_says_what_happened(found: Loop, says: str) -> None:
+def test_a_loop_describes_what_happened(found: Loop, says: str) -> None:
     assert says == found.description
 
 
-def test_what_a_loop_says_is_short_whatever_the_model_wrote() -> None:
+def test_the_description_of_a_loop_is_short_whatever_the_model_wrote() -> None:
     assert len(Loop(("x" * 10_000,) * 50, 5).description) < 1200

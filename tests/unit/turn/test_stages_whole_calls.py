@@ -41,7 +41,7 @@ def test_k2_2_a_cut_call_leaves_as_one_that_was_cut() -> None:
     assert [CALL, ArgsDelta(1, '{"a": "'), end] == out
 
 
-def test_a_call_of_an_answer_that_failed_does_not_leave_and_that_is_told() -> None:
+def test_a_call_of_an_answer_that_failed_does_not_leave_and_that_is_reported() -> None:
     fault = Fault(FaultKind.UPSTREAM_BAD, "cut")
 
     out = WholeCalls().feed([CALL, ArgsDelta(1, '{"a'), fault])

@@ -83,7 +83,7 @@ def accepts(machine: Legality, event: Event) -> bool:
 
 
 def is_dead(machine: Legality) -> bool:
-    """Nothing is accepted any more but one fault, so that the failure can be told."""
+    """Nothing is accepted any more but one fault, so that the failure can be reported."""
     fault = Fault(FaultKind.GATEWAY, "x")
     ended = machine.state is TurnState.ENDED
     others = [event for event in SAMPLES if not isinstance(event, Fault)]
@@ -229,7 +229,7 @@ def test_final_counts_come_once() -> None:
     assert is_dead(machine)
 
 
-def test_losses_are_told_even_after_the_end() -> None:
+def test_losses_are_reported_even_after_the_end() -> None:
     machine = legality(Loss("usage_missing"), Start(), Finish(FinishReason.STOP))
     machine.check(Loss("usage_missing"))
 

@@ -38,7 +38,7 @@ def test_d5_another_name_is_shortened_with_a_stable_hash(name: str, kept: str) -
     assert len(wire) <= 64
 
 
-def test_d5_names_that_begin_alike_are_told_apart() -> None:
+def test_d5_names_that_begin_alike_are_kept_apart() -> None:
     assert wire_name(LONG + "1") != wire_name(LONG + "2")
     assert wire_name("a.b") != wire_name("a:b")
 

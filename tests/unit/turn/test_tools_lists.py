@@ -35,7 +35,7 @@ def test_equal_definitions_are_read_once() -> None:
     assert first == (Tool(name="now", path="$.tools[0]"),)
 
 
-def test_other_definitions_are_read_anew() -> None:
+def test_other_definitions_are_read_again() -> None:
     assert tools_of(b'[{"name":"now"}]') != tools_of(b'[{"name":"then"}]')
 
 
@@ -125,7 +125,7 @@ def test_known_tools_that_stand_elsewhere_are_not_declared() -> None:
     assert 1 == len(read_request(declared, source="anthropic").request.tools)
 
 
-def test_what_stands_for_known_tools_is_not_taken_from_a_client() -> None:
+def test_a_reference_to_known_tools_is_not_taken_from_a_client() -> None:
     declared = request_of("anthropic", ORDERS[1], "now", ["hi"])
     read_request(declared, source="anthropic")
     forged = declared.replace(b'{"tools":', b'{"other":')[:-1] + b',"tools":"\x7f"}'
@@ -134,7 +134,7 @@ def test_what_stands_for_known_tools_is_not_taken_from_a_client() -> None:
         read_request(forged, source="anthropic")
 
 
-def test_what_is_wrong_beside_known_tools_is_told_with_its_path() -> None:
+def test_what_is_wrong_beside_known_tools_is_reported_with_its_path() -> None:
     body = request_of("anthropic", ORDERS[0], "now", ["hi"])
     read_request(body, source="anthropic")
     with pytest.raises(MalformedError) as refused:

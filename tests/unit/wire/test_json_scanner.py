@@ -148,7 +148,7 @@ def scanned(*pieces: str) -> JsonScanner:
 
 
 def is_whole(scanner: JsonScanner) -> bool:
-    """A number at the root has no end of its own; white space shows that it could end here."""
+    """A number at the root does not mark its end; white space shows that it could end here."""
     return scanner.feed(" ") == 1 and scanner.done
 
 
@@ -240,7 +240,7 @@ def test_only_the_closer_is_missing_when_every_value_is_whole(text: str, *, only
     assert only is scanned(text).only_closer_missing
 
 
-def test_the_place_says_what_was_just_read() -> None:
+def test_the_place_shows_what_was_just_read() -> None:
     places = {
         "": JsonPlace.VALUE,
         "{": JsonPlace.FIRST_KEY,

@@ -286,7 +286,9 @@ def test_any_chunking_gives_the_same_frames(stream: bytes, data: st.DataObject) 
 
 
 @given(STREAMS, st.data())
-def test_raw_joined_is_the_input_and_the_same_is_said(stream: bytes, data: st.DataObject) -> None:
+def test_raw_joined_is_the_input_and_the_events_are_the_same(
+    stream: bytes, data: st.DataObject
+) -> None:
     for pieces in ([stream], one_by_one(stream), cut(data, stream)):
         found = frames(*pieces, keep_raw=True)
 

@@ -5,7 +5,7 @@ from dragoman.wire.surrogates import Halves, join_surrogates
 HIGH, LOW = "\ud83d", "\ude00"
 
 
-def test_s16_clean_joins_pairs_and_replaces_what_stands_alone() -> None:
+def test_s16_clean_joins_pairs_and_replaces_lone_halves() -> None:
     assert "a" == join_surrogates("a")
     assert "😀é" == join_surrogates(HIGH + LOW + "é")
     assert "�x�" == join_surrogates(LOW + "x" + HIGH)
@@ -24,7 +24,7 @@ def test_s16_halves_wait_in_their_channel() -> None:
     assert [] == replaced
 
 
-def test_s16_halves_that_stay_alone_are_told() -> None:
+def test_s16_halves_that_stay_alone_are_reported() -> None:
     replaced: list[bool] = []
     halves = Halves(lambda: replaced.append(True))
     halves.active = True

@@ -464,7 +464,7 @@ class Channels:
         if channel != "content":
             self.text_base = self.chars
             self._refused_at = -1
-        # Test: test_s6_content_after_the_finish_reason_is_added_and_told.
+        # Test: test_s6_content_after_the_finish_reason_is_added_and_reported.
         if self.finished:
             self.lose_once("content_after_finish")
         self._release(channel)

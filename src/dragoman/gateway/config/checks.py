@@ -5,19 +5,20 @@ of them; the two tables at the end list these functions.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec import structs
+from yarl import URL
 
 from dragoman.dialects import dialect_names
-from dragoman.errors import did_you_mean
+from dragoman.errors import ConfigError, did_you_mean
 from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.formats import format_mistakes
 from dragoman.gateway.config.problems import Mistake, Problem, shortened
-from dragoman.gateway.config.settings import Match, Route, Settings, TextKind, Upstream
+from dragoman.gateway.config.settings import Match, Route, Secret, Settings, TextKind, Upstream
 from dragoman.gateway.config.vendors import vendor_at
 from dragoman.gateway.origins import is_loopback
 from dragoman.gateway.overrides import check as check_overrides
@@ -25,6 +26,7 @@ from dragoman.globs import Glob, is_glob
 from dragoman.profiles.catalogue import ALIASES as PROFILE_ALIASES
 from dragoman.profiles.catalogue import PROFILES
 from dragoman.toolcalls.format_names import canonical_name, is_built_in
+from dragoman.transport import environment_rule
 
 # --- single texts ---
 
@@ -372,6 +374,51 @@ def _certificates(settings: Settings) -> Iterator[Mistake]:
             yield Mistake(f"upstreams.{name}.tls.key", "a private key without `cert`")
 
 
+def _proxies(settings: Settings) -> Iterator[Mistake]:
+    """Find proxies of the environment that cannot be used; other addresses were checked when they were read."""
+    for name, upstream in settings.upstreams.items():
+        try:
+            if upstream.proxy is not None and upstream.proxy.found:
+                upstream.proxy.find(URL(upstream.base_url))
+        except ConfigError as error:
+            yield Mistake(f"upstreams.{name}.proxy", str(error))
+
+
+def _vendor_keys(settings: Settings) -> Iterator[Mistake]:
+    """Find vendors that need a key and get none: every request to them would fail."""
+    for name, upstream in settings.upstreams.items():
+        path = f"upstreams.{name}.key"
+        vendor = vendor_at(upstream.base_url)
+        if upstream.auth == "none" and upstream.key is not None:
+            yield Mistake(path, 'never sent, because of `auth = "none"`', "remove one of them")
+        if upstream.auth == "none" or upstream.key is not None or vendor is None:
+            continue
+        if vendor.key_variable and not _has_other_credential(name, settings):
+            yield Mistake(
+                path,
+                f"{vendor.title} needs a key",
+                f'write `key = "env:{vendor.key_variable}"` and export {vendor.key_variable}=…, '
+                'or write `auth = "none"` if it needs none',
+            )
+
+
+def _has_other_credential(name: str, settings: Settings) -> bool:
+    """Return whether requests to an upstream carry a header with a credential, or the client's own."""
+    if _credential_header(settings.upstreams[name].headers):
+        return True
+    prefix = f"{name}/"
+    if any(one.startswith(prefix) for targets in settings.tiers.values() for one in targets):
+        return False
+    routes = [one for one in settings.routes if any(to.startswith(prefix) for to in one.to)]
+    return bool(routes) and all(
+        one.auth == "passthrough" or _credential_header(one.headers) for one in routes
+    )
+
+
+def _credential_header(headers: Mapping[str, Secret | str]) -> bool:
+    return any(isinstance(value, Secret) for value in headers.values())
+
+
 def _targets(settings: Settings) -> Iterator[Mistake]:
     """Find targets that name no upstream."""
     listed = [
@@ -510,6 +557,19 @@ def _verification(settings: Settings) -> Iterator[Mistake]:
             yield Mistake(f"upstreams.{name}.tls", "of no use: the address begins with `http://`")
 
 
+def unused_proxies(settings: Settings, environ: Mapping[str, str]) -> Iterator[Mistake]:
+    """Find upstreams on the internet that the environment's proxy is not used for: most often by oversight."""
+    rule = environment_rule(environ)
+    for name, upstream in settings.upstreams.items():
+        url = URL(upstream.base_url)
+        if upstream.proxy is None and not is_near(url.host or "") and rule.address(url):
+            yield Mistake(
+                f"upstreams.{name}.proxy",
+                f"{url.scheme.upper()}_PROXY is set and not used",
+                'write `proxy = "env"` (or --proxy env) to use it, or `proxy = "none"`',
+            )
+
+
 def _has_tls(upstream: Upstream) -> bool:
     return bool(upstream.tls.ca or upstream.tls.cert or not upstream.tls.verify)
 
@@ -527,6 +587,8 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     format_mistakes,
     _profiles,
     _certificates,
+    _proxies,
+    _vendor_keys,
     _targets,
     _names_of_routes,
     _overrides,

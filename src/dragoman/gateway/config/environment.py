@@ -7,9 +7,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from dragoman.errors import ConfigError
 from dragoman.gateway.config.problems import Mistake, Problem
 from dragoman.gateway.config.settings import Secret
 from dragoman.limits import KIB, MIB
+from dragoman.transport.proxy import DIRECT, ENVIRONMENT, ProxyRule, environment_rule, fixed_rule
 
 # No settings of a person are larger; a file that is was named by mistake.
 MAX_FILE_BYTES: Final = MIB
@@ -111,6 +113,32 @@ def _bare(text: str) -> Problem:
         "a secret must not be in the file itself",
         "put it into an environment variable and write `env:NAME`, or into a file and write `file:PATH`",
     )
+
+
+# --- proxies ---
+
+
+def find_proxy(source: str, environment: ConfigEnvironment) -> ProxyRule | Problem:
+    """Return the proxy that an upstream's `proxy` means.  No message shows credentials."""
+    if source == DIRECT:
+        return ProxyRule(source=DIRECT)
+    if source == ENVIRONMENT:
+        return environment_rule(environment.environ)
+    address = source
+    if is_reference(source):
+        secret = find_secret(source, environment)
+        if isinstance(secret, Problem):
+            return secret
+        address = secret.value
+    elif "@" in source:
+        return Problem(
+            "a password must not be in the file or on the command line",
+            "put the whole address into an environment variable and write `env:NAME`",
+        )
+    try:
+        return fixed_rule(address, source=source)
+    except ConfigError as error:
+        return Problem(str(error), "or `env`, `env:NAME`, `file:PATH`, `none`")
 
 
 # --- .env ---

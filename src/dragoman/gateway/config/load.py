@@ -6,7 +6,7 @@ value came from, so that a message names the flag or variable instead of a key o
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -26,6 +26,7 @@ Document: TypeAlias = dict[str, object]
 Labels: TypeAlias = dict[str, str]  # path of a value: the flag or variable that set it
 
 DEFAULT_UPSTREAM: Final = "default"  # the name of the upstream that flags describe
+FILE_VARIABLE: Final = "DRAGOMAN_CONFIG"  # names the file where no flag does
 
 # Variables that override the file: table and key.
 VARIABLES: Final[dict[str, tuple[str, str]]] = {
@@ -43,8 +44,11 @@ class Flags(Struct, frozen=True, kw_only=True):
     upstream: str | None = None  # an address: replaces the file's upstreams, routes and tiers
     upstream_dialect: str | None = None
     upstream_key_env: str | None = None
+    no_key: bool | None = None  # the upstream takes requests without a key
     model: str | None = None
     format: str | None = None
+    proxy: str | None = None  # of every upstream
+    tls_ca: str | None = None  # likewise
     host: str | None = None
     port: int | None = None
     workers: int | None = None
@@ -78,7 +82,14 @@ def load(
         ConfigError: there is no file of that name, or `ConfigMistakesError` with everything that is wrong.
     """
     found = find_file(environ, cwd) if path is None else cwd / path
-    document = {} if found is None else parse(found, cwd)
+    try:
+        document = {} if found is None else parse(found, cwd)
+    except ConfigMistakesError:
+        raise
+    except ConfigError as error:
+        if path is None and environ.get(FILE_VARIABLE):
+            raise ConfigError(f"{FILE_VARIABLE}: {error}") from error
+        raise
     folder = cwd if found is None else found.parent
     variables, warnings = read_dotenv(folder / ".env")
     environment = ConfigEnvironment(environ={**variables, **environ}, folder=folder)
@@ -122,18 +133,28 @@ def make_settings(
     mistakes += [one for one in checks.mistakes(settings) if one.path not in reported]
     if mistakes:
         raise ConfigMistakesError([_labelled(one, labels) for one in mistakes])
-    found = checks.warnings(settings)
+    found = [*checks.warnings(settings), *checks.unused_proxies(settings, environment.environ)]
     return Loaded(settings=settings, warnings=tuple(_labelled(one, labels) for one in found))
 
 
 def find_file(environ: Mapping[str, str], cwd: Path) -> Path | None:
-    """Return the file that counts when none is named: here, else in the folder for settings."""
+    """Return the file that is used when no flag names one; None: there is none.
+
+    The file that `DRAGOMAN_CONFIG` names is returned even if it does not exist: reading it then fails.
+    """
+    if environ.get(FILE_VARIABLE):
+        return cwd / environ[FILE_VARIABLE]
+    return next((one for one in usual_files(environ, cwd) if one.is_file()), None)
+
+
+def usual_files(environ: Mapping[str, str], cwd: Path) -> tuple[Path, ...]:
+    """Return where a file is looked for, in order: this folder, then the folder for settings."""
     folders = [cwd]
     if Path(environ.get("XDG_CONFIG_HOME", "")).is_absolute():
         folders.append(Path(environ["XDG_CONFIG_HOME"], "dragoman"))
     elif environ.get("HOME"):
         folders.append(Path(environ["HOME"], ".config", "dragoman"))
-    return next((one for folder in folders if (one := folder / FILE_NAME).is_file()), None)
+    return tuple(folder / FILE_NAME for folder in folders)
 
 
 def parse(path: Path, cwd: Path) -> Document:
@@ -211,9 +232,11 @@ def apply_flags(
         if name and flags.model is not None:
             document.pop("tiers", None)
             document["routes"] = [_catch_all(name, flags.model)]
+    mistakes += _connect_by(document, flags, labels)
     if name:
         labels["routes[1].to[1]"] = "--model" if flags.model is not None else "--upstream"
         _describe(document, name, flags, environ, labels)
+        mistakes += _missing_key(document, name, flags, labels)
     return mistakes
 
 
@@ -226,7 +249,7 @@ def _only_upstream(document: Document, flags: Flags) -> tuple[str, list[Mistake]
     given = structs.asdict(flags)
     about = [
         f"--{flag.replace('_', '-')}"
-        for flag in ("upstream_dialect", "upstream_key_env", "model", "format")
+        for flag in ("upstream_dialect", "upstream_key_env", "no_key", "model", "format")
         if given[flag] is not None
     ]
     if not about:
@@ -250,10 +273,13 @@ def _describe(
     if not isinstance(table, dict):
         return  # the reader will say so
     variable = flags.upstream_key_env
-    if variable is None and flags.upstream is not None:
+    if variable is None and flags.upstream is not None and not flags.no_key:
         variable = _usual_variable(flags.upstream, environ)
+    if flags.no_key:
+        table.pop("key", None)
     given = (
         ("dialect", flags.upstream_dialect, "--upstream-dialect"),
+        ("auth", "none" if flags.no_key else None, "--no-key"),
         ("key", None if variable is None else f"env:{variable}", "--upstream-key-env"),
         ("format", flags.format, "--format"),
     )
@@ -268,12 +294,59 @@ def _describe(
                 route.pop("format", None)
 
 
+def _connect_by(document: Document, flags: Flags, labels: Labels) -> list[Mistake]:
+    """Put the flags about connections into the table of every upstream."""
+    upstreams = document.get("upstreams")
+    tables = upstreams if isinstance(upstreams, dict) else {}
+    given = (("--proxy", flags.proxy), ("--tls-ca", flags.tls_ca))
+    if not tables:
+        missing = "there is no upstream, only the built-in simulator"
+        return [Mistake(flag, missing, "add --upstream URL") for flag, text in given if text]
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            continue  # the reader reports it
+        if flags.proxy is not None:
+            table["proxy"] = flags.proxy
+            labels[f"upstreams.{name}.proxy"] = "--proxy"
+        if flags.tls_ca is not None and isinstance(tls := table.setdefault("tls", {}), dict):
+            tls["ca"] = str(Path(flags.tls_ca).absolute())
+            labels[f"upstreams.{name}.tls.ca"] = "--tls-ca"
+    return []
+
+
+def _missing_key(document: Document, name: str, flags: Flags, labels: Labels) -> Iterator[Mistake]:
+    """Find flags that name a vendor and no key for it, or a key and its absence."""
+    if flags.no_key and flags.upstream_key_env is not None:
+        yield Mistake("--no-key", "contradicts --upstream-key-env", "remove one of them")
+    vendor = None if flags.upstream is None else vendor_at(flags.upstream)
+    upstreams = document["upstreams"]
+    table = upstreams[name] if isinstance(upstreams, dict) else {}
+    if vendor is None or not vendor.key_variable or flags.no_key or "key" in table:
+        return
+    # The same path as the check for files has: one mistake is reported once.
+    path = f"upstreams.{name}.key"
+    labels[path] = "--upstream"
+    variable = vendor.key_variable
+    if _sends_usual_key(flags.upstream or ""):
+        message = f"{vendor.title} needs a key, and {variable} is not set"
+        how = f"export {variable}=…, name another variable with --upstream-key-env, or pass --no-key if it needs none"
+    else:
+        message = f"{vendor.title} needs a key"
+        how = "name the variable that holds it with --upstream-key-env, or pass --no-key if it needs none"
+    yield Mistake(path, message, how)
+
+
 def _usual_variable(address: str, environ: Mapping[str, str]) -> str | None:
     """Return the variable in which a vendor's key usually is, if it is set and goes to that vendor."""
     vendor = vendor_at(address)
-    if vendor is None or not address.startswith("https://") or urlsplit(address).port:
+    if vendor is None or not _sends_usual_key(address):
         return None
     return vendor.key_variable if environ.get(vendor.key_variable) else None
+
+
+def _sends_usual_key(address: str) -> bool:
+    """Return whether an address is where a vendor's key may be sent without being named."""
+    return address.startswith("https://") and not urlsplit(address).port
 
 
 def _put(document: Document, table: str, key: str, value: object) -> None:

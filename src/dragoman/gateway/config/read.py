@@ -14,9 +14,15 @@ from msgspec import Struct, inspect
 
 from dragoman.errors import did_you_mean
 from dragoman.gateway.config.checks import check_text
-from dragoman.gateway.config.environment import ConfigEnvironment, find_secret, is_reference
+from dragoman.gateway.config.environment import (
+    ConfigEnvironment,
+    find_proxy,
+    find_secret,
+    is_reference,
+)
 from dragoman.gateway.config.problems import Mistake, Problem, shortened
 from dragoman.gateway.config.settings import Key, Secret, Settings, TextKind
+from dragoman.transport import ProxyRule
 
 # What a document may hold; values of free tables (`body`, `params`) become JSON.
 Value: TypeAlias = object
@@ -28,6 +34,11 @@ _MAX_DEPTH: Final = 32  # of values that are forwarded
 _SECRET_PARTS: Final = frozenset(
     {"apikey", "auth", "authorization", "cookie", "key", "password", "secret", "token"}
 )
+
+
+def names_secret(header: str) -> bool:
+    """Return whether the name of a header marks its value as a credential."""
+    return bool(_SECRET_PARTS & set(header.lower().replace("_", "-").split("-")))
 
 
 class _Wrong:
@@ -57,6 +68,8 @@ class SettingsReader:
                 return self._text(inner, text_kind, value, path)
             case inspect.StructType(cls=cls) if cls is Secret:
                 return self._secret(value, path)
+            case inspect.StructType(cls=cls) if cls is ProxyRule:
+                return self._proxy(value, path)
             case inspect.StructType():
                 return self._struct(kind, value, path)
             case inspect.UnionType(types=types):
@@ -174,12 +187,22 @@ class SettingsReader:
             return Secret(source=value)
         return self._wrong(path, found)
 
+    def _proxy(self, value: Value, path: str) -> Value:
+        if not isinstance(value, str):
+            return self._wrong(path, Problem(f"expected a text, got {described(value)}"))
+        found = find_proxy(value.strip(), self._environment)
+        if not isinstance(found, Problem):
+            return found
+        if is_reference(value) and not self._need_secrets:
+            return ProxyRule(source=value, found=False)
+        return self._wrong(path, found)
+
     def _header_value(self, name: str, value: Value, path: str) -> Value:
         if not isinstance(value, str):
             return self._wrong(path, Problem(f"expected a text, got {described(value)}"))
         if is_reference(value):
             return self._secret(value, path)
-        if _SECRET_PARTS & set(name.lower().replace("_", "-").split("-")):
+        if names_secret(name):
             return self._secret(value, path)  # its message explains how to write it
         if any(not (" " <= character <= "~" or character == "\t") for character in value):
             return self._wrong(path, Problem("a header has plain characters only, on one line"))
@@ -262,6 +285,8 @@ _MEANT: Final[dict[str, str]] = {
     "apikey": "key",
     "bind": "host",
     "endpoint": "base_url",
+    "http_proxy": "proxy",
+    "https_proxy": "proxy",
     "family": "format",
     "limit": "limits",
     "protocol": "dialect",
@@ -368,7 +393,7 @@ def _homes(
 ) -> dict[str, list[str]]:
     """Note for every key the tables that have it."""
     match kind:
-        case inspect.StructType(cls=cls, fields=fields) if cls is not Secret:
+        case inspect.StructType(cls=cls, fields=fields) if cls not in (ProxyRule, Secret):
             for field in fields:
                 if path:
                     label = f"`[[{path}]]`" if many else f"`[{path}]`"

@@ -16,6 +16,7 @@ from dragoman.gateway.config.load import make_settings
 from dragoman.gateway.config.problems import ConfigMistakesError
 from dragoman.gateway.config.settings import DEFAULT_HOST, DEFAULT_PORT, Secret, Settings, Upstream
 from dragoman.gateway.config.vendors import ALIASES, VENDORS, Vendor, find_vendor, profile_for
+from dragoman.transport import ProxyRule
 from dragoman.turn.request import DialectName
 
 # --- the settings in force ---
@@ -38,6 +39,8 @@ def plain(value: object) -> object:
     match value:
         case Secret(source=source):
             return f"{source} ({_state(value)})"
+        case ProxyRule(source=source):
+            return source
         case Struct():
             return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         case Mapping():
@@ -51,7 +54,7 @@ def plain(value: object) -> object:
 def toml_value(value: object) -> str:
     """Return a value as TOML writes it on one line."""
     match value:
-        case Secret(source=source):
+        case Secret(source=source) | ProxyRule(source=source):
             return _quoted(source)
         case bool():
             return "true" if value else "false"
@@ -60,7 +63,7 @@ def toml_value(value: object) -> str:
         case list() | tuple():
             return f"[{', '.join(toml_value(item) for item in value)}]"
         case Mapping():
-            pairs = (f"{_key(str(key))} = {toml_value(item)}" for key, item in value.items())
+            pairs = (f"{toml_key(str(key))} = {toml_value(item)}" for key, item in value.items())
             return f"{{ {', '.join(pairs)} }}" if value else "{}"
         case _:
             return str(value)
@@ -91,7 +94,7 @@ def _table(table: Struct, path: tuple[str, ...], *, defaults: bool, header: str)
 
 def _tables(value: object, path: tuple[str, ...], *, defaults: bool) -> Iterator[str]:
     """Write a table, a table of tables, or a list of tables."""
-    name = ".".join(_key(part) for part in path)
+    name = ".".join(toml_key(part) for part in path)
     match value:
         case Struct():
             yield from _table(value, path, defaults=defaults, header=f"[{name}]")
@@ -105,12 +108,12 @@ def _tables(value: object, path: tuple[str, ...], *, defaults: bool) -> Iterator
             yield from ("", f"[{name}]")
             for key, item in value.items():
                 note = f"  # {_state(item)}" if isinstance(item, Secret) else ""
-                yield f"{_key(str(key))} = {toml_value(item)}{note}"
+                yield f"{toml_key(str(key))} = {toml_value(item)}{note}"
 
 
 def _is_table(value: object) -> bool:
     match value:
-        case Secret():
+        case Secret() | ProxyRule():
             return False
         case Struct():
             return True
@@ -132,7 +135,8 @@ def _state(secret: Secret) -> str:
     return "set" if secret.value else "not set"
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """Return a key as TOML writes it: bare, or in quotes."""
     return name if _BARE_KEY.fullmatch(name) else _quoted(name)
 
 

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, defstruct, inspect, structs
 from dragoman.context import ErrorTail
 from dragoman.limits import MIB, Limits
 from dragoman.profiles.profile import Profile
+from dragoman.transport import ProxyRule
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8484
@@ -146,6 +147,8 @@ class Upstream(Section, frozen=True):
     body: dict[str, object] = {}
     timeouts: Timeouts = Timeouts()
     tls: Tls = Tls()
+    # `http://HOST:PORT`, `env:NAME`, `file:PATH`, `env` (HTTPS_PROXY, …) or `none`.
+    proxy: ProxyRule | None = None
     retries: Annotated[int, Meta(ge=0, le=20)] = 2  # before the first content only
     max_retry_after: Seconds = 30.0  # a longer wait is the client's to decide
     cooldown: Seconds = 30.0  # seconds to stay away after `failures` in a row

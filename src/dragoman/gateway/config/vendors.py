@@ -24,6 +24,11 @@ class Vendor(Struct, frozen=True, kw_only=True):
     # the port is as good as a name.
     hosts: tuple[str, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """Its name in messages."""
+        return self.description.partition(",")[0]
+
 
 _ALL: Final = (
     Vendor(

@@ -107,6 +107,7 @@ async def _passed_on(
                 body=body,
                 connect_seconds=hop.timeouts.connect,
                 tls=context.plan.tls(hop.upstream_name),
+                proxy=context.plan.proxy(hop.upstream_name),
             )
         async with reply:
             if reply.status in (404, 405):

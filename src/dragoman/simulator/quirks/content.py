@@ -11,8 +11,7 @@ from dragoman.simulator import truncation
 from dragoman.simulator.answer_writers.frames import encode_body
 from dragoman.simulator.behaviour import callable_tools, plausible_call
 from dragoman.simulator.conversation import calls_made
-from dragoman.simulator.native import arguments_of
-from dragoman.simulator.native.family import dumps
+from dragoman.simulator.native import arguments_of, dumps
 from dragoman.simulator.play import Fields, Json, Play, Reply, SimulatedCall
 from dragoman.simulator.quirks.quirk import Quirk
 from dragoman.turn.events import Flavor

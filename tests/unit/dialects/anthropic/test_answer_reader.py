@@ -87,7 +87,7 @@ def test_message_stop_without_a_reason_ends_the_turn() -> None:
     assert FinishReason.STOP is events[-1].reason  # type: ignore[union-attr]
 
 
-def test_empty_stream_is_told_as_such() -> None:
+def test_empty_stream_is_reported_as_such() -> None:
     (fault,) = read()
 
     assert isinstance(fault, Fault)
@@ -101,7 +101,7 @@ def test_g2_end_without_a_reason_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize(("arguments", "ending"), [("{}", Finish), ('{"a":', Fault)])
-def test_end_after_whole_calls_counts_where_the_profile_says_so(
+def test_end_after_whole_calls_counts_where_the_profile_allows_it(
     arguments: str, ending: type
 ) -> None:
     events = read(
@@ -148,13 +148,13 @@ def test_g_7_a10_counts_may_follow_the_reason() -> None:
         ),
     ],
 )
-def test_h5_cache_writes_are_told_apart(usage: dict[str, Any], short: int, long: int) -> None:
+def test_h5_cache_writes_are_kept_apart(usage: dict[str, Any], short: int, long: int) -> None:
     events = read(START | {"message": {"usage": usage}}, *END)
 
     assert (short, long) == (events[-2].cache_write_5m_tokens, events[-2].cache_write_1h_tokens)  # type: ignore[union-attr]
 
 
-def test_pending_holds_a_relay_until_a_block_is_told_and_from_the_reason_on() -> None:
+def test_pending_holds_a_relay_until_a_block_is_emitted_and_from_the_reason_on() -> None:
     reader = DIALECT.frame_reader(exchange())
     seen = []
     for data in (
@@ -187,7 +187,7 @@ def test_pending_holds_a_relay_until_a_block_is_told_and_from_the_reason_on() ->
 # --- blocks -----------------------------------------------------------------------------------------
 
 
-def test_unknown_block_is_kept_as_its_vendors_and_told() -> None:
+def test_unknown_block_is_kept_as_its_vendors_and_reported() -> None:
     events = read(
         START, begin(0, type="hologram", shape="cube"), delta(0, "hologram_delta"), stop(0), *END
     )
@@ -251,7 +251,7 @@ def test_cut_input_of_a_vendors_call_is_wrapped() -> None:
     ],
     ids=["input", "stop"],
 )
-def test_stray_events_are_told(stray: list[dict[str, Any]]) -> None:
+def test_stray_events_are_reported(stray: list[dict[str, Any]]) -> None:
     events = read(START, *stray, *END)
 
     assert isinstance(events[-1], Finish)
@@ -291,7 +291,7 @@ def test_stop_without_an_index_ends_the_latest_block() -> None:
     assert ["block_index_fixed"] == losses(events)
 
 
-def test_empty_blocks_are_dropped_and_told() -> None:
+def test_empty_blocks_are_dropped_and_reported() -> None:
     events = read(
         START,
         begin(0, type="thinking", thinking="", signature=""),
@@ -326,7 +326,7 @@ def test_half_of_a_surrogate_pair_costs_no_text() -> None:
         {"type": "content_block_stop", "index": "zero"},
     ],
 )
-def test_malformed_event_is_skipped_and_told_or_refused_if_strict(data: dict[str, Any]) -> None:
+def test_malformed_event_is_skipped_and_reported_or_refused_if_strict(data: dict[str, Any]) -> None:
     assert "chunk_malformed" in losses(read(START, data, *END))
     with pytest.raises(MalformedError):
         read(START, data, *END, strict=True)

@@ -239,7 +239,7 @@ def test_a_call_that_nobody_signs_starts_at_once() -> None:
     assert "content_block_start" == start["type"]
 
 
-def test_signature_of_a_call_stands_before_it() -> None:
+def test_signature_of_a_call_is_before_it() -> None:
     signature = Opaque(0, OpaqueKind.TOOL_SIGNATURE, "sig", "gemini")
     data = content(*call(signature, Ping(), ArgsDelta(0, "{}")), end=CALLED)
 
@@ -248,7 +248,7 @@ def test_signature_of_a_call_stands_before_it() -> None:
     assert ("c1", "sig", "gemini") == (back.id, back.opaque[0].data, back.opaque[0].origin)
 
 
-def test_late_signature_of_a_call_stands_behind_it() -> None:
+def test_late_signature_of_a_call_is_behind_it() -> None:
     signature = Opaque(0, OpaqueKind.TOOL_SIGNATURE, "sig", "gemini")
     data = content(*call(ArgsDelta(0, "{}"), signature), end=CALLED)
 
@@ -352,7 +352,7 @@ def test_genuine_signature_without_text_is_thinking_that_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("sealer", "code"), [(None, "opaque_dropped"), (SEALER, "opaque_too_large")]
 )
-def test_state_that_cannot_be_carried_is_told(sealer: Any, code: str) -> None:
+def test_state_that_cannot_be_carried_is_reported(sealer: Any, code: str) -> None:
     import os
 
     huge = os.urandom(300_000).hex()
@@ -409,7 +409,7 @@ def test_vendors_call_may_have_no_input() -> None:
         (BlockKind.OPAQUE, "content_dropped"),
     ],
 )
-def test_blocks_of_other_vendors_are_dropped_and_told(kind: BlockKind, code: str) -> None:
+def test_blocks_of_other_vendors_are_dropped_and_reported(kind: BlockKind, code: str) -> None:
     writer = DIALECT.writer(exchange())
     events = [START, *block(kind, vendor="openai", raw=Raw(b"{}")), *END]
     out = b"".join(writer.send(event) for event in events)
@@ -418,7 +418,7 @@ def test_blocks_of_other_vendors_are_dropped_and_told(kind: BlockKind, code: str
     assert [code] == [loss.code for loss in writer.losses]
 
 
-def test_citations_of_the_vendor_are_written_and_others_told() -> None:
+def test_citations_of_the_vendor_are_written_and_others_reported() -> None:
     own = Citation(0, vendor="anthropic", raw=Raw(b'{"type":"char_location"}'))
     writer = DIALECT.writer(exchange())
     events = [START, *block(BlockKind.TEXT, TextDelta(0, "a"), own, Citation(0, url="u")), *END]

@@ -110,7 +110,7 @@ CASES: dict[str, list[Event]] = {
 
 
 @pytest.mark.parametrize("events", CASES.values(), ids=CASES.keys())
-def test_a8b_sdk_accumulates_from_the_stream_what_the_body_says(events: list[Event]) -> None:
+def test_a8b_sdk_accumulates_from_the_stream_what_the_body_holds(events: list[Event]) -> None:
     events = [Start("kimi", "up"), *events]
     known = exchange()
     writer = DIALECT.writer(known)

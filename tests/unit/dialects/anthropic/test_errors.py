@@ -29,7 +29,7 @@ from dragoman.turn.events import Fault, FaultKind
         (FaultKind.GATEWAY, 500, "api_error"),
     ],
 )
-def test_p_8_p_9_fault_is_told_with_status_and_type(
+def test_p_8_p_9_fault_is_reported_with_status_and_type(
     kind: FaultKind, status: int, wire_type: str
 ) -> None:
     told, body = encode_fault(Fault(kind, "why"), "req_1")
@@ -47,7 +47,7 @@ def test_every_kind_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("message", ["9 tokens > 5", "prompt is too long: 9 tokens > 5"])
-def test_too_long_a_prompt_is_told_in_the_vendors_words(message: str) -> None:
+def test_too_long_a_prompt_is_reported_in_the_vendors_words(message: str) -> None:
     status, body = encode_fault(Fault(FaultKind.CONTEXT_LENGTH, message), "")
 
     assert 400 == status
@@ -82,7 +82,7 @@ def error(wire_type: str, message: str = "why", **fields: Any) -> bytes:
         }
     ),
 )
-def test_fault_that_was_told_is_understood(kind: FaultKind) -> None:
+def test_fault_that_was_reported_is_understood(kind: FaultKind) -> None:
     status, body = encode_fault(Fault(kind, "why"), "")
 
     assert kind is decode_fault(status, body).kind

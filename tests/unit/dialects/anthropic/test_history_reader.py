@@ -231,7 +231,7 @@ def test_empty_thinking_without_signature_is_nothing() -> None:
     assert () == parts({"type": "thinking", "thinking": "", "signature": ""})
 
 
-def test_e5_forged_envelope_is_told_and_its_text_kept() -> None:
+def test_e5_forged_envelope_is_reported_and_its_text_kept() -> None:
     request = decode(
         USER,
         {
@@ -257,7 +257,7 @@ def test_redacted_thinking_is_genuine_or_an_envelope() -> None:
     assert (OpaqueState(OpaqueKind.ENCRYPTED, "gAAA", "moonshot", "rs_1"),) == foreign.opaque
 
 
-def test_redacted_thinking_that_does_not_open_is_left_out_and_told() -> None:
+def test_redacted_thinking_that_does_not_open_is_left_out_and_reported() -> None:
     content = [{"type": "redacted_thinking", "data": "dgm1.x.y"}, {"type": "text", "text": "a"}]
     request = decode(USER, {"role": "assistant", "content": content})
 
@@ -276,7 +276,7 @@ def test_d4_signature_of_a_call_returns_to_its_call() -> None:
     assert (OpaqueState(OpaqueKind.TOOL_SIGNATURE, "sig", "moonshot"),) == second.opaque
 
 
-def test_signature_of_a_call_that_is_gone_is_told() -> None:
+def test_signature_of_a_call_that_is_gone_is_reported() -> None:
     envelope = sealed(OpaqueKind.TOOL_SIGNATURE, data="sig", call_id="t9")
     content = [{"type": "redacted_thinking", "data": envelope}, CALL]
 

@@ -125,7 +125,7 @@ def test_f9_missing_result_is_put_in() -> None:
     assert ["tool_result_missing"] == codes(ask(user("a"), assistant(call()), user("b")))
 
 
-def test_f9_p_7_result_of_an_unknown_call_is_refused_or_mended() -> None:
+def test_f9_p_7_result_of_an_unknown_call_is_refused_or_repaired() -> None:
     turns = (user("a"), assistant("b"), user(result("t9")))
     with pytest.raises(MalformedError) as raised:
         messages(*turns)
@@ -151,7 +151,7 @@ def test_d2_ids_that_were_made_legal_for_the_client_return_as_they_were() -> Non
     assert ("t.1", "t.1") == (turns[1][1][0]["id"], turns[2][1][0]["tool_use_id"])
 
 
-def test_d6_an_id_used_in_two_turns_is_told_apart() -> None:
+def test_d6_an_id_used_in_two_turns_is_kept_apart() -> None:
     turns = messages(
         user("a"),
         assistant(call("c0")),
@@ -194,7 +194,7 @@ def test_arguments_of_the_history_are_an_object(part: ToolCallPart, expected: ob
     assert expected == messages(user("a"), assistant(part), user(result()))[1][1][0]["input"]
 
 
-def test_broken_arguments_are_told() -> None:
+def test_broken_arguments_are_reported() -> None:
     turns = (user("a"), assistant(call(arguments='{"a":"half')), user(result()))
 
     assert ["args_repaired"] == codes(ask(*turns))
@@ -282,7 +282,7 @@ def test_f4_instruction_becomes_marked_user_text() -> None:
     assert ["system_midturn_emulated"] == codes(ask(*turns))
 
 
-def test_f4_emulated_instruction_stands_behind_results() -> None:
+def test_f4_emulated_instruction_is_behind_results() -> None:
     turns = messages(user("a"), assistant(call()), system("Be brief."), user(result()))
 
     assert ["tool_result", "text"] == [block["type"] for block in turns[2][1]]
@@ -377,7 +377,7 @@ def test_audio_is_refused_and_images_of_the_assistant_dropped() -> None:
     assert ["content_dropped"] == codes(ask(*turns))
 
 
-def test_citations_of_others_are_told_and_own_ones_kept() -> None:
+def test_citations_of_others_are_reported_and_own_ones_kept() -> None:
     foreign = TextPart("a", citations=(Raw(b"{}"),), vendor="openai")
     own = TextPart("a", citations=(Raw(b'{"type":"char_location"}'),), vendor="anthropic")
 

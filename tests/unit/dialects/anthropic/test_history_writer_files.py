@@ -81,7 +81,7 @@ def test_stored_files_stay_with_their_vendor() -> None:
         block(ImagePart(FileSource("f", "openai")))
 
 
-def test_detail_of_an_image_is_told() -> None:
+def test_detail_of_an_image_is_reported() -> None:
     request = ask(Turn(Role.USER, (ImagePart(UrlSource("https://x.example"), "high"),)))
 
     assert ["field_dropped"] == codes(request)

@@ -187,7 +187,7 @@ def test_zero_output_tokens_warm_the_cache() -> None:
     assert 0 == encode(decode(max_tokens=0))["max_tokens"]
 
 
-def test_temperature_is_clamped_and_unknown_sampling_told() -> None:
+def test_temperature_is_clamped_and_unknown_sampling_reported() -> None:
     request = ask(
         sampling=Sampling(
             temperature=1.5,
@@ -259,7 +259,7 @@ def test_unknown_conversation_is_refused() -> None:
     )
 
 
-def test_settings_without_a_counterpart_are_told() -> None:
+def test_settings_without_a_counterpart_are_reported() -> None:
     request = ask(
         logprobs=True,
         verbosity="low",
@@ -277,7 +277,7 @@ def test_settings_without_a_counterpart_are_told() -> None:
     ] == [(loss.code, loss.path) for loss in encoded(request).losses]
 
 
-def test_fields_of_others_that_ask_for_nothing_or_were_understood_are_not_told() -> None:
+def test_fields_of_others_that_ask_for_nothing_or_were_understood_are_not_reported() -> None:
     request = ask(
         reasoning=ReasoningSettings(mode="off"),
         extensions={

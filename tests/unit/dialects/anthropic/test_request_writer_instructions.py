@@ -73,7 +73,7 @@ def test_untouched_messages_keep_their_bytes() -> None:
     assert bytes(out).endswith(b",%b]" % first)
 
 
-def test_what_is_no_message_is_told_with_its_place() -> None:
+def test_an_invalid_message_is_reported_with_its_place() -> None:
     with pytest.raises(MalformedError) as caught:
         mended(USER, {"role": "system", "content": 1})
 

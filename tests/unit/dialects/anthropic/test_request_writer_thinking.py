@@ -54,11 +54,11 @@ CLONE = Profile(name="clone")
         ({"output_config": {"effort": "low"}}, ReasoningSettings(mode="effort", effort="low")),
     ],
 )
-def test_wish_is_read(fields: dict[str, Any], expected: ReasoningSettings) -> None:
+def test_value_is_read(fields: dict[str, Any], expected: ReasoningSettings) -> None:
     assert expected == decode(**fields).reasoning
 
 
-def test_e7_effort_of_thinking_that_is_off_is_dropped_and_told() -> None:
+def test_e7_effort_of_thinking_that_is_off_is_dropped_and_reported() -> None:
     request = decode(thinking={"type": "disabled"}, output_config={"effort": "high"})
 
     assert ReasoningSettings(mode="off") == request.reasoning
@@ -73,7 +73,7 @@ def test_e7_effort_of_thinking_that_is_off_is_dropped_and_told() -> None:
         ({"output_config": {"effort": "huge"}}, "$.output_config.effort"),
     ],
 )
-def test_wrong_wish_is_refused(fields: dict[str, Any], path: str) -> None:
+def test_invalid_value_is_refused(fields: dict[str, Any], path: str) -> None:
     with pytest.raises(MalformedError) as raised:
         decode(**fields)
 
@@ -107,11 +107,11 @@ def test_effort_is_an_effort_or_a_budget(effort: str, adaptive: str, budget: int
 @pytest.mark.parametrize(
     "wish", [ReasoningSettings(mode="off"), ReasoningSettings(mode="effort", effort="none")]
 )
-def test_no_thinking_is_said(wish: ReasoningSettings, profile: Any) -> None:
+def test_no_thinking_is_written(wish: ReasoningSettings, profile: Any) -> None:
     assert ({"type": "disabled"}, None) == plan(wish, profile)
 
 
-def test_no_wish_is_no_word() -> None:
+def test_without_a_value_nothing_is_written() -> None:
     assert (None, None) == plan(ReasoningSettings())
 
 
@@ -142,7 +142,7 @@ def test_budget_is_brought_into_its_bounds(budget: int, limit: int, expected: in
     assert ["value_clamped"] == codes(ask(reasoning=wish, max_output=limit), "anthropic-budget")
 
 
-def test_no_room_for_thinking_is_told() -> None:
+def test_no_room_for_thinking_is_reported() -> None:
     request = ask(reasoning=ReasoningSettings(mode="effort", effort="low"), max_output=1024)
 
     assert "thinking" not in encode(request, "anthropic-budget")
@@ -183,7 +183,7 @@ def test_effort_alone_of_a_messages_client_does_not_ask_for_thinking() -> None:
 
 
 @pytest.mark.parametrize(("show", "display"), [("summary", "summarized"), ("none", "omitted")])
-def test_what_is_shown_is_said(show: Any, display: str) -> None:
+def test_what_is_shown_is_written(show: Any, display: str) -> None:
     wish = ReasoningSettings(mode="effort", effort="low", show=show)
 
     assert {"type": "adaptive", "display": display} == plan(wish)[0]

@@ -148,7 +148,7 @@ def test_f5_deferred_tools_wait_until_they_are_referred_to() -> None:
     assert ["ls", "rare"] == [one.name for one in after.tools]
 
 
-def test_f5_reference_is_told_in_words() -> None:
+def test_f5_reference_is_described_in_words() -> None:
     request = decode(*FOUND, tools=[TOOL, DEFERRED])
 
     assert "The tool rare is now available." == request.turns[2].parts[0].parts[0].text

@@ -44,7 +44,7 @@ def choice(mode: str, name: str = "", profile: Any = "anthropic", **fields: Any)
     ],
     ids=["missing", "empty", "no type", "another type", "no object"],
 )
-def test_schema_says_that_it_is_an_object(schema: Raw | None, expected: Any) -> None:
+def test_schema_has_the_type_object(schema: Raw | None, expected: Any) -> None:
     assert expected == tools(Tool(name="x", schema=schema))[0]["input_schema"]
 
 
@@ -58,7 +58,7 @@ def test_d5_f6_names_are_made_legal_and_namespaces_flattened() -> None:
     assert ["tool_renamed"] == codes(ask(tools=given))
 
 
-def test_f6_custom_tool_takes_one_string_and_its_grammar_is_told() -> None:
+def test_f6_custom_tool_takes_one_string_and_its_grammar_is_described() -> None:
     tool = Tool(
         name="patch", flavor=Flavor.CUSTOM, description="Patch.", grammar=("lark", "start: A")
     )
@@ -82,7 +82,7 @@ def test_shell_of_another_dialect_is_a_function() -> None:
     assert [{"name": "shell", "input_schema": {"type": "object"}}] == tools(shell)
 
 
-def test_strict_is_said_where_it_is_known() -> None:
+def test_strict_is_written_where_it_is_known() -> None:
     tool = Tool(name="x", strict=True)
 
     assert tools(tool)[0]["strict"]
@@ -163,7 +163,7 @@ def test_web_search_without_readable_options_is_plain(raw: Raw | None) -> None:
     assert [{"type": "web_search_20250305", "name": "web_search"}] == tools(search)
 
 
-def test_server_tool_that_is_not_there_is_dropped_and_told() -> None:
+def test_server_tool_that_is_not_there_is_dropped_and_reported() -> None:
     search = Tool(
         name="file_search", server=True, kind="file_search", vendor="openai", path="$.tools[1]"
     )
@@ -233,7 +233,7 @@ def test_parallel_calls_are_switched_off(mode: Any, name: str, expected: dict[st
     assert expected == choice(mode or "auto", name, parallel=False, **given)
 
 
-def test_missing_switch_against_parallel_calls_is_told() -> None:
+def test_missing_switch_against_parallel_calls_is_reported() -> None:
     request = ask(tools=(LS,), parallel=False)
 
     assert ["parallel_not_enforced"] == codes(
@@ -271,7 +271,7 @@ def test_t20_upstreams_that_call_any_tool_get_the_one_tool() -> None:
     assert ["tool_choice_narrowed"] == codes(request, profile)
 
 
-def test_none_is_said_by_leaving_the_tools_out() -> None:
+def test_none_is_expressed_by_leaving_the_tools_out() -> None:
     profile = Profile(name="p", tool_choice_none=False)
     called = (
         Turn(Role.USER, (TextPart("a"),)),

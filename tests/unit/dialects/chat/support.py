@@ -23,7 +23,7 @@ def exchange(profile: Profile = PLAIN, **known: Any) -> Exchange:
 
 
 def sse(*payloads: object) -> bytes:
-    """Return a stream of events; strings stand as they are."""
+    """Return a stream of events; strings are unchanged."""
     lines = [p.encode() if isinstance(p, str) else msgspec.json.encode(p) for p in payloads]
     return b"".join(b"data: %b\n\n" % line for line in lines)
 

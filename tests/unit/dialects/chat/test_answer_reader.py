@@ -31,7 +31,7 @@ from tests.unit.dialects.chat.support import (
 )
 
 
-def test_s6_content_after_the_finish_reason_is_added_and_told() -> None:
+def test_s6_content_after_the_finish_reason_is_added_and_reported() -> None:
     events = read(chunk({"content": "a"}), chunk({}, "stop"), chunk({"content": "b"}), "[DONE]")
 
     assert [TextDelta(0, "ab")] == of_type(events, TextDelta) or ["a", "b"] == [
@@ -90,7 +90,7 @@ def test_words_of_vendors_for_the_finish_reason(word: str, reason: FinishReason)
     assert Finish(reason, raw=word) == read(chunk({"content": "a"}, word), "[DONE]")[-1]
 
 
-def test_pending_says_what_has_led_to_no_event() -> None:
+def test_pending_holds_what_has_led_to_no_event() -> None:
     reader = DIALECT.frame_reader(exchange())
     states = []
     for data in (

@@ -94,7 +94,7 @@ def test_identity_is_the_exchange_s_or_the_upstream_s() -> None:
     assert ("up", 7, "chatcmpl-x") == (bare["model"], bare["created"], bare["id"])
 
 
-def test_counts_are_told_only_to_clients_that_asked() -> None:
+def test_counts_are_sent_only_to_clients_that_asked() -> None:
     events = [START, *END]
 
     assert "usage" in write(events, exchange())[-2]
@@ -241,9 +241,7 @@ THOUGHT: list[Event] = [
         ("off", set()),
     ],
 )
-def test_r3_reasoning_stands_in_the_fields_the_client_chose(
-    rendering: str, fields: set[str]
-) -> None:
+def test_r3_reasoning_is_in_the_fields_the_client_chose(rendering: str, fields: set[str]) -> None:
     known = exchange(rendering=Rendering(chat_reasoning=rendering))
 
     message = same_for_the_sdk(THOUGHT, known)
@@ -323,7 +321,7 @@ def test_refusal_has_its_own_field() -> None:
     assert "I won't" == same_for_the_sdk(events, exchange())["refusal"]
 
 
-def test_vendor_blocks_are_left_out_and_told() -> None:
+def test_vendor_blocks_are_left_out_and_reported() -> None:
     writer = DIALECT.writer(exchange())
     block = BlockStart(0, BlockKind.SERVER_CALL, vendor="anthropic", raw=Raw(b"{}"))
 

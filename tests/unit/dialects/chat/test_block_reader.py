@@ -92,7 +92,7 @@ def test_t5_two_declared_names_in_a_row_are_two_calls() -> None:
     assert ["now", "today"] == [name for _, name, _ in found]
 
 
-def test_t5_declared_name_is_told_at_once() -> None:
+def test_t5_declared_name_is_emitted_at_once() -> None:
     tools = ToolTable([Tool(name="bash")])
 
     events = read(calls(call("bash", "", index=0, id="a")), exchange=exchange(tools=tools))

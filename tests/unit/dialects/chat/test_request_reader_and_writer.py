@@ -206,7 +206,7 @@ def test_client_s_own_fields_return_to_a_server_of_the_dialect() -> None:
     assert () == encoded.losses
 
 
-def test_fields_of_another_dialect_are_told_as_lost_or_refused() -> None:
+def test_fields_of_another_dialect_are_reported_as_lost_or_refused() -> None:
     fields = {"context_management": Raw(b'{"edits":[]}'), "betas": Raw(b"[]")}
     _, encoded = encode(foreign(user(), extensions=fields))
 

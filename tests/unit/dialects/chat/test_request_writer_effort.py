@@ -44,7 +44,7 @@ def peer(control: str, *efforts: str, **more: object) -> Profile:
         ({"chat_template_kwargs": {"thinking": False}}, OFF),
     ],
 )
-def test_wishes_of_chat_clients(given: dict, wish: ReasoningSettings) -> None:
+def test_efforts_of_chat_clients(given: dict, wish: ReasoningSettings) -> None:
     assert wish == decode(given).reasoning
 
 
@@ -126,7 +126,7 @@ def test_wishes_of_chat_clients(given: dict, wish: ReasoningSettings) -> None:
         (peer("none"), LOW, {}, ["thinking_dropped"]),
     ],
 )
-def test_wishes_in_the_upstream_s_words(
+def test_efforts_in_the_upstream_s_words(
     profile: Profile, wish: ReasoningSettings, expected: dict, lost: list[str]
 ) -> None:
     body, encoded = encode(foreign(user(), reasoning=wish), profile)

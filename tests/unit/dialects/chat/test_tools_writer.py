@@ -201,7 +201,7 @@ def test_t20_choices_as_the_upstream_takes_them(
     assert lost == losses
 
 
-def test_allowed_tools_are_told_to_an_upstream_that_knows_them() -> None:
+def test_allowed_tools_are_sent_to_an_upstream_that_knows_them() -> None:
     body, _ = sent(
         Tool(name="f"),
         Tool(name="g"),

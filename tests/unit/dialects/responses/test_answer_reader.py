@@ -81,7 +81,7 @@ def test_a_complete_body_is_read(
     [case for case in corpus("responses") if b'"response.completed"' in case.stream],
     ids=str,
 )
-def test_a_complete_body_tells_what_its_stream_tells(case: Any) -> None:
+def test_a_complete_body_gives_what_its_stream_gives(case: Any) -> None:
     last = [
         line
         for line in case.stream.split(b"\n")
@@ -174,7 +174,7 @@ def test_peers_without_ids_and_indexes_are_not_read_twice() -> None:
     assert ["Hi."] == [event.text for event in events if isinstance(event, TextDelta)]
 
 
-def test_an_empty_delta_says_nothing() -> None:
+def test_an_empty_delta_emits_nothing() -> None:
     events = read(
         {"type": "response.output_text.delta", "output_index": 0, "delta": ""},
         {"type": "response.output_item.done", "output_index": 0, "item": MESSAGE},
@@ -245,7 +245,7 @@ def test_a_strict_reader_refuses_a_malformed_event() -> None:
         )
 
 
-def test_calls_that_are_whole_may_end_the_stream_if_the_profile_says_so() -> None:
+def test_calls_that_are_whole_may_end_the_stream_if_the_profile_allows_it() -> None:
     profile = Profile(name="cut", lenient_eof=True)
     events = read(
         {"type": "response.output_item.done", "output_index": 0, "item": CALL},

@@ -195,7 +195,7 @@ def test_d2_ids_are_legal_and_not_used_before() -> None:
     assert "gx1-functions-2ef-3a0" == item["call_id"]
 
 
-def test_f6_namespace_and_name_are_told_apart() -> None:
+def test_f6_namespace_and_name_are_kept_apart() -> None:
     call = [
         BlockStart(0, BlockKind.TOOL_CALL, "c", "spawn", "agents"),
         ArgsDelta(0, "{}"),
@@ -318,7 +318,7 @@ def test_b10_a_call_with_broken_arguments_is_done_before_the_next_item_is_added(
     assert ["completed"] * 2 == [one["item"]["status"] for one in items[1::2]]
 
 
-def test_b10_free_form_input_that_was_cut_is_never_done_but_stands_in_the_output() -> None:
+def test_b10_free_form_input_that_was_cut_is_never_done_but_is_in_the_output() -> None:
     call = [
         BlockStart(0, BlockKind.CUSTOM_CALL, "c", "patch", flavor=Flavor.CUSTOM),
         InputDelta(0, "*** Begin Pa"),
@@ -379,7 +379,7 @@ def test_state_goes_to_clients_that_asked_for_it(fields: dict[str, Any], wanted:
     assert ([] if wanted else ["opaque_dropped"]) == [loss.code for loss in writer.losses]
 
 
-def test_state_without_a_key_is_lost_and_told() -> None:
+def test_state_without_a_key_is_lost_and_reported() -> None:
     events, writer = written([START, *reasoning(PLAIN), *END], sealer=None)
 
     assert "encrypted_content" not in events[-1]["response"]["output"][0]
@@ -392,7 +392,7 @@ def test_a_call_that_nobody_signs_starts_at_once() -> None:
     assert "response.output_item.added" == read[-1]["type"]
 
 
-def test_d4_what_signs_a_call_stands_before_it_and_not_in_its_id() -> None:
+def test_d4_what_signs_a_call_is_before_it_and_not_in_its_id() -> None:
     signature = Opaque(0, OpaqueKind.TOOL_SIGNATURE, "s" * 2000, "gemini")
     call = [CALL[0], signature, *CALL[1:]]
 
@@ -430,7 +430,7 @@ def test_citations_become_annotations() -> None:
     assert ["citations_dropped"] == [loss.code for loss in writer.losses]
 
 
-def test_blocks_of_its_own_vendor_pass_and_others_are_told() -> None:
+def test_blocks_of_its_own_vendor_pass_and_others_are_reported() -> None:
     own = BlockStart(
         0,
         BlockKind.SERVER_CALL,
@@ -485,7 +485,7 @@ def test_an_illegal_order_is_refused() -> None:
         writer.send(TextDelta(0, "x"))
 
 
-def test_h5_counts_are_told_with_their_details() -> None:
+def test_h5_counts_are_reported_with_their_details() -> None:
     usage = Usage(100, 9, 700, 150, 50, 4, final=True)
     events, _ = written([START, *TEXT, usage, Finish(FinishReason.STOP)])
 
@@ -521,7 +521,7 @@ def test_h2_the_same_answer_gives_the_same_bytes() -> None:
     assert one == other
 
 
-def test_logprobs_are_told_with_their_text() -> None:
+def test_logprobs_are_reported_with_their_text() -> None:
     tokens = Raw(b'[{"token":"Hi"}]')
     text = [
         BlockStart(0, BlockKind.TEXT),

@@ -67,7 +67,7 @@ def test_overload_is_a_status_after_which_codex_retries(code: str, status: int) 
         ("Please try again in 1.5s.", "Please try again in 1.5s."),
     ],
 )
-def test_delay_is_told_in_words_that_agents_read(message: str, told: str) -> None:
+def test_delay_is_reported_in_words_that_agents_read(message: str, told: str) -> None:
     error = stream_error(Fault(FaultKind.RATE_LIMIT, message, retry_after=1.5))
 
     assert told == error.message

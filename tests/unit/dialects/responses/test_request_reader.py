@@ -401,7 +401,7 @@ def test_d4_a_signature_returns_to_its_call() -> None:
     assert (OpaqueState(OpaqueKind.TOOL_SIGNATURE, "x" * 2000, "gemini"),) == call.opaque
 
 
-def test_an_envelope_of_another_key_is_told() -> None:
+def test_an_envelope_of_another_key_is_reported() -> None:
     other = Sealer(b"other")
     exchange = Exchange(profile=profile("anthropic"), sealer=other)
     envelope = seal(
@@ -414,7 +414,7 @@ def test_an_envelope_of_another_key_is_told() -> None:
     assert ["opaque_invalid"] == [loss.code for loss in request.losses]
 
 
-def test_a_reference_to_reasoning_is_dropped_and_told() -> None:
+def test_a_reference_to_reasoning_is_dropped_and_reported() -> None:
     request = decode([{"role": "user", "content": "x"}, {"type": "item_reference", "id": "rs_1"}])
 
     assert 1 == len(request.turns)

@@ -172,7 +172,7 @@ def test_assistant_items_keep_their_order_and_have_no_ids() -> None:
         (None, "reasoning_dropped"),
     ],
 )
-def test_reasoning_of_others_is_dropped_and_told(state: OpaqueState | None, code: str) -> None:
+def test_reasoning_of_others_is_dropped_and_reported(state: OpaqueState | None, code: str) -> None:
     part = ReasoningPart((ReasoningSegment("t"),), (state,) if state else ())
     request = ask(HI, Turn(Role.ASSISTANT, (part, TextPart("x"))), HI)
 
@@ -290,14 +290,14 @@ def test_shells_are_functions_elsewhere() -> None:
     assert {"message", "function_call", "function_call_output"} == kinds
 
 
-def test_f9_a_missing_result_is_filled_in_and_told() -> None:
+def test_f9_a_missing_result_is_filled_in_and_reported() -> None:
     request = ask(*called())
 
     assert ["tool_result_missing"] == codes(request)
     assert "Error: [no result]" == body(request)["input"][-1]["output"]
 
 
-def test_f9_a_result_without_a_call_is_refused_or_mended() -> None:
+def test_f9_a_result_without_a_call_is_refused_or_repaired() -> None:
     request = ask(Turn(Role.USER, (ToolResultPart("zzz", (TextPart("x"),)),)))
 
     with pytest.raises(MalformedError):
@@ -458,7 +458,7 @@ def test_a_tool_without_a_schema_takes_no_arguments() -> None:
     assert 'Examples of input:\n{"a":1}' == tool["description"]
 
 
-def test_d5_long_names_are_shortened_and_told() -> None:
+def test_d5_long_names_are_shortened_and_reported() -> None:
     request = ask(
         tools=(Tool(name="mcp__" + "x" * 80),), tool_choice=ToolChoice("tool", "mcp__" + "x" * 80)
     )
@@ -534,7 +534,7 @@ def test_a_search_is_translated_where_there_is_one() -> None:
     assert ["tool_option_dropped"] == codes(request, profile)
 
 
-def test_a_search_is_dropped_and_told_where_there_is_none() -> None:
+def test_a_search_is_dropped_and_reported_where_there_is_none() -> None:
     request = ask(tools=(SEARCH, FUNCTION))
 
     assert ["f"] == [tool["name"] for tool in body(request)["tools"]]
@@ -722,7 +722,7 @@ def test_stop_sequences_are_left_to_be_matched_on_the_answer() -> None:
     assert "stop" not in msgspec.json.decode(encoded.body)
 
 
-def test_settings_that_the_dialect_lacks_are_told() -> None:
+def test_settings_that_the_dialect_lacks_are_reported() -> None:
     sampling = Sampling(
         temperature=0.5, top_k=3, seed=1, frequency_penalty=0.1, logit_bias=Raw(b"{}")
     )

@@ -1,4 +1,4 @@
-"""Every mistake is told at once, where it is and with what to write instead."""
+"""Every mistake is reported at once, where it is and with what to write instead."""
 
 import tomllib
 from pathlib import Path
@@ -543,7 +543,7 @@ def test_good_texts_are_taken_as_they_are_meant(kind: TextKind, text, meant):
         ("origin", "https://[::1", ""),
     ],
 )
-def test_bad_texts_are_told_with_what_to_write(kind: TextKind, text, suggestion):
+def test_bad_texts_are_reported_with_what_to_write(kind: TextKind, text, suggestion):
     found = check_text(kind, text, around())
 
     assert not isinstance(found, str)
@@ -626,6 +626,39 @@ def test_processes_that_share_no_memory_are_warned_of(
 TO = 'to = "up/x"\n'
 
 
+VENDOR = '[upstreams.a]\nbase_url = "https://openrouter.ai/api/v1"\n'
+NEEDS_KEY = (
+    'upstreams.a.key: OpenRouter needs a key; write `key = "env:OPENROUTER_API_KEY"` and export '
+    'OPENROUTER_API_KEY=…, or write `auth = "none"` if it needs none'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (VENDOR, [NEEDS_KEY]),
+        (VENDOR + 'key = "env:GOOD"', []),
+        (VENDOR + 'auth = "none"', []),
+        (VENDOR + 'headers.Authorization = "env:GOOD"', []),
+        (VENDOR + 'headers.x-team = "env:GOOD"', []),
+        (VENDOR + 'headers.x-team = "blue"', [NEEDS_KEY]),
+        (VENDOR + '[[routes]]\nto = "a/*"\nauth = "passthrough"', []),
+        (VENDOR + '[[routes]]\nto = "a/*"\nheaders.x-api-key = "env:GOOD"', []),
+        (VENDOR + '[[routes]]\nto = "a/*"', [NEEDS_KEY]),
+        (
+            VENDOR + '[[routes]]\nto = "a/*"\nauth = "passthrough"\n[tiers]\nopus = "a/x"',
+            [NEEDS_KEY],
+        ),
+        (
+            VENDOR + 'key = "env:GOOD"\nauth = "none"',
+            ['upstreams.a.key: never sent, because of `auth = "none"`; remove one of them'],
+        ),
+    ],
+)
+def test_a_known_vendor_gets_a_key_or_states_that_it_needs_none(text, expected):
+    assert expected == mistakes(text)
+
+
 def routes(*matches: str) -> str:
     return UP + "".join(f"[[routes]]\n{TO}match = {{ {match} }}\n" for match in matches)
 
@@ -689,7 +722,7 @@ def test_the_route_that_takes_everything_is_named():
             ['aliases."a": `B` is an alias too, and aliases are followed once'],
         ),
         (
-            '[upstreams.a]\nbase_url = "https://api.anthropic.com"',
+            '[upstreams.a]\nbase_url = "https://api.anthropic.com"\nkey = "env:GOOD"',
             [
                 (
                     "upstreams.a.base_url: this address of Anthropic has no path; "
@@ -697,7 +730,7 @@ def test_the_route_that_takes_everything_is_named():
                 )
             ],
         ),
-        ('[upstreams.a]\nbase_url = "https://api.deepseek.com"', []),
+        ('[upstreams.a]\nbase_url = "https://api.deepseek.com"\nkey = "env:GOOD"', []),
         (
             '[upstreams.a]\nbase_url = "http://host.example/v1"\nkey = "env:GOOD"',
             [

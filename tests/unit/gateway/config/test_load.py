@@ -171,6 +171,28 @@ def test_the_file_is_looked_for_here_then_in_the_folder_for_settings(
     assert (None if found is None else where[found]) == find_file(environ, tmp_path / "here")
 
 
+def test_a_variable_names_the_file_before_this_folder(tmp_path):
+    write(tmp_path, '[upstreams.here]\nbase_url = "http://h/v1"')
+    named = write(tmp_path, '[upstreams.named]\nbase_url = "http://h/v1"', "other.toml")
+    flagged = write(tmp_path, '[upstreams.flagged]\nbase_url = "http://h/v1"', "flag.toml")
+    environ = {"DRAGOMAN_CONFIG": "other.toml"}
+
+    found = load(None, environ=environ, cwd=tmp_path)
+
+    assert (named, ["named"]) == (found.path, list(found.settings.upstreams))
+    assert ["flagged"] == list(load(flagged, environ=environ, cwd=tmp_path).settings.upstreams)
+
+
+def test_a_file_that_the_variable_names_must_be_there(tmp_path):
+    write(tmp_path, '[upstreams.here]\nbase_url = "http://h/v1"')
+
+    with pytest.raises(ConfigError) as error:
+        load(None, environ={"DRAGOMAN_CONFIG": "none.toml"}, cwd=tmp_path)
+
+    missing = tmp_path / "none.toml"
+    assert f"DRAGOMAN_CONFIG: cannot read {missing}: no such file or directory" == str(error.value)
+
+
 def test_without_a_file_the_defaults_hold(tmp_path):
     loaded = load(None, environ={}, cwd=tmp_path)
 
@@ -202,7 +224,7 @@ def test_a_named_file_must_be_there(tmp_path):
         (b"#" * (1 << 21), r"larger than 1048576 bytes"),
     ],
 )
-def test_what_is_no_toml_is_told_with_its_place(tmp_path, data, reason):
+def test_invalid_toml_is_reported_with_its_place(tmp_path, data, reason):
     (tmp_path / "dragoman.toml").write_bytes(data)
 
     with pytest.raises(ConfigError, match=reason):
@@ -327,7 +349,7 @@ def test_the_address_that_kubernetes_puts_into_the_port_is_passed_over(tmp_path)
     assert load(None, environ=environ, cwd=tmp_path).settings.server.port == 8484
 
 
-def test_variables_over_a_table_that_is_none_leave_the_mistake_to_be_told(tmp_path):
+def test_variables_over_a_table_that_is_none_leave_the_mistake_to_be_reported(tmp_path):
     write(tmp_path, "server = 5")
 
     with pytest.raises(ConfigMistakesError, match=r"server: expected a table, got the number 5"):
@@ -379,11 +401,63 @@ def test_a_known_vendors_key_is_taken_from_its_usual_variable(tmp_path):
         return from_flags(flags, environ=environ, cwd=tmp_path).upstreams["default"].key
 
     assert key_for("https://openrouter.ai/api/v1") == Secret("env:OPENROUTER_API_KEY", "o")
-    assert key_for("http://openrouter.ai/api/v1") is None
-    assert key_for("https://openrouter.ai:8443/api/v1") is None
     assert key_for("https://openrouter.example/api/v1") is None
-    assert key_for("https://api.openai.com/v1") is None
     assert key_for("http://127.0.0.1:11434/v1") is None
+
+
+@pytest.mark.parametrize(
+    ("address", "mistake"),
+    [
+        (
+            "https://api.openai.com/v1",
+            (
+                "--upstream: OpenAI needs a key, and OPENAI_API_KEY is not set; export OPENAI_API_KEY=…, "
+                "name another variable with --upstream-key-env, or pass --no-key if it needs none"
+            ),
+        ),
+        # The usual variable is never sent unencrypted or to another port.
+        (
+            "http://openrouter.ai/api/v1",
+            (
+                "--upstream: OpenRouter needs a key; name the variable that holds it with --upstream-key-env, "
+                "or pass --no-key if it needs none"
+            ),
+        ),
+        (
+            "https://openrouter.ai:8443/api/v1",
+            (
+                "--upstream: OpenRouter needs a key; name the variable that holds it with --upstream-key-env, "
+                "or pass --no-key if it needs none"
+            ),
+        ),
+    ],
+)
+def test_a_known_vendor_without_its_key_is_a_mistake_of_the_flags(tmp_path, address, mistake):
+    environ = {"OPENROUTER_API_KEY": "o"}
+
+    with pytest.raises(ConfigMistakesError) as error:
+        from_flags(Flags(upstream=address), environ=environ, cwd=tmp_path)
+    keyless = from_flags(Flags(upstream=address, no_key=True), environ=environ, cwd=tmp_path)
+
+    assert [mistake] == lines(error)
+    assert (keyless.upstreams["default"].key, keyless.upstreams["default"].auth) == (None, "none")
+
+
+def test_no_key_removes_the_key_of_the_only_upstream(tmp_path):
+    write(tmp_path, '[upstreams.a]\nbase_url = "http://h/v1"\nkey = "env:NOT_SET"')
+
+    found = load(None, environ={}, cwd=tmp_path, flags=Flags(no_key=True)).settings
+
+    assert found.upstreams["a"].key is None
+
+
+def test_no_key_contradicts_a_variable_for_the_key(tmp_path):
+    flags = Flags(upstream="http://h/v1", no_key=True, upstream_key_env="K")
+
+    with pytest.raises(ConfigMistakesError) as error:
+        from_flags(flags, environ={"K": "k"}, cwd=tmp_path)
+
+    assert "--no-key: contradicts --upstream-key-env; remove one of them" in lines(error)
 
 
 def test_flags_win_over_environment_and_file(tmp_path):
@@ -472,7 +546,7 @@ def test_mistakes_in_flags_name_the_flags(tmp_path):
     } == {one.path for one in error.value.mistakes}
 
 
-def test_flags_over_tables_that_are_none_leave_the_mistake_to_be_told(tmp_path):
+def test_flags_over_tables_that_are_none_leave_the_mistake_to_be_reported(tmp_path):
     write(tmp_path, "upstreams = { up = 5 }\nroutes = 5")
 
     with pytest.raises(ConfigMistakesError) as error:

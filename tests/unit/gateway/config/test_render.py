@@ -136,7 +136,7 @@ def test_a_first_file_is_good_once_the_key_is_set(vendor):
         assert vendor.profile == chosen.hops[0].profile.name
 
 
-def test_a_first_file_says_what_was_chosen():
+def test_a_first_file_shows_what_was_chosen():
     text = first_file("Kimi", model='odd"name', base_url="https://other/v1")
 
     found = read(text, {"MOONSHOT_API_KEY": "k"})

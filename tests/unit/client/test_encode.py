@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from dragoman.client.encode import check_described, schema_fault
 from dragoman.client.messages import tool
-from dragoman.client.schema_check import check_described, schema_fault
 from dragoman.errors import MisuseError
 from dragoman.turn.request import Tool
 
@@ -59,7 +59,7 @@ def test_a_valid_schema_is_one(schema: dict) -> None:
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_schema_is_told_with_its_place(schema: object, why: str) -> None:
+def test_what_is_wrong_with_a_schema_is_reported_with_its_place(schema: object, why: str) -> None:
     assert schema_fault(json.dumps(schema).encode()).startswith(why)
 
 
