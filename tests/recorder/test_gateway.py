@@ -117,7 +117,7 @@ def test_the_oldest_recordings_are_deleted_beyond_the_limits(tmp_path: Path) -> 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_long_recording_ends_at_its_limit_and_says_so(tmp_path: Path) -> None:
+def test_a_long_recording_ends_at_its_limit_and_counts_the_rest(tmp_path: Path) -> None:
     with gateway(tmp_path, max_file_bytes=8192) as found:
         post(found, "anthropic", question("anthropic", "chat/plain+text:64", stream=True))
     (one,) = recorded(tmp_path)

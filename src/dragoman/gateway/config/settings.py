@@ -115,6 +115,7 @@ class Server(Section, frozen=True):
     allowed_origins: tuple[Origin, ...] = ()
     insecure: bool = False  # a public address without keys
     seal_key: Secret | None = None  # signs reasoning state; absent: random, dies with the process
+    proxy: ProxyRule | None = None  # of every upstream without one
     drain_seconds: Seconds = 30.0  # how long streams may go on after SIGTERM
     # Seconds of silence before the client is sent a sign of life; 0: never.
     keep_alive: Seconds = 10.0
