@@ -10,7 +10,7 @@ DEV    := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-transformers test-frameworks dist check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks dist check fix bench fuzz node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -80,6 +80,9 @@ test-servers: $(DEV)  ## run the gateway with llama.cpp's server (downloads it o
 
 test-litellm: $(DEV)  ## run the gateway with LiteLLM's proxy (downloads it once: 750 MB)
 	$(BIN)/python -m tools.servers litellm
+
+test-proxy: $(DEV)  ## run the gateway behind proxy.py, a forward proxy (downloads it once: 1 MB)
+	$(BIN)/python -m tools.servers proxy_py
 
 test-transformers: $(DEV)  ## run the gateway with transformers' server (downloads it once: 1.2 GB; see docs/upstreams.md)
 	$(BIN)/python -m tools.servers transformers

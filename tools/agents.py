@@ -4,7 +4,7 @@
 
 Without a flag, a part of the hard table is run (tests/agents/hard_results.py selects it); `--all` runs all of
 it, also without the gateway, and `--record` updates the checked-in results of the hard table and of
-permanent failures.
+failures of upstreams.
 
 The versions are pinned in tests/agents/node.  They go into a folder for each state of those pins, outside the
 tree: `$DRAGOMAN_CACHE/agents`, or `~/.cache/dragoman/agents`.  The tests run in a separate network namespace
@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.agents import permanent
+from tests.agents import failures
 from tests.agents.hard_results import ALL_VARIABLE, RECORD_VARIABLE
 from tools.strangers import ROOT, run_tests
 from tools.venvs import cache, locked
@@ -40,8 +40,8 @@ INSIDE: Final = "--in-a-network-of-its-own"
 ALL_FLAG: Final = "--all"
 RECORD_FLAG: Final = "--record"
 HARD_TABLE: Final = "tests/agents/test_hard_table.py"
-PERMANENT: Final = "tests/agents/test_permanent.py"
-PERMANENT_VARIABLE: Final = "DRAGOMAN_PERMANENT_RECORD"  # read by that module
+FAILURES: Final = "tests/agents/test_failures.py"
+FAILURES_VARIABLE: Final = "DRAGOMAN_FAILURES_RECORD"  # read by that module
 # Read by tests/agents/conftest.py: the folder of the programs, and whether the network is separate.
 FOLDER_VARIABLE: Final = "DRAGOMAN_AGENTS"
 ALONE_VARIABLE: Final = "DRAGOMAN_AGENTS_ALONE"
@@ -74,17 +74,17 @@ def main() -> int:
 
 
 def record(arguments: list[str]) -> int:
-    """Run the hard table and the permanent failures, and write the results into the tree."""
+    """Run the hard table and the failures of upstreams, and write the results into the tree."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "results.jsonl"
         file.touch()
         os.environ[RECORD_VARIABLE] = str(file)
-        os.environ[PERMANENT_VARIABLE] = folder
-        code = run_alone([HARD_TABLE, PERMANENT, *arguments])
+        os.environ[FAILURES_VARIABLE] = folder
+        code = run_alone([HARD_TABLE, FAILURES, *arguments])
         hard_table.merge(file)
         hard_table.redraw()
-        permanent.merge(Path(folder))
-        permanent.redraw()
+        failures.merge(Path(folder))
+        failures.redraw()
     return code
 
 

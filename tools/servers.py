@@ -1,6 +1,6 @@
-"""Install a server that tests/servers runs as upstream, and run those tests.
+"""Install a server that tests/servers runs as upstream, or as proxy before one, and run those tests.
 
-    python -m tools.servers [llama_cpp | litellm | transformers] [ARGUMENTS OF PYTEST]
+    python -m tools.servers [llama_cpp | litellm | proxy_py | transformers] [ARGUMENTS OF PYTEST]
 
 The versions are pinned in tests/servers; tools/venvs.py describes where they are installed.
 """
@@ -17,6 +17,7 @@ LOCKS: Final = ROOT / "tests" / "servers"
 SERVERS: Final = {
     "llama_cpp": "DRAGOMAN_LLAMA_CPP",
     "litellm": "DRAGOMAN_LITELLM",
+    "proxy_py": "DRAGOMAN_PROXY_PY",
     "transformers": "DRAGOMAN_TRANSFORMERS",
 }
 

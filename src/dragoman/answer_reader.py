@@ -13,8 +13,16 @@ from typing import Final, Literal, Unpack
 from dragoman.dialects import dialect
 from dragoman.dialects.framing import StreamReader
 from dragoman.errors import MisuseError, TooLargeError
+from dragoman.toolcalls.findings import NativeFinding
 from dragoman.toolcalls.format import Format
-from dragoman.translate import ExchangeOptions, answer_stages, fault_of, make_exchange, read_whole
+from dragoman.translate import (
+    ExchangeOptions,
+    answer_stages,
+    fault_of,
+    findings_of,
+    make_exchange,
+    read_whole,
+)
 from dragoman.turn.answer import Answer, Folder
 from dragoman.turn.events import (
     Event,
@@ -47,6 +55,8 @@ class AnswerReader:
         tools = options.get("tools")
         self._reader = StreamReader(dialect(source).frame_reader(exchange), exchange)
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
+        # What was found of native calls so far: this list grows with the answer.
+        self.findings: Sequence[NativeFinding] = findings_of(self._stages)
         self._tally = CallLimits(exchange.limits)
         self._before: list[Event] | None = None  # what came before a limit was passed
         self._closed = False

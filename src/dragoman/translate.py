@@ -24,8 +24,9 @@ from dragoman.limits import DEFAULT_LIMITS, Limits
 from dragoman.passthrough import Relay
 from dragoman.profiles import profile as find_profile
 from dragoman.profiles.profile import Profile
+from dragoman.toolcalls.findings import NativeFinding
 from dragoman.toolcalls.format import Format
-from dragoman.toolcalls.stage import native_stages
+from dragoman.toolcalls.stage import Splitter, native_stages
 from dragoman.turn.answer import Answer, fold
 from dragoman.turn.estimate import estimate_tokens
 from dragoman.turn.events import (
@@ -68,6 +69,7 @@ class TranslatedBody(Struct, frozen=True):
         losses: What was not carried over unchanged.
         reasoning_field: Chat: where the upstream put its reasoning, if it gave any.
         given: Ids that the client may name later; collected with `notes_ids` only.
+        findings: The tool calls that were found in text, and the problems with them.
     """
 
     body: bytes
@@ -76,6 +78,7 @@ class TranslatedBody(Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
     reasoning_field: str = ""  # Chat: where the upstream put its reasoning, if it gave any
     given: frozenset[str] = frozenset()  # ids that the client may name later
+    findings: Sequence[NativeFinding] = ()
 
 
 class ExchangeOptions(TypedDict, total=False):
@@ -201,6 +204,8 @@ class Translator:
             look=_id_search(from_dialect, exchange) if relays and exchange.notes_ids else None,
         )
         self._stages: list[Stage] = answer_stages(exchange, tools, stop, model, native_format)
+        # What was found of native calls so far: this list grows with the answer.
+        self.findings: Sequence[NativeFinding] = findings_of(self._stages)
         self._stages += [watcher(exchange) for watcher in watchers]
         self._writer = to_dialect.writer(exchange)
         self._send = self._writer.send
@@ -459,25 +464,29 @@ def translate_body(  # noqa: PLR0913 -- where from, where to, and how
     for stage in (*stages, *(watcher(exchange) for watcher in watchers)):
         events = stage.feed(events)
     answer = fold(events)
+    findings = findings_of(stages)
     try:
         check_call_count(len(answer.call_blocks), exchange.limits)
     except TooLargeError as error:
         answer = structs.replace(answer, finish=None, fault=fault_of(error))
     if answer.fault is not None:
         status, fault_body = to.encode_fault(answer.fault, request_id)
-        return TranslatedBody(fault_body, answer, status, answer.losses)
+        return TranslatedBody(fault_body, answer, status, answer.losses, findings=findings)
+    unchanged = False
     if source == target and body[:1] == b"{":
         functions_only = _functions_only(exchange.profile)
         relay = Relay(resumes=False, ids=exchange.call_ids, functions_only=functions_only)
         if exchange.notes_ids:
             exchange.given.update(to.given_ids(body))
-        if relay.is_unchanged(before, events):
-            return TranslatedBody(
-                body, answer, 200, answer.losses, frames.reasoning_field, frozenset(exchange.given)
-            )
-    encoded = to.encode_body(answer, exchange)
+        unchanged = relay.is_unchanged(before, events)
     return TranslatedBody(
-        encoded, answer, 200, answer.losses, frames.reasoning_field, frozenset(exchange.given)
+        body if unchanged else to.encode_body(answer, exchange),
+        answer,
+        200,
+        answer.losses,
+        frames.reasoning_field,
+        frozenset(exchange.given),
+        findings,
     )
 
 
@@ -555,3 +564,8 @@ def answer_stages(
     if stop:
         stages.append(StopSequences(stop, input_estimate=exchange.input_estimate))
     return stages
+
+
+def findings_of(stages: Iterable[Stage]) -> Sequence[NativeFinding]:
+    """Return the list in which the stage for native calls keeps what it finds; it grows with the answer."""
+    return next((stage.findings for stage in stages if isinstance(stage, Splitter)), ())

@@ -240,6 +240,10 @@ def test_router_settings_of_the_server_are_carried_over():
 
     assert {"keys": ["env:DRAGOMAN_KEY"], "host": "0.0.0.0"} == found["server"]
     assert {"level": "warning"} == found["log"]
+    assert ("http://127.0.0.1:7890", None) == (
+        found["upstreams"]["openrouter"]["proxy"],
+        found["upstreams"]["ollama"].get("proxy"),  # it is on this machine
+    )
     assert {"port": 3456} == alone["server"]  # without a key it listens on loopback, as before
 
 

@@ -1,6 +1,6 @@
 """The page on agents under test: its tables are what the tests with real agents run and recorded."""
 
-from tests.agents import hard_results, permanent
+from tests.agents import failures, hard_results
 from tests.agents.cells import CELLS
 from tests.agents.hard import DIRECT, Outcome
 from tools import hard_table
@@ -46,9 +46,18 @@ def test_no_agent_is_worse_off_behind_the_gateway() -> None:
     assert [] == list(hard_table.worse(hard_results.load()))
 
 
-def test_table_of_permanent_failures_is_drawn_from_the_recorded_results() -> None:
-    text = permanent.PAGE.read_text("utf-8")
-    results = permanent.load()
+def test_tables_of_failures_are_drawn_from_the_recorded_results() -> None:
+    text = failures.PAGE.read_text("utf-8")
 
-    assert permanent.drawn_page(text) == text
-    assert all({*permanent.FAILURES} == {*row} for row in results.values())
+    assert failures.drawn_page(text) == text
+    for table in failures.TABLES.values():
+        for row in table.load().values():
+            assert {*table.failures} == {*row}
+            assert all({*table.ways} == {*ran} for ran in row.values())
+
+
+def test_no_lasting_failure_keeps_an_agent_behind_the_gateway() -> None:
+    for table in failures.TABLES.values():
+        for row in table.load().values():
+            ran = [row[name][failures.GATEWAY] for name, one in table.failures.items() if one.lasts]
+            assert all(seconds is not None for seconds, _ in ran)

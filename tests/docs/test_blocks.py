@@ -3,11 +3,13 @@
 `python` blocks run in test_readme.py; pasted.py runs commands, with the simulator as every upstream.
 """
 
+import importlib.util
 import json
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +23,7 @@ from dragoman.gateway.config.environment import ConfigEnvironment
 from dragoman.gateway.config.load import make_settings
 from dragoman.gateway.config.settings import Settings
 from dragoman.simulator.script import load_script
+from tests.docs.conftest import Serving
 from tests.docs.pasted import Example, Stage, examples
 from tests.docs.test_links import PAGES, ROOT
 
@@ -97,6 +100,21 @@ def test_programs_for_other_packages_are_python(block: Block) -> None:
     assert compile(block.text, block.page, "exec")
 
 
+def is_installed(block: Block) -> bool:
+    package = re.findall(r"^(?:import|from) (\w+)", block.text, re.MULTILINE)[0]
+    return importlib.util.find_spec(package) is not None
+
+
+@pytest.mark.parametrize("block", named([one for one in blocks("py") if is_installed(one)]))
+def test_programs_for_the_vendors_packages_get_an_answer(block: Block, serving: Serving) -> None:
+    text = block.text.replace("http://127.0.0.1:8484", serving.url)
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert "Hello" in done.stdout  # the simulator repeats what it was asked
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node")
 @pytest.mark.parametrize("block", named(blocks("js")))
 def test_programs_for_node_are_javascript(block: Block, tmp_path: Path) -> None:
@@ -160,7 +178,7 @@ def accept(words: list[str]) -> None:
     """Parse a command's arguments without running it."""
     group: click.Command = dragoman
     context = click.Context(dragoman)
-    while isinstance(group, click.Group):
+    while isinstance(group, click.Group) and words:
         _, group, words = group.resolve_command(context, words)
     group.make_context(group.name, words, parent=context)
 

@@ -84,9 +84,14 @@ def test_lines_for_other_shells_load_what_the_program_prints(shell: str, begins:
     assert printed.output.strip().startswith(begins)
 
 
-def test_help_has_the_line_for_bash() -> None:
-    assert LINES["sh"] in CliRunner().invoke(main, ["--help"]).output
-    assert "docs/command-line.md" in CliRunner().invoke(main, ["--help"]).output
+def test_help_has_the_lines_of_the_page() -> None:
+    shown = CliRunner().invoke(main, ["--help"]).output
+
+    assert ["bash", "zsh", "fish"] == [
+        shell
+        for shell, line in zip(("bash", "zsh", "fish"), LINES.values(), strict=True)
+        if f"  {shell:7}{line}\n" in shown
+    ]
 
 
 def test_page_lists_every_command() -> None:

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from dragoman.gateway.config.settings import Key, Match, Route, Secret, Server, Settings
+from dragoman.turn.losses import CODES
 from tests.support import waiting
 from tests.support.asking import get, post
 from tests.support.gateway import DIALECTS, Stand, settings_for, stand
@@ -84,6 +85,7 @@ def test_p_11_line_of_a_request_has_all_its_facts(
         "model": model,
         "upstream_model": "kimi-k2+parallel:2+think",
         "native_format": "kimi_k2",
+        "native_found": [{"family": "kimi_k2", "channel": "content", "calls": 2}],
         "status": 200,
         "ended": "tool_calls",
         **({"stream": True} if stream else {}),
@@ -92,6 +94,36 @@ def test_p_11_line_of_a_request_has_all_its_facts(
         "call_names": ["get_weather", "get_weather"],
         "retries": 0,
     } == line
+
+
+@clients
+@upstreams
+@ways
+def test_line_shows_calls_in_reasoning_and_problems_with_them(
+    logged: Stand, dialect: str, upstream: str, stream: bool
+) -> None:
+    model = f"{upstream}/qwen3-coder+leak-reasoning+cut-args"
+    body = question(dialect, model, tools=[WEATHER], stream=stream)
+    line = line_of(logged, post(logged, dialect, body, headers=HEADERS))
+    (found,) = line["native_found"]
+    *_, cut = found.pop("problems")  # others are about signatures that end inside the call
+
+    assert {"family": "qwen3_coder", "channel": "reasoning", "calls": 1} == found
+    assert {
+        "code": "call_cut",
+        "meaning": CODES["call_cut"],
+        "detail": "get_weather",
+        "count": 1,
+    } == cut
+
+
+def test_line_names_the_family_that_was_recognized(logged: Stand) -> None:
+    call = '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'
+    body = question("anthropic", "chat/unheard-of", f"sim: say {call}", tools=[WEATHER])
+    line = line_of(logged, post(logged, "anthropic", body, headers=HEADERS))
+
+    assert "auto" == line["native_format"]
+    assert [{"family": "hermes", "channel": "content", "calls": 1}] == line["native_found"]
 
 
 PATH_ENDS = {"chat": "chat/completions", "anthropic": "messages", "responses": "responses"}
@@ -130,7 +162,7 @@ def test_line_reports_warnings_retries_and_who_answered_in_the_end(
     told = answer.headers.get("x-dragoman-warnings", "").split(",")
     assert {*told} - {""} <= {*line.get("warnings", ())}
     assert "anthropic" == answer.headers["x-dragoman-upstream"]
-    assert ["chat/plain+error:500: server 500"] == line["failures"]
+    assert ["chat/plain+error:500 attempt 1: server 500: the simulator failed"] == line["failures"]
 
 
 FAILURES = (
@@ -261,11 +293,64 @@ def test_debug_shows_each_step_of_a_request(logged: Stand) -> None:
     steps = [line["event"] for line in lines if line.get("id") == answer.headers["request-id"]]
     assert [
         "request accepted",
+        "request written",
         "upstream asked",
         "upstream answered",
         "next upstream",
+        "request written",
         "upstream asked",
         "upstream answered",
         "first content",
         "request",
     ] == steps
+
+
+def test_debug_shows_attempts_of_each_upstream_and_native_calls() -> None:
+    def trying(url: str) -> Settings:
+        plain = settings_for(url)
+        chat = structs.replace(plain.upstreams["chat"], retries=1)
+        route = Route(match=Match(model="two"), to=("chat/plain+error:500", "anthropic/kimi-k2"))
+        return structs.replace(
+            plain, upstreams={**plain.upstreams, "chat": chat}, routes=(route, *plain.routes)
+        )
+
+    with stand(trying) as found:
+        answer = post(found, "chat", question("chat", "two", tools=[WEATHER]))
+        line_of(found, answer)
+        lines = [json.loads(line) for line in found.log.getvalue().splitlines()]
+
+    lines = [line for line in lines if line.get("id") == answer.headers["request-id"]]
+    asked = [line for line in lines if line["event"] == "upstream asked"]
+    assert [("chat", 1), ("chat", 2), ("anthropic", 1)] == [
+        (line["upstream"], line["attempt"]) for line in asked
+    ]
+    (retry,) = [line for line in lines if line["event"] == "retrying"]
+    assert "chat: the simulator failed" == retry["reason"]
+    (native,) = [line for line in lines if line["event"] == "native calls found"]
+    assert ("kimi_k2", "content", 1) == (native["family"], native["channel"], native["calls"])
+    assert [
+        f"chat/plain+error:500 attempt {attempt}: server 500: the simulator failed"
+        for attempt in (1, 2)
+    ] == lines[-1]["failures"]
+
+
+def test_debug_shows_reasoning_that_is_remembered_and_put_back() -> None:
+    with stand() as found:
+        model = "chat/plain+needs-reasoning"
+        body = question("anthropic", model, tools=[WEATHER], stream=False)
+        answer = post(found, "anthropic", body)
+        call = next(one for one in answer.json()["content"] if one["type"] == "tool_use")
+        result = {"type": "tool_result", "tool_use_id": call["id"], "content": "Sunny"}
+        more = [
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [result]},
+        ]
+        again = post(found, "anthropic", {**body, "messages": [*body["messages"], *more]})
+        line_of(found, again)
+        lines = [json.loads(line) for line in found.log.getvalue().splitlines()]
+
+    assert 200 == again.status_code
+    (kept,) = [line for line in lines if line["event"] == "reasoning remembered"]
+    assert (answer.headers["request-id"], 1) == (kept["id"], kept["calls"])
+    (restored,) = [line for line in lines if line["event"] == "history restored"]
+    assert (again.headers["request-id"], 1) == (restored["id"], restored["reasoning"])

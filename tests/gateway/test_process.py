@@ -288,7 +288,7 @@ def test_worker_that_takes_anothers_place_has_the_settings_of_the_last_reload(
         code = served.end()
 
     assert "plain-fresh" == fresh.headers["x-upstream-model"]
-    assert 2 == served.text.count("another takes its place")
+    assert 2 == served.text.count("it is replaced")
     assert 0 == code
 
 

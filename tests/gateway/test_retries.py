@@ -184,7 +184,7 @@ def test_g9_empty_response_is_asked_for_again_once(
 
     assert (200, 2, 1) == (got.status_code, len(odd.asked), line["retries"])
     assert "It rains." in got.text
-    assert ["empty response, asking again"] == [
+    assert ["empty response, retrying"] == [
         one["event"] for one in notices if one["event"].startswith("empty")
     ]
 

@@ -114,7 +114,7 @@ def test_nobody_there_is_exit_3():
     ("arguments", "says"),
     [
         (("nobody",), "there is no upstream `nobody`"),
-        (("http://h/v1/chat/completions",), "URL: `/chat/completions` is put behind it"),
+        (("http://h/v1/chat/completions",), "URL: `/chat/completions` is appended"),
         (("http://h/v1", "--key-env", "NOT_SET_AT_ALL"), "the key `env:NOT_SET_AT_ALL` is not set"),
         (("http://h/v1", "--header", "no colon"), "--header needs the form 'NAME: VALUE'"),
         (("http://h/v1", "--only", "tool"), "no check `tool`"),

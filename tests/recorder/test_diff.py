@@ -38,6 +38,8 @@ def exchanges() -> Iterator[tuple[str, str, bool]]:
             client = DIALECTS[turn % 3]
             upstream = DIALECTS[turn // 3 % 3]
             yield client, f"{upstream}/{family.replace('_', '-')}{quirks}", turn % 4 != 0
+    yield "anthropic", "chat/plain+text:512", False  # its body is translated in a thread
+    yield "chat", "anthropic/plain+text:512", True
     for fault in FAULTS:
         for number, client in enumerate(DIALECTS):
             for upstream in (client, DIALECTS[(number + 1) % 3]):

@@ -94,7 +94,8 @@ def test_plain_request_is_sent_to_the_proxy_in_absolute_form(
             assert b"hello" == await exchanged(connector, url, parse_proxy(plain_proxy.url))
             assert f"POST {url}" == plain_proxy.targets[-1]
             assert b"POST /v1 HTTP/1.1" in server.requests[0]
-            assert f"host: 127.0.0.1:{server.port}".encode() in server.requests[0]
+            assert f"\r\nHost: 127.0.0.1:{server.port}\r\n".encode() in server.requests[0]
+            assert b"\r\nContent-Length: 2\r\n" in server.requests[0]
 
     on_loop(run())
 

@@ -271,7 +271,7 @@ def check_health(url: str) -> None:
     try:
         _get(f"{url}/health", {})
     except urllib.error.HTTPError as error:
-        message = f"{url}/health answers {error.code}: there is no gateway that serves"
+        message = f"{url}/health answers {error.code}: it is not a running gateway"
         raise UnreachableError(message) from error
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)

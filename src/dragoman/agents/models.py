@@ -51,9 +51,7 @@ def choose(
         if known and not alone:
             return ModelChoice(model=known[0], small=small or known[-1])
     if not listed:
-        message = (
-            f"the gateway lists no models: name one that {agent.name} should ask for with --model"
-        )
+        message = f"the gateway lists no models: choose one for {agent.name} with --model"
         raise ConfigError(message)
     return ModelChoice(model=listed[0].id, small=small)
 

@@ -62,8 +62,10 @@ Examples:
   dragoman COMMAND --help    options and examples of a command
 
 \b
-Tab completion in bash (docs/command-line.md has the lines for zsh and fish):
-  eval "$(_DRAGOMAN_COMPLETE=bash_source dragoman)"
+Tab completion (add the line to your shell's start-up file):
+  bash   eval "$(_DRAGOMAN_COMPLETE=bash_source dragoman)"
+  zsh    eval "$(_DRAGOMAN_COMPLETE=zsh_source dragoman)"
+  fish   _DRAGOMAN_COMPLETE=fish_source dragoman | source
 """
 
 INTERRUPTED: Final = 130  # what a shell reports for a program that Ctrl-C ended

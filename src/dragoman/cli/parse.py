@@ -186,7 +186,7 @@ def _render(found: Parsed, line_id: Raw | None = None) -> bytes:
         {"id": one.id, "name": one.name, "arguments": one.arguments} for one in found.tool_calls
     ]
     problems = [
-        {"code": one.code, "where": one.path, "detail": one.detail} for one in found.problems
+        {"code": one.code, "where": one.path, "detail": one.full_detail} for one in found.problems
     ] + [
         {"code": "call_cut", "where": f"call {one.id}", "detail": one.name}
         for one in found.tool_calls

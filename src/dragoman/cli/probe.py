@@ -30,7 +30,8 @@ built-in simulator.  Without --model the first model of its routes is used, or o
 The responses cost tokens.  The command prints the maximum and asks for confirmation before it starts;
 --yes skips the question, and is required without a terminal.
 
---write adds a profile with all differences to the settings file, and makes the upstream use it.
+--write adds a profile with all differences to the settings file, and sets `profile` and, if the model
+writes calls as text in a format that its name does not imply, `format` of the upstream.
 
 \b
 Exit codes:
@@ -302,14 +303,20 @@ def _write(found: "Chosen", report: "Report", name: str) -> None:
         return
     text = found.file.read_text("utf-8") if found.file.exists() else ""
     new = None if text.strip() or found.simulated else _new_upstream(found, report)
-    whole, used = add_profile(text, profile, upstream=found.upstream, new=new)
+    family = "" if found.family == report.format else report.format
+    whole, used = add_profile(text, profile, upstream=found.upstream, family=family, new=new)
     write_file(found.file, whole)
     click.echo(f"dragoman: wrote profile `{profile.name}` into {found.file}", err=True)
+    setting = f'format = "{family}"'
     if not used:
-        click.echo(f'dragoman: to use it, set profile = "{profile.name}" in the upstream', err=True)
-    if report.format and new is None and found.family != report.format:
-        click.echo(f'dragoman: the model writes calls as text; set format = "{report.format}" in the upstream',
-                   err=True)  # fmt: skip
+        wanted = f'profile = "{profile.name}"' + (f" and {setting}" if family else "")
+        click.echo(f"dragoman: to use it, set {wanted} in the upstream", err=True)
+    elif family:
+        where = found.upstream or profile.name
+        click.echo(
+            f"dragoman: the model writes calls as text; set {setting} in upstream `{where}`",
+            err=True,
+        )
 
 
 def _new_profile(found: "Chosen", report: "Report", name: str) -> "NewProfile":
@@ -322,7 +329,7 @@ def _new_profile(found: "Chosen", report: "Report", name: str) -> "NewProfile":
         wanted = f"{wanted}-probed"
     remark = f"What `dragoman probe` found at {report.url}, model {report.model}."
     if report.format:
-        remark += f'\nIt writes calls as text: set format = "{report.format}".'
+        remark += f'\nIt writes calls as text: format = "{report.format}" of the upstream.'
     return NewProfile(name=wanted, base=found.base, facts=report.profile, remark=remark)
 
 

@@ -148,7 +148,7 @@ def _print_losses(losses: "list[Loss] | tuple[Loss, ...]") -> None:
         line = {
             "loss": loss.code,
             "path": loss.path,
-            "detail": loss.detail,
+            "detail": loss.full_detail,
             "description": CODES[loss.code],
         }
         print(msgspec.json.encode(line).decode(), file=sys.stderr)

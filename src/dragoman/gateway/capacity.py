@@ -18,7 +18,7 @@ _BACKLOG: Final = 1024  # connections that the system accepts before we do
 
 def overloaded(limit: str, allowed: int) -> Fault:
     """Return why a request cannot be taken on now."""
-    message = f"the gateway has too much to do (`{limit}` is {allowed}); try again in a moment"
+    message = f"the gateway is overloaded (`{limit}` is {allowed}); try again in a moment"
     return Fault(
         FaultKind.OVERLOADED, message, status=STATUS, code=limit, retry_after=_RETRY_SECONDS
     )

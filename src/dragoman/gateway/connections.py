@@ -133,7 +133,7 @@ class ClientConnection(web.RequestHandler):
             self._unsent = unsent
             self._moved = now
         if idle and now - self._moved >= idle:
-            return "reads nothing of its response"
+            return "does not read its response"
         if self._waits_since and unsent:
             self._waits_since = now  # the response before this request is still being sent
         patience = min(self._patience, idle) if idle else self._patience

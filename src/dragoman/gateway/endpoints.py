@@ -174,7 +174,7 @@ def _id_in(context: RequestContext) -> str:
 
 
 def _off(context: RequestContext) -> web.Response:
-    message = 'responses are not kept here; set `responses = "sqlite"` under [store]'
+    message = 'responses are not stored here; set `responses = "sqlite"` under [store]'
     return refused(context, Fault(FaultKind.NOT_FOUND, message, status=404))
 
 

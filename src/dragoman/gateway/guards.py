@@ -26,8 +26,8 @@ def with_note(request: Request, loop: Loop) -> Request:
     """Tell the model about its loop, behind everything else, so that no cached prefix changes."""
     note = TextPart(
         f"[Note from the gateway: {loop.description}, with the same arguments and the same results each time."
-        " Calling again will change nothing. Use what the results say, try something different,"
-        " or say that you cannot go on and why.]"
+        " Calling again will change nothing. Use the results, try something different,"
+        " or explain why you cannot continue.]"
     )
     *before, last = request.turns or (Turn(USER, ()),)
     if last.role is USER:
@@ -41,6 +41,6 @@ def loop_fault(loop: Loop) -> Fault:
     """Return the refusal of a request that would go on with a loop."""
     message = (
         f"stopped by the gateway: {loop.description}, with the same arguments and the same results;"
-        " say how to go on, or change `loops` under [guards]"
+        " explain how to continue, or change `loops` under [guards]"
     )
     return Fault(FaultKind.BAD_REQUEST, message, status=400, code="tool_loop")

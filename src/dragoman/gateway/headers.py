@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Final
 from urllib.parse import quote
 
@@ -13,6 +14,8 @@ _LENGTH: Final = 24
 _OWN: Final = re.compile(rf"req_[0-9A-Za-z]{{{_LENGTH}}}")
 _MAX_WARNINGS_CHARS: Final = 1024  # some proxies refuse larger headers
 _MAX_VALUE_CHARS: Final = 256
+COST: Final = "x-dragoman-cost"  # in US dollars
+_COST_HEADERS: Final = (COST, "x-litellm-response-cost")
 # Printable ASCII without the percent sign, which marks what was not.
 _PLAIN: Final = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
@@ -54,6 +57,23 @@ def answer_headers(  # noqa: PLR0913 -- one for each header
     if codes:
         headers["x-dragoman-warnings"] = codes
     return {**headers, **extra} if extra else headers
+
+
+def decimal(cost: float) -> str:
+    """Return a cost without an exponent, which no reader of a header or a log expects."""
+    return format(Decimal(repr(cost)), "f")
+
+
+def reported_cost(headers: Mapping[str, str]) -> float | None:
+    """Return what another gateway reports in the head of a complete response; None: nothing."""
+    for name in _COST_HEADERS:
+        try:
+            cost = float(headers[name])
+        except (KeyError, ValueError):
+            continue
+        if 0 <= cost < float("inf"):
+            return cost
+    return None
 
 
 def warnings_value(codes: Iterable[str]) -> str:

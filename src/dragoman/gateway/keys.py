@@ -169,7 +169,7 @@ class Keyring:
         if isinstance(credential, Fault):
             return credential
         if not credential:
-            return _unknown(f"this gateway asks for a key: {_HOW}")
+            return _unknown(f"this gateway requires a key: {_HOW}")
         digest = _digest(credential)
         found: Holder | None = None
         for known, holder in self._holders.items():
@@ -196,11 +196,11 @@ def given_credential(headers: Mapping[str, str]) -> str | Fault:
     if authorization and scheme.lower() != "bearer":
         if plain:
             return plain
-        return _unknown(f"`authorization` must be of the Bearer kind: {_HOW}")
+        return _unknown(f"`authorization` must use the Bearer scheme: {_HOW}")
     # Digests are compared: the time shows nothing about either value.
     if plain and token and not hmac.compare_digest(_digest(plain), _digest(token)):
         return _unknown(
-            "`x-api-key` and `authorization` carry different keys; send one of them, or the same"
+            "`x-api-key` and `authorization` contain different keys; send one of them, or the same"
             " in both (Claude Code sends both if ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN are set)"
         )
     return plain or token

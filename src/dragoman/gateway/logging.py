@@ -17,8 +17,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from dragoman.gateway.config.settings import Log
-from dragoman.gateway.headers import is_request_id
+from dragoman.gateway.headers import decimal, is_request_id
 from dragoman.redaction import Secrets, redact
+from dragoman.toolcalls.findings import NativeSummary
 
 __all__ = ["Fact", "Level", "Logger", "RequestRecord", "Secrets", "http_logger", "redact"]
 
@@ -67,6 +68,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens_cached: int = 0
     tokens_reasoning: int = 0
     tokens_estimated: bool = False  # no upstream reported them
+    cost: float | None = None  # in US dollars; None: the upstream does not report it
     first_event_ms: float | None = None
     duration_ms: float = 0.0
     calls: int = 0  # tool calls that were made
@@ -75,6 +77,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failures: tuple[str, ...] = ()  # attempts that failed, in order
     warnings: tuple[str, ...] = ()  # codes of losses
     losses: tuple[str, ...] = ()  # the same with path and detail
+    native_found: tuple[NativeSummary, ...] = ()  # tool calls that were found in text
 
     @property
     def level(self) -> Level:
@@ -121,10 +124,14 @@ class Logger:
         """Return a text without secrets."""
         return redact(text, self.secrets)
 
+    def shows(self, level: Level) -> bool:
+        """Return whether lines of a level are written."""
+        return _RANK[level] >= self._least
+
     def request(self, record: RequestRecord) -> None:
         """Write the line of one request."""
         level = record.level
-        if _RANK[level] < self._least:
+        if not self.shows(level):
             return
         clean = self._clean(structs.asdict(record))
         if self._json:
@@ -134,7 +141,7 @@ class Logger:
 
     def notice(self, event: str, *, level: Level = "info", **facts: Fact) -> None:
         """Write something that is not about one request, such as `started` with its address."""
-        if _RANK[level] < self._least:
+        if not self.shows(level):
             return
         clean = self._clean(facts)
         now = self._clock()
@@ -158,10 +165,15 @@ class Logger:
                     clean[name] = _shown(value, secrets)
             elif isinstance(value, tuple):
                 if value:
-                    clean[name] = tuple(_shown(str(one), secrets) for one in value[:_MAX_ITEMS])
+                    clean[name] = tuple(self._clean_item(one) for one in value[:_MAX_ITEMS])
             elif value is not None and value is not False:  # a count of 0 is information
                 clean[name] = value
         return clean
+
+    def _clean_item(self, item: object) -> object:
+        if isinstance(item, Struct):
+            return self._clean(structs.asdict(item))
+        return _shown(str(item), self.secrets)
 
     def _write_json(self, at: float, level: Level, event: str, facts: dict[str, object]) -> None:
         stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
@@ -198,6 +210,7 @@ class Logger:
             f"{record.model} → {target}" if target else record.model,
             self._seconds(record),
             self._tokens(record),
+            "" if record.cost is None else f"{self._dim('cost')} ${decimal(record.cost)}",
             self._calls(record),
             f"{self._dim('ended')} {record.ended}" if record.ended else "",
             f"{self._dim('error')} {' '.join(filter(None, (record.error, record.error_code)))}"
@@ -206,8 +219,11 @@ class Logger:
             f"{self._dim('reason')} {record.reason}" if record.reason else "",
             f"{self._dim('retries')} {record.retries}" if record.retries else "",
             f"{self._dim('failed')} {'; '.join(record.failures)}" if record.failures else "",
-            f"{self._dim('warnings')} {'; '.join(record.losses)}" if record.losses else "",
-            f"{self._dim('format')} {record.native_format}" if record.native_format else "",
+            self._found(record),
+            self._warnings(record),
+            f"{self._dim('format')} {record.native_format}"
+            if record.native_format and not record.native_found
+            else "",
             f"{self._dim('route')} {record.route}" if record.route else "",
             f"{self._dim('key')} {record.key}" if record.key else "",
             self._dim(record.id),
@@ -236,6 +252,20 @@ class Logger:
         names = ",".join(dict.fromkeys(record.call_names))
         return f"{self._dim('calls')} {record.calls} {names}".rstrip()
 
+    def _found(self, record: RequestRecord) -> str:
+        """Return what was found of native calls: `found kimi_k2 in content: 2 calls`."""
+        found = [
+            f"{one.family} in {one.channel}: {', '.join(_counted(one))}"
+            for one in record.native_found
+        ]
+        return f"{self._dim('found')} {'; '.join(found)}" if found else ""
+
+    def _warnings(self, record: RequestRecord) -> str:
+        """Return the losses that `_found` does not show."""
+        shown = {problem.code for one in record.native_found for problem in one.problems}
+        losses = [loss for loss in record.losses if loss.partition(":")[0] not in shown]
+        return f"{self._dim('warnings')} {'; '.join(losses)}" if losses else ""
+
     def _shade(self, level: Level, text: str) -> str:
         return f"{_COLOURS[level]}{text}{_PLAIN}" if self._colour else text
 
@@ -261,6 +291,18 @@ def http_logger(logger: Logger) -> logging.Logger:
     found = logging.Logger("dragoman.http")  # noqa: LOG001 -- of one gateway, and no other
     found.addHandler(_Notices(logger))
     return found
+
+
+def _counted(found: NativeSummary) -> list[str]:
+    """Return the calls and problems of a family and channel, in words."""
+    calls = f"{found.calls} call{'' if found.calls == 1 else 's'}"
+    problems = (
+        f"{one.code}"
+        + (f" {one.count} times" if one.count > 1 else "")
+        + f" ({one.meaning}{f': {one.detail}' if one.detail else ''})"
+        for one in found.problems
+    )
+    return [calls, *problems]
 
 
 def _shown(text: str, secrets: Secrets) -> str:

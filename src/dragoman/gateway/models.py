@@ -66,7 +66,7 @@ async def ask_models(connector: Connector, plan: Plan, hop: Hop) -> list[str] | 
     try:
         listing = _DECODER.decode(body or b"")
     except msgspec.MsgspecError:
-        message = f"{name}: no list of models came, but status {status}"
+        message = f"{name}: the list of models failed with status {status}"
         return Fault(FaultKind.UPSTREAM_BAD, message, status)
     return [one.id for one in listing.data[:_MAX_MODELS]]
 
@@ -160,7 +160,7 @@ def find_model(models: Sequence[Listed], name: str, *, created: int = 0) -> byte
     for one in models:
         if one.name.lower() == wanted:
             return msgspec.json.encode(_model(one, created))
-    message = f"there is no model `{name[:_SHOWN_CHARS]}`; GET /v1/models lists those there are"
+    message = f"there is no model `{name[:_SHOWN_CHARS]}`; GET /v1/models lists the available ones"
     return Fault(FaultKind.NOT_FOUND, message, status=404, param="model")
 
 
@@ -170,7 +170,7 @@ def _limit(query: Mapping[str, str]) -> int | Fault:
         return _MAX_PAGE
     limit = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     if limit < 1:
-        return _bad("limit", "must be a whole number from 1 on")
+        return _bad("limit", "must be an integer of at least 1")
     return min(limit, _MAX_PAGE)
 
 
@@ -183,7 +183,7 @@ def _page(
         return _bad("before_id", "cannot be used together with `after_id`")
     for param, name in (("after_id", after), ("before_id", before)):
         if name and name not in names:
-            return _bad(param, f"names no model: `{name[:_SHOWN_CHARS]}`")
+            return _bad(param, f"is not the id of a model: `{name[:_SHOWN_CHARS]}`")
     if before:
         end = names.index(before)
         first = max(0, end - limit)

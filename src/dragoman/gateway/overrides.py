@@ -111,7 +111,7 @@ def _check_forms(name: str, param: Param, setting: Mapping[str, object]) -> list
         if form in setting and not _fits(param, setting[form]):
             mistakes.append(f"`{name}.{form}` must be {_wanted(param)}")
         elif form in setting and form != "default" and param.kind not in _RANKED:
-            mistakes.append(f"`{name}` has no order, so that it takes no `{form}`")
+            mistakes.append(f"`{name}` has no order, so it cannot have `{form}`")
     least, most = setting.get("min"), setting.get("max")
     bounded = not mistakes and least is not None and most is not None
     if bounded and _rank(param, least) > _rank(param, most):

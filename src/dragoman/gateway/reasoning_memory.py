@@ -274,6 +274,25 @@ class _Slot(Struct):
         return sum(one.size for one in self.known)
 
 
+class Restored(Struct, frozen=True):
+    """How much of a request was restored."""
+
+    reasoning: int = 0  # reasoning parts that were put back
+    arguments: int = 0  # calls whose arguments became what the upstream wrote
+
+
+def count_restored(before: Request, after: Request) -> Restored:
+    """Compare a request with what `ReasoningMemory.restore` made of it."""
+    reasoning = arguments = 0
+    for old, new in zip(before.turns, after.turns, strict=True):
+        if old is not new:
+            kept = {id(part) for part in old.parts}
+            changed = [part for part in new.parts if id(part) not in kept]
+            reasoning += sum(isinstance(part, ReasoningPart) for part in changed)
+            arguments += sum(isinstance(part, ToolCallPart) for part in changed)
+    return Restored(reasoning, arguments)
+
+
 class ReasoningMemory:
     """Remember for at most `seconds` since the last use; what was not used longest goes first."""
 
@@ -297,12 +316,19 @@ class ReasoningMemory:
     # --- collecting -----------------------------------------------------------------------------
 
     def watchers(
-        self, request: Request, owner: str, profile: Profile, *, arguments: bool = False
+        self,
+        request: Request,
+        owner: str,
+        profile: Profile,
+        *,
+        arguments: bool = False,
+        on_reasoning: Callable[[], None] | None = None,
     ) -> tuple[Watcher, ...]:
         """Return what makes the stages that watch the answer to a request; none, if there can be no calls.
 
         `request` is what was asked of the upstream, with ids as the client knows them.  With `arguments`
-        those of every call are remembered as the upstream wrote them.
+        those of every call are remembered as the upstream wrote them.  `on_reasoning` is called for each call whose
+        reasoning is remembered.
         """
         if not request.tools and not request.has_calls:
             return ()
@@ -317,6 +343,8 @@ class ReasoningMemory:
             hashes = hash(text), hash(_meaning(text))
             kept = text if arguments and len(text) < MAX_ARGUMENTS else ""
             self._remember((place, call_id), Recollection(before, after, signature, *hashes, kept))
+            if on_reasoning is not None and any(parts):
+                on_reasoning()
 
         def observer(exchange: Exchange) -> AnswerObserver:
             return AnswerObserver(

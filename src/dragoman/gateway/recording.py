@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import IO, Final, cast
@@ -43,6 +44,8 @@ class Recorder:
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: asyncio.WriteTransport | None = None
         self._reports: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._behind = False  # the writer is too slow, and this was logged
 
     async def configure(self, settings: Record, secrets: Secrets) -> None:
@@ -107,9 +110,12 @@ class Recorder:
         return any(glob.matches(code) for code in record.warnings for glob in self._problems)
 
     def send(self, frame: frames.Frame) -> None:
-        """Hand a frame to the writer, unless it is too slow or gone."""
+        """Hand a frame to the writer, unless it is too slow or gone.  Any thread may do so."""
         pipe = self._pipe
         if pipe is None:
+            return
+        if threading.get_ident() != self._thread:  # of heavy work
+            self._loop.call_soon_threadsafe(self.send, frame)
             return
         if pipe.get_write_buffer_size() > _MOST_WAITING:
             if not self._behind:
@@ -141,7 +147,7 @@ class Recorder:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         self._pipe, _ = await loop.connect_write_pipe(
             lambda: _Pipe(self._lost), cast("IO[bytes]", process.stdin)
         )

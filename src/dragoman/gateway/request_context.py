@@ -7,6 +7,7 @@ to the request's body: those refer to the context, so that no reference cycle ke
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from aiohttp import web
 from msgspec import structs
@@ -20,11 +21,14 @@ from dragoman.gateway.plan import Plan
 from dragoman.gateway.recording import ExchangeRecording
 from dragoman.gateway.routing import Hop, RouteChoice
 from dragoman.gateway.runtime import Runtime
+from dragoman.toolcalls.findings import NativeFinding, summarize
 from dragoman.toolcalls.format_names import choose_format
 from dragoman.translate_requests import ClientRequest
 from dragoman.turn.events import Fault, Finish, Usage
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import DialectName, Request
+
+_MAX_REASON_CHARS: Final = 200  # of the reason of one failed attempt
 
 
 @dataclass(eq=False, slots=True)
@@ -56,14 +60,22 @@ class Outcome:
     answer_losses: Sequence[Loss] = ()
     usage: Usage | None = None
     calls: Sequence[str] = ()  # names of the called tools
+    remembered: int = 0  # calls whose reasoning was remembered
+    findings: Sequence[NativeFinding] = ()  # what the parser of native tool calls found
     first_event: float | None = None  # seconds until the first content arrived
     delivered: bool = False  # the client was sent the last event of its stream
     ended: Finish | Fault | None = None
 
-    def note_failure(self, hop: Hop, fault: Fault) -> None:
+    def note_failure(self, hop: Hop, attempt: int, fault: Fault) -> None:
         """Keep an attempt that failed, for the log."""
         status = f" {fault.status}" if fault.status else ""
-        self.failures += (f"{hop.upstream_name}/{hop.model}: {fault.kind}{status}",)
+        reason = fault.message.removeprefix(f"{hop.upstream_name}: ")[:_MAX_REASON_CHARS]
+        target = f"{hop.upstream_name}/{hop.model}"
+        self.failures += (f"{target} attempt {attempt}: {fault.kind}{status}: {reason}",)
+
+    def note_remembered(self) -> None:
+        """Count a call whose reasoning was remembered."""
+        self.remembered += 1
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -174,6 +186,7 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         tokens_cached=0 if usage is None else usage.cache_read_tokens,
         tokens_reasoning=0 if usage is None else usage.reasoning_tokens,
         tokens_estimated=usage is None or usage.estimated,
+        cost=None if usage is None else usage.cost,
         first_event_ms=None if first is None else round(first * 1000, 1),
         calls=len(outcome.calls),
         call_names=tuple(outcome.calls),
@@ -181,6 +194,7 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         failures=outcome.failures,
         warnings=tuple(dict.fromkeys(loss.code for loss in outcome.losses)),
         losses=tuple(dict.fromkeys(map(_described, outcome.losses))),
+        native_found=summarize(outcome.findings),
     )
 
 

@@ -219,8 +219,8 @@ class Router:
     def models(self, found: Mapping[str, Sequence[str]] = {}) -> tuple[Listed, ...]:
         """Return the names that clients may ask for, each with the facts that are set about it.
 
-        `found` has the models of upstreams whose settings list none.  A
-        model of an upstream is listed by the shortest name that leads to it.
+        `found` has the models of upstreams whose settings list none.  Models of upstreams are listed in one style:
+        by their own names if each of these leads to its model, otherwise as `upstream/model`.
         """
         owners: dict[str, str] = {}
         for route, way in zip(self._settings.routes, self._routes, strict=True):
@@ -232,22 +232,32 @@ class Router:
         for name in wanted:
             if (choice := self.choose(Question(model=name))) is not None:
                 owners.setdefault(name, choice.hops[0].upstream_name)
-        for owner, upstream in self._upstreams.items():
-            for model in upstream.models or found.get(owner, ()):
-                if shortest := self._name_for(owner, model):
-                    owners.setdefault(shortest, owner)
+        offered = [
+            (
+                owner,
+                model,
+                self._leads(model, owner, model),
+                self._leads(f"{owner}/{model}", owner, model),
+            )
+            for owner, upstream in self._upstreams.items()
+            for model in upstream.models or found.get(owner, ())
+        ]
+        all_plain = all(plain for _, _, plain, full in offered if plain or full)
+        for owner, model, plain, full in offered:
+            if plain and (all_plain or not full):
+                owners.setdefault(model, owner)
+            elif full:
+                owners.setdefault(f"{owner}/{model}", owner)
         return tuple(
             Listed(name=name, owner=owner, facts=self.facts(name)) for name, owner in owners.items()
         )
 
-    def _name_for(self, upstream: str, model: str) -> str | None:
-        for name in (model, f"{upstream}/{model}"):
-            choice = self.choose(Question(model=name))
-            if choice is not None:
-                first = choice.hops[0]
-                if (upstream, model) == (first.upstream_name, first.model):
-                    return name
-        return None
+    def _leads(self, name: str, upstream: str, model: str) -> bool:
+        """Return whether a request for a name is sent to a model of an upstream first."""
+        choice = self.choose(Question(model=name))
+        if choice is None:
+            return False
+        return (upstream, model) == (choice.hops[0].upstream_name, choice.hops[0].model)
 
     def _way(self, name: str, route: Route, match: Match) -> _Way:
         return _Way(name, route, _Condition(match), [self._hop(one, route) for one in route.to])
@@ -256,7 +266,7 @@ class Router:
         name, _, model = target.partition("/")
         upstream = self._upstreams.get(name)
         if upstream is None:
-            raise ConfigError(f"route target `{target}` names no upstream")
+            raise ConfigError(f"route target `{target}` has no upstream")
         return Hop(
             upstream_name=name,
             upstream=upstream,

@@ -18,11 +18,12 @@ from dragoman.errors import DragomanError, MalformedError, TooLargeError, Untran
 from dragoman.gateway.client_stream import ClientStream
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.fault_replies import JsonResponse, fault_response, upstream_fault
-from dragoman.gateway.headers import rate_limits
+from dragoman.gateway.headers import COST, decimal, rate_limits, reported_cost
 from dragoman.gateway.health import Change
 from dragoman.gateway.heavy import Feeder
 from dragoman.gateway.logging import Fact
 from dragoman.gateway.plan import extra_fields, upstream_headers
+from dragoman.gateway.reasoning_memory import Restored, count_restored
 from dragoman.gateway.recording import ExchangeRecording
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
 from dragoman.gateway.retry import (
@@ -34,6 +35,7 @@ from dragoman.gateway.retry import (
 )
 from dragoman.gateway.routing import Hop
 from dragoman.recorder.lines import Translation
+from dragoman.toolcalls.findings import summarize
 from dragoman.toolcalls.format_names import choose_format
 from dragoman.translate import (
     PRELUDE,
@@ -45,7 +47,7 @@ from dragoman.translate import (
 )
 from dragoman.translate_requests import ClientRequest, fault_of_request, write_request
 from dragoman.transport import Reply, TransportError
-from dragoman.turn.events import CALL_KINDS, Event, Fault, FaultKind, Finish, FinishReason
+from dragoman.turn.events import CALL_KINDS, Event, Fault, FaultKind, Finish, FinishReason, Usage
 from dragoman.turn.request import Request
 
 # Sent when no upstream counted the tokens of a response.
@@ -111,6 +113,8 @@ class UpstreamCall:
         # The request in the upstream's dialect: kept here alone, and dropped once the response begins.
         self._body = b""
         self._stop: tuple[str, ...] = ()  # stop sequences that the upstream cannot match itself
+        self._attempts = 0  # made at this upstream
+        self._restored = Restored()  # what was put back into the history
         self._given: list[str] = []  # ids of the upstream's state that the client was given
 
     async def run(self) -> web.StreamResponse | Failure:
@@ -131,13 +135,16 @@ class UpstreamCall:
             if not learned and await self._learn(answer):
                 learned = True
                 outcome.retries += 1
+                fault = self._redaction().redact(answer)
+                outcome.note_failure(self._hop, self._attempts, fault)
+                self._debug("retrying with other reasoning", reason=fault.message)
                 unwritable = await self._write()
                 if unwritable is not None:
                     return unwritable
                 continue
             delay = self._retries.next_delay(answer, should_retry=outcome.should_retry)
             fault = self._redaction().redact(answer)
-            outcome.note_failure(self._hop, fault)
+            outcome.note_failure(self._hop, self._attempts, fault)
             if delay is None:
                 return Failure(fault, tries_next=tries_next_upstream(answer))
             outcome.retries += 1
@@ -147,7 +154,7 @@ class UpstreamCall:
     def _note_empty(self) -> None:
         self._retries.note_empty()
         self._runtime.logger.notice(
-            "empty response, asking again",
+            "empty response, retrying",
             level="warning",
             id=self._context.id,
             upstream=self._hop.upstream_name,
@@ -205,6 +212,17 @@ class UpstreamCall:
             await self._runtime.heavy.run(size, self._write_now)
         except (MalformedError, UntranslatableError, TooLargeError) as error:
             return Failure(fault_of_request(error), tries_next=True)
+        restored = self._restored
+        if restored.reasoning or restored.arguments:
+            self._debug(
+                "history restored", reasoning=restored.reasoning, arguments=restored.arguments
+            )
+        self._debug(
+            "request written",
+            dialect=self._hop.upstream.dialect,
+            bytes=len(self._body),
+            losses=", ".join(dict.fromkeys(one.code for one in self._outcome.request_losses)),
+        )
         return None
 
     def _write_now(self) -> None:
@@ -217,6 +235,9 @@ class UpstreamCall:
             arguments=self._translates,
             signed_only=profile.replay_reasoning == "never",
         )
+        self._restored = Restored()
+        if request is not accepted.request:
+            self._restored = count_restored(accepted.request, request)
         if request is not accepted.request and not self._translates and self._may_replay:
             # The client sends reasoning itself; messages in which it was completed are written with it.
             profile = structs.replace(profile, replay_reasoning="always")
@@ -297,7 +318,8 @@ class UpstreamCall:
 
     async def _open(self) -> Reply:
         plan, hop = self._context.plan, self._hop
-        self._debug("upstream asked", bytes=len(self._body), attempt=self._outcome.retries + 1)
+        self._attempts += 1
+        self._debug("upstream asked", attempt=self._attempts)
         headers = upstream_headers(
             hop,
             self._accepted.choice.route,
@@ -381,17 +403,21 @@ class UpstreamCall:
             return EMPTY_RESPONSE
         self._runtime.reasoning_hosts.note_field(hop, translated.reasoning_field)
         outcome.answer_losses = translated.losses
-        outcome.usage = answer.usage
+        outcome.findings = translated.findings
+        usage = outcome.usage = _priced(answer.usage, reply)
         outcome.ended = answer.finish
         outcome.calls = [block.name for block in answer.blocks if block.kind in CALL_KINDS]
+        self._log_answer()
         await self._store(translated.body)
         if self._notes_ids:
             await self._runtime.note_given(context.owner, translated.given)
         self._stream.note_first_content()
         headers = context.response_headers()
         # A relayed response has no token counts where its upstream sent none.
-        if answer.usage is not None and answer.usage.estimated and translated.body is not body:
+        if usage is not None and usage.estimated and translated.body is not body:
             headers |= _ESTIMATED
+        if usage is not None and usage.cost is not None:
+            headers[COST] = decimal(usage.cost)
         return JsonResponse(translated.body, headers=headers)
 
     @property
@@ -433,6 +459,7 @@ class UpstreamCall:
             self._context.owner,
             self._hop.profile,
             arguments=self._translates,
+            on_reasoning=self._outcome.note_remembered,
         )
 
     # --- a stream ------------------------------------------------------------------------------------
@@ -443,10 +470,8 @@ class UpstreamCall:
         watchers = self._watchers()
         if self._recording is not None:
             self._record_reply(reply, options)
-            watchers = (
-                *watchers,
-                self._recording.watch,
-            )  # before a failure gets the upstream's name
+            # Before the stage that puts the upstream's name into a failure.
+            watchers = (*watchers, self._recording.watch)
         return Translator(
             source=self._hop.upstream.dialect,
             target=self._context.dialect,
@@ -471,7 +496,7 @@ class UpstreamCall:
             return False
         stream.note_first_content()
         self._debug("first content")
-        self._outcome.answer_losses = translator.losses
+        self._note_answer(translator)
         self._release_request(outline)
         await stream.open()
         feed, note_read = translator.feed, stream.note_read
@@ -509,14 +534,36 @@ class UpstreamCall:
             held.append(translator.feed(data) if light else await feeder.feed(data))
         return b"".join(held)
 
+    def _note_answer(self, translator: Translator) -> None:
+        """Keep the lists that grow with the answer: a client may leave before its end."""
+        outcome = self._outcome
+        outcome.answer_losses, outcome.calls = translator.losses, translator.calls
+        outcome.findings = translator.findings
+
+    def _log_answer(self) -> None:
+        """Log what was found in a response and is kept of it."""
+        outcome = self._outcome
+        if not self._context.runtime.logger.shows("debug"):
+            return
+        for one in summarize(outcome.findings):
+            self._debug(
+                "native calls found",
+                family=one.family,
+                channel=one.channel,
+                calls=one.calls,
+                problems=", ".join(problem.code for problem in one.problems),
+            )
+        if outcome.remembered:
+            self._debug("reasoning remembered", calls=outcome.remembered)
+
     async def _finish(self, translator: Translator, out: bytes) -> None:
         """Send the last of a stream, and record how it ended."""
         outcome = self._outcome
         self._runtime.reasoning_hosts.note_field(self._hop, translator.reasoning_field)
-        outcome.answer_losses = translator.losses
+        self._note_answer(translator)
         outcome.usage = translator.usage
         outcome.ended = translator.outcome
-        outcome.calls = translator.calls
+        self._log_answer()
         if self._stores and isinstance(outcome.ended, Finish):
             await self._store(translator.response)
         if self._notes_ids:
@@ -552,7 +599,6 @@ class UpstreamCall:
                 previous_id=options["previous_id"],
                 input_estimate=options["input_estimate"],
                 strict=options["strict"],
-                sealed=True,
                 rendering=options["rendering"] or Rendering(),
                 limits=options["limits"],
             ),
@@ -638,11 +684,18 @@ class FaultRedaction:
         return event
 
 
+def _priced(usage: Usage | None, reply: Reply) -> Usage | None:
+    """Return the counts with the cost that only the head of a response reports, as LiteLLM's does."""
+    if usage is None or usage.cost is not None:
+        return usage
+    return structs.replace(usage, cost=reported_cost(reply.headers))
+
+
 def _fault_of_refusal(reply: Reply, body: bytes, hop: Hop) -> Fault:
     # Test: test_redirect_is_not_followed_and_names_what_to_set.
     if 300 <= reply.status < 400:
         where = reply.headers.get("location", "elsewhere")
-        message = f"upstream redirects to {where}; set `base_url` to where its API is"
+        message = f"upstream redirects to {where}; set `base_url` to the address of its API"
         return Fault(
             FaultKind.UPSTREAM_UNUSABLE, message, status=reply.status, code="upstream_address"
         )

@@ -79,9 +79,7 @@ class Workers:
                     self._pass_on(signal.SIGTERM)
                     worst = 1
                     continue
-                sys.stderr.write(
-                    f"dragoman: worker {child} ended with {code}; another takes its place\n"
-                )
+                sys.stderr.write(f"dragoman: worker {child} ended with {code}; it is replaced\n")
                 self._pause(delay)
                 self._fork()
         return worst

@@ -106,7 +106,7 @@ def _usage(usage: Usage) -> TokenUsage:
 
 
 def loss_entries(losses: Iterable[Loss]) -> list[LossEntry]:
-    return [LossEntry(one.code, one.path, one.detail, CODES[one.code]) for one in losses]
+    return [LossEntry(one.code, one.path, one.full_detail, CODES[one.code]) for one in losses]
 
 
 def _public_class(error: DragomanError) -> str:

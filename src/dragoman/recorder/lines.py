@@ -73,7 +73,6 @@ class Translation(Struct, frozen=True, kw_only=True, omit_defaults=True):
     previous_id: str = ""
     input_estimate: int | None = None
     strict: bool = False
-    sealed: bool = False  # reasoning state of the upstream was signed for the client
     rendering: Rendering = Rendering()
     limits: Limits = Limits()
 

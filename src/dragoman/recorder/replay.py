@@ -141,7 +141,7 @@ def _options(how: Translation, request: Request | None) -> ExchangeOptions:
         previous_id=how.previous_id,
         seed=how.seed,
         created=how.created,
-        sealer=_SEALER if how.sealed else None,
+        sealer=_SEALER,
         input_estimate=how.input_estimate,
         strict=how.strict,
         rendering=how.rendering,

@@ -7,8 +7,9 @@ A directive is a line in the user's text that says exactly what the model answer
     sim: call NAME {"json": "arguments"}      several lines: parallel calls of one answer
     sim: then                                 the following lines are for the next answer, after the tools' results
 
-A TEXT that begins with a quote is a JSON string, for line feeds and the like.  Which answer is due is
-counted from the history, so the model keeps no state between requests.
+A TEXT that begins with a quote is a JSON string, for line feeds and the like.  The whole prompt may be in quotes, as
+`opencode run` sends it, or in a Markdown quote (`> sim: …`).  Which answer is due is counted from the history, so the
+model keeps no state between requests.
 """
 
 import re
@@ -30,7 +31,8 @@ from dragoman.turn.request import (
     Turn,
 )
 
-_LINE: Final = re.compile(r"^[ \t]*sim:[ \t]*(\w+)[ \t]*+(.*)$", re.MULTILINE)
+_LINE: Final = re.compile(r"^[ \t>]*sim:[ \t]*(\w+)[ \t]*+(.*)$", re.MULTILINE)
+_QUOTES: Final = frozenset("\"'`")
 _CALL: Final = re.compile(r"(\S+)[ \t]*(.*)", re.DOTALL)
 _ASIDE: Final = "<system-reminder>"  # agents add notes to the model next to the user's text
 
@@ -120,12 +122,23 @@ def due_step(conversation: list[Prompt]) -> Step | None:
         MalformedError: a directive is not understood.
     """
     for back, prompt in enumerate(reversed(conversation)):
-        steps = parse_directives("\n".join(prompt.texts))
+        steps = parse_directives("\n".join(map(_unquoted, prompt.texts)))
         if steps:
             return steps[back] if back < len(steps) else None
         if not prompt.results:
             return None
     return None
+
+
+def _unquoted(text: str) -> str:
+    """Return a prompt without the quotes that an agent put around all of it.
+
+    `opencode run` does so for a prompt with blanks, and escapes the quotes inside.
+    """
+    inner = text.strip()
+    if "sim:" not in inner or inner[0] not in _QUOTES or len(inner) < 2 or inner[-1] != inner[0]:
+        return text
+    return inner[1:-1].replace(f"\\{inner[0]}", inner[0])
 
 
 def parse_directives(text: str) -> list[Step]:

@@ -90,12 +90,14 @@ class FormatGrammar:
         self,
         rules: Sequence[Rule],
         *,
+        family: str = "",
         think: bool = False,
         reasoning_continues: bool = False,
         joint: str = "",
         closers: Sequence[Rule] = (),
         special: Scanner | None = None,
     ) -> None:
+        self.family = family  # the format's key
         self.think = think  # reasoning tags count
         self.reasoning_continues = reasoning_continues  # see `Format`
         self.states: dict[Where, MarkerState] = {
@@ -369,6 +371,7 @@ def format_grammar(format_: Format, *, calls: bool = True, think: bool = True) -
             rules += stray_rules(format_)
     return FormatGrammar(
         rules,
+        family=format_.key,
         think=think,
         reasoning_continues=format_.reasoning_continues,
         joint=format_.joint,

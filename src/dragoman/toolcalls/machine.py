@@ -42,6 +42,7 @@ class Sink(Protocol):
 
     calls: int  # calls begun so far, over all channels
     overfull: bool  # the arguments of the call that is open have passed their limit
+    family: str  # the key of the format whose rules apply; the machine keeps it current
 
     def text(self, text: str, /) -> None: ...
     def reasoning(self, text: str, /) -> None: ...
@@ -62,7 +63,7 @@ class Sink(Protocol):
         """End the call that is open; a truncated or invalid one is not complete."""
         ...
 
-    def problem(self, code: str, detail: str = "", *, limit: str = "") -> None:
+    def problem(self, code: str, detail: str = "", *, limit: str = "", excerpt: str = "") -> None:
         """Report what was dropped, repaired or not understood; `turn/losses.py` lists the codes."""
         ...
 
@@ -81,6 +82,7 @@ class Machine:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.sink = sink
+        sink.family = grammar.family
         self.declared = declared
         self.grammar: FormatGrammar = grammar
         self.limits = limits
@@ -349,7 +351,7 @@ class Machine:
             return found.end
         if rule.action is Action.NOT_A_CALL:
             shown = text[found.start : found.end]
-            self.sink.problem("native_call_invalid", shown[:EXCERPT_CHARS])
+            self.sink.problem("native_call_invalid", excerpt=shown[:EXCERPT_CHARS])
             self._shown = True
             self._emit_prose(shown)
             if rule.then is not None:
@@ -400,6 +402,7 @@ class Machine:
     def _switch(self, grammar: FormatGrammar) -> None:
         reasoned = self._states is self.grammar.reasoned
         self.grammar = grammar
+        self.sink.family = grammar.family
         self._states = grammar.reasoned if reasoned else grammar.states
         self._state = self._states[self._where]
 
@@ -563,7 +566,7 @@ class Machine:
                 self.sink.problem("native_blank_dropped")
 
     def _report_noise(self, noise: str) -> None:
-        self.sink.problem("native_noise_dropped", noise[:EXCERPT_CHARS])
+        self.sink.problem("native_noise_dropped", excerpt=noise[:EXCERPT_CHARS])
 
     def _move_to(self, where: Where) -> None:
         self._where = where

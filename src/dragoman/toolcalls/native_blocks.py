@@ -10,9 +10,11 @@ from msgspec import Struct
 from dragoman.errors import TooLargeError
 from dragoman.ids import derived_id
 from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.toolcalls.findings import NativeFinding, TextChannel
 from dragoman.turn.arguments import CustomInput
 from dragoman.turn.assembler import BlockBuilder
 from dragoman.turn.events import (
+    CALL_KINDS,
     NO_ARGUMENTS_YET,
     BlockKind,
     BlockStart,
@@ -56,6 +58,9 @@ class NativeBlocks(BlockBuilder):
         # Of a block that the upstream has opened, while none of its content has been emitted.
         self.start: BlockStart | None = None
         self.calls: int = 0  # calls begun
+        self.family = ""  # the format whose rules apply, and the field that they apply to
+        self.channel: TextChannel = "content"
+        self.findings: list[NativeFinding] = []
         self.overfull: bool = False  # the open call's arguments have passed their limit
         self.failed: FailedCall | None = None
         self._custom: CustomInput | None = None  # reads the open call's input, if it is free text
@@ -106,6 +111,7 @@ class NativeBlocks(BlockBuilder):
         custom = tool.flavor is Flavor.CUSTOM
         self._custom = CustomInput(limits=self._limits) if custom else None
         self.begin_call(call_id, tool)
+        self.findings.append(NativeFinding(self.family, self.channel, self.index, tool.name))
 
     def args(self, json: str, /) -> None:
         """Add to the arguments of the open call."""
@@ -152,14 +158,19 @@ class NativeBlocks(BlockBuilder):
             self._fail()
         self.end_call_block(self._name, complete=complete)
 
-    def problem(self, code: str, detail: str = "", *, limit: str = "") -> None:
+    def problem(self, code: str, detail: str = "", *, limit: str = "", excerpt: str = "") -> None:
         """Report what was dropped, repaired or not understood."""
         if code in _ONCE:
             if code in self._reported:
                 return
             self._reported += (code,)
         self._limit = self._limit or limit
-        self.out.append(Loss(code, detail=detail, limit=limit))
+        loss = Loss(code, detail=detail, limit=limit, excerpt=excerpt)
+        self.out.append(loss)
+        called = self._name if self.kind in CALL_KINDS else ""
+        self.findings.append(
+            NativeFinding(self.family, self.channel, max(self.index, 0), called, loss)
+        )
 
     # --- blocks ------------------------------------------------------------------------------------
 

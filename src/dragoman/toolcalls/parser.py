@@ -80,6 +80,7 @@ class ToolCallParser:
         self._events: list[Event] = []
         self._whole = WholeCalls() if whole else None
         self._blocks = NativeBlocks(table=ToolTable(tools or ()), seed=seed, limits=limits)
+        self._blocks.channel = channel
         self._machine = Machine(
             format_grammar(format, calls=calls, think=content),
             self._blocks,

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from dragoman.context import Exchange
 from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.toolcalls.findings import NativeFinding
 from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.format_names import choose_format
 from dragoman.toolcalls.formats import AUTO
@@ -98,6 +99,11 @@ class Splitter:
         self._find_lead: Callable[[str], object] | None = None  # or any of some more
         self._calling: Machine | None = None  # the machine, if it is inside a call
         self._failed = False  # the answer was ended here
+
+    @property
+    def findings(self) -> list[NativeFinding]:
+        """The calls and problems that were found so far; the list grows with the answer."""
+        return self._blocks.findings
 
     @property
     def pending(self) -> bool:
@@ -250,6 +256,7 @@ class Splitter:
             thinking = event.kind is BlockKind.TEXT and self._implicit_open
             self._implicit_open = False
             blocks.start = event
+            blocks.channel = "content" if event.kind is BlockKind.TEXT else "reasoning"
             self._machine = Machine(
                 table,
                 blocks,

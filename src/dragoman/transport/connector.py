@@ -276,6 +276,9 @@ def request_head(
             headers_out["proxy-authorization"] = proxy.authorization
     if body is not None:
         headers_out["content-length"] = str(len(body))
+    if proxy is not None:
+        # Test: tests/servers/test_proxy_py.py.  It adds a second `Content-Length` to one in lower case.
+        headers_out = {name.title(): value for name, value in headers_out.items()}
     lines = [f"{name}: {value}" for name, value in headers_out.items()]
     if _UNFIT.search("".join(lines)):
         bad = next(line.partition(":")[0] for line in lines if _UNFIT.search(line))

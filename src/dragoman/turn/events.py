@@ -372,6 +372,7 @@ class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
         reasoning_tokens: The part of `output_tokens` that is reasoning.
         estimated: The upstream did not report all counts: some are estimated.
         final: These are the last counts of the answer.
+        cost: What the answer cost in US dollars, if the upstream reports it.
     """
 
     input_tokens: int = 0
@@ -382,6 +383,7 @@ class Usage(Struct, frozen=True, gc=False, tag="usage", tag_field="event"):
     reasoning_tokens: int = 0
     estimated: bool = False
     final: bool = False
+    cost: float | None = None
 
     @property
     def prompt_tokens(self) -> int:

@@ -97,11 +97,18 @@ class Loss(Struct, frozen=True, gc=False, tag="loss", tag_field="event"):
     Attributes:
         code: A key of `CODES`.
         path: JSON path of the field, in the dialect it came from; or the block.
-        detail: What is particular to this one.
+        detail: What is particular to this one: names and numbers, which a log may show.
         limit: The field of `Limits` that was passed, if that is the reason.
+        excerpt: The text that it is about.  This is content, and the gateway's log leaves it out.
     """
 
     code: str
     path: str = ""
     detail: str = ""
     limit: str = ""
+    excerpt: str = ""
+
+    @property
+    def full_detail(self) -> str:
+        """The detail and the excerpt, for a user who may see the content."""
+        return ": ".join(filter(None, (self.detail, self.excerpt)))

@@ -59,11 +59,11 @@ def test_a_key_is_taken_from_either_header(headers: Any) -> None:
 @pytest.mark.parametrize(
     ("headers", "says"),
     [
-        ({}, "asks for a key"),
-        ({"x-api-key": ""}, "asks for a key"),
-        ({"authorization": "Bearer "}, "asks for a key"),
-        ({"authorization": "Basic b25l"}, "must be of the Bearer kind"),
-        ({"authorization": "one"}, "must be of the Bearer kind"),
+        ({}, "requires a key"),
+        ({"x-api-key": ""}, "requires a key"),
+        ({"authorization": "Bearer "}, "requires a key"),
+        ({"authorization": "Basic b25l"}, "must use the Bearer scheme"),
+        ({"authorization": "one"}, "must use the Bearer scheme"),
         ({"x-api-key": "onE"}, "does not know"),
         ({"x-api-key": "one "[:2]}, "does not know"),
         ({"x-api-key": "one\udc80é"}, "does not know"),

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from dragoman.gateway.config.settings import Log
 from dragoman.gateway.logging import Logger, RequestRecord
+from dragoman.toolcalls.findings import NativeProblem, NativeSummary
 
 RECORD = RequestRecord(
     time=1_800_000_000.25,
@@ -29,6 +30,7 @@ RECORD = RequestRecord(
     tokens_out=345,
     tokens_cached=800,
     tokens_reasoning=20,
+    cost=0.00002,
     first_event_ms=340.0,
     duration_ms=1250.0,
     calls=3,
@@ -36,7 +38,16 @@ RECORD = RequestRecord(
     retries=1,
     failures=("openrouter/moonshotai/kimi-k2: rate_limit 429",),
     warnings=("args_repaired",),
-    losses=("args_repaired at $.a: a bracket was added",),
+    losses=("args_repaired at $.a: a bracket was added", "native_closer_missing: Bash"),
+    native_found=(
+        NativeSummary("kimi", "reasoning", 1),
+        NativeSummary(
+            "kimi",
+            "content",
+            2,
+            (NativeProblem("native_closer_missing", "no closing marker", "Bash", 2),),
+        ),
+    ),
 )
 
 
@@ -63,10 +74,27 @@ def test_p_11_a_line_for_programs_holds_every_fact() -> None:
         facts.pop("level"),
         facts.pop("event"),
     )
+    assert [
+        {"family": "kimi", "channel": "reasoning", "calls": 1},
+        {
+            "family": "kimi",
+            "channel": "content",
+            "calls": 2,
+            "problems": [
+                {
+                    "code": "native_closer_missing",
+                    "meaning": "no closing marker",
+                    "detail": "Bash",
+                    "count": 2,
+                }
+            ],
+        },
+    ] == facts.pop("native_found")
     expected = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in structs.asdict(RECORD).items()
-        if name not in ("time", "error", "error_code", "reason", "tokens_estimated")
+        if name != "native_found"
+        and name not in ("time", "error", "error_code", "reason", "tokens_estimated")
     }
     assert expected == facts
     assert "kimi" == facts["native_format"]
@@ -77,11 +105,17 @@ def test_p_11_a_line_for_people_holds_the_same_without_colour() -> None:
 
     assert (
         "200  /v1/messages  claude-opus-4 → openrouter/moonshotai/kimi-k2  1.25s first 0.34s"
-        "  in 1200 (800 cached) out 345 (20 reasoning)  calls 3 Bash,Read  ended tool_calls"
+        "  in 1200 (800 cached) out 345 (20 reasoning)  cost $0.00002  calls 3 Bash,Read  ended tool_calls"
         "  retries 1  failed openrouter/moonshotai/kimi-k2: rate_limit 429"
-        "  warnings args_repaired at $.a: a bracket was added  format kimi  route route-2  key team  req_1\n"
+        "  found kimi in reasoning: 1 call; kimi in content: 2 calls,"
+        " native_closer_missing 2 times (no closing marker: Bash)"
+        "  warnings args_repaired at $.a: a bracket was added  route route-2  key team  req_1\n"
     ) == line[9:]
     assert re.match(r"\d\d:\d\d:\d\d ", line)
+
+
+def test_line_without_native_calls_has_the_format_that_was_looked_for() -> None:
+    assert "  format kimi  " in written(structs.replace(RECORD, native_found=()))
 
 
 def test_a_line_with_little_to_say_is_short() -> None:
@@ -201,12 +235,15 @@ TEXT_FIELDS = [
 def test_no_field_lets_a_secret_out(field: str, secret: str, json: bool) -> None:
     text = f"before {secret} after sk-live-0123456789 Bearer abcdefgh1234"
     value = (text, text) if isinstance(getattr(RECORD, field), tuple) else text
+    if field == "native_found":
+        value = (NativeSummary(text, text, 1, (NativeProblem(text, text, text),)),)
     record = structs.replace(RECORD, **({"status": 500, "error": "server"} | {field: value}))
 
     line = written(record, json=json, secrets=SECRETS)
 
-    # People are shown the path, which names the dialect, and losses with their details.
-    assert "[redacted]" in line or (field in ("dialect", "warnings") and not json)
+    # People are shown the path, which names the dialect, losses with their details, and the family
+    # that was found.
+    assert "[redacted]" in line or (field in ("dialect", "warnings", "native_format") and not json)
     for hidden in (secret, secret[:50], "sk-live", "abcdefgh1234"):
         assert hidden not in line
         assert msgspec.json.encode(hidden).decode()[1:-1] not in line

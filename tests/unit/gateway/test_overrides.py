@@ -166,7 +166,7 @@ def test_what_changes_nothing_gives_the_very_same_request(name: str) -> None:
         ({"temperature": {}}, "`temperature` is an empty table"),
         ({"temperature": {"min": 1, "max": 0.5}}, "`temperature.min` is above `temperature.max`"),
         ({"effort": {"min": "max", "max": "low"}}, "`effort.min` is above `effort.max`"),
-        ({"stop": {"max": "x"}}, "`stop` has no order, so that it takes no `max`"),
+        ({"stop": {"max": "x"}}, "`stop` has no order, so it cannot have `max`"),
         ({"thinking": False, "effort": "high"}, "`thinking` is false, but `effort` asks for it"),
         ({"thinking": False, "thinking_budget": 9}, "`thinking` is false, but `thinking_budget` asks"),
     ],

@@ -354,7 +354,7 @@ def test_names_that_clients_may_ask_for_are_listed_once():
     ]
 
 
-def test_models_of_an_upstream_are_listed_by_the_shortest_name_that_leads_there():
+def test_models_of_upstreams_are_listed_in_one_style():
     upstreams = {
         "openrouter": Upstream(base_url="https://openrouter.ai/api/v1", models=("gpt-5", "kimi")),
         "local": LOCAL,
@@ -362,10 +362,19 @@ def test_models_of_an_upstream_are_listed_by_the_shortest_name_that_leads_there(
     made = router(route("gpt-*", "openrouter/*"), upstreams=upstreams)
 
     assert names(made, openrouter=("unused",), local=("qwen", "gpt-oss")) == [
-        ("gpt-5", "openrouter"),
+        ("openrouter/gpt-5", "openrouter"),
         ("openrouter/kimi", "openrouter"),
         ("local/qwen", "local"),
         ("local/gpt-oss", "local"),
+    ]
+
+
+def test_models_have_their_own_names_if_all_of_these_lead_to_them():
+    made = router(route("gpt-*", "openrouter/*"), route("*", "local/*"))
+
+    assert names(made, openrouter=("gpt-5",), local=("qwen",)) == [
+        ("gpt-5", "openrouter"),
+        ("qwen", "local"),
     ]
 
 
@@ -376,8 +385,12 @@ def test_models_that_no_name_leads_to_are_not_listed():
 
 
 def test_the_models_of_the_only_upstream_have_plain_names():
-    assert names(router(upstreams={"local": LOCAL}), local=("qwen", "local/x")) == [
-        ("qwen", "local"),
+    made = router(upstreams={"local": LOCAL})
+
+    assert names(made, local=("qwen", "x/y")) == [("qwen", "local"), ("x/y", "local")]
+    # A name that begins with the upstream's would lose its beginning.
+    assert names(made, local=("qwen", "local/x")) == [
+        ("local/qwen", "local"),
         ("local/local/x", "local"),
     ]
 

@@ -836,7 +836,7 @@ def test_locked_file_costs_a_second_at_most_and_then_nothing(tmp_path: Path) -> 
         assert {StoreError} == {type(one) for one in failed}
         assert spent < 3.0  # a second for each, at the same time; 80 s before
         assert [False] * 100 == skipped
-        assert any("no response is kept for 30 s" in str(one) for one in failed)
+        assert any("no response is stored for 30 s" in str(one) for one in failed)
         assert again
 
     asyncio.run(run())

@@ -178,6 +178,24 @@ def test_directives_are_steps() -> None:
     ] == parse_directives(DIRECTED)
 
 
+@each_dialect
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        # `opencode run` sends its argument in quotes, and escapes those inside.
+        '"sim: call get_weather {\\"city\\": \\"Ro\\\\"me\\"}"',
+        """'sim: call get_weather {"city": "Ro\\"me"}'""",
+        '> sim: call get_weather {"city": "Ro\\"me"}',
+        '"Look, please.\nsim: call get_weather {\\"city\\": \\"Ro\\\\"me\\"}"',
+    ],
+    ids=["double", "single", "markdown", "second line"],
+)
+def test_directives_work_in_a_quoted_prompt(dialect: str, prompt: str) -> None:
+    (call,) = said(dialect, question(dialect, text=prompt, tools=[WEATHER])).calls
+
+    assert ("get_weather", {"city": 'Ro"me'}) == (call.name, json.loads(call.arguments))
+
+
 def test_text_that_only_mentions_directives_has_none() -> None:
     assert [] == parse_directives("Please sim: say nothing. My sim:card is lost.")
 

@@ -14,6 +14,7 @@ from dragoman.context import Exchange
 from dragoman.dialects.anthropic import schema
 from dragoman.dialects.anthropic.block_reader import Blocks, decode_cleanly
 from dragoman.dialects.anthropic.errors import decode_fault, event_fault
+from dragoman.dialects.cost import read_cost
 from dragoman.dialects.framing import assembler_for, truncated
 from dragoman.errors import MalformedError
 from dragoman.turn.assembler import Assembler
@@ -182,7 +183,7 @@ class MessagesReader:
         given = {
             name: getattr(usage, name)
             for name in usage.__struct_fields__
-            if getattr(usage, name) is not None
+            if getattr(usage, name) not in (None, schema.NO_RAW)
         }
         self._usage = structs.replace(before, **given)
 
@@ -229,6 +230,7 @@ def _usage(wire: schema.WireUsage) -> Usage:
         short,
         long,
         (details.thinking_tokens or 0) if details is not None else 0,
+        cost=read_cost(wire.cost, wire.cost_in_usd_ticks),
     )
 
 

@@ -458,7 +458,7 @@ class MessagesWriter:
 
     def _cite(self, event: Citation) -> bytes:
         if event.vendor != schema.VENDOR:
-            self.losses.append(Loss("citations_dropped", f"block {event.index}", event.url))
+            self.losses.append(Loss("citations_dropped", f"block {event.index}", excerpt=event.url))
             return b""
         delta = _DELTA % (self._index, b"citations_delta", b"citation")
         return delta % compact(event.raw)

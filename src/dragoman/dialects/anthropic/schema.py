@@ -275,6 +275,8 @@ class WireUsage(Struct, frozen=True, gc=False, omit_defaults=True):
     cache_creation: CacheCreation | None = None
     output_tokens: int | None = None
     output_tokens_details: OutputDetails | None = None
+    cost: Raw = NO_RAW  # not the vendor's: OpenRouter's
+    cost_in_usd_ticks: Raw = NO_RAW
 
 
 class StopDetails(Struct, frozen=True, gc=False):

@@ -27,6 +27,7 @@ from dragoman.dialects.chat.schema import (
     UsageCounts,
     is_given,
 )
+from dragoman.dialects.cost import read_cost
 from dragoman.dialects.decoding import decode
 from dragoman.dialects.framing import assembler_for, empty_answer, nameless_call, truncated
 from dragoman.dialects.openai_errors import decode_fault, error_fault
@@ -91,6 +92,7 @@ def read_usage(raw: Raw) -> Usage:
         cache_read_tokens=read,
         cache_write_5m_tokens=written,
         reasoning_tokens=reasoning,
+        cost=read_cost(counts.cost, counts.cost_in_usd_ticks),
     )
 
 

@@ -1,6 +1,7 @@
 """Encodes events as a Chat Completions stream."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, assert_never
 
 import msgspec
@@ -81,8 +82,8 @@ def finish_word(reason: FinishReason) -> str:
     return _WORDS[reason]
 
 
-def write_usage(usage: Usage) -> UsageOut:
-    """Return the counts for a client."""
+def write_usage(usage: Usage, foreign: Mapping[str, Raw]) -> UsageOut:
+    """Return the counts for a client; a field of the upstream's own that is written beside them comes first."""
     return UsageOut(
         usage.prompt_tokens,
         usage.output_tokens,
@@ -91,6 +92,7 @@ def write_usage(usage: Usage) -> UsageOut:
             usage.cache_read_tokens, usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
         ),
         CompletionDetailsOut(usage.reasoning_tokens),
+        None if "cost" in foreign else usage.cost,
     )
 
 
@@ -151,7 +153,8 @@ _CHUNK_FIELDS: Final = frozenset({"id", "object", "created", "model", "choices",
 _CHOICE_FIELDS: Final = frozenset(
     {"index", "delta", "message", "text", "finish_reason", "logprobs", "usage"}
 )
-_USAGE_FIELDS: Final = frozenset(UsageOut.__struct_fields__)
+# The cost is written as the upstream wrote it, with its parts if it has some.
+_USAGE_FIELDS: Final = frozenset(UsageOut.__struct_fields__) - {"cost"}
 _MAX_FOREIGN_BYTES: Final = 4096  # of all such fields of one chunk; larger ones are left out
 _MAX_CHUNK_BYTES: Final = 256 * 1024  # of a chunk, or of a body, that is searched for them
 _MAX_LAST_CHUNKS: Final = 4  # that are searched at the end of an answer
@@ -567,6 +570,7 @@ class ChatWriter:
         )
         request = self._exchange.request
         if self._usage is not None and (request is None or request.include_usage):
-            usage = _encode(write_usage(self._usage))[:-1] + written_fields(self._foreign.usage)
+            foreign = self._foreign.usage
+            usage = _encode(write_usage(self._usage, foreign))[:-1] + written_fields(foreign)
             out += b'%b],"usage":%b}}\n\n' % (self._whole_head, usage)
         return out + DONE

@@ -44,8 +44,8 @@ def encode_body(answer: Answer, exchange: Exchange) -> bytes:
         CompletionLogprobs(records) if records else None,
         finish_word(answer.finish.reason) if answer.finish is not None else "stop",
     )
-    usage = None if answer.usage is None else write_usage(answer.usage)
     foreign = foreign_fields(exchange.upstream_body) if exchange.upstream_body else ForeignFields()
+    usage = None if answer.usage is None else write_usage(answer.usage, foreign.usage)
     completion = Completion(
         who.id,
         "chat.completion",

@@ -159,6 +159,8 @@ class UsageCounts(Struct, gc=False):
     cache_read_input_tokens: float | None = None
     cache_creation_input_tokens: float | None = None
     reasoning_tokens: float | None = None
+    cost: Raw = EMPTY
+    cost_in_usd_ticks: Raw = EMPTY
 
 
 class UrlCitation(Struct, gc=False):
@@ -632,7 +634,7 @@ class CompletionDetailsOut(Struct):
     reasoning_tokens: int
 
 
-class UsageOut(Struct):
+class UsageOut(Struct, omit_defaults=True):
     """Token counts as the dialect writes them."""
 
     prompt_tokens: int
@@ -640,6 +642,7 @@ class UsageOut(Struct):
     total_tokens: int
     prompt_tokens_details: PromptDetailsOut
     completion_tokens_details: CompletionDetailsOut
+    cost: float | None = None  # in US dollars; OpenRouter's field
 
 
 class CitedOut(Struct, omit_defaults=True):

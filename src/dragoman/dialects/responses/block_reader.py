@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from dragoman.dialects.cost import read_cost
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.framing import nameless_call
 from dragoman.dialects.responses.schema import (
@@ -168,6 +169,7 @@ def usage_of(usage: UsageObject) -> Usage:
         cache_write_5m_tokens=written - long,
         cache_write_1h_tokens=long,
         reasoning_tokens=reasoning,
+        cost=read_cost(usage.cost, usage.cost_in_usd_ticks),
     )
 
 

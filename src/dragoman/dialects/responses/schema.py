@@ -336,6 +336,8 @@ class UsageObject(Struct, frozen=True, gc=False):
     output_tokens: int | None = None
     output_tokens_details: OutputDetails | None = None
     total_tokens: int | None = None
+    cost: Raw = NULL
+    cost_in_usd_ticks: Raw = NULL
 
 
 class IncompleteDetails(Struct, frozen=True, gc=False):

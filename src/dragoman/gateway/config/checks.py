@@ -77,30 +77,32 @@ def _address(text: str) -> str | Problem:
     if parts.scheme not in ("http", "https") or "://" not in text:
         return _without_scheme(text, parts)
     if not parts.hostname:
-        return Problem("the address names no host")
+        return Problem("the address has no host")
     if "@" in parts.netloc:
-        return Problem("an address holds no credentials", 'write the key as `key = "env:NAME"`')
+        return Problem(
+            "an address must not contain credentials", 'write the key as `key = "env:NAME"`'
+        )
     if parts.query or parts.fragment:
-        return Problem("an address has no `?` and no `#`: paths are put behind it")
+        return Problem("an address must not contain `?` or `#`, because paths are appended to it")
     trimmed = parts.scheme + text[len(parts.scheme) :].rstrip("/")
     for endpoint in _ENDPOINTS:
         if trimmed.endswith(endpoint):
             return Problem(
-                f"`{endpoint}` is put behind it for every request",
+                f"`{endpoint}` is appended for every request",
                 f"write `{trimmed.removesuffix(endpoint)}`",
             )
     if any(character.isspace() for character in text):
-        return Problem("an address has no blanks")
+        return Problem("an address must not contain spaces")
     return trimmed
 
 
 def _without_scheme(text: str, parts: SplitResult) -> Problem:
     if "://" in text:
-        return Problem(f"`{parts.scheme}` is not spoken", "write `http://…` or `https://…`")
+        return Problem(f"`{parts.scheme}` is not supported", "write `http://…` or `https://…`")
     host = text.replace("/", ":").partition(":")[0]
     scheme = "http" if is_loopback(host) else "https"
     return Problem(
-        "the address begins with no `http://` or `https://`", f"write `{scheme}://{text}`"
+        "the address does not begin with `http://` or `https://`", f"write `{scheme}://{text}`"
     )
 
 
@@ -123,7 +125,7 @@ def _place(text: str, environment: ConfigEnvironment) -> str | Problem:
     if not text or text == ":memory:":
         return text
     if "\0" in text:
-        return Problem("a path has no null character")
+        return Problem("a path must not contain a null character")
     return str(environment.resolve(text))
 
 
@@ -137,7 +139,7 @@ def _own_profile(text: str) -> str | Problem:
         return Problem(f"there is a built-in profile `{wanted}`", "choose another name")
     if _UPSTREAM_NAME.fullmatch(wanted):
         return wanted
-    return Problem("a profile's name is made of letters, digits, `.`, `_` and `-`")
+    return Problem("a profile's name may contain only letters, digits, `.`, `_` and `-`")
 
 
 def _built_in(text: str) -> str | Problem:
@@ -166,7 +168,7 @@ def _own_format(text: str) -> str | Problem:
         return Problem(f"there is a built-in format `{text}`", "choose another name")
     if _UPSTREAM_NAME.fullmatch(text):
         return text
-    return Problem("a format's name is made of letters, digits, `.`, `_` and `-`")
+    return Problem("a format's name may contain only letters, digits, `.`, `_` and `-`")
 
 
 def _unknown(noun: str, text: str, known: list[str], listed: list[str]) -> Problem:
@@ -175,15 +177,16 @@ def _unknown(noun: str, text: str, known: list[str], listed: list[str]) -> Probl
 
 
 def _glob(text: str) -> str | Problem:
-    return text or Problem("an empty name fits nothing", "write `*` for every name")
+    return text or Problem("an empty name matches nothing", "write `*` to match every name")
 
 
 def _meaning(text: str) -> str | Problem:
     if not text:
-        return Problem("an alias means a name")
+        return Problem("the value of an alias is the name of a model")
     if text.count("*") > 1:
         return Problem(
-            "there is more than one `*`", "one is replaced by the name the client asked for"
+            "there is more than one `*`",
+            "only one can be replaced by the name that the client sent",
         )
     return text
 
@@ -193,13 +196,14 @@ def _target(text: str) -> str | Problem:
     if not slash:
         return Problem(
             f"`{text}` is not `upstream/model`",
-            f"write `{text}/*` to keep the name the client asked for",
+            f"write `{text}/*` to keep the name that the client sent",
         )
     if not upstream or not model:
         return Problem(f"`{text}` is not `upstream/model`")
     if model.count("*") > 1:
         return Problem(
-            f"`{text}` has more than one `*`", "one is replaced by the name the client asked for"
+            f"`{text}` has more than one `*`",
+            "only one can be replaced by the name that the client sent",
         )
     return text
 
@@ -208,14 +212,14 @@ def _name(text: str) -> str | Problem:
     if _UPSTREAM_NAME.fullmatch(text):
         return text
     return Problem(
-        "an upstream's name is made of letters, digits, `.`, `_` and `-`",
-        "a slash ends it in `upstream/model`" if "/" in text else "",
+        "an upstream's name may contain only letters, digits, `.`, `_` and `-`",
+        "in `upstream/model` a slash ends the name" if "/" in text else "",
     )
 
 
 def _header(text: str) -> str | Problem:
     if not _HEADER_NAME.fullmatch(text):
-        return Problem("not a name of a header")
+        return Problem("not a header name")
     if text.lower() in _CONNECTION_HEADERS:
         return Problem("this header belongs to the connection and cannot be set")
     return text
@@ -227,7 +231,7 @@ def _host(text: str) -> str | Problem:
         return Problem("no host", "write `127.0.0.1`, or `0.0.0.0` for every network")
     if "//" in text:
         host = urlsplit(text).netloc.partition(":")[0] if text.count("[") == 0 else ""
-        return Problem("a host, not an address", f"write `{host}`" if host else "")
+        return Problem("expected a host name, not a URL", f"write `{host}`" if host else "")
     if "/" in text or any(character.isspace() for character in text):
         return Problem(f"`{text}` is not a host")
     return text
@@ -245,7 +249,7 @@ def _origin(text: str) -> str | Problem:
     if not parts.scheme or not parts.netloc:
         return Problem(f"`{text}` is not an origin", "write `https://host` or `http://host:port`")
     if bare != text.rstrip("/"):
-        return Problem("an origin ends with its host and port", f"write `{bare}`")
+        return Problem("an origin has no path", f"write `{bare}`")
     return bare
 
 
@@ -292,7 +296,7 @@ def _public_without_keys(settings: Settings) -> Iterator[Mistake]:
         return
     yield Mistake(
         "server.host",
-        f"`{server.host}` is open to the network and no key is asked",
+        f"`{server.host}` can be reached from the network, and no key is required",
         'set `keys = ["env:DRAGOMAN_KEY"]`, or `insecure = true` if everyone may use it',
     )
 
@@ -324,7 +328,7 @@ def _seal_key(settings: Settings) -> Iterator[Mistake]:
     if len(secret.value.encode("utf-8", "surrogatepass")) < _SEAL_KEY_BYTES:
         yield Mistake(
             "server.seal_key",
-            f"must have at least {_SEAL_KEY_BYTES} bytes: who guesses it can forge reasoning state",
+            f"must have at least {_SEAL_KEY_BYTES} bytes, because anyone who guesses it can forge reasoning state",
             "make one with `openssl rand -hex 32`",
         )
 
@@ -468,8 +472,8 @@ def _several_memories(settings: Settings) -> Iterator[Mistake]:
     if settings.server.workers > 1 and settings.store.responses == "memory":
         yield Mistake(
             "store.responses",
-            f"each of {settings.server.workers} processes keeps its own answers, and finds no others",
-            'set it to "sqlite", or to "off" if no client asks for kept answers',
+            f"each of {settings.server.workers} processes stores its own responses and does not find those of the others",
+            'set it to "sqlite", or to "off" if no client uses stored responses',
         )
 
 
@@ -479,7 +483,7 @@ def _unreachable_routes(settings: Settings) -> Iterator[Mistake]:
             if _covers(earlier.match, route.match):
                 yield Mistake(
                     f"routes[{number}]",
-                    f"never reached: {_called(earlier, before)} takes everything it could take",
+                    f"never reached: {_called(earlier, before)} matches everything that it matches",
                     "put it before",
                 )
                 break
@@ -490,7 +494,7 @@ def _unreachable_tiers(settings: Settings) -> Iterator[Mistake]:
         if settings.tiers and _covers(route.match, Match()):
             yield Mistake(
                 "tiers",
-                f"never reached: {_called(route, number)} takes every model, and routes come first",
+                f"never reached: {_called(route, number)} matches every model, and routes are checked first",
             )
             break
 
@@ -525,7 +529,8 @@ def _chained_aliases(settings: Settings) -> Iterator[Mistake]:
     for name, meant in settings.aliases.items():
         if meant.lower() in names and meant.lower() != name.lower():
             yield Mistake(
-                f'aliases."{name}"', f"`{meant}` is an alias too, and aliases are followed once"
+                f'aliases."{name}"',
+                f"`{meant}` is an alias too, and aliases are resolved only once",
             )
 
 
@@ -541,7 +546,9 @@ def _addresses(settings: Settings) -> Iterator[Mistake]:
                 f"`{vendor.base_url}` is the usual one",
             )
         if parts.scheme == "http" and upstream.key and not is_near(parts.hostname or ""):
-            yield Mistake(path, "the key travels unencrypted", "write `https://…` if it is served")
+            yield Mistake(
+                path, "the key is sent unencrypted", "write `https://…` if the server supports it"
+            )
 
 
 def _verification(settings: Settings) -> Iterator[Mistake]:
@@ -550,11 +557,13 @@ def _verification(settings: Settings) -> Iterator[Mistake]:
             if not upstream.tls.verify:
                 yield Mistake(
                     f"upstreams.{name}.tls.verify",
-                    "anyone between here and there can read the key and change answers",
-                    "name the authority by `ca` instead",
+                    "anyone on the network path can read the key and change responses",
+                    "set `ca` to the authority's file instead",
                 )
         elif _has_tls(upstream):
-            yield Mistake(f"upstreams.{name}.tls", "of no use: the address begins with `http://`")
+            yield Mistake(
+                f"upstreams.{name}.tls", "has no effect: the address begins with `http://`"
+            )
 
 
 def unused_proxies(settings: Settings, environ: Mapping[str, str]) -> Iterator[Mistake]:

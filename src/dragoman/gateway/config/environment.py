@@ -75,7 +75,7 @@ def find_secret(source: str, environment: ConfigEnvironment) -> Secret | Problem
     if not found:
         return Problem(f"`{source}` is empty")
     if any(not " " <= character <= "~" for character in found):
-        return Problem(f"the value of `{source}` has characters that no header can carry")
+        return Problem(f"the value of `{source}` has characters that are not allowed in a header")
     return Secret(source=source, value=found)
 
 
@@ -98,7 +98,7 @@ def _from_environment(name: str, environment: ConfigEnvironment) -> str | Proble
 
 def _from_file(name: str, environment: ConfigEnvironment) -> str | Problem:
     if not name:
-        return Problem("`file:` names no file", "write `file:PATH`")
+        return Problem("`file:` has no path", "write `file:PATH`")
     text = read_text(environment.resolve(name), limit=MAX_SECRET_BYTES)
     return text if isinstance(text, Problem) else text.strip()
 
@@ -107,7 +107,7 @@ def _bare(text: str) -> Problem:
     variable = _SHELL_VARIABLE.fullmatch(text.strip())
     if variable:
         return Problem(
-            "a variable is not written like this", f"write `env:{variable[1] or variable[2]}`"
+            "a variable is written differently here", f"write `env:{variable[1] or variable[2]}`"
         )
     return Problem(
         "a secret must not be in the file itself",

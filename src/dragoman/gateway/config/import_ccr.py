@@ -20,7 +20,6 @@ from dragoman.gateway.config.import_draft import (
     is_placeholder,
     split_endpoint,
 )
-from dragoman.gateway.config.settings import Upstream
 from dragoman.gateway.config.vendors import VENDORS, profile_for, vendor_at
 
 _FEATURE: Final = "Dragoman has no such feature"
@@ -151,7 +150,7 @@ class _Import:
         if milliseconds:
             table["timeouts"] = {"first_byte": milliseconds / 1000}
         proxy = self._document.get("PROXY_URL")
-        if "proxy" in Upstream.__struct_fields__ and isinstance(proxy, str) and _is_plain(proxy):
+        if isinstance(proxy, str) and _is_plain(proxy) and not is_local(address):
             table["proxy"] = proxy
         upstream = self._draft.add_upstream(name, table)
         self._names[name] = upstream
@@ -360,8 +359,11 @@ class _Import:
         if level:
             self._draft.log["level"] = level
         proxy = str(self._document.get("PROXY_URL") or "")
-        if proxy and not ("proxy" in Upstream.__struct_fields__ and _is_plain(proxy)):
-            self._draft.lose("PROXY_URL", "it may hold a password: write `proxy` of each upstream")
+        if proxy and not _is_plain(proxy):
+            self._draft.lose(
+                "PROXY_URL",
+                'it holds a password or a variable: write `proxy = "env:NAME"` of each upstream',
+            )
         for number, _ in enumerate(as_list(self._document.get("APIKEYS")), 1):
             self._draft.lose(f"APIKEYS[{number}]", "write a `[[server.keys]]` table for this key")
 

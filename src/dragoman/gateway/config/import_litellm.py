@@ -289,7 +289,7 @@ class _Import:
                 text = str(value)
                 where = f"{path}.{field}.{name}"
                 if not _HEADER_NAME.fullmatch(name):
-                    self._draft.lose(where, "not a name of a header")
+                    self._draft.lose(where, "not a header name")
                 elif text.startswith(_REFERENCE):
                     headers[name] = f"env:{text.removeprefix(_REFERENCE)}"
                 else:

@@ -98,7 +98,7 @@ def load(
     except ConfigMistakesError as error:
         raise ConfigMistakesError(error.mistakes, source=_shown(found, cwd)) from None
     if found is not None and not loaded.settings.upstreams:
-        warnings.append(Mistake("upstreams", "there is none: the built-in simulator answers"))
+        warnings.append(Mistake("upstreams", "no upstream is set: the built-in simulator answers"))
     return structs.replace(loaded, path=found, warnings=(*warnings, *loaded.warnings))
 
 
@@ -270,9 +270,10 @@ def _only_upstream(document: Document, flags: Flags) -> tuple[str, list[Mistake]
     names = list(upstreams) if isinstance(upstreams, dict) else []
     if len(names) == 1:
         return str(names[0]), []
-    listed = f"the file names {len(names)} upstreams" if names else "no file names an upstream"
+    listed = f"the file has {len(names)} upstreams" if names else "no file has an upstream"
     return "", [
-        Mistake(flag, f"of which upstream: {listed}", "add --upstream URL") for flag in about
+        Mistake(flag, f"it is not clear which upstream is meant: {listed}", "add --upstream URL")
+        for flag in about
     ]
 
 

@@ -376,7 +376,7 @@ def suggested(name: str, fields: Mapping[str, inspect.Field]) -> str:
         return near
     if name not in _HOMES:
         return did_you_mean(name, _HOMES, cutoff=0.75)
-    return f"it belongs into {' or '.join(_HOMES[name][:3])}"
+    return f"it belongs to {' or '.join(_HOMES[name][:3])}"
 
 
 def example(name: str) -> str:

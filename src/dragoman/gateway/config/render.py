@@ -3,7 +3,7 @@
 import re
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -31,7 +31,7 @@ def toml_text(settings: Settings, *, defaults: bool = False) -> str:
     lines = list(_table(settings, (), defaults=defaults, header=""))
     while lines and not lines[0]:
         del lines[0]
-    return "\n".join(lines or ["# everything is as by default"]) + "\n"
+    return "\n".join(lines or ["# all settings have their default values"]) + "\n"
 
 
 def plain(value: object) -> object:
@@ -193,14 +193,14 @@ def _address(vendor: Vendor, dialect: DialectName) -> str:
         return vendor.base_url
     if dialect not in vendor.others:
         known = ", ".join([vendor.dialect, *vendor.others])
-        raise ConfigError(f"{vendor.name} is not known to speak `{dialect}`; it speaks {known}")
+        raise ConfigError(f"{vendor.name} is not known to support `{dialect}`; it supports {known}")
     return vendor.others[dialect] or vendor.base_url
 
 
 def _key_lines(vendor: Vendor) -> str:
     variable = vendor.key_variable
     if not variable:
-        return '# It asks for no key; if yours does: key = "env:NAME"'
+        return '# It needs no key; if yours does: key = "env:NAME"'
     return (
         f"# The key is in this variable: export it, or write {variable}=… into a file `.env` here.\n"
         f'key = "env:{variable}"'
@@ -209,7 +209,7 @@ def _key_lines(vendor: Vendor) -> str:
 
 def _remark(target: str) -> str:
     if target.endswith("/*"):
-        return "# `*` keeps the name that the client asks for; name a model to have it for every client."
+        return "# `*` keeps the name that the client sends; write a model's name to use it for every client."
     return (
         "# The model as the upstream calls it.  More targets in the list are tried in their order."
     )
@@ -223,7 +223,7 @@ _TEXT = """\
 [server]
 host = {host}
 port = {port}
-# Who may use the gateway.  Without keys it serves this machine alone.
+# Keys of clients.  Without keys, only this machine can connect.
 # keys = ["env:DRAGOMAN_KEY"]
 
 # {description}.
@@ -234,7 +234,7 @@ dialect = {dialect}
 {key}
 # What the server can and cannot do.
 profile = {profile}
-# Tool calls that the model writes as text: `auto` knows the family by the model's name.
+# Tool calls that the model writes as text: `auto` chooses the format by the model's name.
 format = "auto"
 
 # The first route that matches wins.
@@ -251,7 +251,7 @@ to = {target}
 # [aliases]
 # "gpt-5" = "claude-sonnet-4-5"
 
-# What agents should know of a model, by the name that they ask for.
+# Facts about a model that agents need, by the name that they send.
 # [models."claude-*"]
 # context = 200000
 # output = 32000
@@ -270,7 +270,7 @@ Fact: TypeAlias = bool | int | float | str
 _UPSTREAM_HEADER: Final = re.compile(
     r"""\s*+\[\s*+upstreams\s*+\.\s*+(?:([A-Za-z0-9._-]++)|"([^"]*)"|'([^']*)')\s*+\]"""
 )
-_PROFILE_LINE: Final = re.compile(r"\s*+profile\s*+=")
+_KEY_LINE: Final = re.compile(r"\s*+(\w+)\s*+=")
 _COMMENT: Final = re.compile(r"\s#")
 
 
@@ -301,11 +301,17 @@ def profile_table(profile: NewProfile) -> str:
 
 
 def add_profile(
-    text: str, profile: NewProfile, *, upstream: str = "", new: NewUpstream | None = None
+    text: str,
+    profile: NewProfile,
+    *,
+    upstream: str = "",
+    family: str = "",
+    new: NewUpstream | None = None,
 ) -> tuple[str, bool]:
-    """Return a file's text with a profile in it, and whether the upstream names it.
+    """Return a file's text with a profile in it, and whether the upstream uses it.
 
-    `new` is put before it under the profile's name, for a file that has no upstream.
+    The upstream's table gets the profile and, if it is not empty, the `family` as its `format`.  `new` is put before
+    the profile under the profile's name, for a file that has no upstream.
 
     Raises:
         ConfigError: there is a profile of that name, or the text is not TOML.
@@ -320,8 +326,9 @@ def add_profile(
     if new is not None:
         table = f"{_upstream_table(profile.name, new)}\n{table}"
     whole = f"{text.rstrip()}\n\n{table}" if text.strip() else table
-    named = _named(whole, upstream, profile.name) if upstream else None
-    if named is not None and _differs_only_in(_parsed(whole), _parsed(named), upstream):
+    values = {"profile": profile.name} | ({"format": family} if family else {})
+    named = _with_values(whole, upstream, values) if upstream else None
+    if named is not None and _differs_only_in(_parsed(whole), _parsed(named), upstream, values):
         return named, True
     return whole, new is not None
 
@@ -386,32 +393,35 @@ def _comment_of(line: str) -> str:
     return "" if found is None else tail[len(tail[: found.start()].rstrip()) :].rstrip("\n")
 
 
-def _named(text: str, upstream: str, profile: str) -> str | None:
-    """Let an upstream's table name a profile; None if the table is not found as it is usually written."""
+def _with_values(text: str, upstream: str, values: Mapping[str, str]) -> str | None:
+    """Set keys of an upstream's table; None if the table is not found as it is usually written."""
     lines = text.splitlines(keepends=True)
     start = next((at for at, line in enumerate(lines) if _upstream_in(line) == upstream), None)
     if start is None:
         return None
-    line = f"profile = {toml_value(profile)}\n"
+    missing = {name: f"{name} = {toml_value(value)}" for name, value in values.items()}
     for at in range(start + 1, len(lines)):
         if lines[at].lstrip().startswith("["):
             break
-        if _PROFILE_LINE.match(lines[at]):
-            kept = _comment_of(lines[at])
-            return "".join([*lines[:at], line.rstrip("\n") + kept + "\n", *lines[at + 1 :]])
-    if not lines[start].endswith("\n"):
-        lines[start] += "\n"
-    return "".join([*lines[: start + 1], line, *lines[start + 1 :]])
+        found = _KEY_LINE.match(lines[at])
+        if found is not None and found[1] in missing:
+            lines[at] = missing.pop(found[1]) + _comment_of(lines[at]) + "\n"
+    lines[start] = "\n".join([lines[start].rstrip("\n"), *missing.values()]) + "\n"
+    return "".join(lines)
 
 
-def _differs_only_in(before: dict[str, object], after: dict[str, object], upstream: str) -> bool:
-    """Say whether nothing but the name of one upstream's profile has changed."""
-    return _without_profile(before, upstream) == _without_profile(after, upstream)
+def _differs_only_in(
+    before: dict[str, object], after: dict[str, object], upstream: str, keys: Collection[str]
+) -> bool:
+    """Return whether nothing but some keys of one upstream has changed."""
+    return _without(before, upstream, keys) == _without(after, upstream, keys)
 
 
-def _without_profile(document: dict[str, object], upstream: str) -> dict[str, object]:
+def _without(
+    document: dict[str, object], upstream: str, keys: Collection[str]
+) -> dict[str, object]:
     tables = document.get("upstreams")
     if not isinstance(tables, dict) or not isinstance(table := tables.get(upstream), dict):
         return document
-    rest = {key: value for key, value in table.items() if key != "profile"}
+    rest = {key: value for key, value in table.items() if key not in keys}
     return {**document, "upstreams": {**tables, upstream: rest}}

@@ -146,7 +146,7 @@ class Database:
                 self._connection.close()
                 raise
         except sqlite3.Error as error:
-            reason = f"the store of responses `{path}` cannot be opened: {error}"
+            reason = f"the response store `{path}` cannot be opened: {error}"
             raise ConfigError(f"{reason}; name another `store.path`, or remove the file") from error
         self._execute = self._connection.execute
 
@@ -388,7 +388,7 @@ def _make_private(path: str) -> None:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
         file.chmod(0o600)
     except OSError as error:
-        reason = f"the store of responses `{path}` cannot be made: {error.strerror}"
+        reason = f"the response store `{path}` cannot be created: {error.strerror}"
         raise ConfigError(f"{reason}; name another `store.path`") from error
 
 

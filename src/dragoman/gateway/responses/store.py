@@ -150,7 +150,7 @@ class ResponsesStore:
             if self._failures < _FAILURES:
                 raise
             self._skip_until = asyncio.get_running_loop().time() + _SKIP_SECONDS
-            message = f"{failed}; no response is kept for {_SKIP_SECONDS:g} s"
+            message = f"{failed}; no response is stored for {_SKIP_SECONDS:g} s"
             raise StoreError(message) from failed
         self._failures = 0
         return kept
@@ -209,13 +209,13 @@ class ResponsesStore:
         try:
             async with asyncio.timeout(seconds), self._places:
                 if self._closed:
-                    raise StoreError("the store of responses is closed")
+                    raise StoreError("the response store is closed")
                 return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except TimeoutError as error:
-            message = f"the store of responses took longer than {seconds:g} s"
+            message = f"the response store took longer than {seconds:g} s"
             raise StoreError(message) from error
         except sqlite3.Error as error:
-            raise StoreError(f"the store of responses failed: {error}") from error
+            raise StoreError(f"the response store failed: {error}") from error
 
 
 async def open_store(

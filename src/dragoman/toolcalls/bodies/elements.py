@@ -238,7 +238,8 @@ class ElementsBody:
 
     def _report_noise(self) -> None:
         if self._noise:
-            self._sink.problem("native_noise_dropped", self._noise[:EXCERPT_CHARS].rstrip())
+            excerpt = self._noise[:EXCERPT_CHARS].rstrip()
+            self._sink.problem("native_noise_dropped", excerpt=excerpt)
             self._noise = ""
 
     # --- the end -----------------------------------------------------------------------------------

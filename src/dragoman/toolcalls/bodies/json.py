@@ -195,7 +195,7 @@ class JsonBody:
         )
         if resolved is None:
             raw = "".join(self._raw or ())
-            self._sink.problem("native_call_invalid", f"no tool for `{raw[:EXCERPT_CHARS]}`")
+            self._sink.problem("native_call_invalid", "no tool", excerpt=raw[:EXCERPT_CHARS])
             self._machine.return_as_text(raw)
             return
         self._machine.enter_call()

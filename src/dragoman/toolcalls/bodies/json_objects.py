@@ -350,7 +350,7 @@ class ObjectsBody:
             self._id = _string(raw) or ""
             if self._done:
                 # The call was emitted with a generated id.  Case: mistral/id_after_arguments.
-                self._sink.problem("native_noise_dropped", f"id after the arguments: {raw}")
+                self._sink.problem("native_noise_dropped", "id after the arguments", excerpt=raw)
         return at
 
     def _take_name(self, written: str) -> bool:
@@ -447,7 +447,7 @@ class ObjectsBody:
         """Handle an unexpected character."""
         if (self._raw is None or self._later) and not self._done:
             shown = text[at : at + EXCERPT_CHARS]
-            self._sink.problem("native_call_invalid", f"not a call: unexpected `{shown}`")
+            self._sink.problem("native_call_invalid", "not a call", excerpt=shown)
         if self._raw is None:
             self._machine.leave_call()
             return at
@@ -518,7 +518,7 @@ class ObjectsBody:
         )
         if not calls:
             self._return_as_text(rest)
-            self._sink.problem("native_call_invalid", raw[:EXCERPT_CHARS])
+            self._sink.problem("native_call_invalid", excerpt=raw[:EXCERPT_CHARS])
             return
         for name, arguments in calls:
             self._name = self._machine.declared.resolve_name(name)

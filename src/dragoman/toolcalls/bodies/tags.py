@@ -249,7 +249,7 @@ class TagsBody:
             self._end()
         else:
             noise = text[found.start : found.end]
-            self._sink.problem("native_noise_dropped", noise[:EXCERPT_CHARS])
+            self._sink.problem("native_noise_dropped", excerpt=noise[:EXCERPT_CHARS])
 
     def _read_json(self, text: str, at: int) -> int:
         arguments = self._json

@@ -45,11 +45,11 @@ BARE = (
     [
         # unknown keys
         ("[servr]", "servr: unknown key; did you mean `server`?"),
-        ("port = 1", "port: unknown key; it belongs into `[server]`"),
+        ("port = 1", "port: unknown key; it belongs to `[server]`"),
         ("prot = 1", "prot: unknown key; did you mean `port`?"),
         ("zzzz = 1", "zzzz: unknown key"),
         ("[server]\nPort = 1", "server.Port: unknown key; did you mean `port`?"),
-        ("[server]\nlevel = 1", "server.level: unknown key; it belongs into `[log]`"),
+        ("[server]\nlevel = 1", "server.level: unknown key; it belongs to `[log]`"),
         ("[server]\nbind = 1", "server.bind: unknown key; did you mean `host`?"),
         (UP + 'api_key = "x"', "upstreams.up.api_key: unknown key; did you mean `key`?"),
         (UP + 'api-key = "x"', "upstreams.up.api-key: unknown key; did you mean `key`?"),
@@ -195,11 +195,11 @@ BARE = (
         (UP + "key = 5", "upstreams.up.key: expected `env:NAME` or `file:PATH`"),
         (
             UP + 'key = "OPENAI_API_KEY"',
-            "upstreams.up.key: a variable is not written like this; write `env:OPENAI_API_KEY`",
+            "upstreams.up.key: a variable is written differently here; write `env:OPENAI_API_KEY`",
         ),
         (
             UP + 'key = "${my_key}"',
-            "upstreams.up.key: a variable is not written like this; write `env:my_key`",
+            "upstreams.up.key: a variable is written differently here; write `env:my_key`",
         ),
         (
             UP + 'key = "env:NOPE"',
@@ -211,13 +211,13 @@ BARE = (
         (UP + 'key = "env:EMPTY"', "upstreams.up.key: `env:EMPTY` is empty"),
         (
             UP + 'key = "env:ODD"',
-            "upstreams.up.key: the value of `env:ODD` has characters that no header can carry",
+            "upstreams.up.key: the value of `env:ODD` has characters that are not allowed in a header",
         ),
         (
             UP + 'key = "env:A B"',
             "upstreams.up.key: `A B` is not a variable name; write `env:NAME`",
         ),
-        (UP + 'key = "file:"', "upstreams.up.key: `file:` names no file; write `file:PATH`"),
+        (UP + 'key = "file:"', "upstreams.up.key: `file:` has no path; write `file:PATH`"),
         (
             UP + 'key = "file:x"',
             "upstreams.up.key: cannot read /nowhere/x: no such file or directory",
@@ -243,7 +243,7 @@ BARE = (
             UP + 'headers = { x-a = "a\\nb" }',
             "upstreams.up.headers.x-a: a header has plain characters only, on one line",
         ),
-        (UP + 'headers = { "x a" = "b" }', 'upstreams.up.headers."x a": not a name of a header'),
+        (UP + 'headers = { "x a" = "b" }', 'upstreams.up.headers."x a": not a header name'),
         (
             UP + 'headers = { Host = "b" }',
             "upstreams.up.headers.Host: this header belongs to the connection and cannot be set",
@@ -264,13 +264,13 @@ BARE = (
         (
             '[upstreams."a/b"]\nbase_url = "https://host/v1"',
             (
-                'upstreams."a/b": an upstream\'s name is made of letters, digits, `.`, `_` and `-`; '
-                "a slash ends it in `upstream/model`"
+                'upstreams."a/b": an upstream\'s name may contain only letters, digits, `.`, `_` and `-`; '
+                "in `upstream/model` a slash ends the name"
             ),
         ),
         (
             '[upstreams."ä"]\nbase_url = "https://host/v1"',
-            'upstreams."ä": an upstream\'s name is made of letters, digits, `.`, `_` and `-`',
+            'upstreams."ä": an upstream\'s name may contain only letters, digits, `.`, `_` and `-`',
         ),
         (
             UP + 'profile = "vlm"',
@@ -317,7 +317,7 @@ BARE = (
             ROUTE + 'to = "up"',
             (
                 "routes[1].to[1]: `up` is not `upstream/model`; "
-                "write `up/*` to keep the name the client asked for"
+                "write `up/*` to keep the name that the client sent"
             ),
         ),
         (ROUTE + 'to = "up/"', "routes[1].to[1]: `up/` is not `upstream/model`"),
@@ -326,7 +326,7 @@ BARE = (
             ROUTE + 'to = "up/*/*"',
             (
                 "routes[1].to[1]: `up/*/*` has more than one `*`; "
-                "one is replaced by the name the client asked for"
+                "only one can be replaced by the name that the client sent"
             ),
         ),
         (
@@ -344,12 +344,12 @@ BARE = (
         ),
         (
             ROUTE + 'to = "up/x"\nmatch = { model = "" }',
-            "routes[1].match.model: an empty name fits nothing; write `*` for every name",
+            "routes[1].match.model: an empty name matches nothing; write `*` to match every name",
         ),
-        ('aliases.a = ""', "aliases.a: an alias means a name"),
+        ('aliases.a = ""', "aliases.a: the value of an alias is the name of a model"),
         (
             'aliases."a*" = "*b*"',
-            'aliases."a*": there is more than one `*`; one is replaced by the name the client asked for',
+            'aliases."a*": there is more than one `*`; only one can be replaced by the name that the client sent',
         ),
         # overrides
         (
@@ -374,14 +374,14 @@ BARE = (
         (
             'server.seal_key = "env:GOOD"',
             (
-                "server.seal_key: must have at least 16 bytes: who guesses it can forge reasoning"
+                "server.seal_key: must have at least 16 bytes, because anyone who guesses it can forge reasoning"
                 " state; make one with `openssl rand -hex 32`"
             ),
         ),
         (
             'server.host = "0.0.0.0"',
             (
-                "server.host: `0.0.0.0` is open to the network and no key is asked; "
+                "server.host: `0.0.0.0` can be reached from the network, and no key is required; "
                 'set `keys = ["env:DRAGOMAN_KEY"]`, or `insecure = true` if everyone may use it'
             ),
         ),
@@ -616,8 +616,8 @@ def test_processes_that_share_no_memory_are_warned_of(
 ) -> None:
     text = f'[server]\nworkers = {workers}\n[store]\nresponses = "{kept}"\n{UP}'
     told = (
-        "store.responses: each of 2 processes keeps its own answers, and finds no others; "
-        'set it to "sqlite", or to "off" if no client asks for kept answers'
+        "store.responses: each of 2 processes stores its own responses and does not find those of the others; "
+        'set it to "sqlite", or to "off" if no client uses stored responses'
     )
 
     assert ([told] if warned else []) == warnings(text)
@@ -688,7 +688,7 @@ def routes(*matches: str) -> str:
     ],
 )
 def test_a_route_that_is_never_reached_is_warned_about(earlier, later, covered):
-    told = "routes[2]: never reached: route 1 takes everything it could take; put it before"
+    told = "routes[2]: never reached: route 1 matches everything that it matches; put it before"
 
     assert ([told] if covered else []) == warnings(routes(earlier, later))
 
@@ -697,8 +697,8 @@ def test_the_route_that_takes_everything_is_named():
     text = routes("", 'model = "a"', 'model = "b"').replace(TO, TO + 'name = "all"\n', 1)
 
     assert [line.partition(";")[0] for line in warnings(text)] == [
-        "routes[2]: never reached: route 1 (`all`) takes everything it could take",
-        "routes[3]: never reached: route 1 (`all`) takes everything it could take",
+        "routes[2]: never reached: route 1 (`all`) matches everything that it matches",
+        "routes[3]: never reached: route 1 (`all`) matches everything that it matches",
     ]
 
 
@@ -714,12 +714,12 @@ def test_the_route_that_takes_everything_is_named():
         (UP + '[server]\nhost = "::"\ninsecure = true\nkeys = "env:GOOD"', []),
         (
             routes("") + '[tiers]\nopus = "up/x"',
-            ["tiers: never reached: route 1 takes every model, and routes come first"],
+            ["tiers: never reached: route 1 matches every model, and routes are checked first"],
         ),
         (routes("thinking = true") + '[tiers]\nopus = "up/x"', []),
         (
             UP + '[aliases]\na = "B"\nb = "up/x"\nc = "C"',
-            ['aliases."a": `B` is an alias too, and aliases are followed once'],
+            ['aliases."a": `B` is an alias too, and aliases are resolved only once'],
         ),
         (
             '[upstreams.a]\nbase_url = "https://api.anthropic.com"\nkey = "env:GOOD"',
@@ -735,8 +735,8 @@ def test_the_route_that_takes_everything_is_named():
             '[upstreams.a]\nbase_url = "http://host.example/v1"\nkey = "env:GOOD"',
             [
                 (
-                    "upstreams.a.base_url: the key travels unencrypted; "
-                    "write `https://…` if it is served"
+                    "upstreams.a.base_url: the key is sent unencrypted; "
+                    "write `https://…` if the server supports it"
                 )
             ],
         ),
@@ -748,14 +748,14 @@ def test_the_route_that_takes_everything_is_named():
             UP + "tls.verify = false",
             [
                 (
-                    "upstreams.up.tls.verify: anyone between here and there can read the key and "
-                    "change answers; name the authority by `ca` instead"
+                    "upstreams.up.tls.verify: anyone on the network path can read the key and "
+                    "change responses; set `ca` to the authority's file instead"
                 )
             ],
         ),
         (
             '[upstreams.a]\nbase_url = "http://host/v1"\ntls.verify = false',
-            ["upstreams.a.tls: of no use: the address begins with `http://`"],
+            ["upstreams.a.tls: has no effect: the address begins with `http://`"],
         ),
     ],
 )

@@ -204,7 +204,7 @@ def test_a_file_without_upstreams_is_warned_about(tmp_path):
 
     (warning,) = load(None, environ={}, cwd=tmp_path).warnings
 
-    assert str(warning) == "upstreams: there is none: the built-in simulator answers"
+    assert str(warning) == "upstreams: no upstream is set: the built-in simulator answers"
 
 
 def test_a_named_file_must_be_there(tmp_path):
@@ -333,7 +333,7 @@ def test_variables_stand_over_the_file(tmp_path):
         ("DRAGOMAN_PORT", "70000", "DRAGOMAN_PORT: must be at most 65535, not 70000"),
         ("DRAGOMAN_PORT", "-1", 'DRAGOMAN_PORT: expected a whole number, got the text "-1"'),
         ("DRAGOMAN_LOG_LEVEL", "loud", "DRAGOMAN_LOG_LEVEL: expected one of `debug`"),
-        ("DRAGOMAN_HOST", "0.0.0.0", "DRAGOMAN_HOST: `0.0.0.0` is open to the network"),
+        ("DRAGOMAN_HOST", "0.0.0.0", "DRAGOMAN_HOST: `0.0.0.0` can be reached from the network"),
     ],
 )
 def test_a_mistake_in_a_variable_names_it(tmp_path, variable, value, reason):
@@ -510,12 +510,12 @@ def test_flags_about_no_or_several_upstreams_are_mistakes(tmp_path):
         load(None, environ=ENVIRON, cwd=tmp_path, flags=flags)
 
     assert lines(none) == [
-        "--upstream-dialect: of which upstream: no file names an upstream; add --upstream URL",
-        "--model: of which upstream: no file names an upstream; add --upstream URL",
+        "--upstream-dialect: it is not clear which upstream is meant: no file has an upstream; add --upstream URL",
+        "--model: it is not clear which upstream is meant: no file has an upstream; add --upstream URL",
     ]
     assert lines(several) == [
-        "--upstream-dialect: of which upstream: the file names 2 upstreams; add --upstream URL",
-        "--model: of which upstream: the file names 2 upstreams; add --upstream URL",
+        "--upstream-dialect: it is not clear which upstream is meant: the file has 2 upstreams; add --upstream URL",
+        "--model: it is not clear which upstream is meant: the file has 2 upstreams; add --upstream URL",
     ]
 
 

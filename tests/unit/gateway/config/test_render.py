@@ -90,7 +90,7 @@ def test_only_what_differs_from_the_defaults_is_shown_unless_asked():
         'base_url = "https://openrouter.ai/api/v1"\n'
     )
     assert 'dialect = "chat"  # default\n' in toml_text(found, defaults=True)
-    assert toml_text(Settings()) == "# everything is as by default\n"
+    assert toml_text(Settings()) == "# all settings have their default values\n"
 
 
 def test_plain_values_are_json():
@@ -167,6 +167,6 @@ def test_a_vendor_that_is_not_known_is_refused():
 
 def test_a_dialect_that_a_vendor_does_not_speak_is_refused():
     with pytest.raises(
-        ConfigError, match=r"mistral is not known to speak `anthropic`; it speaks chat"
+        ConfigError, match=r"mistral is not known to support `anthropic`; it supports chat"
     ):
         first_file("mistral", dialect="anthropic")

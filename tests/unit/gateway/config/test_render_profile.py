@@ -39,6 +39,22 @@ to = "local/*"
 """
 
 
+@pytest.mark.parametrize("before", ["", 'format = "auto"\nprofile = "vllm"'])
+def test_format_that_was_found_is_a_setting_of_the_upstream(before):
+    text = FILE.format(line=before)
+
+    whole, used = add_profile(text, PROFILE, upstream="local", family="hermes")
+
+    assert used
+    local = tomllib.loads(whole)["upstreams"]["local"]
+    assert ("lab", "hermes") == (local["profile"], local["format"])
+    untouched = {key: value for key, value in local.items() if key not in ("profile", "format")}
+    assert {
+        "base_url": "http://127.0.0.1:8000/v1",
+        "timeouts": {"connect": 3},
+    } == untouched
+
+
 def test_a_profile_is_a_table():
     assert TABLE == profile_table(PROFILE)
 
