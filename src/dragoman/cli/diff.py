@@ -19,8 +19,8 @@ Exit codes:
 
 \b
 Examples:
-  dragoman diff recordings
-  dragoman diff --all F        every event that differs, instead of the first three of each file
+  dragoman diff recording.dragoman
+  dragoman diff --all recording.dragoman
 """
 _SHOWN: Final = 3  # differences of a file
 _SHOWN_CHARS: Final = 400  # of an event

@@ -16,8 +16,8 @@ Exit codes:
 
 \b
 Examples:
-  dragoman replay recordings/20261117T043637.461Z-req_zam7.dragoman
-  dragoman replay --events --split 1 F        the events, when the bytes come one at a time
+  dragoman replay recording.dragoman
+  dragoman replay --events --split 1 recording.dragoman
 """
 
 

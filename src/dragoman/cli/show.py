@@ -21,8 +21,8 @@ Exit codes:
 
 \b
 Examples:
-  dragoman show recordings/20261117T043637.461Z-req_zam7.dragoman
-  dragoman show --bytes F        also the bytes of the upstream and of the client
+  dragoman show recording.dragoman
+  dragoman show --bytes recording.dragoman
 """
 _SHOWN_CHARS: Final = 2000  # of a text or of arguments
 _EVENT_CHARS: Final = 160
