@@ -4,7 +4,7 @@ import pytest
 
 from dragoman import Limits, Profile, Translator
 from dragoman.dialects import DIALECT_NAMES
-from dragoman.turn.events import Fault, Finish
+from dragoman.turn.events import Fault, FaultKind, Finish
 from tests.support.chat import DONE, USAGE, chunk, payloads
 
 
@@ -80,7 +80,7 @@ def test_s17_an_event_past_its_limit_is_a_named_failure(pieces: int) -> None:
 
 @pytest.mark.parametrize("target", DIALECT_NAMES)
 @pytest.mark.parametrize("size", [1, 1000])
-def test_s13_a_page_instead_of_a_stream_is_shown_in_the_failure(target: str, size: int) -> None:
+def test_s13_a_page_instead_of_a_stream_is_named_in_the_failure(target: str, size: int) -> None:
     page = b"\n<html><title>502</title>Bad\ngateway</html>" * 100
     translator = Translator(source="chat", target=target)
 
@@ -88,9 +88,13 @@ def test_s13_a_page_instead_of_a_stream_is_shown_in_the_failure(target: str, siz
     out += translator.close()
 
     assert isinstance(translator.outcome, Fault)
-    assert "upstream_malformed" == translator.outcome.code
-    assert b"<title>502</title>Bad gateway" in out
-    assert len(translator.outcome.message) < 700
+    assert (FaultKind.UPSTREAM_UNUSABLE, "upstream_html") == (
+        translator.outcome.kind,
+        translator.outcome.code,
+    )
+    assert b"502" in out
+    assert b"gateway" not in out
+    assert translator.outcome.message.startswith('an HTML page ("502") instead of an API response')
 
 
 @pytest.mark.parametrize("stream", [b"", b"  \n\n", b": keep-alive\n\n: keep-alive\n\n"])

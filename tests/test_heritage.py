@@ -504,7 +504,7 @@ ANTHROPIC_TEXT = (
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(b"<html>Bad gateway</html>", id="not JSON"),
+        pytest.param(b"Bad gateway", id="not JSON"),
         pytest.param(b"{}", id="no choices"),
         pytest.param(
             b'{"choices":[{"message":{"tool_calls":[{"id":"x","function":{}}]}}]}',

@@ -21,6 +21,8 @@ import errno
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
+from dragoman.limits import describe_excess
+
 
 class DragomanError(Exception):
     """The base of all errors that this package raises on purpose."""
@@ -112,7 +114,7 @@ class TooLargeError(PeerError):
     def __init__(self, limit: str, allowed: int) -> None:
         self.limit = limit
         self.allowed = allowed
-        super().__init__(f"limit `{limit}` of {allowed} passed")
+        super().__init__(describe_excess(limit, allowed))
 
 
 class NameTooLongError(TooLargeError):

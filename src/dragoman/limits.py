@@ -84,6 +84,50 @@ class Limits(Struct, frozen=True, kw_only=True, gc=False):
     max_envelope_bytes: int = 256 * KIB
 
 
+# What exceeded a limit, and the unit it is counted in: the two halves of an error message.
+MEASURES: Final[dict[str, tuple[str, str]]] = {
+    "max_request_bytes": ("the request has", "bytes"),
+    "max_json_items": ("a JSON text has", "values"),
+    "max_json_escapes": ("a JSON text has", "backslashes"),
+    "max_messages": ("the request has", "messages"),
+    "max_parts": ("the request has", "parts of messages"),
+    "max_tools": ("the request has", "tools"),
+    "max_name_chars": ("a name has", "characters"),
+    "max_id_chars": ("an id has", "characters"),
+    "max_response_bytes": ("the response has", "bytes"),
+    "max_complete_bytes": ("the response, which is not a stream, has", "bytes"),
+    "max_sse_event_bytes": ("an event of the stream has", "bytes"),
+    "max_sse_buffer_bytes": ("an unfinished event of the stream has", "bytes"),
+    "max_events": ("the stream has", "events"),
+    "max_tool_args_bytes": ("the arguments of a tool call have", "bytes"),
+    "max_turn_args_bytes": ("the arguments of all tool calls have", "bytes"),
+    "max_calls": ("the response has", "tool calls"),
+    "max_waiting_bytes": ("parallel tool calls that wait for the first have", "bytes"),
+    "max_tool_name_chars": ("the name of a tool call has", "characters"),
+    "max_blocks": ("the response has", "blocks"),
+    "max_json_depth": ("a JSON text has", "levels"),
+    "max_header_bytes": ("a header of the response has", "bytes"),
+    "max_headers": ("the response has", "headers"),
+    "max_envelope_bytes": ("an envelope of reasoning has", "bytes"),
+    "resend_window_bytes": ("repeated arguments have", "bytes"),
+}
+
+
+def describe_excess(limit: str, allowed: int) -> str:
+    """Return what exceeded a limit, by which unit, and which setting raises it."""
+    subject, unit = MEASURES.get(limit, ("the input has", "units"))
+    size = f" ({_binary(allowed)})" if unit == "bytes" and allowed >= KIB else ""
+    return (
+        f"{subject} more than {allowed} {unit}{size}; "
+        f"raise the limit `{limit}` in `[server.limits]` of the gateway or `Limits` of the library"
+    )
+
+
+def _binary(size: int) -> str:
+    unit, name = (MIB, "MiB") if size >= MIB else (KIB, "KiB")
+    return f"{size / unit:.4g} {name}"
+
+
 # Characters that are kept of an error's message, and of a word in it (a code, the name of a parameter).
 # Servers repeat whole requests in their errors; more of it helps no reader.
 MAX_ERROR_CHARS: Final = 16 * KIB

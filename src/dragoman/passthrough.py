@@ -37,6 +37,7 @@ _OURS: Final = frozenset(
         "upstream_truncated",
         "upstream_empty",
         "upstream_error",  # by the finish reason alone, which agents do not know
+        "upstream_html",
         "upstream_malformed",
         "invalid_arguments",
         "call_without_name",

@@ -203,7 +203,10 @@ def test_limit_that_is_passed_is_one_line():
     result = run("--dialect", "chat", stream=stream)
 
     assert result.exit_code == 1
-    assert result.stderr.startswith("dragoman: limit `max_sse_event_bytes`")
+    assert (
+        "dragoman: an event of the stream has more than 33554432 bytes (32 MiB); raise the limit "
+        "`max_sse_event_bytes` in `[server.limits]` of the gateway or `Limits` of the library\n"
+    ) == result.stderr
 
 
 def test_reader_that_leaves_ends_the_program_quietly():

@@ -433,3 +433,29 @@ def test_print_hides_the_key(agent: str, source: str, shown: str, stage: Stage) 
     assert "http://127.0.0.1:9999" in ran.out
     assert shown in ran.out
     assert "front-secret" not in ran.out + ran.err
+
+
+def test_a_dead_upstream_is_reported_before_the_agent_starts(stage) -> None:
+    ran = stage.run("claude", "--upstream", "http://127.0.0.1:9/v1", "--model", "m")
+
+    assert (3, {}) == (ran.code, ran.told)
+    assert (
+        "dragoman: no upstream can be reached: default: nothing accepts connections at 127.0.0.1:9; "
+        "start the server, or correct --upstream or `base_url`\n"
+    ) == ran.err
+
+
+def test_one_dead_upstream_of_several_is_a_warning(stage, gateway) -> None:
+    (stage.work / "dragoman.toml").write_text(
+        f'[upstreams.good]\nbase_url = "{gateway}/v1"\n'
+        '[upstreams.dead]\nbase_url = "http://127.0.0.1:9/v1"\n'
+        '[[routes]]\nto = ["good/sim/plain", "dead/x"]\n',
+        "utf-8",
+    )
+
+    ran = stage.run("claude")
+
+    assert 0 == ran.code
+    assert (
+        "dragoman: warning: upstream dead: nothing accepts connections at 127.0.0.1:9\n" in ran.err
+    )

@@ -237,12 +237,12 @@ CASES = {
         http(b"\xff\xfe\xfd" * 9, kind=JSON), "json", "upstream_malformed", {"stream": False}
     ),
     "a page instead of a stream": Case(
-        http(b"<html><body>Hello</body></html>", kind="text/html"), "sse", "upstream_malformed"
+        http(b"<html><body>Hello</body></html>", kind="text/html"), "sse", "upstream_html"
     ),
     "a page instead of JSON": Case(
         http(b"<html><body>Hello</body></html>", kind="text/html"),
         "json",
-        "upstream_malformed",
+        "upstream_html",
         {"stream": False},
     ),
     "JSON of another kind": Case(

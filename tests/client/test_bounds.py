@@ -11,6 +11,7 @@ from dragoman import Client, ClientError, Limits, request, user
 from dragoman.client.encode import prepare
 from dragoman.client.settings import Settings
 from dragoman.envelopes import Envelope, Sealer
+from dragoman.limits import MEASURES
 from dragoman.turn.events import OpaqueKind
 from dragoman.turn.request import Tool
 from tests.support.client import failure
@@ -182,7 +183,10 @@ def test_s_11_a_limit_that_is_passed_by_one_is_an_error_that_names_it(case: Case
         ask_it(case, case.size - 1)
 
     assert ("limit", case.limit) == (caught.value.stage, caught.value.code)
-    assert f"limit `{case.limit}` of {case.size - 1} passed" in str(caught.value)
+    assert (
+        f" more than {case.size - 1} {MEASURES[case.limit][1]}; raise the limit `{case.limit}` in "
+        in str(caught.value)
+    )
 
 
 def test_s_11_a_request_past_its_limit_is_not_sent() -> None:

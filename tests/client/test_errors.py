@@ -43,7 +43,8 @@ def test_an_error_inside_a_stream_keeps_the_status_and_id_of_the_answer() -> Non
 def test_the_path_is_reported_where_no_server_answers(status: str) -> None:
     error = failure(http(b"<h1>nginx</h1>", status=status, kind="text/html"))
 
-    assert f"answers {status[:3]} to /v1/chat/completions: " in str(error)
+    page = 'an HTML page ("nginx") instead of an API response; check `base_url`'
+    assert f"answers {status[:3]} to /v1/chat/completions: {page}" in str(error)
 
 
 WHOLE = {"name": "f", "arguments": '{"a": 1}'}

@@ -183,7 +183,7 @@ def waiting(folder: Path, *, descriptors: int = 0, **server: Any) -> Iterator[tu
 def is_busy(got: Got, dialect: str, limit: str) -> None:
     """Check that a refusal says when to come again, in the client's dialect."""
     assert (503, "1") == (got.status, got.headers["retry-after"])
-    assert f"`{limit}`" in got.error["message"]
+    assert f"`server.{limit}`" in got.error["message"]
     if dialect == "anthropic":
         assert "overloaded_error" == got.error["type"]
     else:

@@ -19,6 +19,7 @@ from hypothesis import settings
 
 from dragoman.toolcalls.parser import Parsed, ToolCallParser
 from dragoman.turn.request import Tool
+from tests.support.quick import is_quick
 
 ROOT = Path(__file__).parent.parent / "corpus" / "toolcalls"
 
@@ -111,9 +112,8 @@ def cuts(text: str) -> list[int]:
 
     `make fuzz` cuts everywhere, `make test-core` at every sixth place.
     """
-    profile = settings.get_current_profile_name()
-    if profile in ("fuzz", "quick"):
-        return list(range(1, len(text), 1 if profile == "fuzz" else 6))
+    if is_quick() or settings.get_current_profile_name() == "fuzz":
+        return list(range(1, len(text), 6 if is_quick() else 1))
     return [
         at
         for at in range(1, len(text))

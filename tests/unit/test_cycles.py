@@ -11,6 +11,7 @@ from dragoman.translate import Translator, translate_body
 from dragoman.turn.events import Fault, FaultKind
 from tests.support import requests, toolcalls
 from tests.support.corpus import SEALER, corpus
+from tests.support.quick import thinned
 
 
 def left_by(work: Callable[[], object]) -> set[str]:
@@ -35,7 +36,7 @@ def left_by(work: Callable[[], object]) -> set[str]:
 
 @pytest.mark.parametrize("source", DIALECT_NAMES)
 def test_translated_streams_leave_no_cycle_wherever_they_stop(source: str) -> None:
-    cases = [(case, case.exchange()) for case in corpus(source)]
+    cases = [(case, case.exchange()) for case in thinned(corpus(source))]
 
     def work() -> None:
         for case, exchange in cases:
@@ -62,7 +63,7 @@ def fail(translator: Translator) -> bytes:
 
 @pytest.mark.parametrize("source", DIALECT_NAMES)
 def test_complete_answers_leave_no_cycle(source: str) -> None:
-    cases = corpus(source)
+    cases = thinned(corpus(source))
 
     def work() -> None:
         for case in cases:
@@ -73,7 +74,7 @@ def test_complete_answers_leave_no_cycle(source: str) -> None:
 
 
 def test_calls_in_text_leave_no_cycle_wherever_they_stop() -> None:
-    cases = [case for family in FORMATS for case in toolcalls.corpus(family)]
+    cases = [case for family in FORMATS for case in thinned(toolcalls.corpus(family))]
 
     def work() -> None:
         for case in cases:

@@ -8,7 +8,7 @@ import pytest
 import dragoman
 from dragoman.envelopes import Envelope, Sealer
 from dragoman.errors import DragomanError, TooLargeError
-from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.limits import DEFAULT_LIMITS, MEASURES, Limits
 from dragoman.turn.arguments import JsonArguments
 from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import OpaqueKind
@@ -47,6 +47,17 @@ def test_a_limit_that_is_an_error_to_pass_names_itself(name: str) -> None:
 
     assert (name in QUIET) is not (
         f'TooLargeError("{name}"' in source or f'TooLongError("{name}"' in source
+    )
+
+
+@each_limit
+def test_a_limit_has_a_subject_and_a_unit_for_its_message(name: str) -> None:
+    subject, unit = MEASURES[name]
+
+    assert subject.endswith((" has", " have"))
+    assert unit == {"bytes": "bytes", "chars": "characters"}.get(name.rpartition("_")[2], unit)
+    assert f"{subject} more than 7 {unit}; raise the limit `{name}` in `[server.limits]`" in str(
+        TooLargeError(name, 7)
     )
 
 

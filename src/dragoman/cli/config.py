@@ -36,15 +36,21 @@ Examples:
 
 _CHECK_HELP: Final = """Check the settings and list all mistakes, each with what to write instead.
 
+With --live every upstream is asked for its models, and one model of each for one token, with the
+configured keys.  The table shows what answered and what does not work, with the reason.
+
 \b
 Exit codes:
   0  the settings are valid; prints a summary and one line for each warning
-  1  the settings are not valid; prints one line for each mistake
+  1  the settings are not valid; prints one line for each mistake.
+     With --live also: an upstream does not have a model that a route names
   2  there is no settings file, or wrong usage
+  3  with --live: an upstream cannot be reached, refuses the key or fails
 
 \b
 Examples:
   dragoman config check
+  dragoman config check --live
   dragoman config check deploy/dragoman.toml --json | jq .mistakes
 """
 
@@ -120,9 +126,17 @@ def _file_argument(function: _Command) -> _Command:
 
 
 @command.command("check", help=_CHECK_HELP, short_help="Check the settings and list all mistakes.")
+@click.option("--live", is_flag=True, help="Also ask every upstream for its models and one token.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1, max=600),
+    default=30.0,
+    show_default=True,
+    help="Seconds to wait for the one token, with --live.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_file_argument
-def check(file: Path | None, *, as_json: bool) -> None:
+def check(file: Path | None, *, live: bool, timeout: float, as_json: bool) -> None:
     try:
         loaded = _load(file)
     except ConfigMistakesError as error:
@@ -132,13 +146,23 @@ def check(file: Path | None, *, as_json: bool) -> None:
         else:
             click.echo(str(error))
         sys.exit(1)
+    verdict = {"good": True, "file": str(loaded.path), "warnings": loaded.warnings}
+    if not as_json:
+        click.echo(_summary(loaded))
+        for warning in loaded.warnings:
+            click.echo(f"  warning: {warning}")
+    code = 0
+    if live:
+        from dragoman.cli.live_check import ask_upstreams, exit_code, print_rows
+
+        rows = ask_upstreams(loaded.settings, seconds=timeout)
+        code = exit_code(rows)
+        verdict |= {"good": code == 0, "upstreams": rows}
+        if not as_json:
+            print_rows(rows)
     if as_json:
-        verdict = {"good": True, "file": str(loaded.path), "warnings": loaded.warnings}
         click.echo(msgspec.json.encode(verdict))
-        return
-    click.echo(_summary(loaded))
-    for warning in loaded.warnings:
-        click.echo(f"  warning: {warning}")
+    sys.exit(code)
 
 
 @command.command("show", help=_SHOW_HELP, short_help="Show the effective settings.")

@@ -25,6 +25,9 @@ COMMANDS: Final[dict[str, Entry]] = {
     "check": Entry("dragoman.cli.check:command", "Check whether a stream is legal in its dialect."),
     "config": Entry("dragoman.cli.config:command", "Write, check and show the gateway's settings."),
     "diff": Entry("dragoman.cli.diff:command", "Compare recordings with the code of today."),
+    "doctor": Entry(
+        "dragoman.cli.doctor:command", "Find what is wrong on this machine and with upstreams."
+    ),
     "formats": Entry(
         "dragoman.cli.formats:command", "List the formats of tool calls written as text."
     ),

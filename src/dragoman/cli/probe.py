@@ -4,8 +4,8 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from dragoman.cli.options import connection_options
+from dragoman.cli.tables import print_table, progress, table_console
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ _EXIT: Final = {"good": 0, "bad": 1, "unreachable": 3}
 _PRINT: Final = "-"  # of --write: print it
 _USUAL_NAME: Final = "\0"  # of --write: none was given
 _COLOURS: Final = {"ok": "green", "quirk": "yellow", "fails": "bold red", "unknown": "dim"}
-_WIDTH: Final = 120  # where there is no terminal
 _UNFIT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
 
 
@@ -182,8 +182,8 @@ async def _run(found: "Chosen", checks: "tuple[Check, ...]") -> "Report":
     try:
         async with _simulated(found) as url:
             peer = structs.replace(found.peer, url=url)
-            with _progress(len(checks)) as before:
-                return await run(peer, checks, connector, before=before)
+            with progress(len(checks)) as before:
+                return await run(peer, checks, connector, before=lambda one: before(one.name))
     finally:
         await connector.close()
 
@@ -212,48 +212,17 @@ def _print_checks() -> None:
 # --- what is printed ---
 
 
-@contextmanager
-def _progress(total: int) -> "Iterator[Callable[[Check], object]]":
-    """Show a progress bar, on a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _check: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        begun = False
-
-        def before(check: "Check") -> None:
-            nonlocal begun
-            bar.update(task, description=check.name, advance=int(begun))
-            begun = True
-
-        yield before
-
-
 def _print_report(report: "Report", *, base: str, to_stderr: bool) -> None:
     """Print the report as a table, with colours on a terminal."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    console = Console(stderr=to_stderr, highlight=False)
-    if not console.is_terminal:
-        console = Console(stderr=to_stderr, highlight=False, width=_WIDTH, color_system=None)
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    for title in ("check", "verdict", "found", "profile"):
-        table.add_column(title, overflow="fold", no_wrap=title in ("check", "verdict"))
+    console = table_console(to_stderr=to_stderr)
     asked = [row for row in report.checks if row.found != "not asked"]
-    for row in asked:
-        implied = _facts(row.implies)
-        colour = _COLOURS[row.verdict]
-        table.add_row(Text(row.name), Text(row.verdict, style=colour), Text(row.found),
-                      Text(implied))  # fmt: skip
-    console.print(table)
+    rows = [
+        (row.name, (row.verdict, _COLOURS[row.verdict]), row.found, _facts(row.implies))
+        for row in asked
+    ]
+    print_table(console, ("check", "verdict", "found", "profile"), rows, fixed=("check", "verdict"))
     counts = {one: sum(row.verdict == one for row in asked) for one in _COLOURS}
     verdicts = ", ".join(f"{count} {one}" for one, count in counts.items() if count)
     console.print(

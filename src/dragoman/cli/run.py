@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dragoman.agents.agent import Agent
     from dragoman.agents.gateways import AgentGateway
     from dragoman.gateway.config.load import Flags
-    from dragoman.gateway.config.settings import Secret
+    from dragoman.gateway.config.settings import Secret, Settings
 
 _HELP: Final = """Run a coding agent on any model: claude, codex or opencode.
 
@@ -34,7 +34,7 @@ Arguments after `--` are passed to the agent.
 \b
 Exit codes: the agent's own (128 plus the number of the signal that ended it), or
   2  wrong usage or settings, or the agent is not installed
-  3  no gateway answers at --gateway
+  3  no gateway answers at --gateway, or no upstream can be reached
 
 \b
 Examples:
@@ -134,7 +134,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     options = ModelOptions(
         model=model, small=small_model, window=Window(context=context, output=output)
     )
-    with _gateway(gateway, path=path, flags=flags, key=key, log=log) as found:
+    with _gateway(gateway, path=path, flags=flags, key=key, log=log, checked=not shown) as found:
         session = found.session(agent, options)
         if shown:
             session = structs.replace(session, url=found.serve_url)
@@ -155,15 +155,19 @@ def _find(agent: "Agent") -> str:
 
 
 @contextmanager
-def _gateway(
+def _gateway(  # noqa: PLR0913 -- what the flags say
     gateway: str | None,
     *,
     path: Path | None,
     flags: "Flags",
     key: "Secret | None",
     log: Path | None,
+    checked: bool,
 ) -> "Iterator[AgentGateway]":
-    """Yield the running gateway that was named, or run one inside this block."""
+    """Yield the running gateway that was named, or run one inside this block.
+
+    With `checked` the upstreams are asked first: an agent would hide their failures behind its own screen.
+    """
     from dragoman.agents.gateways import log_path, open_log, own_gateway, running_gateway
     from dragoman.cli.serve import simulated
     from dragoman.gateway.config.load import load
@@ -181,6 +185,8 @@ def _gateway(
             "set one with --upstream or `dragoman config init`",
             err=True,
         )
+    elif checked:
+        _check_upstreams(loaded.settings)
     log = log or log_path(os.environ)
     with (
         open_log(log) as lines,
@@ -188,3 +194,24 @@ def _gateway(
     ):
         click.echo(f"dragoman: gateway log: {log}", err=True)
         yield found
+
+
+def _check_upstreams(settings: "Settings") -> None:
+    """Warn about upstreams that cannot be used.
+
+    Raises:
+        UnreachableError: none can be reached.
+    """
+    import asyncio
+
+    from dragoman.agents.gateways import UnreachableError
+    from dragoman.cli.live_check import find_unusable
+
+    unusable = asyncio.run(find_unusable(settings))
+    if len(unusable) == len(settings.upstreams) and all(one.unreachable for one in unusable):
+        reasons = "; ".join(one.message for one in unusable)
+        raise UnreachableError(
+            f"no upstream can be reached: {reasons}; start the server, or correct --upstream or `base_url`"
+        )
+    for one in unusable:
+        click.echo(f"dragoman: warning: upstream {one.message}", err=True)

@@ -84,10 +84,12 @@ _LIMITS: Final = frozenset(Limits.__struct_fields__)
 _OURS: Final[dict[str, Stage]] = {
     "upstream_truncated": "protocol",
     "upstream_empty": "protocol",
+    "upstream_html": "protocol",
     "upstream_malformed": "protocol",
     "call_without_name": "protocol",
     "invalid_arguments": "json",
 }
+_BY_READER: Final = (FaultKind.UPSTREAM_BAD, FaultKind.UPSTREAM_UNUSABLE)
 _NO_SUCH_PATH: Final = frozenset({404, 405})
 
 
@@ -123,7 +125,7 @@ def fault_error(fault: Fault, settings: Settings, broken: str = "") -> ClientErr
     """Return the error for an answer that ended with a fault, of the server or found by our reader."""
     stage: Stage = "http"
     message = f"the server reports an error inside its answer: {fault.message}"
-    if fault.kind is FaultKind.UPSTREAM_BAD and not fault.status:
+    if fault.kind in _BY_READER and not fault.status:
         if fault.code in _LIMITS:
             stage, message = "limit", fault.message
         elif fault.code in _OURS:

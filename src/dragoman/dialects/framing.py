@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.context import Exchange
 from dragoman.dialects.decoding import check_complete, check_json
-from dragoman.dialects.failures import excerpt
+from dragoman.dialects.failures import excerpt, html_fault
 from dragoman.dialects.text_runs import RepeatedReads, TextTemplate, template_of
 from dragoman.errors import MalformedError, MisuseError, NotJsonError, PeerError, TooLargeError
 from dragoman.turn.assembler import Assembler
@@ -20,7 +20,7 @@ from dragoman.turn.events import TRUNCATED, Event, Fault, FaultKind, TextDelta, 
 from dragoman.wire.sse import Frame, SSEReader
 
 _BLANKS = b" \t\r\n\xef\xbb\xbf"  # a byte-order mark among them
-_BEGINNING_BYTES = 2000  # of an answer that may turn out to be no stream
+_BEGINNING_BYTES = 8000  # of an answer that may turn out to be no stream
 _STREAM_WORDS = ("data", "event", ":", "id", "retry")  # what a line of an event stream begins with
 _MAX_TEMPLATE_BYTES = 64 * 1024  # decoding a larger frame twice takes longer than it can save
 _MAX_TEMPLATES = 8  # that are learned one after the other without being used
@@ -241,11 +241,11 @@ class StreamReader:
             else:
                 self._frames.end()
         else:
-            # Test: test_s13_a_page_instead_of_a_stream_is_shown_in_the_failure.
+            # Test: test_s13_a_page_instead_of_a_stream_is_named_in_the_failure.
             message = f"the upstream's response is not an event stream: {text}"
             fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
             self.broken = "sse"
-            self._assembler.fault(fault)
+            self._assembler.fault(html_fault(0, self._beginning) or fault)
 
     def _read(self, frames: Sequence[Frame]) -> None:
         at = 0
@@ -383,7 +383,8 @@ def read_answer(frames: FrameReader, body: bytes) -> bool:
         frames.read_body(body)
     except MalformedError as error:
         message = f"upstream answer cannot be read: {error}: {excerpt(body)}"
-        frames.assembler.fault(Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed"))
+        fault = Fault(FaultKind.UPSTREAM_BAD, message, code="upstream_malformed")
+        frames.assembler.fault(html_fault(0, body) or fault)
         return not isinstance(error, NotJsonError)
     return True
 

@@ -14,11 +14,13 @@ from dragoman.dialects.encoding import encode
 from dragoman.dialects.failures import (
     bounded_fault,
     excerpt,
+    html_fault,
     is_context_length,
     kind_of_status,
     retry_after,
     text_of,
     unframed,
+    without_html,
 )
 from dragoman.errors import MalformedError
 from dragoman.limits import MAX_ERROR_CHARS
@@ -70,6 +72,7 @@ _WORDS: Final[dict[str, FaultKind]] = {
     "vector_store_timeout": FaultKind.TIMEOUT,
     "upstream_empty": FaultKind.UPSTREAM_BAD,
     "upstream_error": FaultKind.UPSTREAM_BAD,
+    "upstream_html": FaultKind.UPSTREAM_UNUSABLE,
     "upstream_malformed": FaultKind.UPSTREAM_BAD,
     "upstream_truncated": FaultKind.UPSTREAM_BAD,
     "upstream_unusable": FaultKind.UPSTREAM_UNUSABLE,
@@ -97,7 +100,8 @@ _VAGUE_STATUSES: Final = frozenset({0, 400, 413, 422, 500})
 def decode_fault(status: int, body: bytes) -> Fault:
     """Read the answer to a failed request, or with a status that is none an error inside an answer."""
     body = unframed(body)
-    return _fault(_decoded(body), status, text_of(status, body))
+    page = html_fault(status, body)
+    return page or _fault(_decoded(body), status, text_of(status, body))
 
 
 def error_fault(raw: bytes) -> Fault:
@@ -133,9 +137,8 @@ def _fault(value: Any, status: int, otherwise: str) -> Fault:
     reported = outer.get("error") or outer.get("detail") or value
     error = _first(reported)
     inner = error if isinstance(error, dict) else {}
-    message = (_complaints(reported) or _message(inner, outer, error) or otherwise)[
-        :MAX_ERROR_CHARS
-    ]
+    message = _complaints(reported) or _message(inner, outer, error) or otherwise
+    message = without_html(message)[:MAX_ERROR_CHARS]
     if status < 400:
         status = _status(inner) or _status(outer)
     code = _word(inner.get("code")) or _word(outer.get("code"))

@@ -201,6 +201,7 @@ async def read_body(context: RequestContext) -> bytes:
     http, count = context.http, context.held.add
     limit = context.plan.settings.server.limits.max_request_bytes
     encoding = http.headers.get("content-encoding", "").strip().lower()
+    # Test: test_packed_bodies_are_read.
     packing = None if encoding in _PLAIN else unpacker(encoding)
     if packing is None and encoding not in _PLAIN:
         known = ", ".join(ENCODINGS)
@@ -215,6 +216,7 @@ async def read_body(context: RequestContext) -> bytes:
         return body
     try:
         async with asyncio.timeout(_SECONDS):
+            # Test: test_client_that_waits_for_leave_to_send_gets_it.
             if http.headers.get("expect", "").lower() == "100-continue":
                 await http.writer.write(_CONTINUE)
                 http.writer.output_size = 0  # nothing of the answer has left

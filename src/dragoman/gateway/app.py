@@ -99,6 +99,7 @@ class Gateway:
 
     def _endpoint(self, http: web.BaseRequest) -> Endpoint | None:
         """Return the endpoint of a path, which may begin with `/v1`."""
+        # Test: test_paths_are_known_without_their_version.
         path = http.path.rstrip("/").removeprefix("/v1")
         exact = self._exact.get((http.method, path))
         if exact is not None:
@@ -145,6 +146,7 @@ class Gateway:
             context.held.release()
             if not self._requests:
                 self._idle.set()
+            # Test: test_g7_client_that_leaves_after_the_last_event_is_logged_as_served.
             if left and context.outcome.delivered:
                 status, left = 200, False  # closed after the last event, as Claude Code does
             record = context.log_record(status, left=left)
@@ -271,6 +273,7 @@ def _dialect_shown(http: web.BaseRequest) -> DialectName:
 
 def _unknown(context: RequestContext) -> web.Response:
     http = context.http
+    # Test: test_websocket_is_426.
     if http.headers.get("upgrade", "").lower() == "websocket":
         message = "WebSocket connections are not served; use HTTP with `stream: true`"
         return refused(context, Fault(FaultKind.BAD_REQUEST, message), 426)

@@ -13,12 +13,20 @@ from dragoman.turn.events import Fault, FaultKind
 STATUS: Final = 503
 _RETRY_SECONDS: Final = 1.0  # requests end all the time
 _RESERVE: Final = 32  # descriptors for the event loop, the log, the store, names and files
+_UNITS: Final = {
+    "max_connections": "connections",
+    "max_requests": "requests at once",
+    "max_inflight_bytes": "bytes of request bodies at once",
+}
 _BACKLOG: Final = 1024  # connections that the system accepts before we do
 
 
 def overloaded(limit: str, allowed: int) -> Fault:
     """Return why a request cannot be taken on now."""
-    message = f"the gateway is overloaded (`{limit}` is {allowed}); try again in a moment"
+    message = (
+        f"the gateway is overloaded: it accepts {allowed} {_UNITS[limit]}; try again in a moment, "
+        f"or raise the limit `server.{limit}` in its settings"
+    )
     return Fault(
         FaultKind.OVERLOADED, message, status=STATUS, code=limit, retry_after=_RETRY_SECONDS
     )

@@ -45,6 +45,7 @@ def answer_headers(  # noqa: PLR0913 -- one for each header
 
     `warnings` are codes of losses, `extra` other headers of the response.
     """
+    # Test: test_an_answer_carries_its_id_under_both_names.
     headers = {"server": "dragoman", "request-id": request_id, "x-request-id": request_id}
     known = {
         "x-dragoman-route": route,

@@ -124,19 +124,21 @@ class Holder:
 def _over_limit(key: Key, meter: Meter, now: float, estimate: int) -> Fault | None:
     if key.concurrent and meter.running >= key.concurrent:
         what = f"{key.concurrent} requests at once"
-        return _limited(what, _BUSY_RETRY_SECONDS)
+        return _limited(what, "concurrent", _BUSY_RETRY_SECONDS)
     limit = key.requests_per_minute
     if limit and (seconds := meter.requests.wait(1, per_minute=limit, now=now)):
-        return _limited(f"{limit} requests per minute", seconds)
+        return _limited(f"{limit} requests per minute", "requests_per_minute", seconds)
     limit = key.tokens_per_minute
     if limit and estimate and (seconds := meter.tokens.wait(estimate, per_minute=limit, now=now)):
-        return _limited(f"{limit} tokens per minute", seconds)
+        return _limited(f"{limit} tokens per minute", "tokens_per_minute", seconds)
     return None
 
 
-def _limited(what: str, seconds: float) -> Fault:
+def _limited(what: str, setting: str, seconds: float) -> Fault:
     wait = float(math.ceil(seconds))  # clients read whole seconds
-    message = f"this key is limited to {what}; try again in {wait:.0f}s"
+    message = (
+        f"this key is limited to {what} (`{setting}` in its settings); try again in {wait:.0f}s"
+    )
     return Fault(FaultKind.RATE_LIMIT, message, status=429, retry_after=wait)
 
 
@@ -189,6 +191,7 @@ class Keyring:
 
 def given_credential(headers: Mapping[str, str]) -> str | Fault:
     """Return the credential of a request, empty if it has none."""
+    # Test: test_a_key_is_taken_from_either_header.
     plain = headers.get("x-api-key", "").strip()
     authorization = headers.get("authorization", "").strip()
     scheme, _, token = authorization.partition(" ")

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
+from dragoman.dialects.failures import html_fault
 from dragoman.gateway.config.settings import Route
 from dragoman.gateway.plan import Plan, upstream_headers
 from dragoman.gateway.retry import fault_of_transport
@@ -66,8 +67,9 @@ async def ask_models(connector: Connector, plan: Plan, hop: Hop) -> list[str] | 
     try:
         listing = _DECODER.decode(body or b"")
     except msgspec.MsgspecError:
-        message = f"{name}: the list of models failed with status {status}"
-        return Fault(FaultKind.UPSTREAM_BAD, message, status)
+        message = f"the list of models failed with status {status}"
+        fault = html_fault(status, body or b"") or Fault(FaultKind.UPSTREAM_BAD, message, status)
+        return structs.replace(fault, message=f"{name}: {fault.message}")
     return [one.id for one in listing.data[:_MAX_MODELS]]
 
 

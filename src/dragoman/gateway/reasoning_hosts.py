@@ -101,11 +101,13 @@ class ReasoningHosts:
         if named is None or shown is None:
             return False
         was_sent = signs.sent.search(sent) is not None
+        # Test: test_a_host_that_demands_reasoning_is_remembered.
         if _DEMANDS.search(message) and not _REFUSES.search(message):
             field = named[0] if signs.names_field else ""
             known = shown.demands and shown.field == field
             shown.demands, shown.refuses, shown.field = True, False, field
             return not known
+        # Test: test_a_host_that_refuses_reasoning_is_asked_once_more_without_it_and_remembered.
         known = shown.refuses or not was_sent
         if was_sent:
             shown.demands, shown.refuses = False, True

@@ -471,6 +471,7 @@ class ReasoningMemory:
             return None
         arguments = call.arguments[:MAX_ARGUMENTS]
         written = hash(arguments)
+        # Test: test_arguments_that_a_messages_client_rewrote_return_as_the_upstream_wrote_them.
         meant: int | None = None  # decoding costs more than all the rest: once, if it must be
         for one in reversed(slot.known):
             if one.written != written and meant is None:

@@ -5,7 +5,7 @@
 | rate limit, overloaded, 5xx, broken or missing response | yes, `retries` times | yes | yes | yes |
 | timeout | no | yes | yes | yes |
 | nothing listens at the address, or at the proxy's; the proxy cannot connect | yes, `retries` times | yes | yes | no |
-| TLS failure, wrong address, refused by the proxy (407, 403) | no | yes | yes | no |
+| TLS failure, wrong address, an HTML page instead of a response, refused by the proxy (407, 403) | no | yes | yes | no |
 | authentication, permission, billing, not found | no | yes | no | no |
 | context too long, request too large | no | yes | no | no |
 | empty response | once | yes | no | yes |
@@ -72,9 +72,9 @@ _TRANSPORT_KINDS: Final = {
     "proxy_tls": FaultKind.UPSTREAM_UNUSABLE,
     **dict.fromkeys(_UNREACHABLE, FaultKind.UPSTREAM_UNUSABLE),
 }
-_SEE_PROXY: Final = "; see `proxy` of the upstream"
+_SEE_PROXY: Final = "; see `proxy` of the upstream, or --proxy"
 _TRANSPORT_HINTS: Final = {
-    "upstream_tls": "; see `tls` of the upstream",
+    "upstream_tls": "; see `tls` of the upstream, or --tls-ca",
     "proxy_address": _SEE_PROXY,
     "proxy_auth": _SEE_PROXY,
     "proxy_tls": _SEE_PROXY,

@@ -36,6 +36,7 @@ from dragoman.toolcalls.format import Format
 from dragoman.toolcalls.format_names import own_format
 from dragoman.turn.request import DialectName
 
+# Test: test_tiers_of_claude_go_where_they_are_set.
 # Names by which Claude Code asks for a tier.
 _TIERS: Final[dict[Literal["haiku", "sonnet", "opus"], tuple[str, ...]]] = {
     "haiku": ("claude-*haiku*", "haiku"),

@@ -171,6 +171,7 @@ def read_count(answer: bytes) -> int | None:
             tokens = len(_TOKENS.decode(answer).tokens or ())
     except _UNREADABLE:
         return None
+    # Test: test_h3_an_answer_counts_only_if_it_has_a_count.
     # llama-server answers a question meant for vLLM with an empty list.
     return tokens if tokens > 0 else None
 

@@ -396,6 +396,7 @@ class UpstreamCall:
             ),
         )
         answer = translated.answer
+        # Test: test_g1_error_in_a_good_answer_is_a_502_with_its_words.
         if answer.fault is not None:
             return answer.fault
         ended = answer.finish is not None and answer.finish.reason is FinishReason.STOP

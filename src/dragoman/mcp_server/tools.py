@@ -201,8 +201,8 @@ def _tools(definitions: list[dict[str, Any]]) -> tuple[Tool, ...]:
 TOOLS: Final[dict[str, ServedTool]] = {
     "chat": ServedTool(
         "Ask a model",
-        "Ask a model.  Gives its text, its reasoning and the tool calls it makes, which are never run.  "
-        "While the answer comes, progress notifications tell what has come since the last one, as a "
+        "Ask a model.  Returns its text, its reasoning and its tool calls, which are never run.  "
+        "While the answer streams, each progress notification has the part that arrived since the last one, as a "
         "JSON object with `reasoning`, `text`, `call` and `arguments`.",
         ChatInput,
         ChatOutput,
@@ -219,21 +219,21 @@ TOOLS: Final[dict[str, ServedTool]] = {
     "translate": ServedTool(
         "Translate between API dialects",
         "Turn a request, a complete answer or a streamed answer of one API dialect into another, and "
-        "say what could not be carried.",
+        "report what could not be translated.",
         TranslateInput,
         TranslateOutput,
         _translate,
     ),
     "check_stream": ServedTool(
         "Judge a stream",
-        "Say whether a stream of server-sent events is legal in its dialect, and where it is not.",
+        "Check whether a stream of server-sent events is legal in its dialect, and list its violations.",
         CheckInput,
         CheckOutput,
         _check,
     ),
     "list_models": ServedTool(
         "List models",
-        "List the models that `chat` may ask for, and who answers.",
+        "List the models that `chat` can use, and their upstreams.",
         NoInput,
         ModelList,
         _models,

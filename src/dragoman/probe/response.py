@@ -9,6 +9,7 @@ from msgspec import Struct
 from dragoman.answer_reader import read_body
 from dragoman.checker.checker import Verdict, check
 from dragoman.dialects import dialect as find_dialect
+from dragoman.dialects.failures import html_fault
 from dragoman.errors import TooLargeError
 from dragoman.probe.trace import Trace, trace
 from dragoman.profiles.profile import Profile
@@ -166,5 +167,7 @@ def read_listing(response: Response) -> Listing:
     try:
         body = _DECODER.decode(response.body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Listing(trouble="the response is not a list of models")
+        page = html_fault(response.status, response.body)
+        wrong = "the response is not a list of models"
+        return Listing(trouble=wrong if page is None else printable(page.message))
     return Listing(tuple(one.id for one in body.data[:_MOST]))

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from dragoman.errors import TooLargeError
 from dragoman.ids import derived_id
-from dragoman.limits import DEFAULT_LIMITS, Limits
+from dragoman.limits import DEFAULT_LIMITS, Limits, describe_excess
 from dragoman.toolcalls.findings import NativeFinding, TextChannel
 from dragoman.turn.arguments import CustomInput
 from dragoman.turn.assembler import BlockBuilder
@@ -133,13 +133,12 @@ class NativeBlocks(BlockBuilder):
             self.check_args(self._size + size, self.args_size + size)
         except TooLargeError as error:
             self.overfull = True
-            self.problem("native_call_invalid", f"limit `{error.limit}` passed", limit=error.limit)
+            self.problem("native_call_invalid", str(error), limit=error.limit)
             self._fail()
 
     def _fail(self) -> None:
-        message = (
-            f"upstream answer refused: limit `{self._limit}` passed by tool call `{self._name}`"
-        )
+        excess = describe_excess(self._limit, getattr(self._limits, self._limit))
+        message = f"upstream answer refused at tool call `{self._name}`: {excess}"
         fault = Fault(FaultKind.UPSTREAM_BAD, message, code=self._limit)
         self.failed = FailedCall(fault, len(self.out))
 

@@ -76,6 +76,11 @@ class Scanner:
         match = self._at_end.regex.search(text, at)
         return None if match is None else _found_marker(self._at_end, match)
 
+    @property
+    def ways(self) -> int:
+        """How often one character may be inspected from one position, at most."""
+        return max(self._expression.ways, self._at_end.ways)
+
     def warm(self) -> None:
         """Compile the expressions now instead of on first use."""
         _ = self._expression, self._at_end

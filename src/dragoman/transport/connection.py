@@ -143,6 +143,7 @@ class Connection(asyncio.BufferedProtocol):
             TransportError: there is none.
         """
         transport = self._transport
+        # Test: test_a_connection_that_its_server_closed_meanwhile_is_not_used.
         if transport is None or transport.is_closing():
             raise failures.unanswered(self.where)
         transport.writelines((head, body)) if body else transport.write(head)
@@ -232,6 +233,7 @@ class Connection(asyncio.BufferedProtocol):
         before = len(parts)
         try:
             self._parser.feed_data(self._room[:nbytes])
+        # Test: test_each_ends_in_the_right_error_within_bounded_memory.
         except HttpParserUpgrade:
             self.answered = self.ended = True  # its status tells; nothing was asked for
             self.status = self._parser.get_status_code()
@@ -330,6 +332,7 @@ class Connection(asyncio.BufferedProtocol):
         """Bound what comes without a byte of the body."""
         if self.answered:
             self._framing += size
+            # Test: test_each_ends_in_the_right_error_within_bounded_memory.
             if self._framing > _MAX_FRAMING and not self.ended:
                 self._fail(failures.malformed(self.where, "chunks without content"))
             return

@@ -44,12 +44,14 @@ def unreachable(where: str, error: OSError, *, secure: bool) -> TransportError:
         case TimeoutError():
             message = f"no connection to {where} in time"
             return TransportError("connect", "connect_timeout", message)
+        # Test: test_each_error_before_the_request_has_its_stage_and_code.
         case ConnectionResetError() | ConnectionAbortedError() if secure:
             return untrusted(where, "the server closed the connection in the middle of it")
     number = error.errno
     if number in _EXHAUSTED:
         message = f"no file descriptor is free for a connection to {where}"
         return TransportError("connect", NO_DESCRIPTORS, message)
+    # Test: test_a_refused_connection_does_not_repeat_the_systems_words.
     if number == errno.ECONNREFUSED:  # opencode retries whatever contains the system's own words
         message = f"nothing accepts connections at {where}"
         return TransportError("connect", "upstream_unreachable", message)

@@ -128,6 +128,7 @@ class Reply:
             while size < _ERROR_BYTES and (data := await self.read()):
                 size += len(data)
                 parts.append(data)
+        # Test: test_an_error_whose_body_does_not_come_is_reported_all_the_same.
         except TransportError:
             pass  # what came must do
         return b"".join(parts)[:_ERROR_BYTES]
@@ -183,6 +184,7 @@ def _number(text: str) -> float:
 def _seconds_until(date: str) -> float | None:
     """Return how far off a date of HTTP is, 0 if it has passed; None if it is none."""
     try:
+        # Test: test_date_to_wait_for_is_passed_on_as_seconds.
         moment = parsedate_to_datetime(date)
         if moment.tzinfo is None:
             return None

@@ -4,10 +4,12 @@ import pytest
 
 from dragoman.dialects.failures import (
     excerpt,
+    html_fault,
     is_context_length,
     kind_of_status,
     retry_after,
     text_of,
+    without_html,
 )
 from dragoman.turn.events import FaultKind
 
@@ -83,11 +85,11 @@ def test_delay_is_read_from_the_words(message: str, seconds: float | None) -> No
 
 
 def test_s13_excerpt_is_short_and_on_one_line() -> None:
-    page = b"\n".join([b"<html>", b"  <p>busy</p>", *[b" x"] * 2000])
+    text = b"\n".join([b"the server", b"  is busy", *[b" x"] * 2000])
 
-    shown = excerpt(page)
+    shown = excerpt(text)
 
-    assert shown.startswith("<html> <p>busy</p> x x")
+    assert shown.startswith("the server is busy x x")
     assert 500 == len(shown)
 
 
@@ -106,3 +108,67 @@ def test_s13_excerpt_counts_characters_and_shows_bytes_that_are_none() -> None:
 )
 def test_failure_without_a_message_gets_one(status: int, body: bytes, message: str) -> None:
     assert message == text_of(status, body)
+
+
+TITLED = (
+    b'<html><head><title lang="en">\n  Not &lt;here&gt;\x07 </title></head><body>x</body></html>'
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (TITLED, 'an HTML page ("Not <here>\ufffd")'),
+        (b"\xef\xbb\xbf \r\n<!DocType HTML><Title>Up</TITLE>", 'an HTML page ("Up")'),
+        (b"<!-- a -->\n<html><h1 class=a>Oops</h1>", 'an HTML page ("Oops")'),
+        (b'<?xml version="1.0"?><!DOCTYPE html><title>X</title>', 'an HTML page ("X")'),
+        (b"<html><body><p>Log in <b>here</b></p>", 'an HTML page ("Log in here")'),
+        # Cut inside a tag, inside the title, before anything.
+        (b"<html><head><titl", "an HTML page"),
+        (b"<html><head><title>Gate", 'an HTML page ("Gate")'),
+        (b"<html", "an HTML page"),
+        (b"<html><title>" + b"a" * 9999, f'an HTML page ("{"a" * 119}\u2026")'),
+        # A title behind the part that is searched is not found.
+        (b"<html><!--" + b"a" * 99_999 + b"--><title>Late</title>", "an HTML page"),
+    ],
+)
+def test_html_page_is_named_by_its_title(body: bytes, shown: str) -> None:
+    fault = html_fault(404, body)
+
+    assert fault is not None
+    assert fault.message.startswith(f"{shown} instead of an API response; check `base_url`")
+    assert len(fault.message) < 300
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b" ", b"{}", b"busy", b"<", b"<tool_call>", b"data: <html>", b"\xff", b"<!-- a"]
+)
+def test_other_bodies_are_not_html(body: bytes) -> None:
+    assert html_fault(200, body) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "kept"),
+    [
+        (0, FaultKind.UPSTREAM_UNUSABLE, 0),
+        (200, FaultKind.UPSTREAM_UNUSABLE, 0),
+        (404, FaultKind.UPSTREAM_UNUSABLE, 404),
+        (405, FaultKind.UPSTREAM_UNUSABLE, 405),
+        (403, FaultKind.PERMISSION, 403),
+        (502, FaultKind.UPSTREAM_BAD, 502),
+        (503, FaultKind.OVERLOADED, 503),
+    ],
+)
+def test_html_page_has_the_kind_of_its_status(status: int, kind: FaultKind, kept: int) -> None:
+    fault = html_fault(status, TITLED)
+
+    assert fault is not None
+    assert (kind, kept, "upstream_html") == (fault.kind, fault.status, fault.code)
+
+
+def test_html_page_inside_a_message_is_replaced_by_its_title() -> None:
+    page = f"<!DOCTYPE html><html><title>502</title>{'<p>x</p>' * 30}</html>"
+
+    assert 'APIError: an HTML page ("502") (code 7)' == without_html(f"APIError: {page} (code 7)")
+    assert 'APIError: an HTML page ("502")' == without_html(f"APIError: {page[:200]}")
+    assert "no <html> in it" == without_html("no <html> in it")

@@ -166,7 +166,10 @@ def test_requests_per_minute_may_come_at_once_and_then_one_by_one() -> None:
 
     fault = refused(one.enter(100.0, 0))
     assert (FaultKind.RATE_LIMIT, 429, 1.0) == (fault.kind, fault.status, fault.retry_after)
-    assert "60 requests per minute; try again in 1s" in fault.message
+    assert (
+        "60 requests per minute (`requests_per_minute` in its settings); try again in 1s"
+        in fault.message
+    )
     entered(one.enter(101.0, 0))
     refused(one.enter(101.0, 0))
     entered(one.enter(102.0, 0))

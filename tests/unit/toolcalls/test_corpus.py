@@ -1,23 +1,39 @@
 """Every corpus case, however its text arrives and wherever it stops."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from dragoman.toolcalls.formats import FORMATS
 from tests.support.toolcalls import Case, corpus, cuts, found, run
 
-CASES = [case for family in FORMATS for case in corpus(family)]
-each_case = pytest.mark.parametrize("case", CASES, ids=str)
+# One test for each family: thousands of tests, one for each case, would cost more than what they check.
+each_family = pytest.mark.parametrize("family", FORMATS)
 
 
-@pytest.mark.parametrize("family", FORMATS)
+def failures(family: str, check: Callable[[Case], None]) -> str:
+    """Check all cases of a family; return what failed, with the names of the cases."""
+    failed = []
+    for case in corpus(family):
+        try:
+            check(case)
+        except (AssertionError, ValueError) as error:
+            failed.append(f"{case}: {error}")
+    return "\n".join(failed)
+
+
+@each_family
 def test_every_family_has_cases(family: str) -> None:
     assert len(corpus(family)) >= 8
 
 
-@each_case
-def test_case_gives_what_it_expects(case: Case) -> None:
+@each_family
+def test_cases_give_what_they_expect(family: str) -> None:
+    assert not failures(family, _gives_what_it_expects)
+
+
+def _gives_what_it_expects(case: Case) -> None:
     parsed = run(case.parser(), case.pieces)
 
     assert case.expected() == found(parsed)
@@ -25,8 +41,12 @@ def test_case_gives_what_it_expects(case: Case) -> None:
         assert expected.id in ("", call.id)
 
 
-@each_case
-def test_case_gives_the_same_however_the_text_arrives(case: Case) -> None:
+@each_family
+def test_cases_give_the_same_however_the_text_arrives(family: str) -> None:
+    assert not failures(family, _gives_the_same)
+
+
+def _gives_the_same(case: Case) -> None:
     text, expected = case.whole, case.expected()
 
     assert expected == found(run(case.parser(), [text]))
@@ -35,8 +55,12 @@ def test_case_gives_the_same_however_the_text_arrives(case: Case) -> None:
         assert expected == found(run(case.parser(), [text[:at], text[at:]])), text[:at]
 
 
-@each_case
-def test_case_cut_short_agrees_with_the_whole_as_far_as_it_goes(case: Case) -> None:
+@each_family
+def test_cases_cut_short_agree_with_the_whole_as_far_as_they_go(family: str) -> None:
+    assert not failures(family, _agrees_when_cut_short)
+
+
+def _agrees_when_cut_short(case: Case) -> None:
     text = case.whole
     whole = run(case.parser(), [text])
 

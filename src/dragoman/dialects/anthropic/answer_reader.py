@@ -27,7 +27,7 @@ _TEXT: Final = msgspec.json.Decoder(schema.TextEvent)
 
 _MESSAGE: Final = msgspec.json.Decoder(schema.WireMessage)
 
-_REASONS: Final[dict[str, FinishReason]] = {
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": FinishReason.STOP,
     "max_tokens": FinishReason.LENGTH,
     "stop_sequence": FinishReason.STOP_SEQUENCE,
@@ -155,7 +155,7 @@ class MessagesReader:
             self._blocks.stop(self._blocks.count - 1)
 
     def _whole(self, message: schema.WireMessage) -> None:
-        self._start(message, cut=_REASONS.get(message.stop_reason or "") in CUT_REASONS)
+        self._start(message, cut=FINISH_REASONS.get(message.stop_reason or "") in CUT_REASONS)
         self._note_end(message.stop_reason, message.stop_sequence, message.stop_details)
         self._finish()
 
@@ -201,7 +201,7 @@ class MessagesReader:
             return
         if self._usage is not None:
             self.assembler.usage(self._counts(self._usage))
-        reason = _REASONS.get(self._reason or "")
+        reason = FINISH_REASONS.get(self._reason or "")
         if self._reason is not None and reason is None:
             self.assembler.loss("finish_reason_unknown", "$.delta.stop_reason", self._reason)
         self.assembler.finish(

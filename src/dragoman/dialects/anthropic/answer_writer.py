@@ -50,7 +50,7 @@ PART_BREAK: Final = "\n\n"  # between the parts of a summary
 _TEXTS: Final = frozenset({TextDelta, TextRun})
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Raw])
 
-STOP_REASONS: Final[dict[FinishReason, str]] = {
+FINISH_WORDS: Final[dict[FinishReason, str]] = {
     FinishReason.STOP: "end_turn",
     FinishReason.STOP_SEQUENCE: "stop_sequence",
     FinishReason.TOOL_CALLS: "tool_use",
@@ -73,7 +73,7 @@ class Ending(Struct, frozen=True):
 
 def ending_of(finish: Finish, *, refused: bool) -> Ending:
     """Return the ending; `refused` says that the model declined in a separate refusal block."""
-    reason = STOP_REASONS[finish.reason]
+    reason = FINISH_WORDS[finish.reason]
     if refused and finish.reason is FinishReason.STOP:
         reason = "refusal"
     details = None

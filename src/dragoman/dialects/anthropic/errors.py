@@ -15,11 +15,13 @@ from dragoman.dialects.anthropic.schema import (
 from dragoman.dialects.encoding import encode
 from dragoman.dialects.failures import (
     bounded_fault,
+    html_fault,
     is_context_length,
     kind_of_status,
     retry_after,
     text_of,
     unframed,
+    without_html,
 )
 from dragoman.limits import MAX_ERROR_CHARS
 from dragoman.turn.events import Fault, FaultKind
@@ -75,6 +77,9 @@ _ERROR: Final[msgspec.json.Decoder[ErrorIn | str | None]] = msgspec.json.Decoder
 def decode_fault(status: int, body: bytes) -> Fault:
     """Return the fault in an error response of the vendor, a compatible server or a proxy."""
     body = unframed(body)
+    page = html_fault(status, body)
+    if page is not None:
+        return page
     try:
         wire = _BODY.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -103,7 +108,7 @@ def _fault(status: int, error: ErrorIn | str) -> Fault:
     if kind is None:
         kind = kind_of_status(status) if status >= 400 else FaultKind.SERVER
     message = error.message or error.type or "upstream reported an error without a message"
-    message = message[:MAX_ERROR_CHARS]
+    message = without_html(message)[:MAX_ERROR_CHARS]
     if kind in _VAGUE and is_context_length(f"{error.code} {message}"):
         kind = FaultKind.CONTEXT_LENGTH
     code = error.code if isinstance(error.code, str) else ""

@@ -40,7 +40,7 @@ from dragoman.wire.surrogates import join_surrogates
 # --- finish reasons and usage ---------------------------------------------------------------------
 
 # What servers of this dialect say, and what it means.
-REASONS: Final[dict[str, FinishReason]] = {
+FINISH_REASONS: Final[dict[str, FinishReason]] = {
     "stop": FinishReason.STOP,
     "eos": FinishReason.STOP,
     "eos_token": FinishReason.STOP,
@@ -506,7 +506,7 @@ class ChatReader:
     def _reason(self) -> tuple[FinishReason | None, str]:
         """Return what the finish reason means, and the peer's own word for it."""
         word = "" if self._ending is None else (self._ending.finish_reason or "")
-        reason = REASONS.get(word.lower())
+        reason = FINISH_REASONS.get(word.lower())
         # Case: chat/unknown_finish_reason.
         if reason is None:
             self.assembler.loss(

@@ -58,7 +58,7 @@ _encode: Final = msgspec.json.Encoder().encode
 # The reasons of the dialect itself: others are kept in `Finish.raw`.
 _OWN: Final = frozenset({"stop", "length", "tool_calls", "function_call", "content_filter"})
 
-_WORDS: Final[dict[FinishReason, str]] = {
+FINISH_WORDS: Final[dict[FinishReason, str]] = {
     FinishReason.STOP: "stop",
     FinishReason.STOP_SEQUENCE: "stop",
     FinishReason.TOOL_CALLS: "tool_calls",
@@ -79,7 +79,7 @@ def foreign_reason(reason: str) -> str:
 
 def finish_word(reason: FinishReason) -> str:
     """Return the `finish_reason` for a client."""
-    return _WORDS[reason]
+    return FINISH_WORDS[reason]
 
 
 def write_usage(usage: Usage, foreign: Mapping[str, Raw]) -> UsageOut:

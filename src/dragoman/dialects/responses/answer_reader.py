@@ -50,7 +50,7 @@ from dragoman.turn.assembler import Assembler
 from dragoman.turn.events import Channel, Fault, FaultKind, FinishReason
 from dragoman.wire.sse import Frame
 
-_INCOMPLETE: Final = {
+FINISH_REASONS: Final = {
     "max_output_tokens": FinishReason.LENGTH,
     "max_tokens": FinishReason.LENGTH,
     "content_filter": FinishReason.CONTENT_FILTER,
@@ -342,7 +342,7 @@ class ResponsesReader:
             return FinishReason.REFUSAL if self._pieces.only_refused else None
         details = response.incomplete_details
         word = (details.reason if details else None) or "max_output_tokens"
-        reason = _INCOMPLETE.get(word)
+        reason = FINISH_REASONS.get(word)
         if reason is None:
             # Case: responses/incomplete_for_another_reason.
             # Whatever it was, the answer is not whole.

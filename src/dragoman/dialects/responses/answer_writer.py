@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from dragoman.context import Exchange
 from dragoman.dialects.encoding import encode
-from dragoman.dialects.responses.body_writer import INCOMPLETE, ResponseHead, annotation, one_line
+from dragoman.dialects.responses.body_writer import ResponseHead, annotation, one_line
 from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
 from dragoman.dialects.responses.tools_reader import BY_FLAVOR, content_of
@@ -24,6 +24,7 @@ from dragoman.turn.events import (
     Event,
     Fault,
     Finish,
+    FinishReason,
     Flavor,
     InputDelta,
     Opaque,
@@ -38,6 +39,14 @@ from dragoman.turn.events import (
 )
 from dragoman.turn.losses import Loss
 from dragoman.turn.state import Legality
+
+# The `incomplete_details.reason` of a turn that is not whole.
+FINISH_WORDS: Final[dict[FinishReason, bytes]] = {
+    FinishReason.LENGTH: b"max_output_tokens",
+    FinishReason.CONTEXT_FULL: b"max_output_tokens",
+    FinishReason.CONTENT_FILTER: b"content_filter",
+    FinishReason.PAUSE: b"max_output_tokens",
+}
 
 # --- events that pass unchanged -------------------------------------------------------------------
 # While frames are forwarded unchanged, the items have the upstream's ids and the events its numbers.  A writer
@@ -606,7 +615,7 @@ class ResponsesWriter:
     def _finish(self, finish: Finish) -> bytes:
         output = self._output
         assert output.head is not None  # noqa: S101 -- the legality table says so
-        incomplete = INCOMPLETE.get(finish.reason, b"")
+        incomplete = FINISH_WORDS.get(finish.reason, b"")
         out = self._finish_cut("incomplete" if incomplete else "completed")
         out += self._message.close(cut=bool(incomplete))
         self.response = output.head.render(

@@ -15,7 +15,7 @@ from dragoman.dialects.responses.errors import stream_error
 from dragoman.dialects.responses.request_reader import ResponsesRequest
 from dragoman.dialects.responses.schema import NULL
 from dragoman.ids import derived_id
-from dragoman.turn.events import Citation, Fault, FinishReason, Start, Usage
+from dragoman.turn.events import Citation, Fault, Start, Usage
 
 # Settings that a response repeats, with their defaults.
 _ECHOES: Final[tuple[tuple[str, bytes], ...]] = (
@@ -40,14 +40,6 @@ _ECHOES: Final[tuple[tuple[str, bytes], ...]] = (
     ("truncation", b'"disabled"'),
     ("user", b"null"),
 )
-
-# The `incomplete_details.reason` of a turn that is not whole.
-INCOMPLETE: Final[dict[FinishReason, bytes]] = {
-    FinishReason.LENGTH: b"max_output_tokens",
-    FinishReason.CONTEXT_FULL: b"max_output_tokens",
-    FinishReason.CONTENT_FILTER: b"content_filter",
-    FinishReason.PAUSE: b"max_output_tokens",
-}
 
 
 class ResponseHead:

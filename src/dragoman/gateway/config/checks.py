@@ -4,7 +4,9 @@
 of them; the two tables at the end list these functions.
 """
 
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Final
@@ -459,6 +461,15 @@ def _overrides(settings: Settings) -> Iterator[Mistake]:
             yield Mistake(f"routes[{number}].params", message)
 
 
+def _several_processes(settings: Settings) -> Iterator[Mistake]:
+    if settings.server.workers > 1 and not hasattr(os, "fork"):
+        yield Mistake(
+            "server.workers",
+            f"processes cannot share a port on this system ({sys.platform})",
+            "leave it at 1; for more, start several gateways on different ports",
+        )
+
+
 # --- warnings ---
 
 
@@ -601,6 +612,7 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     _targets,
     _names_of_routes,
     _overrides,
+    _several_processes,
 )
 _WARNINGS: Final[tuple[_Check, ...]] = (
     _insecure,

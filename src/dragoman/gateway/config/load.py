@@ -96,7 +96,9 @@ def load(
     try:
         loaded = make_settings(document, environment, flags=flags, need_secrets=need_secrets)
     except ConfigMistakesError as error:
-        raise ConfigMistakesError(error.mistakes, source=_shown(found, cwd)) from None
+        by_flags = all(one.path.startswith("--") for one in error.mistakes)
+        source = "" if by_flags else _shown(found, cwd)
+        raise ConfigMistakesError(error.mistakes, source=source) from None
     if found is not None and not loaded.settings.upstreams:
         warnings.append(Mistake("upstreams", "no upstream is set: the built-in simulator answers"))
     return structs.replace(loaded, path=found, warnings=(*warnings, *loaded.warnings))
@@ -164,8 +166,8 @@ def usual_files(environ: Mapping[str, str], cwd: Path) -> tuple[Path, ...]:
     folders = [cwd]
     if Path(environ.get("XDG_CONFIG_HOME", "")).is_absolute():
         folders.append(Path(environ["XDG_CONFIG_HOME"], "dragoman"))
-    elif environ.get("HOME"):
-        folders.append(Path(environ["HOME"], ".config", "dragoman"))
+    elif home := environ.get("HOME") or environ.get("USERPROFILE"):  # the second: on Windows
+        folders.append(Path(home, ".config", "dragoman"))
     return tuple(folder / FILE_NAME for folder in folders)
 
 

@@ -201,7 +201,7 @@ def test_body_without_a_finish_reason_has_ended_all_the_same() -> None:
         (b'{"object":"error","message":"x","code":400}', FaultKind.BAD_REQUEST, ""),
         (b'{"detail":"Not Found"}', FaultKind.UPSTREAM_BAD, ""),
         (b'{"choices":[]}', FaultKind.UPSTREAM_BAD, "upstream_malformed"),
-        (b"<html>", FaultKind.UPSTREAM_BAD, "upstream_malformed"),
+        (b"<html>", FaultKind.UPSTREAM_UNUSABLE, "upstream_html"),
         (b'"hi"', FaultKind.UPSTREAM_BAD, "upstream_malformed"),
     ],
 )

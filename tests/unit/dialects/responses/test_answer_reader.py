@@ -118,7 +118,7 @@ def test_a_complete_body_gives_what_its_stream_gives(case: Any) -> None:
         ({"error": {"message": "m", "code": "invalid_api_key"}}, FaultKind.AUTH),
         ([{"error": {"message": "m", "code": 503}}], FaultKind.OVERLOADED),
         ({"hello": 1}, FaultKind.UPSTREAM_BAD),
-        (b"<html>", FaultKind.UPSTREAM_BAD),
+        (b"<html>", FaultKind.UPSTREAM_UNUSABLE),
     ],
 )
 def test_a_body_that_is_no_answer_is_a_fault(body: Any, kind: FaultKind) -> None:

@@ -355,13 +355,50 @@ def told_message(got: Any) -> str:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_answer_that_is_no_answer_is_quoted(gateway, peer, dialect: str) -> None:
-    peer.tells(200, b"<html>Welcome to the hotel's network</html>", content_type="text/html")
+    peer.tells(200, b"Welcome to the hotel's network", content_type="text/plain")
 
     for stream in (True, False):
         got = post(gateway, dialect, question(dialect, "odd", stream=stream))
 
         assert 502 == got.status_code
         assert "Welcome to the hotel's network" in got.text
+
+
+PAGE = (
+    b"\n<!DOCTYPE html>\n<html><head><script>var a = 1</script><title>Acme &amp; Co\n login</title></head>"
+    + b"<body><p>Hello</p></body></html>" * 50
+)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("status", "kind"), [(200, "text/html"), (200, "application/json"), (404, "text/html")]
+)
+def test_html_page_is_named_by_its_title_with_a_hint_and_ends_agents(
+    gateway, peer, dialect: str, status: int, kind: str
+) -> None:
+    peer.tells(status, PAGE, content_type=kind)
+
+    for stream in (True, False):
+        got = post(gateway, dialect, question(dialect, "odd", stream=stream))
+
+        assert (400 if dialect == "responses" else 424) == got.status_code
+        assert "false" == got.headers["x-should-retry"]
+        assert told_message(got).endswith(
+            'an HTML page ("Acme & Co login") instead of an API response; '
+            "check `base_url`, which usually ends in `/v1`"
+        )
+        assert "<" not in got.text
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_html_page_with_a_passing_status_keeps_it(gateway, peer, dialect: str) -> None:
+    peer.tells(502, b"<html><head><title>502 Bad Gateway</title>", content_type="text/html")
+
+    got = post(gateway, dialect, question(dialect, "odd", stream=True))
+
+    assert 502 == got.status_code
+    assert 'an HTML page ("502 Bad Gateway") instead of an API error; a proxy' in told_message(got)
 
 
 # --- the client's mistakes ----------------------------------------------------------------------------
