@@ -48,6 +48,7 @@ class Outcome:
     request_losses: tuple[Loss, ...] = ()  # of the request as this upstream gets it
     hop: Hop | None = None  # the upstream that was asked last
     retries: int = 0
+    resting: tuple[str, ...] = ()  # upstreams that were not asked first because they rest
     failures: tuple[str, ...] = ()  # attempts that failed, as the log shows them
     upstream_id: str = ""  # the upstream's id of the request
     should_retry: bool | None = None  # the upstream's `x-should-retry`
@@ -191,6 +192,7 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         calls=len(outcome.calls),
         call_names=tuple(outcome.calls),
         retries=outcome.retries,
+        resting=outcome.resting,
         failures=outcome.failures,
         warnings=tuple(dict.fromkeys(loss.code for loss in outcome.losses)),
         losses=tuple(dict.fromkeys(map(_described, outcome.losses))),

@@ -70,7 +70,9 @@ async def ask_upstreams(
     """Ask each upstream in turn until one answers; reply with the failures if none does."""
     outcome = context.outcome
     faults: list[Fault] = []
-    for hop in context.runtime.in_order(accepted.choice.hops):
+    hops = context.runtime.in_order(accepted.choice.hops)
+    outcome.resting = _skipped(accepted.choice.hops, hops[0])
+    for hop in hops:
         outcome.hop = hop
         answer = await UpstreamCall(context, accepted, stream, hop).run()
         if not isinstance(answer, Failure):
@@ -90,6 +92,12 @@ async def ask_upstreams(
     if outcome.should_retry is not None:
         headers["x-should-retry"] = str(outcome.should_retry).lower()
     return fault_response(fault, dialect=context.dialect, headers=headers)
+
+
+def _skipped(hops: Sequence[Hop], first: Hop) -> tuple[str, ...]:
+    """Return the upstreams that the route prefers to the one that is asked first."""
+    names = [hop.upstream_name for hop in hops]
+    return tuple(dict.fromkeys(names[: hops.index(first)]))
 
 
 class UpstreamCall:
@@ -178,7 +186,8 @@ class UpstreamCall:
         elif counts_for_cooldown(failed):
             now = asyncio.get_running_loop().time()
             change = health.failed(now, failed.retry_after)
-            self._log_health(change, reason=failed.message, seconds=round(health.resting(now), 1))
+            seconds = round(health.resting(now), 1)
+            self._log_health(change, reason=failed.message, seconds=seconds or None)
         else:
             health.abandoned()  # the request was wrong: that shows nothing about the upstream
         return answer
