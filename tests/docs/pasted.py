@@ -119,6 +119,8 @@ class Stage:
         """
         self._write_files(command)
         command = UPSTREAMS.sub(f"{self._simulator}/v1", command)
+        for path in self.folder.glob("*.toml"):  # also those that an earlier command wrote
+            path.write_text(UPSTREAMS.sub(f"{self._simulator}/v1", path.read_text("utf-8")))
         command = command.replace("http://127.0.0.1:8484", self._gateway)
         if shutil.which("jq") is None:
             command = re.sub(r" \| jq (\.\w+|'[^']*')$", "", command)
