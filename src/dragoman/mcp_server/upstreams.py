@@ -5,6 +5,7 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct
 
 from dragoman.client.client import Client
+from dragoman.toolcalls.format import Format
 
 
 class Target(Struct, frozen=True):
@@ -33,6 +34,10 @@ class ModelList(Struct, frozen=True, kw_only=True):
 
 
 class Upstreams(Protocol):
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """Formats of tool calls that the settings declare."""
+
     def target(self, model: str, /) -> Target:
         """Return the target that answers for a model; an empty name: the default target.
 
