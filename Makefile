@@ -10,7 +10,7 @@ DEV    := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks dist check fix bench fuzz node-sdks lock clean
+.PHONY: help setup run test test-core coverage test-agents test-agents-all test-servers test-litellm test-proxy test-transformers test-frameworks test-install test-pythons dist check fix bench fuzz node-sdks lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -97,6 +97,12 @@ test-frameworks: $(DEV)  ## run Python frameworks with the gateway (downloads th
 
 dist: $(DEV)  ## build sdist and wheel into dist, and check what a package index would show
 	$(BIN)/python -m tools.dist
+
+test-install: $(DEV)  ## install the wheel into an empty environment and run every command of it
+	$(BIN)/python -m tools.installation
+
+test-pythons: $(DEV)  ## run the tests of core and gateway with every Python from 3.11 that this machine has
+	$(BIN)/python -m tools.pythons $(CORE_TESTS) tests/unit/gateway tests/gateway
 
 LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header --python-version 3.11
 lock:  ## update the lock files in requirements (needs uv)

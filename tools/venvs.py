@@ -25,14 +25,15 @@ def cache() -> Path:
     return Path(os.environ.get("DRAGOMAN_CACHE") or Path.home() / ".cache" / "dragoman")
 
 
-def environment(kind: str, lock: Path) -> Path | None:
+def environment(kind: str, lock: Path, python: str = sys.executable) -> Path | None:
     """Return the folder of an environment with the packages of a lock file, created if needed.
 
     Returns None if the installation fails, and prints why.
     """
     base = cache() / kind
     base.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256(lock.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    version = subprocess.run([python, "-VV"], capture_output=True, check=True).stdout
+    digest = hashlib.sha256(lock.read_bytes() + version).hexdigest()[:16]
     folder = base / f"{lock.stem}-{digest}"
     ready = folder / ".ready"
     with locked(base / f"{lock.stem}.lock"):
@@ -41,7 +42,7 @@ def environment(kind: str, lock: Path) -> Path | None:
         shutil.rmtree(folder, ignore_errors=True)
         print(f"installing {lock.stem} into {folder} (once)", flush=True)
         log = base / f"{folder.name}.log"
-        if not _install(folder, lock, log):
+        if not _install(folder, lock, log, python):
             print(f"{lock.stem} could not be installed; the log is {log}:")
             print("\n".join(log.read_text("utf-8", "replace").splitlines()[-20:]))
             return None
@@ -49,8 +50,8 @@ def environment(kind: str, lock: Path) -> Path | None:
     return folder
 
 
-def _install(folder: Path, lock: Path, log: Path) -> bool:
-    make = [sys.executable, "-m", "venv", str(folder)]
+def _install(folder: Path, lock: Path, log: Path, python: str) -> bool:
+    make = [python, "-m", "venv", str(folder)]
     options = ["--disable-pip-version-check", "--only-binary=:all:", "--require-hashes"]
     options += ["--retries", "10"]  # networks fail at times
     fill = [str(folder / "bin" / "python"), "-m", "pip", "install", *options, "-r", str(lock)]

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from dragoman.cli.main import main
+from tests.support.forward_proxy import forward_proxy
 from tests.support.gateway import Stand, stand
 from tests.support.odd_upstream import odd_upstream
 
@@ -69,3 +70,22 @@ def test_an_upstream_is_shown_the_key_as_its_dialect_wants_it(simulator, monkeyp
         assert 0 == result.exit_code, result.output
         assert result.stdout.startswith("one ")
         assert odd.asked[0].headers[header].endswith("very-secret-key")
+
+
+def test_upstream_that_only_a_proxy_reaches_is_asked_through_it(simulator) -> None:
+    with forward_proxy(hosts={"models.invalid": simulator.port}) as proxy:
+        result = run("--upstream", "http://models.invalid/v1", "--proxy", proxy.url)
+        targets = proxy.targets
+
+    assert 0 == result.exit_code, result.output
+    assert ["GET http://models.invalid/v1/models"] == targets
+
+
+def test_proxy_that_wants_a_password_is_one_line_and_exit_3(monkeypatch) -> None:
+    with forward_proxy(credentials="ann:right") as proxy:
+        monkeypatch.setenv("CORP", proxy.url_for("ann", "wrong-one"))
+        result = run("--upstream", "https://models.invalid/v1", "--proxy", "env:CORP")
+
+    assert 3 == result.exit_code
+    assert "rejects the user and password of its address (407)" in result.stderr
+    assert "wrong-one" not in result.output

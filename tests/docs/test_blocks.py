@@ -31,7 +31,7 @@ SHELL = {"sh", "console"}
 # Languages whose blocks are checked elsewhere, or not at all, each with the reason.
 CHECKED_ELSEWHERE = {
     "python": "test_readme.py runs them",
-    "yaml": "test_agents.py compares it with the settings of the gateway; the package has no YAML reader",
+    "yaml": "test_agents.py compares it with the settings of the gateway; PyYAML is an extra",
     "zsh": "test_completion.py compares it with bash's line",
     "fish": "test_completion.py compares it with bash's line",
     "mermaid": "a drawing",
@@ -128,10 +128,13 @@ def test_programs_for_node_are_javascript(block: Block, tmp_path: Path) -> None:
 
 # Commands that are not run here, each with the reason.
 NOT_RUN = {
+    "dragoman config check --live": "asks the upstreams of the example, which are on the network",
+    "dragoman doctor": "looks at this machine, and asks upstreams on the network",
     "make run": "installs into .venv; test_first_minute.py starts what it starts",
     "uvx --from": "needs uv and a package registry",
     "pipx install": "needs pipx and a package registry",
     "pip install": "needs a package registry",
+    "make dist": "needs a package registry; CI runs it",
     "dragoman formats check": "test_native_formats.py runs it",
     "claude": "an agent that is not installed here",
 }

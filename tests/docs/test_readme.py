@@ -137,8 +137,11 @@ def test_every_tested_client_is_in_the_table_with_each_dialect_of_a_server() -> 
 def test_servers_are_tested_with_each_dialect_of_a_client() -> None:
     rows = [proofs(row) for _, row in ROW.findall(README) if "tests/servers/" in row]
 
-    assert {*(ROOT / "tests" / "servers").glob("test_*.py")} == {
-        ROOT / path for row in rows for path, _ in row
+    tested = {*(ROOT / "tests" / "servers").glob("test_*.py")}
+    assert {ROOT / path for row in rows for path, _ in row} == {
+        path
+        for path in tested
+        if path.name != "test_proxy_py.py"  # a proxy, without models
     }
     for path, [name] in (one for row in rows for one in row):
         text = (ROOT / path).read_text("utf-8")

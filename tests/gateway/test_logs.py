@@ -271,6 +271,24 @@ def test_upstream_that_fails_rests_and_is_back_has_one_line_for_each() -> None:
     assert {name: {"state": "well"} for name in DIALECTS} == rested
 
 
+def test_line_names_the_upstream_that_was_skipped_because_it_rests() -> None:
+    def failing(url: str) -> Settings:
+        plain = settings_for(url)
+        chat = structs.replace(plain.upstreams["chat"], failures=1, cooldown=60)
+        route = Route(match=Match(model="two"), to=("chat/plain+error:500", "anthropic/plain"))
+        return structs.replace(
+            plain, upstreams={**plain.upstreams, "chat": chat}, routes=(route, *plain.routes)
+        )
+
+    with stand(failing) as found:
+        answers = [post(found, "chat", question("chat", "two", stream=False)) for _ in range(2)]
+        first, second = [line_of(found, answer) for answer in answers]
+
+    assert ("resting" not in first, 1) == (True, len(first["failures"]))
+    assert (["chat"], "anthropic") == (second["resting"], second["upstream"])
+    assert "failures" not in second
+
+
 def test_ready_shows_the_state_of_upstreams_to_those_who_may_use_them(logged: Stand) -> None:
     with stand() as found:
         for _ in range(3):

@@ -184,7 +184,7 @@ def test_client_that_leaves_closes_the_tunnel(
 
 WANTED = "wants a user and a password (407); put `USER:PASSWORD@` before the host of its address"
 FAILURES = {
-    "unknown": ("proxy_auth", WANTED + "; see `proxy` of the upstream"),
+    "unknown": ("proxy_auth", WANTED + "; see `proxy` of the upstream, or --proxy"),
     "wrong": ("proxy_auth", "rejects the user and password of its address (407)"),
     "absent": ("proxy_unreachable", "nothing accepts connections at the proxy 127.0.0.1:1"),
 }

@@ -1,5 +1,6 @@
 """The tools that need no upstream give what the library gives: there is no second parser."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from dragoman.checker.checker import check, rules
-from dragoman.gateway.config.settings import Settings, Upstream
-from dragoman.mcp_server.tools import TOOLS
+from dragoman.cli.mcp import RoutedUpstreams
+from dragoman.gateway.config.settings import FormatTable, Settings, Upstream
+from dragoman.mcp_server.tools import TOOLS, ToolContext
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.parser import parse
 from dragoman.translate import Translator, translate_body
@@ -209,3 +211,20 @@ def test_every_family_is_listed() -> None:
     found = run(lambda one: one.good("list_formats"))
 
     assert list(FORMATS) == [one["key"] for one in found["formats"]]
+
+
+def test_formats_of_the_settings_are_known() -> None:
+    table = FormatTable(shape="json", open="<acme>", close="</acme>")
+    settings = Settings(formats={"acme": table})
+    context = ToolContext(RoutedUpstreams(settings), lambda _piece: asyncio.sleep(0))
+    asked = {"text": '<acme>{"name": "f", "arguments": {"a": 1}}</acme>', "format": "acme"}
+
+    async def use(name: str, **arguments: object) -> Any:
+        tool = TOOLS[name]
+        return await tool.run(msgspec.convert(arguments, tool.input_type), context)
+
+    parsed = asyncio.run(use("parse_tool_calls", **asked))
+    listed = asyncio.run(use("list_formats"))
+
+    assert [("f", '{"a": 1}')] == [(one.name, one.arguments) for one in parsed.tool_calls]
+    assert "acme" in [one.key for one in listed.formats]

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from dragoman.cli.main import main
 from dragoman.gateway.config.load import load
+from tests.support.forward_proxy import forward_proxy
 from tests.support.gateway import Stand, stand
 
 TEXT = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 100}
@@ -224,3 +225,19 @@ def test_the_gateway_serves_with_the_profile_what_it_could_not_without(simulator
 
     assert 400 == status("generic")
     assert 200 == status("mine")
+
+
+@pytest.mark.parametrize("where", ["http://models.invalid/v1", "local"])
+def test_upstream_that_only_a_proxy_reaches_is_probed_through_it(
+    simulator, where: str, tmp_path
+) -> None:
+    (tmp_path / "dragoman.toml").write_text(
+        '[upstreams.local]\nbase_url = "http://models.invalid/v1"\n'
+    )
+    with forward_proxy(hosts={"models.invalid": simulator.port}) as proxy:
+        options = ("--model", "plain", "--only", "reach", "--yes", "--proxy", proxy.url)
+        result = run(where, *options)
+        targets = proxy.targets
+
+    assert 0 == result.exit_code, result.output
+    assert any(one.startswith("POST http://models.invalid/v1/") for one in targets)

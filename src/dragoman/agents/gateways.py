@@ -22,6 +22,7 @@ from msgspec import Struct, structs
 from dragoman.agents.agent import NO_KEY, Agent, Session, Window
 from dragoman.agents.models import ListedModel, choose, window
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.event_loop import new_event_loop
 from dragoman.gateway.config.settings import DEFAULT_HOST, Secret, Settings
 from dragoman.gateway.logging import Logger
 from dragoman.gateway.plan import secrets_of
@@ -124,7 +125,7 @@ def key_from(variable: str, environ: Mapping[str, str]) -> Secret:
 def log_path(environ: Mapping[str, str]) -> Path:
     """Return the log file of an agent's own gateway, in the state folder of the XDG specification."""
     base = environ.get("XDG_STATE_HOME", "")
-    folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
+    folder = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state"
     return folder / "dragoman" / _LOG_NAME
 
 
@@ -192,7 +193,7 @@ class GatewayThread:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._main())
         except BaseException as error:
             if self._started.done():
@@ -211,14 +212,6 @@ class GatewayThread:
             self._started.set_result((running.url, settings))
             await self._stop.wait()
             await running.stop()
-
-
-def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
-    try:
-        from uvloop import Loop  # noqa: PLC0415 -- not on every platform
-    except ImportError:
-        return None
-    return Loop
 
 
 # --- requests to a gateway ---

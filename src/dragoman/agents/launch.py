@@ -4,6 +4,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,8 +97,9 @@ class _Child:
     def hears_signals(self) -> Iterator[None]:
         """Handle the signals that are meant for the program while it runs."""
         # The terminal sends Ctrl-C to the program itself; a second one from here would have another meaning.
-        at_terminal = any(os.isatty(number) for number in (0, 1, 2))
-        handlers = dict.fromkeys(_FROM_KEYS, self._ignore if at_terminal else self._pass_on)
+        # Windows has no other way to send it.
+        from_keys = sys.platform == "win32" or any(os.isatty(number) for number in (0, 1, 2))
+        handlers = dict.fromkeys(_FROM_KEYS, self._ignore if from_keys else self._pass_on)
         handlers |= dict.fromkeys(_TO_ONE, self._pass_on)
         numbers = {
             getattr(signal, name): handler

@@ -17,11 +17,13 @@ from dragoman.client.client import Client
 from dragoman.client.settings import Timeouts
 from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import ConfigError
+from dragoman.gateway.config.formats import declared_formats
 from dragoman.gateway.config.load import Flags, load
 from dragoman.gateway.config.settings import Route, Settings
 from dragoman.gateway.plan import upstream_headers
 from dragoman.gateway.routing import Hop, Question, RouteChoice, Router
 from dragoman.mcp_server.upstreams import ListedModel, ModelList, Target
+from dragoman.toolcalls.format import Format
 from dragoman.transport import TLS
 
 _HELP: Final = """Serve the library as tools over the Model Context Protocol (MCP).
@@ -147,6 +149,7 @@ class RoutedUpstreams:
         self._settings = settings
         self._router = Router(settings)
         self._clients: dict[tuple[str, str], Client] = {}  # by route and upstream
+        self.formats: tuple[Format, ...] = declared_formats(settings)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 import asyncio
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import click
 
+from dragoman.event_loop import new_event_loop, on_signal
 from dragoman.simulator.server import DEFAULT_HOST, DEFAULT_PORT, Simulator
 
 _HELP: Final = """Run a simulated model: a server that needs no key and no network, and is deterministic.
@@ -58,24 +58,15 @@ def command(host: str, port: int, script: Path | None, *, listed: bool) -> None:
     from dragoman.simulator.script import load_script
 
     loaded = load_script(script) if script is not None else None
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_serve(Simulator(host, port, loaded)))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:  # not on every platform
-        return None
-    return uvloop.new_event_loop
 
 
 async def _serve(simulator: Simulator) -> None:
     """Serve until SIGINT or SIGTERM."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stop.set)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        on_signal(number, stop.set)
     async with simulator:
         click.echo(f"dragoman: simulating a model on {simulator.url}")
         await stop.wait()

@@ -124,6 +124,7 @@ def peer_error(error: PeerError, broken: str = "") -> ClientError:
 def fault_error(fault: Fault, settings: Settings, broken: str = "") -> ClientError:
     """Return the error for an answer that ended with a fault, of the server or found by our reader."""
     stage: Stage = "http"
+    # Test: test_s_2_an_answer_is_not_believed_for_its_status_alone.
     message = f"the server reports an error inside its answer: {fault.message}"
     if fault.kind in _BY_READER and not fault.status:
         if fault.code in _LIMITS:
@@ -157,6 +158,7 @@ def refusal(reply: Reply, body: bytes, settings: Settings) -> ClientError:
     wait = reply.retry_after
     if wait is not None:
         fault = structs.replace(fault, retry_after=wait)
+    # Test: test_the_path_is_reported_where_no_server_answers.
     # Most often `base_url` is wrong: show the path.
     to = f" to {settings.url.path}" if status in _NO_SUCH_PATH else ""
     return ClientError(

@@ -97,6 +97,7 @@ class HttpExchange:
 
     async def _refusal(self, reply: Reply) -> ClientError:
         """Read the body of an error response, as far as it arrives in time."""
+        # Test: test_an_error_whose_body_does_not_come_is_reported_all_the_same.
         body = await reply.read_error()
         if self.why is not None and self.why.stage == "cancelled":
             return self.why
@@ -160,6 +161,7 @@ class HttpExchange:
         """Add status, request id and retry delay of the HTTP response to an error."""
         error.status = error.status or self.status
         error.request_id = self.request_id
+        # Test: test_a_server_s_retry_after_is_reported_with_a_redirect_too.
         if error.retry_after is None and self._reply is not None:
             error.retry_after = self._reply.retry_after
         return error

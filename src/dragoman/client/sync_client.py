@@ -20,6 +20,7 @@ from dragoman.client.errors import ClientError, cancelled
 from dragoman.client.exchange import HttpExchange
 from dragoman.client.settings import ClientOptions
 from dragoman.errors import MisuseError
+from dragoman.event_loop import new_event_loop
 from dragoman.turn.answer import Answer
 from dragoman.turn.events import Event, TextDelta
 from dragoman.turn.request import Request
@@ -336,21 +337,12 @@ class _LoopThread:
         thread.join()
 
     def _begin(self) -> asyncio.AbstractEventLoop:
-        loop = self._loop = _new_loop()
+        loop = self._loop = new_event_loop()
         self._thread = threading.Thread(
             target=_serve, args=(loop,), name="dragoman client", daemon=True
         )
         self._thread.start()
         return loop
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return uvloop's event loop where it is installed, else asyncio's."""
-    try:
-        from uvloop import new_event_loop  # noqa: PLC0415 -- not on every platform
-    except ImportError:
-        return asyncio.new_event_loop()
-    return new_event_loop()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

@@ -74,6 +74,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: int = 0  # tool calls that were made
     call_names: tuple[str, ...] = ()
     retries: int = 0
+    resting: tuple[str, ...] = ()  # upstreams that come first in the route and were resting
     failures: tuple[str, ...] = ()  # attempts that failed, in order
     warnings: tuple[str, ...] = ()  # codes of losses
     losses: tuple[str, ...] = ()  # the same with path and detail
@@ -218,6 +219,7 @@ class Logger:
             else "",
             f"{self._dim('reason')} {record.reason}" if record.reason else "",
             f"{self._dim('retries')} {record.retries}" if record.retries else "",
+            f"{self._dim('resting')} {', '.join(record.resting)}" if record.resting else "",
             f"{self._dim('failed')} {'; '.join(record.failures)}" if record.failures else "",
             self._found(record),
             self._warnings(record),

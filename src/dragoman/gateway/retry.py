@@ -72,9 +72,9 @@ _TRANSPORT_KINDS: Final = {
     "proxy_tls": FaultKind.UPSTREAM_UNUSABLE,
     **dict.fromkeys(_UNREACHABLE, FaultKind.UPSTREAM_UNUSABLE),
 }
-_SEE_PROXY: Final = "; see `proxy` of the upstream"
+_SEE_PROXY: Final = "; see `proxy` of the upstream, or --proxy"
 _TRANSPORT_HINTS: Final = {
-    "upstream_tls": "; see `tls` of the upstream",
+    "upstream_tls": "; see `tls` of the upstream, or --tls-ca",
     "proxy_address": _SEE_PROXY,
     "proxy_auth": _SEE_PROXY,
     "proxy_tls": _SEE_PROXY,

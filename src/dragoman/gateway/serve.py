@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from functools import partial
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
@@ -15,6 +16,7 @@ from aiohttp import web
 from msgspec import structs
 
 from dragoman.errors import ConfigError, DragomanError, cannot_listen
+from dragoman.event_loop import new_event_loop, on_signal
 from dragoman.gateway.app import Gateway
 from dragoman.gateway.capacity import Descriptors, share_out
 from dragoman.gateway.config.settings import Route, Settings, Upstream
@@ -38,6 +40,9 @@ _GARBAGE: Final = (
 )
 _BACKLOG: Final = 1024
 _MANY_DESCRIPTORS: Final = 65536  # where the system names no bound
+# On Linux each worker binds the port, and the kernel distributes connections among them.  Elsewhere the kernel
+# gives all of them to one worker, so the workers accept from one socket that they inherit.
+_KERNEL_DISTRIBUTES: Final = sys.platform == "linux"
 _LAST_WORDS_SECONDS: Final = 2.0  # for the ends of streams that did not end in time
 _CLOSE_SECONDS: Final = 1.0  # for handlers that are left after that
 
@@ -74,6 +79,7 @@ class Running:
             limits = settings.server.limits
             runtime = Runtime(logger=self._logger, store=store, memory=memory, limits=limits)
             stack.push_async_callback(runtime.close)
+            await runtime.recorder.configure(settings.record, self._secrets)
             self.gateway = Gateway(plan, runtime)
             plan.warm()
             room = _room()
@@ -179,7 +185,8 @@ def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if sys.platform != "win32":  # there the option would let another program take over the port
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if share:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
@@ -222,14 +229,14 @@ class Service:
         seal_key = os.urandom(32)
         if server.workers == 1:
             return _run(self._main(bind(server.host, server.port), seal_key))
-        bound = bind(server.host, server.port, share=True)
+        bound = bind(server.host, server.port, share=_KERNEL_DISTRIBUTES)
         port = bound.getsockname()[1]
         self._settings = structs.replace(self._settings, server=structs.replace(server, port=port))
         Plan(
             self._settings, seal_key=seal_key, keyring=Keyring(server.keys)
         )  # report mistakes once, not in every worker
         workers = Workers(
-            server.workers, lambda first: self._work(seal_key, first=first), self._reread
+            server.workers, lambda first: self._work(bound, seal_key, first=first), self._reread
         )
         return workers.run(bound)
 
@@ -243,11 +250,13 @@ class Service:
             here = structs.replace(settings.server, host=server.host, port=server.port)
             self._settings = structs.replace(settings, server=here)
 
-    def _work(self, seal_key: bytes, *, first: bool) -> int:
+    def _work(self, bound: socket.socket, seal_key: bytes, *, first: bool) -> int:
         server = self._settings.server
         if not first:
             self._announce = str
-        return _run(self._main(bind(server.host, server.port, share=True), seal_key))
+        if _KERNEL_DISTRIBUTES:
+            bound = bind(server.host, server.port, share=True)
+        return _run(self._main(bound, seal_key))
 
     async def _main(self, bound: socket.socket, seal_key: bytes) -> int:
         async with AsyncExitStack() as stack:
@@ -260,11 +269,10 @@ class Service:
             )
             logger = running.gateway.runtime.logger
             stop = asyncio.Event()
-            loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._on_stop_signal, stop, running)
+                on_signal(number, partial(self._on_stop_signal, stop, running))
             if hasattr(signal, "SIGHUP"):
-                loop.add_signal_handler(signal.SIGHUP, self._on_reload_signal, running)
+                on_signal(signal.SIGHUP, partial(self._on_reload_signal, running))
                 let_signals_in()
             # What was made so far stays: to look through it again and again would hold up streams.
             gc.collect()
@@ -310,10 +318,5 @@ class Service:
 
 
 def _run(main: Coroutine[None, None, int]) -> int:
-    """Run on the fast event loop where there is one."""
-    try:
-        from uvloop import new_event_loop  # noqa: PLC0415 -- not on every platform
-    except ImportError:
-        return asyncio.run(main)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)

@@ -57,9 +57,11 @@ class Workers:
         self._reread = reread
         self._children: set[int] = set()
         self._stopping = False
+        self._bound: socket.socket
 
     def run(self, bound: socket.socket) -> int:
-        """Keep them running until a signal to stop; `bound` holds the port meanwhile."""
+        """Keep them running until a signal to stop; `bound` holds the port until then."""
+        self._bound = bound
         with bound:
             for name in _PASSED_ON:
                 signal.signal(name, self._pass_on)
@@ -96,6 +98,7 @@ class Workers:
                 os.kill(child, number)
         if number != signal.SIGHUP:
             self._stopping = True
+            self._bound.close()  # workers that inherited it stop listening; then connections are refused
         else:
             self._reread()  # for those that take the place of others
 

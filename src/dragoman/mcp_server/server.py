@@ -1,6 +1,7 @@
 """The server of the official SDK over the table of tools, and its two transports: stdio and HTTP."""
 
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
@@ -208,7 +209,8 @@ class _Announced(uvicorn.Server):
 def _listen(port: int) -> socket.socket:
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "win32":  # there the option would let another program take over the port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((HOST, port))
         listening.listen(_BACKLOG)
     except OSError as error:

@@ -15,7 +15,7 @@ Message: TypeAlias = Annotated[
             "properties": {
                 "role": {
                     "type": "string",
-                    "description": "Who speaks: `user`, `assistant`, `system` or `tool`.",
+                    "description": "The role: `user`, `assistant`, `system` or `tool`.",
                 },
                 "content": {"description": "A text, or a list of parts."},
             },
@@ -28,8 +28,11 @@ ToolDefinition: TypeAlias = Annotated[
     Meta(
         extra_json_schema={
             "properties": {
-                "name": {"type": "string", "description": "What calls name it by."},
-                "description": {"type": "string", "description": "What it does, and when."},
+                "name": {"type": "string", "description": "The name that calls use."},
+                "description": {
+                    "type": "string",
+                    "description": "What it does, and when to use it.",
+                },
                 "input_schema": {
                     "type": "object",
                     "description": "JSON schema of its arguments; `parameters` in the shape of OpenAI's.",
@@ -83,24 +86,27 @@ class ChatInput(Input, frozen=True):
     ] = ""
     parallel_tool_calls: Annotated[
         bool | None,
-        Meta(description="Whether one answer may hold several calls; null: as it is used."),
+        Meta(
+            description="Whether one answer may have several calls; null: the upstream's default."
+        ),
     ] = None
     max_tokens: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="How long the answer may be.")
+        Annotated[int, Meta(ge=1)] | None, Meta(description="The output limit, in tokens.")
     ] = None
-    temperature: Annotated[float | None, Meta(description="How freely words are chosen.")] = None
+    temperature: Annotated[float | None, Meta(description="Sampling temperature.")] = None
     top_p: Annotated[
-        float | None, Meta(description="The share of likely words that are chosen from.")
+        float | None,
+        Meta(description="Nucleus sampling: the total probability of the tokens to choose from."),
     ] = None
-    stop: Annotated[list[str], Meta(description="Texts at which the answer ends.")] = []
-    seed: Annotated[int | None, Meta(description="For answers that can be repeated.")] = None
+    stop: Annotated[
+        list[str], Meta(description="Stop sequences: the answer ends before the first one.")
+    ] = []
+    seed: Annotated[int | None, Meta(description="Seed for reproducible answers.")] = None
     reasoning: Annotated[
         Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"] | None,
-        Meta(description="How much the model thinks first; null: as it is used to."),
+        Meta(description="Reasoning effort; null: the upstream's default."),
     ] = None
-    schema: Annotated[
-        dict[str, Any] | None, Meta(description="JSON schema that the answer shall fit.")
-    ] = None
+    schema: Annotated[dict[str, Any] | None, Meta(description="JSON schema for the answer.")] = None
 
 
 class ParseInput(Input, frozen=True):
@@ -151,7 +157,9 @@ class TranslateInput(Input, frozen=True):
     profile: Annotated[
         str, Meta(description="What the upstream can and cannot do: `generic`, `openai`, `vllm`, …")
     ] = "generic"
-    strict: Annotated[bool, Meta(description="Refuse what would lose something.")] = False
+    strict: Annotated[bool, Meta(description="Refuse a translation that would lose something.")] = (
+        False
+    )
 
 
 class CheckInput(Input, frozen=True):
@@ -169,14 +177,14 @@ class NoInput(Input, frozen=True):
 class LossEntry(Struct, frozen=True):
     """Something that could not be carried, or was repaired."""
 
-    code: Annotated[str, Meta(description="A word for programs.")]
+    code: Annotated[str, Meta(description="A stable code.")]
     path: Annotated[str, Meta(description="JSON path of the field; may be empty.")]
-    detail: Annotated[str, Meta(description="Of this one; may be empty.")]
+    detail: Annotated[str, Meta(description="Details of this case; may be empty.")]
     description: Annotated[str, Meta(description="What the code means.")]
 
 
 Losses: TypeAlias = Annotated[
-    list[LossEntry], Meta(description="What could not be carried, or was repaired.")
+    list[LossEntry], Meta(description="What could not be translated, or was repaired.")
 ]
 
 
@@ -192,10 +200,10 @@ class ToolCallEntry(Struct, frozen=True, kw_only=True):
 class TokenUsage(Struct, frozen=True, kw_only=True):
     """Tokens, as the upstream counts them."""
 
-    input: Annotated[int, Meta(description="All of it, cached or not.")]
-    output: Annotated[int, Meta(description="All of it, reasoning included.")]
-    cached: Annotated[int, Meta(description="Of the input: read from a cache.")]
-    reasoning: Annotated[int, Meta(description="Of the output: reasoning.")]
+    input: Annotated[int, Meta(description="Tokens of the input, including cached ones.")]
+    output: Annotated[int, Meta(description="Tokens of the output, including reasoning.")]
+    cached: Annotated[int, Meta(description="Tokens of the input that were read from a cache.")]
+    reasoning: Annotated[int, Meta(description="Tokens of the output that are reasoning.")]
 
 
 class SourceEntry(Struct, frozen=True, kw_only=True):
@@ -207,20 +215,22 @@ class SourceEntry(Struct, frozen=True, kw_only=True):
 
 
 class ChatOutput(Struct, frozen=True, kw_only=True):
-    text: Annotated[str, Meta(description="What the model says.")]
-    reasoning: Annotated[str, Meta(description="What of its reasoning can be read.")]
-    refusal: Annotated[str, Meta(description="Why it does not answer, if it refuses.")]
+    text: Annotated[str, Meta(description="The text of the answer.")]
+    reasoning: Annotated[str, Meta(description="The readable part of the reasoning.")]
+    refusal: Annotated[str, Meta(description="The refusal, if the model refuses to answer.")]
     tool_calls: Annotated[
-        list[ToolCallEntry], Meta(description="The calls that it makes, in order.  None was run.")
+        list[ToolCallEntry], Meta(description="The tool calls, in order.  None was run.")
     ]
     sources: Annotated[list[SourceEntry], Meta(description="What the text cites.")]
     other: Annotated[
         list[Any],
-        Meta(description="Blocks of the vendor's own, as it wrote them: tools that it ran itself."),
+        Meta(description="Blocks in the vendor's own format, such as tools that the vendor ran."),
     ]
-    finish: Annotated[FinishReason | None, Meta(description="Null: it has no proper end.")]
-    model: Annotated[str, Meta(description="As the upstream calls it.")]
-    usage: Annotated[TokenUsage | None, Meta(description="Null: the upstream does not say.")]
+    finish: Annotated[
+        FinishReason | None, Meta(description="The finish reason; null: the answer has none.")
+    ]
+    model: Annotated[str, Meta(description="The upstream's name for the model.")]
+    usage: Annotated[TokenUsage | None, Meta(description="Null: the upstream did not report it.")]
     losses: Losses
 
 
@@ -243,7 +253,10 @@ class ViolationEntry(Struct, frozen=True, kw_only=True):
     rule: Annotated[str, Meta(description="The rule's name.")]
     reason: Annotated[str, Meta(description="What is wrong.")]
     frame: Annotated[
-        int, Meta(description="Which event, from 1; past the last for what is missing at the end.")
+        int,
+        Meta(
+            description="The number of the event, from 1; one more than the last for what is missing at the end."
+        ),
     ]
     offset: Annotated[int, Meta(description="Where that event begins, in bytes.")]
     path: Annotated[str, Meta(description="JSON path of the field, if it is one.")]
@@ -252,7 +265,8 @@ class ViolationEntry(Struct, frozen=True, kw_only=True):
 class CheckOutput(Struct, frozen=True, kw_only=True):
     legal: Annotated[bool, Meta(description="Whether the stream breaks no rule.")]
     ended: Annotated[
-        Ending, Meta(description="With an ending, with a failure that it tells, or not at all.")
+        Ending,
+        Meta(description="How the stream ended: normally, with a reported failure, or not at all."),
     ]
     frames: Annotated[int, Meta(description="Events.")]
     blocks: Annotated[int, Meta(description="Blocks or items; in Chat, channels and calls.")]
@@ -272,7 +286,7 @@ class FormatEntry(Struct, frozen=True, kw_only=True):
 
 
 class FormatsOutput(Struct, frozen=True, kw_only=True):
-    formats: Annotated[list[FormatEntry], Meta(description="All that are known.")]
+    formats: Annotated[list[FormatEntry], Meta(description="All known formats.")]
 
 
 class Failure(Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from dragoman.mcp_server.tool_types import (
     TranslateOutput,
 )
 from dragoman.mcp_server.upstreams import ModelList, Upstreams
-from dragoman.toolcalls.format_names import aliases_of, choose_format, installed_formats
+from dragoman.toolcalls.format_names import aliases_of, choose_format, installed_formats, own_format
 from dragoman.toolcalls.formats import FORMATS
 from dragoman.toolcalls.parser import Parsed, parse
 from dragoman.toolcalls.stage import PLAIN
@@ -86,9 +86,10 @@ def _request(asked: ChatInput, model: str) -> Request:
     )
 
 
-async def _parse(asked: ParseInput, _context: ToolContext) -> ParseOutput:
+async def _parse(asked: ParseInput, context: ToolContext) -> ParseOutput:
     tools = _declared(asked.tools)
-    family = choose_format(asked.model, asked.format)
+    own = context.upstreams.formats
+    family = choose_format(asked.model, own_format(asked.model, asked.format, own))
     if family is None and asked.start_in_reasoning:
         family, tools = PLAIN, ()  # no calls to look for, but the end of the reasoning
     if family is None:  # the model's server returns structured calls: nothing to look for
@@ -114,7 +115,8 @@ async def _parse(asked: ParseInput, _context: ToolContext) -> ParseOutput:
     )
 
 
-async def _translate(asked: TranslateInput, _context: ToolContext) -> TranslateOutput:
+async def _translate(asked: TranslateInput, context: ToolContext) -> TranslateOutput:
+    native_format = own_format(asked.model, asked.format, context.upstreams.formats)
     data = join_surrogates(asked.text).encode()
     if asked.what == "request":
         request = translate_request(
@@ -135,7 +137,7 @@ async def _translate(asked: TranslateInput, _context: ToolContext) -> TranslateO
             target=asked.target,
             profile=asked.profile,
             model=asked.model,
-            native_format=asked.format,
+            native_format=native_format,
             tools=tools,
             strict=asked.strict,
         )
@@ -149,7 +151,7 @@ async def _translate(asked: TranslateInput, _context: ToolContext) -> TranslateO
         target=asked.target,
         profile=asked.profile,
         model=asked.model,
-        native_format=asked.format,
+        native_format=native_format,
         tools=tools,
         strict=asked.strict,
     )
@@ -170,17 +172,18 @@ async def _models(_asked: NoInput, context: ToolContext) -> ModelList:
     return await context.upstreams.models()
 
 
-async def _formats(_asked: NoInput, _context: ToolContext) -> FormatsOutput:
+async def _formats(_asked: NoInput, context: ToolContext) -> FormatsOutput:
+    declared = context.upstreams.formats
     return FormatsOutput(
         formats=[
             FormatEntry(
                 key=one.key,
-                aliases=aliases_of(one.key),
+                aliases=aliases_of(one.key) if FORMATS.get(one.key) is one else [],
                 description=one.description,
                 markers=list(one.opens),
                 models=list(one.models),
             )
-            for one in (*FORMATS.values(), *installed_formats())
+            for one in (*FORMATS.values(), *declared, *installed_formats())
         ]
     )
 
@@ -201,8 +204,8 @@ def _tools(definitions: list[dict[str, Any]]) -> tuple[Tool, ...]:
 TOOLS: Final[dict[str, ServedTool]] = {
     "chat": ServedTool(
         "Ask a model",
-        "Ask a model.  Gives its text, its reasoning and the tool calls it makes, which are never run.  "
-        "While the answer comes, progress notifications tell what has come since the last one, as a "
+        "Ask a model.  Returns its text, its reasoning and its tool calls, which are never run.  "
+        "While the answer streams, each progress notification has the part that arrived since the last one, as a "
         "JSON object with `reasoning`, `text`, `call` and `arguments`.",
         ChatInput,
         ChatOutput,
@@ -219,21 +222,21 @@ TOOLS: Final[dict[str, ServedTool]] = {
     "translate": ServedTool(
         "Translate between API dialects",
         "Turn a request, a complete answer or a streamed answer of one API dialect into another, and "
-        "say what could not be carried.",
+        "report what could not be translated.",
         TranslateInput,
         TranslateOutput,
         _translate,
     ),
     "check_stream": ServedTool(
         "Judge a stream",
-        "Say whether a stream of server-sent events is legal in its dialect, and where it is not.",
+        "Check whether a stream of server-sent events is legal in its dialect, and list its violations.",
         CheckInput,
         CheckOutput,
         _check,
     ),
     "list_models": ServedTool(
         "List models",
-        "List the models that `chat` may ask for, and who answers.",
+        "List the models that `chat` can use, and their upstreams.",
         NoInput,
         ModelList,
         _models,

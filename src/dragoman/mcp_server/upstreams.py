@@ -5,6 +5,7 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct
 
 from dragoman.client.client import Client
+from dragoman.toolcalls.format import Format
 
 
 class Target(Struct, frozen=True):
@@ -20,19 +21,23 @@ class ListedModel(Struct, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="For `model` of `chat`.")]
     owner: Annotated[str, Meta(description="The upstream that answers.")]
     context: Annotated[
-        int | None, Meta(description="Tokens of question and answer together; null: unknown.")
+        int | None, Meta(description="The context window, in tokens; null: unknown.")
     ]
-    output: Annotated[int | None, Meta(description="Tokens of an answer; null: unknown.")]
+    output: Annotated[int | None, Meta(description="The output limit, in tokens; null: unknown.")]
 
 
 class ModelList(Struct, frozen=True, kw_only=True):
-    models: Annotated[list[ListedModel], Meta(description="All that may be asked for.")]
+    models: Annotated[list[ListedModel], Meta(description="All models that can be requested.")]
     unreachable: Annotated[
-        list[str], Meta(description="Upstreams that could not be asked, each with the reason.")
+        list[str], Meta(description="Upstreams that did not answer, each with the reason.")
     ]
 
 
 class Upstreams(Protocol):
+    @property
+    def formats(self) -> tuple[Format, ...]:
+        """Formats of tool calls that the settings declare."""
+
     def target(self, model: str, /) -> Target:
         """Return the target that answers for a model; an empty name: the default target.
 

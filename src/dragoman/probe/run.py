@@ -99,11 +99,13 @@ async def run(
     if not peer.model:
         listing = await probe.list_models()
         if not listing.names and not listing.trouble:
-            raise ConfigError("which model? the upstream lists none; --model names one")
+            raise ConfigError("the upstream lists no models; choose one with --model")
         if listing.trouble and (gone := await _gone(probe, checks)) is not None:
             return gone
         if listing.trouble:
-            raise ConfigError(f"which model? --model names one (no list: {listing.trouble})")
+            raise ConfigError(
+                f"the upstream does not list its models; choose one with --model ( {listing.trouble})"
+            )
         probe.use_model(listing.names[0])
     reached = True
     for check in checks:

@@ -98,6 +98,12 @@ def may_be_empty(pattern: Pattern) -> bool:
     )
 
 
+def before_lookahead(pattern: Pattern) -> Pattern:
+    """Return the part of a pattern that is consumed; all of it if it begins with lookahead."""
+    places = [place for place, part in enumerate(pattern) if isinstance(part, Ahead)]
+    return pattern[: places[0]] if places and places[0] else pattern
+
+
 def first_classes(pattern: Pattern) -> Iterator[str]:
     """Yield the character classes that a matching text may begin with."""
     for place, part in enumerate(pattern):
@@ -116,6 +122,16 @@ def first_classes(pattern: Pattern) -> Iterator[str]:
                 return
             case Ahead():
                 pass
+
+
+def strings_of(pattern: Pattern) -> Iterator[str]:
+    """Yield the strings of a pattern."""
+    for part in pattern:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, OneOf):
+            for choice in part.choices:
+                yield from strings_of(choice)
 
 
 def groups_of(pattern: Pattern) -> Iterator[str]:
@@ -217,6 +233,9 @@ class TagsSpec(Struct, frozen=True, kw_only=True):
     verbatim_end: tuple[Pattern, ...] = ()  # consumed: the only end of a verbatim value
     call_end: tuple[Pattern, ...]  # consumed
     special: bool = False  # the tags are special tokens, which no value contains
+    # Parts of tags.  A value may contain a whole closer or a whole tag, but one of these alone shows that a tag of the
+    # call is broken.
+    tokens: tuple[Pattern, ...] = ()
     skip: tuple[Pattern, ...] = ()  # stray markup between parameters: dropped and reported
     trim: Literal["none", "line", "blank"] = "none"  # around a string: one line feed, or all blanks
     json: bool = False  # the body may be one JSON object instead
@@ -263,6 +282,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """A marker, the positions where it counts, and what it does.
 
     The pattern of a call has a group `name`, a group `id`, or both; an id alone contains the name, as Kimi's do.
+    A group `recipient` is part of the marker if it names a declared tool, and text if not.
     """
 
     pattern: Pattern
@@ -279,6 +299,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     empty: bool = False  # calls: the marker is a whole call without arguments
     stray: bool = False  # a special token outside of calls and messages: it shows no family
     unquoted: bool = False  # does not count in code, although it is a special token
+    echo: bool = False  # counts only if the same text is directly before it
     families: tuple["Format", ...] = ()  # TRY_FAMILIES: the families that share the marker
 
 

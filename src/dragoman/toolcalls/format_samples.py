@@ -30,6 +30,8 @@ from dragoman.toolcalls.format import (
     TagsSpec,
     Where,
     chars_of,
+    groups_of,
+    may_be_empty,
 )
 from dragoman.toolcalls.grammar import is_quotable
 from dragoman.turn.request import Tool
@@ -87,6 +89,8 @@ def writers(format_: Format) -> Iterator[CallWriter]:
             yield _writer(rule, opener, "" if consumed else closer, end)
             if closer and not consumed:
                 yield _writer(rule, opener, "", end)
+            if isinstance(rule.body, ObjectsSpec):
+                yield _array_writer(rule, opener, closer + end)
 
 
 def _writer(rule: Rule, opener: str, closer: str, section_end: str) -> CallWriter:
@@ -100,8 +104,17 @@ def _writer(rule: Rule, opener: str, closer: str, section_end: str) -> CallWrite
     return write
 
 
+def _array_writer(rule: Rule, opener: str, closer: str) -> CallWriter:
+    def write(calls: Sequence[SampleCall]) -> str:
+        objects = ", ".join(_body(rule, *one) for one in calls)
+        return f"{opener}{_least(rule.pattern)}[{objects}]{closer}"
+
+    return write
+
+
 def _header(pattern: Pattern, name: str, number: int) -> str:
-    groups = {"name": name, "id": f"functions.{name}:{number}"}
+    named = "name" in groups_of(pattern)
+    groups = {"name": name, "id": f"c{number}" if named else f"functions.{name}:{number}"}
     return written(_until_ahead(pattern), groups=groups)
 
 
@@ -127,10 +140,9 @@ def _body(rule: Rule, name: str, arguments: Arguments) -> str:
 
 
 def _tags(spec: TagsSpec, arguments: Arguments) -> str:
+    param = next(one for one in spec.param if "verbatim" not in groups_of(one))
     parameters = "".join(
-        written(spec.param[0], groups=_parameter(key, value))
-        + _plain(value)
-        + _least(spec.value_end[0])
+        written(param, groups=_parameter(key, value)) + _plain(value) + _least(spec.value_end[0])
         for key, value in arguments.items()
     )
     return parameters + _least(spec.call_end[0])
@@ -196,7 +208,8 @@ def _part(part: Part, most: int, groups: Mapping[str, str] | None) -> str:
             least = part.least if groups is not None else max(part.least, min(part.most, most))
             return filler(part.chars) * least
         case OneOf() if groups is not None:
-            return written(part.choices[0], most=most, groups=groups)
+            optional = any(map(may_be_empty, part.choices))
+            return "" if optional else written(part.choices[0], most=most, groups=groups)
         case OneOf():
             return written(max(part.choices, key=len), most=most)
         case Ahead():

@@ -66,11 +66,15 @@ def traits_of(format_: Format) -> Traits:
 
 
 def find_writer(format_: Format) -> CallWriter | None:
-    """Return a function that writes calls as the format's rules describe them, or None if none can be derived."""
-    for writer in writers(format_):
-        found = parse(writer(CALLS[:1]), format=format_, tools=TOOLS)
-        if _values(found) == [CALLS[0]]:
-            return writer
+    """Return a function that writes calls as the format's rules describe them, or None if none can be derived.
+
+    One that can write several calls comes first.
+    """
+    for calls in (CALLS, CALLS[:1]):
+        for writer in writers(format_):
+            found = parse(writer(calls), format=format_, tools=TOOLS)
+            if _values(found) == list(calls) and not found.content.strip():
+                return writer
     return None
 
 
@@ -222,7 +226,7 @@ def linear(answer: Answer) -> Iterator[Outcome]:
             for size in (4096, 4):
                 few, many = (_work(answer, text, size, work) for text in (once, twice))
                 bound = min(
-                    2.5 * few + reach + MAX_HEADER_CHARS, len(twice) * (_LOOKS + reach / size)
+                    3 * few + reach + MAX_HEADER_CHARS, len(twice) * (_LOOKS + reach / size)
                 )
                 problem = f"{len(once)} characters take {few} looks, {len(twice)} take {many}"
                 yield _outcome("linear", head + unit, problem if many > bound else "")

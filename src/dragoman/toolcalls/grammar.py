@@ -25,6 +25,8 @@ from dragoman.toolcalls.format import (
     Run,
     TagsSpec,
     Where,
+    before_lookahead,
+    length,
     markers,
     may_be_empty,
     one_of,
@@ -107,6 +109,10 @@ class FormatGrammar:
             [rule for rule in rules if not rule.at.isdisjoint(_OPENED)]
         )
         self.joint: str = joint  # see `Format`
+        # Twice the length of the longest marker that is an echo: so much text is kept to find one.
+        self.echo_chars: int = 2 * max(
+            (length(rule.pattern) for rule in rules if rule.echo), default=0
+        )
         self.special: Scanner | None = special  # special tokens
         self._closers = closers  # count once reasoning has ended
         # Where an answer that begins inside reasoning begins.
@@ -151,7 +157,7 @@ class FormatGrammar:
         """
         return scanner(
             tuple(
-                _before_lookahead(rule.pattern) if rule.section else rule.pattern
+                before_lookahead(rule.pattern) if rule.section else rule.pattern
                 for rule in self.states[Where.AFTER].rules
                 if rule.action is Action.SKIP
             )
@@ -241,11 +247,6 @@ def _begins_special(pattern: Pattern) -> bool:
             return all(_begins_special((*choice, *rest)) for choice in choices)
         case _:
             return False
-
-
-def _before_lookahead(pattern: Pattern) -> Pattern:
-    places = [place for place, part in enumerate(pattern) if isinstance(part, Ahead)]
-    return pattern[: places[0]] if places and places[0] else pattern
 
 
 def _without_groups(pattern: Pattern) -> Pattern:

@@ -32,6 +32,7 @@ _REPORTED_BLANKS: Final = frozenset({Where.START, Where.AFTER})
 MAX_BLANKS: Final = 256
 _SOLID: Final = re.compile(r"\S")
 _MAX_PIECE_CHARS: Final = 4096
+_MAX_RECENT_PIECES: Final = 2048
 _FENCE_TICKS: Final = 3
 _MIN_STUMP_CHARS: Final = 3  # shorter text is not recognized as the beginning of a special token
 _CODE_MARKS: Final = re.compile("`+|\n")
@@ -110,6 +111,8 @@ class Machine:
         self._searched: str | None = None  # the text that `find_break` searched last
         self._break: FoundMarker | int = 0  # what it found there
         self.body: CallBody | None = None  # of the open call
+        # The last pieces of text, if an echo of them may follow.  Case: lfm2/n5_4_echo.
+        self._recent: list[str] | None = [] if grammar.echo_chars else None
         self._base = grammar  # restored if a tried family does not match
         self._candidates: tuple[Format, ...] = ()  # families still to try at this position
 
@@ -163,6 +166,10 @@ class Machine:
             for start in range(0, end, _MAX_PIECE_CHARS):
                 self.feed(text[start : start + _MAX_PIECE_CHARS])
             return
+        if self._recent is not None:
+            self._recent.append(text)
+            if len(self._recent) > _MAX_RECENT_PIECES:
+                self._recent = ["".join(self._recent)[-self.grammar.echo_chars :]]
         if self.held:
             text = self.held + text
             self.held = ""
@@ -333,8 +340,10 @@ class Machine:
             self._fenced or (rule.unquoted and self._in_span())
         ):
             return self._emit_as_text(text, found, found.start)  # an example
-        if (rule.inside and not self._section) or (
-            rule.prose and not self._may_call_in_prose(found)
+        if (
+            (rule.inside and not self._section)
+            or (rule.prose and not self._may_call_in_prose(found))
+            or (rule.echo and not self._is_echo(text, found))
         ):
             return self._emit_as_text(text, found, found.start)
         if rule.stray:
@@ -359,6 +368,13 @@ class Machine:
             return found.end
         self._apply_rule(rule, text, found)
         return found.end
+
+    def _is_echo(self, text: str, found: FoundMarker) -> bool:
+        """Return whether the text of a marker is directly before it too."""
+        marker = text[found.start : found.end]
+        recent = "".join(self._recent or ())
+        before = recent[: len(recent) - (len(text) - found.start)]
+        return before.rstrip().endswith(marker)
 
     def _may_call_in_prose(self, found: FoundMarker) -> bool:
         """Return whether a call may begin in the middle of text: see `Rule.prose`."""
@@ -444,6 +460,8 @@ class Machine:
         if "line" in found.groups:
             raw = text[found.start : found.end]
             self._emit_prose(raw[: len(raw) - len(raw.lstrip())])
+        if self.grammar.echo_chars and self._recent is None:
+            self._recent = [text]  # the family was recognized in this piece
         self.body = body
         body.start()
         return found.end

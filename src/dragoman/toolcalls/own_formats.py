@@ -365,7 +365,10 @@ def _check_rule(rule: Rule, path: str) -> None:
 
 
 def _check_tags(body: TagsSpec, path: str) -> None:
-    for field in ("param", "value_end", "value_cut", "verbatim_end", "call_end", "skip"):
+    for field in (
+        *("param", "nameless", "value_end", "value_cut", "next_call"),
+        *("verbatim_end", "tokens", "call_end", "skip"),
+    ):
         patterns: tuple[Pattern, ...] = getattr(body, field)
         if not patterns and field in ("param", "value_end", "call_end"):
             raise FormatError(f"{path}.{field}", "is empty")

@@ -169,11 +169,11 @@ class Connector:
     ) -> Connection:
         """Ask a proxy to connect to a server (RFC 9110, section 9.3.6), and begin TLS with the server."""
         assert server.tls is not None  # noqa: S101 -- plain requests are forwarded
-        connection = self._connection(server)
         transport: asyncio.Transport | None = None
         try:
             async with asyncio.timeout_at(until):
                 transport = await _tunnel_through(asked, server, proxy)
+                connection = self._connection(server)
                 inner = await self._loop.start_tls(
                     transport, connection, server.tls, server_hostname=_tls_name(server)
                 )

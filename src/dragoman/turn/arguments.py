@@ -11,10 +11,10 @@ closed, because half a command would then look like a whole one.
 
 import ast
 import re
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from dragoman.errors import TooLargeError
 from dragoman.limits import DEFAULT_LIMITS, Limits
@@ -81,7 +81,7 @@ class ArgumentStream(Protocol):
     @property
     def whole(self) -> bool: ...
     def end(self) -> Ending: ...
-    def may_close(self, required: frozenset[str], /) -> bool: ...
+    def may_close(self, required: frozenset[str], properties: frozenset[str], /) -> bool: ...
 
 
 class JsonArguments:
@@ -180,16 +180,34 @@ class JsonArguments:
         """Something was received and not forwarded, or was repaired, which is reported at the end."""
         return self._held is not None or bool(self._comma or self._trailing or self._losses)
 
-    def may_close(self, required: frozenset[str], /) -> bool:
-        """Say whether the arguments lack nothing but their last bracket.
+    def may_close(self, required: frozenset[str], properties: frozenset[str], /) -> bool:
+        """Return whether the arguments lack nothing but their last bracket.
 
-        Every value is complete, no comma or inner bracket announces more, and each of the `required`
-        parameters is there.  Arguments too long to be looked at again lack one, as far as is known.
+        Every value is complete, no comma or inner bracket announces more, each of the `required` parameters is
+        present, and none of the tool's `properties` is inside the last value: the missing bracket may be that
+        value's.  Arguments beyond `resend_window_bytes` are not parsed again, so they lack a required parameter.
         """
         readable = self._held is None or self._repaired
         if self._comma or not readable or not self._scanner.only_closer_missing:
             return False
-        return not required or required <= self._keys()
+        if required and not required <= self._parsed("}").keys():
+            return False
+        return not self.swallows(properties)
+
+    def swallows(self, properties: frozenset[str], /) -> bool:
+        """Return whether the last value contains a key that is a missing parameter of the tool.
+
+        This is how `{"a": {"b": 1}, "c": 2}` looks without its first closing bracket.
+        """
+        if not properties:
+            return False
+        found: object = self._parsed("" if self.whole else "}")
+        missing = properties - found.keys() if isinstance(found, dict) else frozenset[str]()
+        while missing and isinstance(found, dict | list) and found:
+            found = found[-1] if isinstance(found, list) else found[next(reversed(found))]
+            if isinstance(found, dict) and not missing.isdisjoint(found):
+                return True
+        return False
 
     def _forward(self, fragment: str) -> str:
         scanner = self._scanner
@@ -253,15 +271,15 @@ class JsonArguments:
             if self._sent_size > self._limits.resend_window_bytes:
                 self._sent = None
 
-    def _keys(self) -> frozenset[str]:
-        """Return the keys of the object that was forwarded without its last bracket."""
+    def _parsed(self, closer: str) -> dict[str, Any]:
+        """Return the object that was forwarded, with `closer` added; empty if it is too long or not an object."""
         if self._sent is None:
-            return frozenset()
-        text = join_surrogates("".join(self._sent))
+            return {}
         try:
-            return frozenset(msgspec.json.decode(text + "}", type=dict[str, Raw]))
+            found = decode_any(join_surrogates("".join(self._sent)) + closer)
         except (msgspec.DecodeError, RecursionError):
-            return frozenset()
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def _note(self, code: str) -> None:
         if code not in self._losses:
@@ -426,9 +444,9 @@ class CustomInput:
         """The object around the input is complete."""
         return self._json.whole
 
-    def may_close(self, required: frozenset[str], /) -> bool:
-        """Say whether the object around the input lacks nothing but its bracket."""
-        return self._json.may_close(required)
+    def may_close(self, required: frozenset[str], properties: frozenset[str], /) -> bool:
+        """Return whether the object around the input lacks nothing but its bracket."""
+        return self._json.may_close(required, properties)
 
     @property
     def holding(self) -> bool:
@@ -515,7 +533,7 @@ class RawInput:
         """Free text is whole wherever it ends."""
         return Ending(open_ended=True)
 
-    def may_close(self, required: frozenset[str], /) -> bool:
+    def may_close(self, required: frozenset[str], properties: frozenset[str], /) -> bool:
         """Free text has no brackets."""
         return False
 

@@ -496,7 +496,7 @@ class Assembler(BlockBuilder):
             if not (cut and code == "args_invalid"):  # that it was cut explains it
                 self.loss(code, f"call {call.call_id}")
         whole = ending.whole
-        if not whole and not cut and call.arguments.may_close(self._tools.required(call.tool)):
+        if not whole and not cut and call.arguments.may_close(*self._tools.parameters(call.tool)):
             whole = True
             if call.kind is BlockKind.TOOL_CALL:
                 self._delta("}")
@@ -516,7 +516,7 @@ class Assembler(BlockBuilder):
             return True
         if call.kind is BlockKind.CUSTOM_CALL:
             return cut and not (call.ended or self._waiting)
-        return (cut and not self._waiting) or bool(self._tools.required(call.tool))
+        return (cut and not self._waiting) or bool(self._tools.parameters(call.tool)[0])
 
     def _is_over(self, call: IncomingCall) -> bool:
         """Say whether nothing more can come for a call: its peer ended it, or went on after it."""

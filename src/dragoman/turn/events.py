@@ -20,7 +20,7 @@ class BlockKind(StrEnum):
     """What a block of an answer is.
 
     Attributes:
-        TEXT: What the model says.
+        TEXT: The text of the answer.
         REASONING: How it got there, or a summary of it.
         TOOL_CALL: A call whose arguments are a JSON object, as `ArgsDelta`.
         CUSTOM_CALL: A call whose input is free text, as `InputDelta`.

@@ -103,9 +103,10 @@ _PREFIXES: Final = ("functions.", "functions:", "default_api.", "default_api:", 
 
 class _Schema(Struct, gc=False):
     required: list[str] = []
+    properties: dict[str, msgspec.Raw] = {}
 
 
-_REQUIRED: Final = msgspec.json.Decoder(_Schema)
+_SCHEMA: Final = msgspec.json.Decoder(_Schema)
 
 
 class ToolName(Struct, frozen=True, gc=False):
@@ -174,15 +175,16 @@ class ToolTable:
             other != wire and other.startswith(wire) for other in self._by_wire
         )
 
-    def required(self, tool: ToolName) -> frozenset[str]:
-        """Return the required parameters of a function; none if it is not declared."""
+    def parameters(self, tool: ToolName) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the required parameters of a function, and all of them; none if it is not declared."""
         schema = self._schemas.get(tool)
         if schema is None or tool.flavor is not Flavor.FUNCTION:
-            return frozenset()
+            return frozenset(), frozenset()
         try:
-            return frozenset(_REQUIRED.decode(schema).required)
+            found = _SCHEMA.decode(schema)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return frozenset()
+            return frozenset(), frozenset()
+        return frozenset(found.required), frozenset(found.properties)
 
     def resolve(self, wire: str) -> ToolName:
         """Return the tool that the upstream calls `wire`; an unknown name is kept as it is.

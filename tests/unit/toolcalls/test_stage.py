@@ -259,7 +259,7 @@ def test_problems_become_losses() -> None:
 
     out = run(turn(text(0, section)))
 
-    assert Loss("native_noise_dropped", detail="junk") in out
+    assert Loss("native_noise_dropped", excerpt="junk") in out
 
 
 def test_an_empty_block_of_the_upstream_passes() -> None:

@@ -275,7 +275,7 @@ def test_b10_arguments_that_were_repaired_and_then_stop_are_not_whole() -> None:
 
     assert not ending.whole
     assert '{"a": null, "b": "x' == out
-    assert not stream.may_close(frozenset())
+    assert not stream.may_close(frozenset(), frozenset())
 
 
 @pytest.mark.parametrize(
@@ -306,23 +306,23 @@ def test_b10_only_the_last_bracket_may_be_added(text: str, closable: bool) -> No
             stream.feed(fragment)
         stream.end()
 
-        assert closable is stream.may_close(frozenset())
+        assert closable is stream.may_close(frozenset(), frozenset())
 
 
 def test_b10_nothing_is_added_if_a_required_parameter_is_missing() -> None:
     stream = JsonArguments()
     stream.feed('{"path":"x","mode":"w"')
 
-    assert stream.may_close(frozenset({"path"}))
-    assert not stream.may_close(frozenset({"path", "content"}))
+    assert stream.may_close(frozenset({"path"}), frozenset())
+    assert not stream.may_close(frozenset({"path", "content"}), frozenset())
 
 
 def test_b10_arguments_too_long_to_look_at_again_are_not_closed_if_anything_is_required() -> None:
     stream = JsonArguments(limits=Limits(resend_window_bytes=8))
     stream.feed('{"path":"a long name"')
 
-    assert stream.may_close(frozenset())
-    assert not stream.may_close(frozenset({"path"}))
+    assert stream.may_close(frozenset(), frozenset())
+    assert not stream.may_close(frozenset({"path"}), frozenset())
 
 
 @pytest.mark.parametrize("text", ['{"a":1,', '{"a":1 , ', '{"a":[1,', '{"a":[{"b":2},\n'])

@@ -4,7 +4,9 @@
 of them; the two tables at the end list these functions.
 """
 
+import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
 from typing import Final
@@ -61,6 +63,8 @@ def check_text(kind: TextKind, text: str, environment: ConfigEnvironment) -> str
             return _file(text, environment)
         case "place":
             return _place(text, environment)
+        case "expression":
+            return _expression(text)
         case _:
             return _CHECKS_OF_TEXT[kind](text)
 
@@ -109,6 +113,14 @@ def _file(text: str, environment: ConfigEnvironment) -> str | Problem:
         return text
     path = environment.resolve(text)
     return str(path) if path.is_file() else Problem(f"there is no file {path}")
+
+
+def _expression(text: str) -> str | Problem:
+    try:
+        re.compile(text)
+    except re.error as error:
+        return Problem(f"not a regular expression: {error}", "see the syntax of Python's `re`")
+    return text
 
 
 def _place(text: str, environment: ConfigEnvironment) -> str | Problem:
@@ -449,6 +461,15 @@ def _overrides(settings: Settings) -> Iterator[Mistake]:
             yield Mistake(f"routes[{number}].params", message)
 
 
+def _several_processes(settings: Settings) -> Iterator[Mistake]:
+    if settings.server.workers > 1 and not hasattr(os, "fork"):
+        yield Mistake(
+            "server.workers",
+            f"processes cannot share a port on this system ({sys.platform})",
+            "leave it at 1; for more, start several gateways on different ports",
+        )
+
+
 # --- warnings ---
 
 
@@ -591,6 +612,7 @@ _MISTAKES: Final[tuple[_Check, ...]] = (
     _targets,
     _names_of_routes,
     _overrides,
+    _several_processes,
 )
 _WARNINGS: Final[tuple[_Check, ...]] = (
     _insecure,

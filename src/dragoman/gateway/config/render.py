@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
+from yarl import URL
 
 from dragoman.errors import ConfigError, did_you_mean
 from dragoman.gateway.config.environment import ConfigEnvironment
@@ -82,9 +83,13 @@ def _table(table: Struct, path: tuple[str, ...], *, defaults: bool, header: str)
         if _is_table(value):
             below += list(_tables(value, (*path, field.name), defaults=defaults))
         else:
-            note = (
-                f"  # {_state(value)}" if isinstance(value, Secret) else _DEFAULT if usual else ""
-            )
+            match value:
+                case Secret():
+                    note = f"  # {_state(value)}"
+                case ProxyRule():
+                    note = f"  # {_way(table, value)}"
+                case _:
+                    note = _DEFAULT if usual else ""
             own.append(f"{field.name} = {toml_value(value)}{note}")
     if header and (own or not below or header.startswith("[[")):
         yield from ("", header)
@@ -129,6 +134,14 @@ def _default(field: structs.FieldInfo) -> object:
     if field.default is not msgspec.NODEFAULT:
         return field.default
     return field.default_factory()
+
+
+def _way(table: Struct, rule: ProxyRule) -> str:
+    """Return which proxy leads to an upstream, without its credentials."""
+    if not rule.found or not isinstance(table, Upstream):
+        return "not set"
+    proxy = rule.find(URL(table.base_url))
+    return "a direct connection" if proxy is None else f"through {proxy.where}"
 
 
 def _state(secret: Secret) -> str:

@@ -374,7 +374,7 @@ def default_path(environ: Mapping[str, str]) -> str:
     """Return the default place of the file: the state folder of the XDG rules."""
     base = environ.get("XDG_STATE_HOME", "")
     # The XDG specification: a relative path is ignored.
-    folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
+    folder = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state"
     return str(folder / "dragoman" / "responses.sqlite")
 
 

@@ -75,7 +75,7 @@ async def history(probe: Probe) -> Finding:
 
 async def foreign_ids(probe: Probe) -> Finding:
     if (await past(probe)).refused:
-        return unknown("no conversation with a call in it is taken")
+        return unknown("conversations with calls are refused")
     everything = await probe.ask(FOREIGN)
     if not everything.refused:
         _ = everything.whole

@@ -33,13 +33,13 @@ async def output_limit(probe: Probe) -> Finding:
     older, newer = await probe.ask(LIMIT_OLDER), await probe.ask(LIMIT_NEWER)
     if _is_held(older):
         if _is_held(newer):
-            return ok("both fields are held to", max_tokens_field="max_tokens")
+            return ok("both fields are respected", max_tokens_field="max_tokens")
         how = "refused" if newer.refused else "ignored"
         return ok(f"`max_tokens`; the newer field is {how}", max_tokens_field="max_tokens")
     how = "refused" if older.refused else "ignored"
     if _is_held(newer):
         return quirk(
-            f"`max_tokens` is {how}, `max_completion_tokens` is held to",
+            f"`max_tokens` is {how}, `max_completion_tokens` is respected",
             max_tokens_field="max_completion_tokens",
         )
     return quirk("neither field is held to")
@@ -124,10 +124,10 @@ def _in_fields(probe: Probe, fields: list[str], when: str) -> Finding:
 async def reasoning_replay(probe: Probe) -> Finding:
     response = await past(probe)
     if response.refused:
-        return unknown("no conversation with a call in it is taken")
+        return unknown("conversations with calls are refused")
     if probe.habits.reasoning:
         return quirk(
-            "calls of the past must come with their reasoning",
+            "earlier calls must be sent with their reasoning",
             replay_reasoning="tool_turns",
             reasoning_filler=" ",
         )
@@ -140,7 +140,7 @@ async def reasoning_replay(probe: Probe) -> Finding:
         return ok("not needed")  # other models' reasoning cannot be sent: it needs their signatures
     given = await probe.ask(REPLAYED if reasons else HISTORY_REASONED)
     if given.refused:
-        return quirk(f"reasoning of the past is refused: {given.refused}", replay_reasoning="never")
+        return quirk(f"earlier reasoning is refused: {given.refused}", replay_reasoning="never")
     _ = given.whole
     return ok("not needed, and taken")
 

@@ -44,7 +44,7 @@ async def streamed(probe: Probe) -> Response:
 async def body(probe: Probe) -> Finding:
     response = await probe.ask(TEXT_BODY)
     if response.is_stream:
-        return quirk("a stream, although none was asked for")
+        return quirk("a stream, although none was requested")
     if response.trouble:
         return fails(response.trouble)
     if not response.answer.text.strip():
@@ -96,7 +96,7 @@ async def ending(probe: Probe) -> Finding:
     if not response.trace.last:
         last = {"chat": "[DONE]", "anthropic": "message_stop"}.get(probe.dialect, "the last event")
         return quirk(f"`{last}` is missing")
-    return ok("a finish, and the dialect's last word")
+    return ok("a finish reason and the dialect's last event")
 
 
 async def order(probe: Probe) -> Finding:

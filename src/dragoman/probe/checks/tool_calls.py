@@ -48,7 +48,7 @@ async def _calls(probe: Probe, question: Question) -> tuple[Made, ...]:
     if _unusable(response):
         raise UnansweredError(_unusable(response))
     if not found and response.cut:
-        raise UnansweredError("the limit of tokens ended the answer before a call")
+        raise UnansweredError("the token limit ended the answer before a call")
     return found
 
 
@@ -121,7 +121,7 @@ async def none(probe: Probe) -> Finding:
     if response.refused:
         return quirk(f"refused: {response.refused}", tool_choice_none=False)
     if await _calls(probe, NONE):
-        return quirk("ignored: a call all the same", tool_choice_none=False)
+        return quirk("ignored: it called a tool", tool_choice_none=False)
     return ok("no call", tool_choice_none=True)
 
 
@@ -180,7 +180,7 @@ async def arguments(probe: Probe) -> Finding:
     failed = response.answer.fault is not None
     if pieces and response.trace.finish and not failed and not has_whole_arguments(response.trace):
         if response.cut_at(question.limit):
-            return unknown("the limit of tokens cut them off")
+            return unknown("the token limit truncated them")
         cut = any(loss.code == "call_cut" for loss in response.answer.losses)
         return fails("are cut off" if cut else "are not JSON")
     found = await _structural(probe, question)
@@ -253,10 +253,10 @@ async def finish(probe: Probe) -> Finding:
         word, due = response.trace.finish, expected[probe.dialect]
         if word != due:
             kind = "a call" if response is called else "text"
-            return quirk(f"`{printable(word)}` after {kind}, where `{due}` is due")
+            return quirk(f"`{printable(word)}` after {kind}, where `{due}` is expected")
     if not judged:
         raise UnansweredError("there is no finish reason")
-    return ok("fit what was said")
+    return ok("match the response")
 
 
 def _has_finish(response: Response) -> bool:

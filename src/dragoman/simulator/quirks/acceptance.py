@@ -230,8 +230,8 @@ ROWS: Final = (
     Quirk(
         "needs-reasoning",
         "",
-        "it thinks, asked or not; a 400 that names the field if a turn with calls comes back "
-        "without its reasoning",
+        "it always thinks; a 400 that names the field if a turn with calls is sent back without its "
+        "reasoning",
         _needs_reasoning,
         "written",  # after `reasoning-field` has chosen the field
     ),

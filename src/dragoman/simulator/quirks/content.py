@@ -195,11 +195,11 @@ ROWS: Final = (
         "the same, in Chat's `reasoning` and `reasoning_content` at once",
         _leak_both,
     ),
-    Quirk("think", "", "it thinks, asked or not", think),
+    Quirk("think", "", "it always thinks, also if the request does not ask for it", think),
     Quirk(
         "think-tags",
         "",
-        "its thoughts are in the text, between <think> and </think>",
+        "its reasoning is in the text, between <think> and </think>",
         _think_tags,
     ),
     Quirk(
@@ -208,11 +208,11 @@ ROWS: Final = (
         "the same, but the first tag is missing",
         _think_close,
     ),
-    Quirk("loose-args", "", "the last argument is missing, numbers are texts", _loose_args),
+    Quirk("loose-args", "", "the last argument is missing, and numbers are strings", _loose_args),
     Quirk("parallel", "N", "it makes N calls in one answer", _parallel, bounds=(0, 1_000)),
-    Quirk("args", "KB", "one argument of each call is a text of that size", _args, bounds=_KB),
-    Quirk("text", "KB", "its text is of that size", _text, bounds=_KB),
-    Quirk("structural", "", "calls are structural, whatever the family", _structural),
+    Quirk("args", "KB", "one argument of each call is a string of that size", _args, bounds=_KB),
+    Quirk("text", "KB", "its text has that size", _text, bounds=_KB),
+    Quirk("structural", "", "calls are structured, whatever the family", _structural),
     Quirk("ids", "X", "every call has the id X", _ids),
     Quirk("refuse", "", "a content filter ends the answer", _refuse),
     Quirk(
@@ -221,7 +221,7 @@ ROWS: Final = (
     Quirk(
         "quoted-args",
         "",
-        "the arguments of calls are a JSON string that holds the JSON text of the object",
+        "the arguments of calls are a JSON string that contains the object",
         _quoted_args,
         "written",
         fault=True,
@@ -229,10 +229,10 @@ ROWS: Final = (
     Quirk(
         "cut-args",
         "",
-        "the arguments of the last call end in the middle, although the finish says nothing of it",
+        "the arguments of the last call end in the middle, but the finish reason is that of a complete call",
         _cut_args,
         "written",
         fault=True,
     ),
-    Quirk("length", "", "the limit of tokens ends the answer inside a call", _length, "written"),
+    Quirk("length", "", "the token limit ends the answer inside a call", _length, "written"),
 )

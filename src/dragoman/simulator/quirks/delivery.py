@@ -98,16 +98,16 @@ ROWS: Final = (
     Quirk(
         "plain-errors",
         "",
-        "what it refuses gets the status 500 and a line of text",
+        "a refused request gets status 500 and a line of text",
         _fail,
     ),
     Quirk("pace", "MS", "milliseconds between two writes, and before a reset", _pace, bounds=_MS),
     Quirk("slow", "MS", "milliseconds before the first byte", _slow, bounds=_MS),
     Quirk(
-        "json-instead", "", "a JSON body, although a stream was asked for", _streamed(stream=False)
+        "json-instead", "", "a JSON body, although a stream was requested", _streamed(stream=False)
     ),
-    Quirk("sse-instead", "", "a stream, although none was asked for", _streamed(stream=True)),
-    Quirk("retry-after", "SECONDS", "an error carries this header", _retry_after, bounds=_MS),
+    Quirk("sse-instead", "", "a stream, although none was requested", _streamed(stream=True)),
+    Quirk("retry-after", "SECONDS", "an error response has this header", _retry_after, bounds=_MS),
     Quirk(
         "error",
         "STATUS",
@@ -129,7 +129,7 @@ ROWS: Final = (
     Quirk(
         "error-first",
         "[STATUS]",
-        "an error is all that the stream holds",
+        "the stream contains only an error",
         _error_first,
         fault=True,
         bounds=_STATUS,
@@ -137,7 +137,7 @@ ROWS: Final = (
     Quirk(
         "error-in",
         "[STATUS]",
-        "an error in the middle of the stream, with the words for that status",
+        "an error in the middle of the stream, with the message of that status",
         _error_in,
         fault=True,
         bounds=_STATUS,
@@ -145,7 +145,7 @@ ROWS: Final = (
     Quirk(
         "error-end",
         "[STATUS]",
-        "an error in place of the end of the stream, with the words for that status",
+        "an error instead of the end of the stream, with the message of that status",
         _error_end,
         "written",  # after the quirks that end the stream early
         fault=True,
@@ -154,7 +154,7 @@ ROWS: Final = (
     Quirk(
         "cut",
         "[BYTES]",
-        "the connection closes after so many bytes, after half, or at the `end`",
+        "the connection is closed after that many bytes, after half of them, or at the `end`",
         _stopped("cut"),
         fault=True,
         bounds=_BYTES,
@@ -163,7 +163,7 @@ ROWS: Final = (
     Quirk(
         "reset",
         "[BYTES]",
-        "the connection is reset after so many bytes, after half, or at the `end`",
+        "the connection is reset after that many bytes, after half of them, or at the `end`",
         _stopped("reset"),
         fault=True,
         bounds=_BYTES,
@@ -172,7 +172,7 @@ ROWS: Final = (
     Quirk(
         "stall",
         "[BYTES]",
-        "after so many bytes, after half, or at the `end` nothing more comes, until the client leaves",
+        "after that many bytes, after half of them, or at the `end` nothing more is sent, until the client disconnects",
         _stopped("stall"),
         fault=True,
         bounds=_BYTES,
@@ -181,8 +181,8 @@ ROWS: Final = (
     Quirk(
         "fail",
         "N",
-        "the faults of this name happen to the first N requests of the same body; without another "
-        "fault the response says that the server is overloaded",
+        "the faults of this name happen to the first N requests with the same body; without another fault, "
+        "the response reports that the server is overloaded",
         _fail,
         fault=True,
         bounds=(0, 1_000),

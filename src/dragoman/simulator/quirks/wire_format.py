@@ -108,18 +108,18 @@ ROWS: Final = (
     Quirk(
         "chunk",
         "HOW",
-        "`token`: about 4 characters an event (the default); `N`: N characters; `all`: everything "
-        "at once; `byte`: every byte its own write",
+        "`token`: about 4 characters per event (the default); `N`: N characters; `all`: everything "
+        "at once; `byte`: each byte in a separate write",
         _chunk,
         bounds=(1, 1_000_000),
         words=("token", "all", "byte"),
     ),
     Quirk("batch", "N", "N events in one write", _batch, bounds=(1, 100_000)),
-    Quirk("no-usage", "", "it tells no token counts", _flag(usage=False)),
+    Quirk("no-usage", "", "it reports no token counts", _flag(usage=False)),
     Quirk(
         "usage-unasked",
         "",
-        "Chat's last chunk with a choice tells the token counts, asked or not",
+        "Chat's last chunk with a choice has the token counts, also if they were not requested",
         _flag(usage_unasked=True),
     ),
     Quirk(
@@ -132,20 +132,23 @@ ROWS: Final = (
         _reasoning_field,
         words=("reasoning_content", "reasoning", "reasoning_details"),
     ),
-    Quirk("finish", "X", "the reason of the finish is X", _finish),
+    Quirk("finish", "X", "the finish reason is X", _finish),
     Quirk("no-done", "", "`[DONE]` or `message_stop` is missing", _edited(_no_done)),
     Quirk(
         "no-finish",
         "",
-        "the stream ends cleanly, but tells no finish",
+        "the stream ends cleanly, but has no finish reason",
         _edited(_no_finish),
         fault=True,
     ),
     Quirk("crlf", "", "lines end with CR and LF", _flag(crlf=True)),
     Quirk("comments", "", "a comment comes before every event", _flag(comments=True)),
-    Quirk("whole-args", "", "arguments come in one piece", _flag(whole_arguments=True)),
+    Quirk("whole-args", "", "arguments are sent in one piece", _flag(whole_arguments=True)),
     Quirk(
-        "object-args", "", "arguments come as an object, not as text", _flag(object_arguments=True)
+        "object-args",
+        "",
+        "arguments are sent as an object, not as a string",
+        _flag(object_arguments=True),
     ),
     Quirk("interleave", "", "events of parallel calls alternate", _flag(interleave=True)),
     Quirk("index-zero", "", "every call or block has the index 0", _flag(index_zero=True)),

@@ -79,6 +79,8 @@ def make_body(
         name = declared.name_from_id(call_id)
     if rule.declared and declared.known and name not in declared:
         return None
+    if "recipient" in groups and declared.known and declared.find(groups["recipient"]) is None:
+        return None  # text before the marker: inkling/text_before_the_marker
     match rule.body:
         case JsonSpec():
             return JsonBody(machine, call_id, name, raw, ended=rule.empty)

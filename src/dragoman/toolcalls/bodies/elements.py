@@ -9,7 +9,7 @@ value, typed by the schema.  A string is escaped and emitted as it arrives.
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.toolcalls.bodies.tags import ParameterValue
-from dragoman.toolcalls.format import BLANKS, EXCERPT_CHARS, ElementsSpec, Run
+from dragoman.toolcalls.format import AHEAD, BLANKS, EXCERPT_CHARS, ElementsSpec, Run
 from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
 from dragoman.toolcalls.schema_types import element_schema, escaped, quoted, types_of
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ITEM: Final = "item"  # the tag of an array's elements
 _CALL, _SECTION = "invoke", "tool_call"  # the tags around the elements
-_OPEN, _CLOSE, _NEXT_CALL = 0, 1, 2  # indices of the scanner's patterns
+_OPEN, _CLOSE, _NEXT_CALL, _UNMARKED, _MARK = range(5)  # indices of the scanner's patterns
 
 
 def scanner_of(spec: ElementsSpec) -> Scanner:
@@ -29,6 +29,19 @@ def scanner_of(spec: ElementsSpec) -> Scanner:
             (spec.mark, BLANKS, "<", name, ">"),
             (spec.mark, BLANKS, "</", name, ">"),
             (spec.mark, BLANKS, f"<{_CALL} name=", Run(r"[^<>]", 1, 130), ">"),
+            # A closer whose mark is missing, before another tag.  Case: minimax_m3/n8_mark_missing.
+            (
+                "</",
+                name,
+                ">",
+                AHEAD,
+                spec.mark,
+                BLANKS,
+                "<",
+                Run(r"[^<>]", 1, 256, name="next"),
+                ">",
+            ),
+            (spec.mark,),
         )
     )
 
@@ -64,6 +77,7 @@ class ElementsBody:
         self._stack = [top]
         self._keys: set[str] = set()  # parameters so far
         self._noise = ""  # the start of text between elements
+        self._broken = False  # a tag is incomplete: the call is not complete
 
     @property
     def holding(self) -> bool:
@@ -80,7 +94,13 @@ class ElementsBody:
 
     def feed(self, text: str, at: int, /) -> int:
         value = self._stack[-1].value
-        if value is not None and value.streams and not at and self._spec.mark[0] not in text:
+        if (
+            value is not None
+            and value.streams
+            and not at
+            and self._spec.mark[0] not in text
+            and "<" not in text
+        ):
             # Fast path for most pieces: the text continues a string.
             self._sink.args(escaped(text))
             return len(text)
@@ -97,16 +117,7 @@ class ElementsBody:
                 self._end_before_next()
                 at = found.start
                 break
-            at = found.end
-            key = found.groups["key"]
-            if not self._belongs(key, closes=found.which == _CLOSE):
-                self._text(text[found.start : at])
-                continue
-            self._report_noise()
-            if found.which == _OPEN:
-                self._open(key)
-            else:
-                self._close(key)
+            at = self._apply_marker(text, found)
         self._flush()
         if self._machine.body is self:
             last = self._stack[-1]
@@ -115,6 +126,30 @@ class ElementsBody:
             elif last.value.holding:
                 self._sink.hold(last.value.size)
         return at
+
+    def _apply_marker(self, text: str, found: FoundMarker) -> int:
+        """Read a tag; return the end of the consumed text."""
+        if found.which == _MARK:
+            # The tag after the mark is missing.  Case: minimax_m3/n8_tag_missing.
+            self._broken = True
+            self._sink.problem("native_noise_dropped", excerpt=self._spec.mark)
+            return found.end
+        key = found.groups["key"]
+        if found.which == _UNMARKED:
+            last = self._stack[-1]
+            if len(self._stack) == 1 or key != last.key or found.groups["next"] == f"/{key}":
+                self._text(text[found.start : found.start + 1])
+                return found.start + 1
+        elif not self._belongs(key, closes=found.which == _CLOSE):
+            self._broken = True  # the closer of a string is missing
+            self._text(text[found.start : found.end])
+            return found.end
+        self._report_noise()
+        if found.which == _OPEN:
+            self._open(key)
+        else:
+            self._close(key)
+        return found.end
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
         at = self.feed(text, at)
@@ -247,7 +282,9 @@ class ElementsBody:
     def _end(self) -> None:
         self._out.append("}")
         self._flush()
-        self._sink.end(complete=True)
+        if self._broken:
+            self._sink.problem("native_call_invalid", self._name)
+        self._sink.end(complete=not self._broken)
         self._machine.leave_closed()
 
     def _flush(self) -> None:

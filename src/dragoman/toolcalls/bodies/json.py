@@ -7,6 +7,7 @@ from msgspec import Struct
 from dragoman.errors import TooLargeError
 from dragoman.toolcalls.format import EXCERPT_CHARS
 from dragoman.toolcalls.scanner import FoundMarker
+from dragoman.toolcalls.schema_types import ToolParameters
 from dragoman.turn.arguments import JsonArguments
 
 if TYPE_CHECKING:
@@ -163,7 +164,8 @@ class JsonBody:
             self._raw.append(raw)
 
     def _end(self, *, cut: bool) -> None:
-        outcome = close_arguments(self._arguments, self._required, cut=cut or self._overfull)
+        parameters = self._machine.declared.parameters(self._name or "")
+        outcome = close_arguments(self._arguments, parameters, cut=cut or self._overfull)
         if self._raw is not None:
             self._end_nameless(outcome)
             return
@@ -180,13 +182,7 @@ class JsonBody:
         Case: mistral/n0_4_header_alone.
         """
         bare = self._machine.closing and not self._machine.declared.takes_nothing(self._name or "")
-        return bare or bool(self._required)
-
-    @property
-    def _required(self) -> frozenset[str]:
-        """The tool's required parameters; empty while the tool is unknown."""
-        name = self._name
-        return frozenset() if name is None else self._machine.declared.parameters(name).required
+        return bare or bool(self._machine.declared.parameters(self._name or "").required)
 
     def _end_nameless(self, outcome: "ClosedArguments") -> None:
         arguments = "".join(self._waiting) + outcome.text
@@ -203,8 +199,8 @@ class JsonBody:
         # The arguments may be a string that contains the object, or no object at all.
         inner = JsonArguments(limits=self._machine.limits)
         text = inner.feed(resolved.arguments)
-        required = self._machine.declared.parameters(resolved.name).required
-        settled = close_arguments(inner, required, cut=False)
+        parameters = self._machine.declared.parameters(resolved.name)
+        settled = close_arguments(inner, parameters, cut=False)
         if text + settled.text:
             self._sink.args(text + settled.text)
         for code in (*outcome.problems, *settled.problems):
@@ -222,7 +218,7 @@ class ClosedArguments(Struct, frozen=True, gc=False):
 
 
 def close_arguments(
-    arguments: JsonArguments, required: frozenset[str], *, cut: bool
+    arguments: JsonArguments, parameters: ToolParameters, *, cut: bool
 ) -> ClosedArguments:
     """End JSON arguments; add the last bracket if only that is missing and the model was not stopped early."""
     if cut and not arguments.begun:
@@ -233,7 +229,7 @@ def close_arguments(
         return ClosedArguments(text, True, losses)
     if ending.broken and not cut:
         return ClosedArguments(text, False, (*losses, "native_call_invalid"))
-    if not cut and arguments.may_close(required):
+    if not cut and arguments.may_close(parameters.required, frozenset(parameters.properties)):
         return ClosedArguments(text + "}", True, (*losses, "args_repaired"))
     losses = tuple(code for code in losses if code != "args_invalid")  # the cut explains it
     return ClosedArguments(text, False, (*losses, "call_cut"))

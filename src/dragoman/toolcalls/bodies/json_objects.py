@@ -77,6 +77,9 @@ class ObjectsBody:
         self._arguments: JsonArguments | None = None
         self._in_string = False  # the next piece begins inside a string of the arguments
         self._overfull = False  # a limit was exceeded: the rest of the arguments is dropped
+        # A bracket may be missing in the arguments: the one of the object around them shows it.
+        # Case: hermes/n0_4_inner_bracket_missing.
+        self._suspect = False
         self._from = 0  # where the current step began in the text
         self._plain = machine.grammar.plain
 
@@ -169,7 +172,9 @@ class ObjectsBody:
         return len(text)
 
     def stop(self) -> None:
-        if self._arguments is not None:
+        if self._suspect:
+            self._end_suspect()
+        elif self._arguments is not None:
             self._end_arguments(cut=True)
         self._machine.leave_call()
 
@@ -187,7 +192,9 @@ class ObjectsBody:
         elif self._raw is not None and not (self._later and self._name is not None):
             self._return_as_text(rest)
         else:
-            if not self._done and self._name is not None:
+            if self._suspect:
+                self._end_suspect()
+            elif not self._done and self._name is not None:
                 self._emit_cut_call()
             self._machine.leave_call()
 
@@ -225,6 +232,11 @@ class ObjectsBody:
         elif where is _Expect.KEY and char == '"':
             self._begin_gathering(key=True)
             return at
+        elif where is _Expect.KEY and char == "{" and self._array and self._done:
+            # The object's own bracket is missing.  Case: jamba/n0_4_inner_bracket_missing.
+            if self._suspect:
+                self._end_suspect()
+            self._begin_object()
         elif where in (_Expect.KEY, _Expect.COMMA) and char == "}":
             return self._end_object(text, at)
         elif where is _Expect.COMMA and char == ",":
@@ -253,6 +265,9 @@ class ObjectsBody:
         self._done = False
 
     def _end_object(self, text: str, at: int) -> int:
+        if self._suspect:
+            self._suspect = False
+            self._end_arguments(cut=False)
         if self._nested:
             self._nested -= 1
             self._at = _Expect.COMMA
@@ -419,8 +434,11 @@ class ObjectsBody:
             self._sink.args(out)
         if arguments.whole:
             at = len(text) - len(arguments.take_unread())
-            self._end_arguments(cut=False)
             self._at = _Expect.COMMA
+            properties = self._machine.declared.parameters(self._name or "").properties
+            self._suspect = arguments.swallows(frozenset(properties))
+            if not self._suspect:
+                self._end_arguments(cut=False)
             return at
         if arguments.stalled:
             self._at = _Expect.FREE
@@ -432,14 +450,21 @@ class ObjectsBody:
 
     def _end_arguments(self, *, cut: bool) -> None:
         assert self._arguments is not None  # noqa: S101 -- the caller looked
-        required = self._machine.declared.parameters(self._name or "").required
-        outcome = close_arguments(self._arguments, required, cut=cut)
+        parameters = self._machine.declared.parameters(self._name or "")
+        outcome = close_arguments(self._arguments, parameters, cut=cut)
         self._arguments = None
         if outcome.text:
             self._sink.args(outcome.text)
         for code in outcome.problems:
             self._sink.problem(code, self._name or "")
         self._sink.end(complete=outcome.complete)
+
+    def _end_suspect(self) -> None:
+        """End a call whose arguments took the bracket of the object around them."""
+        self._suspect = False
+        self._arguments = None
+        self._sink.problem("native_call_invalid", self._name or "")
+        self._sink.end(complete=False)
 
     # --- text that is not JSON ---------------------------------------------------------------------
 
@@ -448,6 +473,8 @@ class ObjectsBody:
         if (self._raw is None or self._later) and not self._done:
             shown = text[at : at + EXCERPT_CHARS]
             self._sink.problem("native_call_invalid", "not a call", excerpt=shown)
+        if self._suspect:
+            self._end_suspect()
         if self._raw is None:
             self._machine.leave_call()
             return at

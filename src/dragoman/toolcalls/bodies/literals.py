@@ -55,7 +55,6 @@ _ESCAPES: Final = {
     "\n": "",
 }
 _CODES: Final = {"x": 2, "u": 4, "U": 8}  # numeric escapes and their number of digits
-_AFTER_STRING: Final = ",)]}:"  # before any other character a quotation mark is part of the string
 # What may follow the comma and the blanks after a string, by the closers of the container in the text and in JSON.
 _NEXT: Final = {
     (")", "}"): re.compile(r"[\w\-]{1,128}\s*=|\)"),  # keyword arguments
@@ -120,10 +119,14 @@ class LiteralsBody:
         self._at = _Expect.KEY
         self._empty = True  # the innermost object has no key yet
         self._quote = ""  # the quotation mark that ends the string
+        self._odd = False  # the string contains one that did not end it, which no key does
         self._is_key = False  # the string is a key
+        self._key_text: list[str] | None = None  # of that key
         self._typed: list[str] | None = None  # a quoted value that the schema types
         self._types: frozenset[str] = STRING_ONLY  # the types of the value after the key
         self._keys: set[str] = set()  # of the arguments so far
+        self._inner_keys: set[str] = set()  # parameters of the tool that objects inside them have
+        self._suspect = False  # the bracket of an inner object may be missing
         self._known = False  # the schema declares the key
         self._declared_string = False  # the schema declares it as a string
         self._word: list[str] = []
@@ -190,6 +193,7 @@ class LiteralsBody:
 
     def stop(self) -> None:
         if self._at is _Expect.OUTER:
+            self._end_suspect(complete=False)
             self._machine.leave_call()
             return
         self._flush()
@@ -217,8 +221,9 @@ class LiteralsBody:
             case _Expect.FIRST_OF_BRACE:
                 return self._read_first(text, at)
             case _Expect.COLON_OR_COMMA:
-                self._decide_brace(is_dict=char in (":", "="))
-                return at
+                is_dict = char in (":", "=")
+                self._decide_brace(is_dict=is_dict)
+                return self._fail(at) if self._odd and is_dict else at
             case _Expect.COLON:
                 if char not in (":", "="):
                     return self._fail(at)
@@ -252,6 +257,8 @@ class LiteralsBody:
         closers = self._machine.grammar.closers
         if self._python or len(self._stack) > 1 or not self._parameters.required <= self._keys:
             return self._fail(at)
+        if self._swallows:
+            return self._fail(at)
         if closers.scan_at(text, at) is None:
             return at if closers.begins(text, at) else self._fail(at)
         self._sink.problem("args_repaired", self._name)
@@ -276,14 +283,24 @@ class LiteralsBody:
             return at  # it may continue
         self._begin_key()
         key = match.group().strip()
-        if len(self._stack) == 1:
-            self._keys.add(key)
+        self._note_key(key)
         self._out.append(quoted(key))
         self._known = len(self._stack) == 1 and key in self._parameters.properties
         self._types = self._parameters.types(key) if self._known else STRING_ONLY
         self._declared_string = self._parameters.declared_types(key) == STRING_ONLY
         self._at = _Expect.COLON
         return match.end()
+
+    def _note_key(self, key: str) -> None:
+        if len(self._stack) == 1:
+            self._keys.add(key)
+        elif key in self._parameters.properties:
+            self._inner_keys.add(key)
+
+    @property
+    def _swallows(self) -> bool:
+        """An inner object has a missing parameter of the tool: its own bracket may be missing."""
+        return not self._inner_keys.isdisjoint(self._parameters.properties.keys() - self._keys)
 
     def _begin_key(self) -> None:
         if not self._empty:
@@ -356,7 +373,11 @@ class LiteralsBody:
         self._at = _Expect.COMMA
         if not self._stack:
             self._flush()
-            self._sink.end(complete=True)
+            # The bracket around the arguments shows whether one inside them is missing.
+            # Case: sarashina/n0_4_inner_bracket_missing.
+            self._suspect = bool(self._outer) and self._swallows
+            if not self._suspect:
+                self._sink.end(complete=True)
             self._at = _Expect.OUTER
             if not self._outer:
                 self._machine.leave_call()
@@ -368,12 +389,20 @@ class LiteralsBody:
         if solid is None and len(text) - at < MAX_KEY_CHARS:
             return at
         if solid is None or solid.group() != self._outer[0]:
-            self._machine.leave_call()
+            self.stop()
             return at
+        self._end_suspect(complete=True)
         self._outer = self._outer[1:]
         if not self._outer:
             self._machine.leave_call()
         return solid.end()
+
+    def _end_suspect(self, *, complete: bool) -> None:
+        if self._suspect:
+            self._suspect = False
+            if not complete:
+                self._sink.problem("native_call_invalid", self._name)
+            self._sink.end(complete=complete)
 
     # --- words -------------------------------------------------------------------------------------
 
@@ -426,6 +455,8 @@ class LiteralsBody:
         elif not text.startswith(quote, at):
             return at if quote.startswith(text[at:]) else self._fail(at)
         self._quote = quote
+        self._odd = False
+        self._key_text = [] if key else None
         self._plain = _plain(self._spec, quote[0])
         self._is_key = key
         if key:
@@ -442,6 +473,8 @@ class LiteralsBody:
         return at + len(quote)
 
     def _add(self, text: str) -> None:
+        if self._key_text is not None:
+            self._key_text.append(text)
         if self._typed is None:
             self._out.append(escaped(text))
             if self._brace is not None:
@@ -457,6 +490,7 @@ class LiteralsBody:
         else:
             self._out.append('"')
         if self._is_key:
+            self._note_key("".join(self._key_text or ()))
             self._at = _Expect.COLON
         else:
             self._after_value()
@@ -501,6 +535,7 @@ class LiteralsBody:
         if ends:
             self._end_string()
         else:
+            self._odd = True
             self._add(quote)
         return to + 1
 
@@ -524,6 +559,8 @@ class LiteralsBody:
         if not self._is_next_call(found.groups):
             self._add(text[at])
             return at + 1
+        if self._typed:
+            self._out.append(truncated("".join(self._typed)))
         self._flush()
         self._sink.problem("call_cut", self._name)
         self._sink.end(complete=False)
@@ -536,9 +573,15 @@ class LiteralsBody:
         name = declared.resolve_name(groups["next"])
         if declared.known and name not in declared:
             return False
-        if "quote" in groups and groups["quote"] != self._quote:
+        # No key of a dict has a call in it; other text may, in other quotation marks.
+        if "quote" in groups and groups["quote"] != self._quote and not self._may_be_key:
             return False
         return "key" not in groups or groups["key"] in declared.parameters(name).properties
+
+    @property
+    def _may_be_key(self) -> bool:
+        """The open string is a key, or the first element of a dict or a set."""
+        return self._is_key or self._brace is not None
 
     def _may_end(self, rest: str) -> bool | None:
         """Return whether a quotation mark before `rest` ends the string; None: more text is needed.
@@ -546,12 +589,12 @@ class LiteralsBody:
         It does only if a legal continuation follows: strings contain unescaped quotation marks.
         Case: pythonic/n5_1_quotes_in_a_command.
         """
+        if self._is_key:
+            return True  # a key contains no quotation mark: sarashina/n5_1_quote_missing_in_a_key
         depth = len(self._stack)
         solid = _SOLID.search(rest)
         if solid is None:
             return None
-        if self._is_key:
-            return solid.group() in _AFTER_STRING
         if self._brace is not None and solid.group() == ":":
             return True
         at = solid.start()

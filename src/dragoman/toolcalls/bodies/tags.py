@@ -8,6 +8,8 @@ a value is data unless a legal continuation follows it.
 """
 
 import re
+from collections.abc import Iterator
+from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +17,15 @@ import msgspec
 
 from dragoman.errors import TooLargeError
 from dragoman.toolcalls.bodies.json import close_arguments
-from dragoman.toolcalls.format import AHEAD, EXCERPT_CHARS, Pattern, TagsSpec
+from dragoman.toolcalls.format import (
+    AHEAD,
+    EXCERPT_CHARS,
+    Pattern,
+    Run,
+    TagsSpec,
+    before_lookahead,
+    normalized,
+)
 from dragoman.toolcalls.scanner import FoundMarker, Scanner, scanner
 from dragoman.toolcalls.schema_types import (
     STRING_ONLY,
@@ -38,6 +48,11 @@ _WRAPPERS: Final = frozenset({"arguments", "input", "properties"})
 _OBJECT: Final = frozenset({"object"})
 # `TagsSpec.replaces`: so many characters of parameters wait for a repeated one.
 MAX_REPLACED_CHARS: Final = 256
+# Text after a parameter is held until another tag, but no longer than this many characters.
+MAX_TEXT_CHARS: Final = 128
+# What the tag of a parameter without a name may have.
+_KNOWN_ATTRIBUTES: Final = re.compile(r"\b(?:type|string)=\"\w*\"|\b(?:name|key)=(?:\"\"|'')?")
+_LETTER: Final = re.compile(r"\w")
 _MAX_NULL_CHARS: Final = 64  # of `null` with blanks around it
 
 
@@ -51,13 +66,33 @@ class _Markers:
         self.ends = self.params + len(spec.call_end)
         self.closers = scanner(spec.call_end)
         self.openers = scanner(params)
-        self.cuts = len(spec.value_end) + len(spec.value_cut)
+        self.parts = scanner(tuple(dict.fromkeys(_parts(spec))))
+        self.value_ends = len(spec.value_end)
+        self.cuts = self.value_ends + len(spec.value_cut)
         next_calls: tuple[Pattern, ...] = tuple((AHEAD, *one) for one in spec.next_call)
-        self.value = scanner((*spec.value_end, *spec.value_cut, *next_calls))
+        self.next_calls = self.cuts + len(next_calls)
+        # A whole closer before other text is data; a token of it alone is not.
+        closers = tuple(before_lookahead(one) for one in spec.value_end if spec.tokens)
+        self.data = self.next_calls + len(closers)
+        self.value = scanner(
+            (*spec.value_end, *spec.value_cut, *next_calls, *closers, *spec.tokens)
+        )
         self.verbatim = scanner(spec.verbatim_end) if spec.verbatim_end else self.value
         # Finds a character that may begin a marker in a value.
-        leads = scanner((*spec.value_end, *spec.value_cut, *spec.verbatim_end)).leads
+        leads = scanner((*spec.value_end, *spec.value_cut, *spec.verbatim_end, *spec.tokens)).leads
         self.may_hold = re.compile(r"[\s\S]" if leads is None else f"[{re.escape(leads)}]").search
+
+
+def _parts(spec: TagsSpec) -> Iterator[Pattern]:
+    """Yield the tags of parameters, each for itself, and as much of them as does not depend on the parameter."""
+    for pattern in (*spec.param, *spec.nameless, *map(before_lookahead, spec.value_end)):
+        parts = normalized(pattern)
+        named = (at for at, part in enumerate(parts) if isinstance(part, Run) and part.name)
+        first = next((at for at, part in enumerate(parts) if isinstance(part, str)), 0)
+        yield parts[first : next(named, len(parts))]
+        for part in parts[first + 1 :]:
+            if isinstance(part, str) and "<" in part:
+                yield (part,)
 
 
 _markers = cache(_Markers)
@@ -72,12 +107,20 @@ def scanners(spec: TagsSpec) -> tuple[Scanner, ...]:
         markers.verbatim,
         markers.openers,
         markers.closers,
+        markers.parts,
     )
 
 
 def unescaped(attribute: str) -> str:
     """Return an attribute with its entities decoded."""
     return attribute.replace("&quot;", '"').replace("&amp;", "&")
+
+
+class _Inner(Enum):
+    """Where a value is in a call that is part of it, as in a file that shows how tools are called."""
+
+    CALL = auto()  # in it or after it: no parameter of it is open
+    VALUE = auto()  # in a parameter of it
 
 
 class TagsBody:
@@ -102,6 +145,11 @@ class TagsBody:
         self._dropped: list[str] = []  # the JSON of a parameter without a name
         self._value: ParameterValue | None = None  # of the open parameter
         self._streams = False  # its JSON is emitted as it arrives
+        self._inner: _Inner | None = None  # the value contains a call; None: not so far
+        self._mentioned = (
+            False  # the value contains the tag of a parameter: the parts of that are data
+        )
+        self._broken = False  # a tag is incomplete: so is the call
         self._value_ends = self._markers.value  # the scanner for its end
         self._json: JsonArguments | None = None  # the body is one JSON object
         self._whole = False  # that object is complete: nothing may be added
@@ -159,12 +207,11 @@ class TagsBody:
 
     def close(self, text: str, at: int, /, *, cut: bool) -> int:
         at = self.feed(text, at)
-        if self._machine.body is self and self._value is not None and not cut:
+        while self._machine.body is self and self._value is not None and not cut:
             found = self._value_ends.find_last(text, at)
-            if found is not None:
-                self._value.add(text[at : found.start])
-                self._end_value()
-                at = self.feed(text, found.end)
+            if found is None or self._is_token(found):
+                break  # the rest is a truncated closer
+            at = self.feed(text, self._apply_value_marker(self._value, text, at, found))
         if self._machine.body is not self:
             return at
         rest = text[at:].lstrip()
@@ -200,23 +247,52 @@ class TagsBody:
                 self._value.add(text[at:found])
             self._waits = True
             return found
-        next_call = self._value_ends is self._markers.value and found.which >= self._markers.cuts
-        if (
+        return self._apply_value_marker(self._value, text, at, found)
+
+    def _apply_value_marker(
+        self, value: "ParameterValue", text: str, at: int, found: FoundMarker
+    ) -> int:
+        """Read a marker in a value: its end, the end of the call, or data."""
+        ends = self._value_ends is not self._markers.value or found.which < self._markers.value_ends
+        next_call = not ends and found.which >= self._markers.cuts
+        if self._inner and not (ends and self._inner is _Inner.CALL):
+            # Markup of a call inside the value.  Case: glm45/call_in_a_value.
+            if ends:
+                self._inner = _Inner.CALL
+            elif "key" in found.groups:
+                self._inner = _Inner.VALUE
+            to = max(found.end, found.start + 1)
+        elif self._is_token(found):
+            # Half of a tag.  Case: kimi_k3/n0_5_closer_token_missing.
+            is_part = found.which >= self._markers.data
+            self._broken = self._broken or (is_part and not self._mentioned)
+            self._mentioned = self._mentioned and not is_part
+            to = found.end
+        elif (
             "key" in found.groups
             and not (next_call and self._spec.special)
             and not self._may_follow(found.groups["key"])
         ):
             # It looks like the next parameter, but the tool has no parameter of that name.
-            self._value.add(text[at : found.start + 1])
-            return found.start + 1
-        self._value.add(text[at : found.start])
-        if next_call:
-            # Neither the value nor the call was closed.  Case: qwen3_coder/n0_5_call_cut_before_the_next.
-            self._value.cut()
-            self._cut()
-            return found.start
-        self._end_value()
-        return max(found.end, at)
+            if next_call:
+                self._inner = _Inner.VALUE
+            self._mentioned = True
+            to = found.start + 1
+        else:
+            value.add(text[at : found.start])
+            if next_call:
+                # Neither the value nor the call was closed.  Case: qwen3_coder/n0_5_call_cut_before_the_next.
+                value.cut()
+                self._cut()
+                return found.start
+            self._end_value()
+            return max(found.end, at)
+        value.add(text[at:to])
+        return to
+
+    def _is_token(self, found: FoundMarker) -> bool:
+        """Return whether a marker in a value is a part of its closer, or a closer that is data."""
+        return self._value_ends is self._markers.value and found.which >= self._markers.next_calls
 
     def _read_between(self, text: str, at: int) -> int:
         solid = _SOLID.search(text, at)
@@ -234,13 +310,30 @@ class TagsBody:
         if self._spec.json and not self._keys and not self._whole and text[start] == "{":
             self._json = JsonArguments(limits=self._machine.limits)
             return start
-        # Other text begins: the call ended without its closer.
-        if self._lacks_one:
+        self._read_other(text, start)
+        return start
+
+    def _read_other(self, text: str, start: int) -> None:
+        """End the call at text that is not a parameter: its closer is missing, or a tag of a parameter is.
+
+        The tag is missing if another part of that parameter follows.  Case: glm45/n0_4_key_tag_missing.
+        """
+        window = text[start : start + MAX_TEXT_CHARS]
+        part = self._markers.parts.scan(window, 0)
+        end = self._machine.grammar.ends.scan(window, 0)
+        if isinstance(part, FoundMarker):
+            to = end.start if isinstance(end, FoundMarker) else end
+            self._broken = self._broken or part.start < to
+        if not self._broken and not isinstance(end, FoundMarker):
+            if len(window) < MAX_TEXT_CHARS and not self._machine.closing:
+                self._waits = True
+                return
+            self._broken = isinstance(part, FoundMarker)
+        if self._broken or self._lacks_one:
             self._cut()
         else:
             self._sink.problem("native_closer_missing", self._name)
             self._end(closed=False)
-        return start
 
     def _apply_marker(self, text: str, found: FoundMarker) -> None:
         if found.which < self._markers.params:
@@ -249,6 +342,7 @@ class TagsBody:
             self._end()
         else:
             noise = text[found.start : found.end]
+            self._broken = self._broken or self._whole  # a tag after an object, which was its value
             self._sink.problem("native_noise_dropped", excerpt=noise[:EXCERPT_CHARS])
 
     def _read_json(self, text: str, at: int) -> int:
@@ -274,7 +368,7 @@ class TagsBody:
 
     def _end_json(self, arguments: JsonArguments, *, cut: bool) -> None:
         """End a body whose JSON object is not complete."""
-        outcome = close_arguments(arguments, self._parameters.required, cut=cut)
+        outcome = close_arguments(arguments, self._parameters, cut=cut)
         self._out.append(outcome.text)
         self._flush()
         for code in outcome.problems:
@@ -291,7 +385,10 @@ class TagsBody:
         verbatim = "verbatim" in groups
         self._value_ends = self._markers.verbatim if verbatim else self._markers.value
         if not key:
-            # Only this parameter is lost.  Case: minicpm5/n8_param_without_name.
+            # Only this parameter is lost (minicpm5/n8_param_without_name), unless its name is there, but not
+            # legible: minicpm5/n8_quote_missing.
+            attributes = _KNOWN_ATTRIBUTES.sub("", groups.get("attributes", ""))
+            self._broken = self._broken or _LETTER.search(attributes) is not None
             self._streams = False
             self._sink.problem("native_noise_dropped", "a parameter without a name")
             self._value = ParameterValue(self._dropped, STRING_ONLY, "none")
@@ -359,6 +456,8 @@ class TagsBody:
     def _end_value(self) -> None:
         assert self._value is not None  # noqa: S101 -- the caller looked
         self._value.end()
+        self._inner = None
+        self._mentioned = False
         if self._replaces:
             self._held_size += self._value.size
         self._value = None
@@ -396,7 +495,9 @@ class TagsBody:
         else:
             self._out.append("}")
         self._flush()
-        self._sink.end(complete=True)
+        if self._broken:
+            self._sink.problem("native_call_invalid", self._name)
+        self._sink.end(complete=not self._broken)
         if closed:
             self._machine.leave_closed()
         else:

@@ -48,7 +48,7 @@ FUNCTIONGEMMA: Final = Format(
                 "<start_function_call>",
                 BLANKS,
                 "call:",
-                Run(r"[^<>{}\s]", 1, 128, name="name"),
+                Run(r"[^<>{}:\s]", 1, 128, name="name"),
                 BLANKS,
                 "{",
             ),
@@ -93,7 +93,8 @@ GEMMA4: Final = Format(
     rules=(
         *empty_pair(("<|tool_call>",), ("<tool_call|>",), special=True),
         *call(
-            ("<|tool_call>call:", Run(r"[^<>{}\s]", 1, 128, name="name"), BLANKS, "{"),
+            # Without a colon, which follows a key.  Case: gemma4/brace_missing_after_the_name.
+            ("<|tool_call>call:", Run(r"[^<>{}:\s]", 1, 128, name="name"), BLANKS, "{"),
             body=LiteralsSpec(
                 style="gemma",
                 closer="}",

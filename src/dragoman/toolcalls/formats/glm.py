@@ -71,9 +71,11 @@ def keyed_values(
         next_call=(
             (
                 *(*opener, FEW_BLANKS, _ANY_NAME, FEW_BLANKS, *separator, FEW_BLANKS),
-                *(*key, Run(r"[^<>]", 1, 128, name="key"), *key_end),
+                *(*key, Run(r"[^<>]", 1, 128, name="key"), *key_end, FEW_BLANKS, *value),
             ),
         ),
+        # Without the tag before the key.  Case: glm45/n0_4_key_tag_missing_after_a_value.
+        tokens=((*key_end, FEW_BLANKS, *value),),
         call_end=(closer,),
         # A key without a value, or a value without a key.
         # Cases: glm45/key_without_value, glm45/value_without_key.

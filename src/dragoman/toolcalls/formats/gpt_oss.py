@@ -29,7 +29,11 @@ _WORD: Final = Run("[a-z]", 1, 32)
 _REST: Final = Run("[^<]", 0, 64)
 _AFTER_NAME: Final = one_of((Run(r"\s", 1, 1), _REST), "")
 _RECIPIENT: Final[Pattern] = ("to=", Run(r"[^<\s]", 1, 128, name="name"))
-_TO: Final[Pattern] = (Run(" ", 1, 4), *_RECIPIENT)
+# `to=` is sometimes missing; the namespace shows that a tool follows.  Case: gpt_oss/to_missing.
+_TO: Final[Pattern] = (
+    Run(" ", 1, 4),
+    one_of(_RECIPIENT, ("functions.", Run(r"[^<\s]", 1, 128, name="name"))),
+)
 # The role is sometimes missing.  Case: gpt_oss/n1_3_role_missing.
 _ROLE: Final[Pattern] = (one_of("<|start|>assistant", "<|start|>"),)
 _START: Final[Pattern] = (one_of("<|start|>assistant", "<|start|>", ""),)

@@ -82,7 +82,7 @@ def invokes(  # noqa: PLR0913 -- what differs between those who write invokes
     leads: tuple[Pattern, ...] = (before, ()) if before else ((),)
     body = TagsSpec(
         param=params,
-        nameless=((*param_ahead, Run("[^<>]", 0, 128), ">"),),
+        nameless=((*param_ahead, Run("[^<>]", 0, 128, name="attributes"), ">"),),
         value_end=(
             (
                 *((BLANKS,) if trim == "blank" else ()),
@@ -166,7 +166,7 @@ _PARAM: Final = (
 _CDATA: Final = Run(r"\[", 1, 1, name="verbatim")
 _FUNCTION: Final[Pattern] = ("<function", Run(" ", 0, 2), "name=", _MINICPM5_QUOTE)
 _FUNCTION_NAME: Final = r"[^\"'<>\s]"
-_ATTRIBUTES: Final = Run("[^<>]", 0, 128)
+_ATTRIBUTES: Final = Run("[^<>]", 0, 128, name="attributes")
 MINICPM5: Final = Format(
     key="minicpm5",
     opens=('<function name="',),

@@ -132,7 +132,7 @@ KIMI_K3: Final = Format(
             (*_CALL, Run(r"[^\"<>=\s]", 1, 128, name="name"), *_INDEX),
             body=TagsSpec(
                 param=(_ARGUMENT,),
-                nameless=(("<|open|>argument", Run("[^<]", 0, 128), "<|sep|>"),),
+                nameless=(("<|open|>argument", Run("[^<]", 0, 128, name="attributes"), "<|sep|>"),),
                 value_end=(
                     (
                         "<|close|>argument<|sep|>",
@@ -141,7 +141,13 @@ KIMI_K3: Final = Format(
                         one_of("<|open|>argument", "<|open|>call", "<|close|>"),
                     ),
                 ),
-                value_cut=((AHEAD, *_ARGUMENT), (AHEAD, "<|close|>call<|sep|>")),
+                value_cut=(
+                    (AHEAD, *_ARGUMENT),
+                    (AHEAD, "<|close|>call<|sep|>"),
+                    # The closer's last token is missing.  Case: kimi_k3/n0_5_separator_missing.
+                    ("<|close|>argument", AHEAD, one_of("<|open|>argument", "<|close|>call")),
+                ),
+                tokens=(("<|open|>",), ("<|close|>",), ("<|sep|>",)),
                 next_call=((*_CALL, Run(r"[^\"<>]", 1, 128), *_INDEX, BLANKS, *_ARGUMENT),),
                 call_end=(("<|close|>call<|sep|>",),),
                 special=True,

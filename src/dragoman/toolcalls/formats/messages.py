@@ -35,6 +35,7 @@ from dragoman.toolcalls.formats.json_rules import objects_after
 _MODEL: Final[Pattern] = (one_of(("<|message_model|>", Run("[^<]", 0, 64)), ""),)
 # The prompt ends with `<|message_model|>`: the answer begins with the recipient.  Case: inkling/n7_1_recipient_first.
 _NAME: Final = Run(r"[\w.\-]", 1, 64)
+_RECIPIENT: Final = Run(r"[\w.\-]", 1, 64, name="recipient")
 _CALL: Final = "<|content_invoke_tool_json|>"
 _THINKING: Final = "<|content_thinking|>"
 # Neither text for tools nor errors are calls.  Case: inkling/n7_2_tool_text.
@@ -50,7 +51,7 @@ INKLING: Final = Format(
     rules=(
         *empty_pair((*_MODEL, _CALL), _END, special=True),
         *objects_after((*_MODEL, _CALL), body=_INKLING_OBJECTS),
-        *objects_after((_NAME, _CALL), body=_INKLING_OBJECTS, at=FIRST),
+        *objects_after((_RECIPIENT, _CALL), body=_INKLING_OBJECTS, at=FIRST),
         *markers((*_MODEL, _THINKING), action=Action.START_REASONING, then=Where.THINK),
         *markers((_NAME, _THINKING), action=Action.START_REASONING, at=FIRST, then=Where.THINK),
         *markers((*_MODEL, _TEXT), action=Action.START_TEXT, then=Where.MESSAGE),

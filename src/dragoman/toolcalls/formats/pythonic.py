@@ -31,18 +31,21 @@ from dragoman.toolcalls.format import (
 
 _KEYWORD: Final = Run(r"[\w\-]", 1, 128)
 _NEXT: Final = Run(r"[\w.\-]", 1, 128, name="next")
-_NEXT_CALL: Final[Pattern] = (
-    *(")", FEW_BLANKS, Run("[,;]", 0, 1), FEW_BLANKS, _NEXT, "(", FEW_BLANKS),
-    *(Run(_KEYWORD.chars, 1, 128, name="key"), FEW_BLANKS, "=", FEW_BLANKS),
-    Run("[\"']", 1, 1, name="quote"),
+_FIRST: Final[Pattern] = (
+    *(_NEXT, "(", FEW_BLANKS, Run(_KEYWORD.chars, 1, 128, name="key"), FEW_BLANKS, "=", FEW_BLANKS),
+    Run("[\"'{\\[\\w\\-]", 1, 1, name="quote"),
 )
+_NEXT_CALL: Final[Pattern] = (")", FEW_BLANKS, Run("[,;]", 0, 1), FEW_BLANKS, *_FIRST)
 
 
-def _body(closer: str, opener: str) -> LiteralsSpec:
-    """Return the arguments of calls between two markers."""
+def _body(closer: str, opener: str, *, special: bool) -> LiteralsSpec:
+    """Return the arguments of calls between two markers; `special`: they are special tokens."""
     end: Pattern = (")", FEW_BLANKS, one_of("]", ""), FEW_BLANKS, closer, FEW_BLANKS)
     begin: Pattern = (opener, FEW_BLANKS, one_of("[", ""), FEW_BLANKS, _NEXT, "(")
-    return LiteralsSpec(style="python", closer=")", next_call=(_NEXT_CALL, (*end, *begin)))
+    # Without this call's closer.  Cases: lfm2/n0_5_string_not_closed_before_text,
+    # olmo3/n0_5_string_not_closed_before_text.
+    later = begin if special else (opener, FEW_BLANKS, one_of("[", ""), FEW_BLANKS, *_FIRST)
+    return LiteralsSpec(style="python", closer=")", next_call=(_NEXT_CALL, (*end, *begin), later))
 
 
 # A name is a call if a keyword argument or nothing follows the bracket.  Case: pythonic/positional_is_text.
@@ -80,7 +83,7 @@ def further_python_calls(separators: str = ",", *, body: LiteralsSpec) -> tuple[
 # A list of calls after `<|python_start|>`, as the whole answer, or in text if it names a declared tool.
 # Cases: tests/corpus/toolcalls/pythonic.
 
-_PYTHONIC: Final = _body("<|python_end|>", "<|python_start|>")
+_PYTHONIC: Final = _body("<|python_end|>", "<|python_start|>", special=True)
 
 PYTHONIC: Final = Format(
     key="pythonic",
@@ -128,7 +131,7 @@ PYTHONIC: Final = Format(
 # One call per line, between tags.
 # Cases: tests/corpus/toolcalls/olmo3.
 
-_OLMO3: Final = _body("</function_calls>", "<function_calls>")
+_OLMO3: Final = _body("</function_calls>", "<function_calls>", special=False)
 
 OLMO3: Final = Format(
     key="olmo3",
@@ -155,7 +158,7 @@ OLMO3: Final = Format(
 # Cases: tests/corpus/toolcalls/lfm2.
 
 _OPENER: Final = "<|tool_call_start|>"
-_LFM2: Final = _body("<|tool_call_end|>", _OPENER)
+_LFM2: Final = _body("<|tool_call_end|>", _OPENER, special=True)
 
 LFM2: Final = Format(
     key="lfm2",
@@ -174,6 +177,13 @@ LFM2: Final = Format(
             (Run(r"[,\s]", 0, 16), "]"), action=Action.SKIP, at={Where.TAIL}, then=Where.AFTER
         ),
         *closes(("<|tool_call_end|>",)),
+        # The same body again.  Case: lfm2/n5_4_echo.
+        Rule(
+            pattern=("[", Run("[^<]", 1, 512), "<|tool_call_end|>"),
+            action=Action.DROP,
+            at=frozenset({Where.AFTER}),
+            echo=True,
+        ),
     ),
     special=("<|tool_call_end|>",),
     special_openers=(_OPENER,),

@@ -41,7 +41,7 @@ def xml_functions(opener: str, closer: str) -> tuple[Rule, ...]:
             ("<", _GAP, "parameter", _GAP, "=", _GAP, _KEY, ">"),
             ('<parameter name="', Run(r'[^<>\n"]', 1, 256, name="key"), '">'),
         ),
-        nameless=(("<", _GAP, "parameter", Run(r"[^<>\n]", 0, 128), ">"),),
+        nameless=(("<", _GAP, "parameter", Run(r"[^<>\n]", 0, 128, name="attributes"), ">"),),
         value_end=(
             (
                 _LINE,

@@ -1,5 +1,7 @@
 """Every mistake is reported at once, where it is and with what to write instead."""
 
+import os
+import sys
 import tomllib
 from pathlib import Path
 
@@ -602,6 +604,20 @@ def test_dotenv_lines(text, values, odd):
 
     assert values == found
     assert odd == [one.path for one in warned]
+
+
+def test_several_processes_are_refused_where_the_system_cannot_fork(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "fork")
+    monkeypatch.setattr(sys, "platform", "win32")
+    expected = (
+        "server.workers: processes cannot share a port on this system (win32); "
+        "leave it at 1; for more, start several gateways on different ports"
+    )
+
+    assert [expected] == mistakes(f"server.workers = 2\n{UP}")
+    assert [] == mistakes(f"server.workers = 1\n{UP}")
 
 
 # --- warnings ---

@@ -149,6 +149,7 @@ def test_tables_within_tables_are_read(tmp_path):
         (["here", "xdg", "home"], {"XDG_CONFIG_HOME": "xdg", "HOME": "home"}, "here"),
         (["xdg", "home"], {"XDG_CONFIG_HOME": "xdg", "HOME": "home"}, "xdg"),
         (["home"], {"HOME": "home"}, "home"),
+        (["home"], {"USERPROFILE": "home"}, "home"),
         (["home"], {"XDG_CONFIG_HOME": "", "HOME": "home"}, "home"),
         (["home"], {"XDG_CONFIG_HOME": "xdg", "HOME": "home"}, None),
         ([], {"HOME": "home"}, None),

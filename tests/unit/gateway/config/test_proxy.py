@@ -53,6 +53,15 @@ def test_proxy_of_an_upstream(value: str, expected: str) -> None:
     assert expected == where(settings.upstreams["up"])
 
 
+def test_proxy_of_the_server_is_that_of_upstreams_without_one() -> None:
+    server = '[server]\nproxy = "http://all.example:1"\n'
+    found = made(f'{server}{LOCAL}proxy = "none"\n{UP}').settings.upstreams
+
+    assert where(found["up"]) == "all.example:1"
+    assert where(found["local"]) == ""
+    assert "server.proxy" in mistakes('[server]\nproxy = "socks5://a:1"\n' + UP)[0]
+
+
 def test_variables_may_be_in_a_file_beside(tmp_path: Path) -> None:
     (tmp_path / "proxy.txt").write_text(WITH_PASSWORD + "\n")
     environment = ConfigEnvironment(environ={}, folder=tmp_path)
@@ -117,7 +126,7 @@ def test_settings_are_shown_without_the_password() -> None:
     settings = made(UP + 'proxy = "env:CORP"').settings
     shown = (toml_text(settings), str(plain(settings)), repr(settings))
 
-    assert 'proxy = "env:CORP"' in shown[0]
+    assert 'proxy = "env:CORP"  # through proxy.example:3128' in shown[0]
     assert not any("s3cret" in text for text in shown)
     assert "s3cret-word" in secrets_of(settings)
 
@@ -125,10 +134,18 @@ def test_settings_are_shown_without_the_password() -> None:
 def test_settings_without_their_secrets_can_be_shown_and_not_used() -> None:
     settings = made(UP + 'proxy = "env:MISSING"', need_secrets=False).settings
 
-    assert 'proxy = "env:MISSING"' in toml_text(settings)
+    assert 'proxy = "env:MISSING"  # not set' in toml_text(settings)
     assert () == secrets_of(settings)
     with pytest.raises(ConfigError, match="the proxy's address `env:MISSING` is not set"):
         where(settings.upstreams["up"])
+
+
+def test_settings_show_which_way_the_environment_means() -> None:
+    environ = {"ALL_PROXY": "http://proxy:1"}
+    shown = toml_text(made(f'{UP}proxy = "env"\n{LOCAL}proxy = "env"', environ).settings)
+
+    assert 'proxy = "env"  # through proxy:1' in shown
+    assert 'proxy = "env"  # a direct connection' in shown
 
 
 @pytest.mark.parametrize(
