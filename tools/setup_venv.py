@@ -45,7 +45,7 @@ def main() -> int:
                 "failed: this Python cannot create environments; Debian and Ubuntu have a package for it, python3-venv"
             )
             return 1
-    code = _install(["--require-hashes", "-r", str(lock)], expected)
+    code = _install(["--no-deps", "--require-hashes", "-r", str(lock)], expected)
     if not code and kind == "run":
         _show("installing dragoman")
         code = _install(["--no-deps", "--no-build-isolation", "-e", str(ROOT)], 1)
@@ -67,7 +67,7 @@ def _install(arguments: list[str], expected: int) -> int:
                 count += 1
                 name = Path(found[1]).name.partition("==")[0]
                 _show(f"{count} of {expected}: {name}")
-            elif line.startswith("Installing collected packages"):
+            elif count and line.startswith("Installing collected packages"):
                 _show(f"writing {count} packages")
     if process.returncode:
         sys.stdout.write("\n" + "".join(output))
