@@ -248,8 +248,8 @@ def test_the_models_of_an_upstream_are_asked_for_when_nobody_names_one(
 ) -> None:
     ran = stage.run("claude", "--upstream", f"{gateway}/v1")
 
-    assert (200, "kimi-k2") == (ran.told["status"], ran.told["asked"]["model"])
-    assert "model kimi-k2" in ran.err
+    assert (200, "sim/kimi-k2") == (ran.told["status"], ran.told["asked"]["model"])
+    assert "model sim/kimi-k2" in ran.err
 
 
 def test_what_would_lead_the_agent_elsewhere_is_taken_away(stage: Stage) -> None:

@@ -32,6 +32,7 @@ SERVING = {
 }
 SETTINGS = "dragoman.toml"
 RECORDED = Path(__file__).parents[1] / "corpus/anthropic/worked_thinking_text_tool/stream.sse"
+RECORDING = Path(__file__).parents[1] / "recorder/recording.dragoman"
 # Files that examples name; they are written when a command does.
 FILES = {
     SETTINGS: """
@@ -55,6 +56,7 @@ to = ["local/*"]
     "request.json": """{"model": "m", "stream": true, "max_tokens": 99,
  "messages": [{"role": "user", "content": "Hi"}]}""",
     "recorded.sse": RECORDED.read_text("utf-8"),
+    "recording.dragoman": RECORDING.read_text("utf-8"),
     "answer.json": """{"id": "msg_1", "type": "message", "role": "assistant", "model": "m",
  "content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn", "stop_sequence": null,
  "usage": {"input_tokens": 1, "output_tokens": 1}}""",

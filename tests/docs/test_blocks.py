@@ -31,7 +31,7 @@ SHELL = {"sh", "console"}
 # Languages whose blocks are checked elsewhere, or not at all, each with the reason.
 CHECKED_ELSEWHERE = {
     "python": "test_readme.py runs them",
-    "yaml": "test_agents.py compares it with the settings of the gateway; the package has no YAML reader",
+    "yaml": "test_agents.py compares it with the settings of the gateway; PyYAML is an extra",
     "zsh": "test_completion.py compares it with bash's line",
     "fish": "test_completion.py compares it with bash's line",
     "mermaid": "a drawing",

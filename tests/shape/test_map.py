@@ -56,4 +56,4 @@ def test_every_module_is_on_the_map() -> None:
 
 
 def test_the_page_can_be_read_in_one_sitting() -> None:
-    assert len((ROOT / "ARCHITECTURE.md").read_text("utf-8").splitlines()) <= 200
+    assert len((ROOT / "ARCHITECTURE.md").read_text("utf-8").splitlines()) <= 240

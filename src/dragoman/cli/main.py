@@ -24,6 +24,7 @@ class Entry(NamedTuple):
 COMMANDS: Final[dict[str, Entry]] = {
     "check": Entry("dragoman.cli.check:command", "Check whether a stream is legal in its dialect."),
     "config": Entry("dragoman.cli.config:command", "Write, check and show the gateway's settings."),
+    "diff": Entry("dragoman.cli.diff:command", "Compare recordings with the code of today."),
     "doctor": Entry(
         "dragoman.cli.doctor:command", "Find what is wrong on this machine and with upstreams."
     ),
@@ -34,8 +35,10 @@ COMMANDS: Final[dict[str, Entry]] = {
     "models": Entry("dragoman.cli.models:command", "List the models that clients can request."),
     "parse": Entry("dragoman.cli.parse:command", "Extract tool calls that a model wrote as text."),
     "probe": Entry("dragoman.cli.probe:command", "Test what an upstream gets right and wrong."),
+    "replay": Entry("dragoman.cli.replay:command", "Translate a recorded answer again."),
     "run": Entry("dragoman.cli.run:command", "Run a coding agent on any model."),
     "serve": Entry("dragoman.cli.serve:command", "Run the gateway."),
+    "show": Entry("dragoman.cli.show:command", "Print a recorded exchange."),
     "simulate": Entry("dragoman.cli.simulate:command", "Run a simulated model, offline."),
     "translate": Entry(
         "dragoman.cli.translate:command", "Translate a stream, body or request to another dialect."

@@ -66,6 +66,13 @@ _FORMAT_OPTION: Final = click.option(
 )
 
 
+record_option: Final = click.option(
+    "--record",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Record every exchange as a file in this folder; see `dragoman show`.",
+)
+
 config_option: Final = click.option(
     "--config",
     "path",

@@ -11,7 +11,7 @@ import click
 from msgspec import structs
 
 from dragoman.agents import AGENTS
-from dragoman.cli.options import upstream_options
+from dragoman.cli.options import record_option, upstream_options
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ Examples:
     type=click.Path(path_type=Path, dir_okay=False),
     help="The gateway's log file.  [default: dragoman/run.log in $XDG_STATE_HOME or ~/.local/state]",
 )
+@record_option
 @click.option(
     "--print",
     "shown",
@@ -102,6 +103,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     context: int,
     output: int,
     log: Path | None,
+    record: Path | None,
     shown: bool,
 ) -> None:
     from dragoman.agents.agent import Window
@@ -120,13 +122,14 @@ def command(  # noqa: PLR0913 -- one for each flag
         # With --upstream every name that the agent requests is served by this model.
         model=(model or None) if upstream else None,
         format=native_format,
+        record=None if record is None else str(record.absolute()),
         proxy=proxy,
         tls_ca=tls_ca,
     )
     if gateway is not None and (path or log or flags != Flags()):
         raise ConfigError(
             "--gateway uses the settings of the running gateway; remove --config, --log, --upstream…, "
-            "--format, --proxy and --tls-ca"
+            "--format, --record, --proxy and --tls-ca"
         )
     options = ModelOptions(
         model=model, small=small_model, window=Window(context=context, output=output)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dragoman.cli.options import upstream_options
+from dragoman.cli.options import record_option, upstream_options
 
 if TYPE_CHECKING:
     from dragoman.gateway.config.settings import Settings
@@ -61,6 +61,7 @@ _PLAYED: Final = ("kimi-k2", "qwen3-coder", "deepseek-v3.1", "glm-4.6", "minimax
     type=click.IntRange(1, 64),
     help="Number of processes that share the port.  [default: 1]",
 )
+@record_option
 @click.option("--insecure", is_flag=True, help="Allow a public address without client keys.")
 def command(  # noqa: PLR0913 -- one for each flag
     path: Path | None,
@@ -76,6 +77,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     proxy: str | None,
     tls_ca: str | None,
     workers: int | None,
+    record: Path | None,
     insecure: bool,
 ) -> None:
     from dragoman.gateway.config.load import Flags, load
@@ -94,6 +96,7 @@ def command(  # noqa: PLR0913 -- one for each flag
         port=port,
         workers=workers,
         insecure=insecure or None,
+        record=None if record is None else str(record.absolute()),
     )
     loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
     for warning in loaded.warnings:

@@ -36,7 +36,7 @@ _THINKS: Final = frozenset({"auto", "budget", "effort"})
 
 async def accept(context: RequestContext) -> AcceptedRequest | Fault:
     """Return a client's request that may go upstream, or its refusal."""
-    client, previous_id = await read_client_request(context)
+    client, previous_id = await read_client_request(context, record=True)
     choice = await admit(context, client)
     if isinstance(choice, Fault):
         return choice
@@ -62,12 +62,16 @@ async def accept(context: RequestContext) -> AcceptedRequest | Fault:
     return AcceptedRequest(client, request, choice, previous_id=previous_id)
 
 
-async def read_client_request(context: RequestContext) -> tuple[ClientRequest, str]:
+async def read_client_request(
+    context: RequestContext, *, record: bool = False
+) -> tuple[ClientRequest, str]:
     """Return a client's request, and the id of the stored response that it continues."""
     plan = context.plan
     limits = plan.settings.server.limits
     heavy = context.runtime.heavy
     body = await read_body(context)
+    if record:
+        context.begin_recording(body)
     previous_id = ""
     if dialect(context.dialect).stores_responses:
         received = body

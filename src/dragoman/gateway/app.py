@@ -133,6 +133,9 @@ class Gateway:
         try:
             response = await self._answer(context, endpoint, identity)
             status, left = response.status, False
+            if context.outcome.recording is not None and isinstance(response, web.Response):
+                body = response.body  # that of a stream was recorded as it was sent
+                context.outcome.recording.wrote(body if isinstance(body, bytes) else b"")
         except ClientLeftError:
             return web.Response(status=CLIENT_LEFT)  # reaches no client
         else:
@@ -146,7 +149,10 @@ class Gateway:
             # Test: test_g7_client_that_leaves_after_the_last_event_is_logged_as_served.
             if left and context.outcome.delivered:
                 status, left = 200, False  # closed after the last event, as Claude Code does
-            self.runtime.logger.request(context.log_record(status, left=left))
+            record = context.log_record(status, left=left)
+            self.runtime.logger.request(record)
+            if context.outcome.recording is not None:
+                context.outcome.recording.close(record)
 
     async def _answer(
         self, context: RequestContext, endpoint: Endpoint | None, identity: Holder | Fault

@@ -189,6 +189,8 @@ class ClientStream:
 
     async def _send(self, response: web.StreamResponse, data: bytes) -> None:
         self._writing = True
+        if self._outcome.recording is not None:
+            self._outcome.recording.wrote(data)
         try:
             if len(data) <= _WRITE_BYTES:
                 await response.write(data)

@@ -97,6 +97,11 @@ class Holder:
         message = f"this key may not use the model `{model[:200]}`; it may use {listed}"
         return Fault(FaultKind.PERMISSION, message, status=403, param="model")
 
+    @property
+    def may_record(self) -> bool:
+        """The client may ask for a recording of its exchange."""
+        return self._key is None or self._key.record
+
     def may_name(self, vendor_id: str) -> bool:
         """Return whether the settings let this client name state of a vendor's by its id."""
         return any(glob.matches(vendor_id) for glob in self._vendor_ids)

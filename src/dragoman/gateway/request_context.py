@@ -18,6 +18,7 @@ from dragoman.gateway.keys import Admission, Holder
 from dragoman.gateway.logging import Fact, RequestRecord
 from dragoman.gateway.origins import cors_headers
 from dragoman.gateway.plan import Plan
+from dragoman.gateway.recording import ExchangeRecording
 from dragoman.gateway.routing import Hop, RouteChoice
 from dragoman.gateway.runtime import Runtime
 from dragoman.toolcalls.findings import NativeFinding, summarize
@@ -55,6 +56,7 @@ class Outcome:
         default_factory=dict
     )  # its rate-limit headers, in the client's dialect
     stopped: Fault | None = None  # set when no other attempt may follow
+    recording: ExchangeRecording | None = None
     # Of the response.
     answer_losses: Sequence[Loss] = ()
     usage: Usage | None = None
@@ -110,6 +112,17 @@ class RequestContext:
     def debug(self, event: str, **facts: Fact) -> None:
         """Log a step of this request, if the log's level is `debug`."""
         self.runtime.logger.notice(event, level="debug", id=self.id, **facts)
+
+    def begin_recording(self, body: bytes) -> None:
+        """Record the exchange from now on, if it is to be recorded."""
+        self.outcome.recording = self.runtime.recorder.begin(
+            self.http,
+            request_id=self.id,
+            dialect=self.dialect,
+            arrived=self.arrived,
+            may_ask=self.holder is not None and self.holder.may_record,
+            body=body,
+        )
 
     def leave(self, tokens_used: int | None = None) -> None:
         """End the admission, if there is one; see `Admission.leave`."""

@@ -11,6 +11,7 @@ from dragoman.gateway.logging import Logger
 from dragoman.gateway.models import Catalogue
 from dragoman.gateway.reasoning_hosts import ReasoningHosts
 from dragoman.gateway.reasoning_memory import ReasoningMemory
+from dragoman.gateway.recording import Recorder
 from dragoman.gateway.responses.database import StoreError
 from dragoman.gateway.responses.store import ResponsesStore
 from dragoman.gateway.routing import Hop
@@ -85,6 +86,7 @@ class Runtime:
         self.inflight: InflightBytes = InflightBytes()
         self.reasoning_hosts: ReasoningHosts = ReasoningHosts()
         self.given: GivenIds = GivenIds()
+        self.recorder: Recorder = Recorder(logger)
         self._health: dict[str, Health] = {}
 
     def health(self, hop: Hop) -> Health:
@@ -139,6 +141,7 @@ class Runtime:
 
     async def close(self) -> None:
         self.heavy.close()
+        await self.recorder.stop()
         await self.connector.close()
         if self.store is not None:
             await self.store.close()

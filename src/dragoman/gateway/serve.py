@@ -79,6 +79,7 @@ class Running:
             limits = settings.server.limits
             runtime = Runtime(logger=self._logger, store=store, memory=memory, limits=limits)
             stack.push_async_callback(runtime.close)
+            await runtime.recorder.configure(settings.record, self._secrets)
             self.gateway = Gateway(plan, runtime)
             plan.warm()
             room = _room()

@@ -5,7 +5,7 @@ Reads, feeds and writes; the core knows what a dialect looks like, `retry.py` de
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -24,6 +24,7 @@ from dragoman.gateway.heavy import Feeder
 from dragoman.gateway.logging import Fact
 from dragoman.gateway.plan import extra_fields, upstream_headers
 from dragoman.gateway.reasoning_memory import Restored, count_restored
+from dragoman.gateway.recording import ExchangeRecording
 from dragoman.gateway.request_context import AcceptedRequest, RequestContext
 from dragoman.gateway.retry import (
     EMPTY_RESPONSE,
@@ -33,7 +34,9 @@ from dragoman.gateway.retry import (
     tries_next_upstream,
 )
 from dragoman.gateway.routing import Hop
+from dragoman.recorder.lines import Translation
 from dragoman.toolcalls.findings import summarize
+from dragoman.toolcalls.format_names import choose_format
 from dragoman.translate import (
     PRELUDE,
     ExchangeOptions,
@@ -299,12 +302,12 @@ class UpstreamCall:
                     self._note_headers(reply)
                     self._debug("upstream answered", status=reply.status)
                     if not 200 <= reply.status < 300:
-                        return await _refusal(reply, self._hop)
+                        return await self._refusal(reply)
                     if not request.stream:
                         return await self._forward_body(reply)
                     outline = request.outline()
                     del request  # `AcceptedRequest` alone holds it, and releases it
-                    translator = self._translator(outline)
+                    translator = self._translator(reply, outline)
                     if await self._forward_stream(reply, translator, outline):
                         return await stream.end()
                     if translator.empty:
@@ -313,6 +316,8 @@ class UpstreamCall:
             fault = stream.deadline
         except TransportError as failed:
             fault = fault_of_transport(failed)
+        if self._recording is not None:
+            self._recording.failed(fault)
         if translator is None:
             return fault
         if not translator.begun:
@@ -330,9 +335,18 @@ class UpstreamCall:
             self._context.http.headers,
             same_dialect=not self._translates,
         )
+        url = plan.url(hop.upstream_name)
+        if self._recording is not None:
+            self._recording.asked(
+                upstream=hop.upstream_name,
+                model=hop.model,
+                url=str(url),
+                headers=headers,
+                body=self._body,
+            )
         return await self._runtime.connector.open(
             "POST",
-            plan.url(hop.upstream_name),
+            url,
             headers=headers,
             body=self._body,
             connect_seconds=hop.timeouts.connect,
@@ -352,6 +366,15 @@ class UpstreamCall:
         )
         outcome.rate_limits = {name: hide(value) for name, value in limits.items()}
 
+    async def _refusal(self, reply: Reply) -> Fault:
+        """Read an upstream's error response."""
+        body = await reply.read_error()
+        if self._recording is not None:
+            self._recording.answered(reply.status, reply.headers, None)
+            self._recording.read(body)
+            self._recording.read(b"")
+        return _fault_of_refusal(reply, body, self._hop)
+
     # --- a complete response -------------------------------------------------------------------------
 
     async def _forward_body(self, reply: Reply) -> web.StreamResponse | Fault:
@@ -362,6 +385,11 @@ class UpstreamCall:
             return fault_of(TooLargeError("max_response_bytes", limit))
         await reply.settle()
         watchers, options = self._watchers(), self._options(self._accepted.request)
+        if self._recording is not None:
+            self._record_reply(reply, options)
+            self._recording.read(body)
+            self._recording.read(b"")
+            watchers = (*watchers, self._recording.watch)
         translated = await self._runtime.heavy.run(
             len(body),
             lambda: translate_body(
@@ -446,16 +474,22 @@ class UpstreamCall:
 
     # --- a stream ------------------------------------------------------------------------------------
 
-    def _translator(self, outline: Request) -> Translator:
+    def _translator(self, reply: Reply, outline: Request) -> Translator:
         redaction = self._redaction()
+        options = self._options(outline)
+        watchers = self._watchers()
+        if self._recording is not None:
+            self._record_reply(reply, options)
+            # Before the stage that puts the upstream's name into a failure.
+            watchers = (*watchers, self._recording.watch)
         return Translator(
             source=self._hop.upstream.dialect,
             target=self._context.dialect,
             model=self._hop.model,
             native_format=self._hop.native_format,
             stop=self._stop,
-            watchers=(*self._watchers(), lambda _exchange: redaction),
-            **self._options(outline),
+            watchers=(*watchers, lambda _exchange: redaction),
+            **options,
         )
 
     def _redaction(self) -> "FaultRedaction":
@@ -466,7 +500,8 @@ class UpstreamCall:
         stream = self._stream
         stream.translator = translator
         feeder = Feeder(self._runtime.heavy, translator)
-        out = await self._read_first(reply, translator, feeder)
+        read = reply.read if self._recording is None else self._recording.reading(reply.read)
+        out = await self._read_first(read, translator, feeder)
         if not translator.begun or (translator.empty and self._may_repeat_empty):
             return False
         stream.note_first_content()
@@ -474,7 +509,7 @@ class UpstreamCall:
         self._note_answer(translator)
         self._release_request(outline)
         await stream.open()
-        read, feed, note_read = reply.read, translator.feed, stream.note_read
+        feed, note_read = translator.feed, stream.note_read
         write = partial(self._write_noting_ids, translator) if self._notes_ids else stream.write
         while not translator.done:
             if out:
@@ -497,11 +532,13 @@ class UpstreamCall:
         if not self._stores:
             self._context.held.release()
 
-    async def _read_first(self, reply: Reply, translator: Translator, feeder: Feeder) -> bytes:
+    async def _read_first(
+        self, read: Callable[[], Awaitable[bytes]], translator: Translator, feeder: Feeder
+    ) -> bytes:
         """Read until the response has content or ended without any; return what the client gets."""
         held: list[bytes] = []
         while not translator.begun and not translator.done:
-            data = await reply.read()
+            data = await read()
             self._stream.note_read()
             light = data and feeder.is_light(data)
             held.append(translator.feed(data) if light else await feeder.feed(data))
@@ -543,6 +580,39 @@ class UpstreamCall:
             self._given += translator.take_given()
             await self._runtime.note_given(self._context.owner, self._given)
         await self._stream.write_last(out)
+
+    # --- the recording -------------------------------------------------------------------------------
+
+    @property
+    def _recording(self) -> ExchangeRecording | None:
+        return self._outcome.recording
+
+    def _record_reply(self, reply: Reply, options: ExchangeOptions) -> None:
+        """Record that the upstream answers, and all that decides how its answer is translated."""
+        if self._recording is None:
+            return
+        hop = self._hop
+        family = choose_format(hop.model, hop.native_format)
+        self._recording.answered(
+            reply.status,
+            reply.headers,
+            Translation(
+                source=hop.upstream.dialect,
+                target=self._context.dialect,
+                model=hop.model,
+                native_format="none" if family is None else family.key,
+                stop=self._stop,
+                stream=self._accepted.request.stream,
+                profile=self._profile,
+                seed=options["seed"],
+                created=options["created"],
+                previous_id=options["previous_id"],
+                input_estimate=options["input_estimate"],
+                strict=options["strict"],
+                rendering=options["rendering"] or Rendering(),
+                limits=options["limits"],
+            ),
+        )
 
     # --- what is kept of a response --------------------------------------------------------------------
 
@@ -631,9 +701,7 @@ def _priced(usage: Usage | None, reply: Reply) -> Usage | None:
     return structs.replace(usage, cost=reported_cost(reply.headers))
 
 
-async def _refusal(reply: Reply, hop: Hop) -> Fault:
-    """Read an upstream's error response."""
-    body = await reply.read_error()
+def _fault_of_refusal(reply: Reply, body: bytes, hop: Hop) -> Fault:
     # Test: test_redirect_is_not_followed_and_names_what_to_set.
     if 300 <= reply.status < 400:
         where = reply.headers.get("location", "elsewhere")

@@ -63,6 +63,8 @@ def check_text(kind: TextKind, text: str, environment: ConfigEnvironment) -> str
             return _file(text, environment)
         case "place":
             return _place(text, environment)
+        case "expression":
+            return _expression(text)
         case _:
             return _CHECKS_OF_TEXT[kind](text)
 
@@ -111,6 +113,14 @@ def _file(text: str, environment: ConfigEnvironment) -> str | Problem:
         return text
     path = environment.resolve(text)
     return str(path) if path.is_file() else Problem(f"there is no file {path}")
+
+
+def _expression(text: str) -> str | Problem:
+    try:
+        re.compile(text)
+    except re.error as error:
+        return Problem(f"not a regular expression: {error}", "see the syntax of Python's `re`")
+    return text
 
 
 def _place(text: str, environment: ConfigEnvironment) -> str | Problem:

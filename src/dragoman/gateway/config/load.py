@@ -53,6 +53,7 @@ class Flags(Struct, frozen=True, kw_only=True):
     port: int | None = None
     workers: int | None = None
     insecure: bool | None = None
+    record: str | None = None  # a folder
 
 
 NO_FLAGS: Final = Flags()
@@ -128,7 +129,7 @@ def make_settings(
     apply_environment(document, environment.environ, labels)
     mistakes = apply_flags(document, flags, environment.environ, labels)
     reading = SettingsReader(environment, need_secrets=need_secrets)
-    settings = reading.settings(document)
+    settings = _with_proxy(reading.settings(document))
     mistakes += reading.mistakes
     reported = {mistake.path for mistake in mistakes}
     mistakes += [one for one in checks.mistakes(settings) if one.path not in reported]
@@ -136,6 +137,18 @@ def make_settings(
         raise ConfigMistakesError([_labelled(one, labels) for one in mistakes])
     found = [*checks.warnings(settings), *checks.unused_proxies(settings, environment.environ)]
     return Loaded(settings=settings, warnings=tuple(_labelled(one, labels) for one in found))
+
+
+def _with_proxy(settings: Settings) -> Settings:
+    """Give upstreams without a proxy the server's."""
+    rule = settings.server.proxy
+    if rule is None:
+        return settings
+    upstreams = {
+        name: one if one.proxy is not None else structs.replace(one, proxy=rule)
+        for name, one in settings.upstreams.items()
+    }
+    return structs.replace(settings, upstreams=upstreams)
 
 
 def find_file(environ: Mapping[str, str], cwd: Path) -> Path | None:
@@ -219,6 +232,9 @@ def apply_flags(
         if value is not None:
             _put(document, "server", key, value)
             labels[f"server.{key}"] = f"--{key}"
+    if flags.record is not None:
+        _put(document, "record", "dir", flags.record)
+        labels["record.dir"] = "--record"
     if flags.upstream is not None:
         name, mistakes = DEFAULT_UPSTREAM, list[Mistake]()
         document["upstreams"] = {name: {"base_url": flags.upstream}}

@@ -20,7 +20,7 @@ DEFAULT_PORT: Final = 8484
 
 # The meaning of a text; `config.checks` has a check for each.
 TextKind: TypeAlias = Literal[
-    "address", "built_in", "dialect", "file", "format", "glob", "header", "host", "meaning", "name", "origin",
+    "address", "built_in", "dialect", "expression", "file", "format", "glob", "header", "host", "meaning", "name", "origin",
     "own_format", "own_profile", "place", "profile", "target",
 ]  # fmt: skip
 
@@ -28,6 +28,7 @@ Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Address: TypeAlias = Annotated[str, Meta(extra={"kind": "address"})]  # of an API
 DialectText: TypeAlias = Annotated[str, Meta(extra={"kind": "dialect"})]  # a name in the registry
+Expression: TypeAlias = Annotated[str, Meta(extra={"kind": "expression"})]  # a regular expression
 File: TypeAlias = Annotated[str, Meta(extra={"kind": "file"})]  # that must exist
 FormatName: TypeAlias = Annotated[str, Meta(extra={"kind": "format"})]
 GlobText: TypeAlias = Annotated[str, Meta(extra={"kind": "glob"})]
@@ -100,6 +101,7 @@ class Key(Section, frozen=True):
     requests_per_minute: Count = 0
     tokens_per_minute: Count = 0
     concurrent: Count = 0  # requests under way at once
+    record: bool = False  # may ask for a recording of its exchange
 
 
 class Server(Section, frozen=True):
@@ -113,6 +115,7 @@ class Server(Section, frozen=True):
     allowed_origins: tuple[Origin, ...] = ()
     insecure: bool = False  # a public address without keys
     seal_key: Secret | None = None  # signs reasoning state; absent: random, dies with the process
+    proxy: ProxyRule | None = None  # of every upstream without one
     drain_seconds: Seconds = 30.0  # how long streams may go on after SIGTERM
     # Seconds of silence before the client is sent a sign of life; 0: never.
     keep_alive: Seconds = 10.0
@@ -266,6 +269,25 @@ class Store(Section, frozen=True):
     reasoning_seconds: Seconds = 3600.0
 
 
+class Record(Section, frozen=True):
+    """Recordings of exchanges: one file each, without secrets.  See docs/recordings.md."""
+
+    dir: Place = ""  # the folder; empty: nothing is recorded
+    # problems: failures, retries, and losses that `problems` names; asked: requests with `x-dragoman-record`
+    when: Literal["always", "problems", "asked"] = "always"
+    # Globs over codes of losses that make an exchange a problem.
+    problems: tuple[GlobText, ...] = (
+        "args_*", "call_*", "native_call_invalid", "native_closer_missing", "held_content_lost",
+        "chunk_malformed", "late_delta_dropped", "content_after_finish", "finish_reason_fixed",
+        "opaque_invalid",
+    )  # fmt: skip
+    secrets: tuple[Expression, ...] = ()  # regular expressions of secrets beside credentials
+    max_file_bytes: Annotated[int, Meta(ge=1)] = 64 * MIB  # of one recording
+    max_bytes: Annotated[int, Meta(ge=1)] = 4096 * MIB  # of all together; the oldest are deleted
+    max_files: Annotated[int, Meta(ge=1)] = 20_000
+    max_age_days: Annotated[float, Meta(gt=0)] = 7.0
+
+
 class Guards(Section, frozen=True):
     strip_billing: bool = True  # a nonce in the first system block that spoils prefix caches
     loops: Literal["off", "warn", "note", "stop"] = "off"  # what to do about repeated calls
@@ -293,4 +315,5 @@ class Settings(Section, frozen=True):
     formats: dict[OwnFormat, FormatTable] = {}
     store: Store = Store()
     guards: Guards = Guards()
+    record: Record = Record()
     log: Log = Log()

@@ -53,6 +53,15 @@ def test_proxy_of_an_upstream(value: str, expected: str) -> None:
     assert expected == where(settings.upstreams["up"])
 
 
+def test_proxy_of_the_server_is_that_of_upstreams_without_one() -> None:
+    server = '[server]\nproxy = "http://all.example:1"\n'
+    found = made(f'{server}{LOCAL}proxy = "none"\n{UP}').settings.upstreams
+
+    assert where(found["up"]) == "all.example:1"
+    assert where(found["local"]) == ""
+    assert "server.proxy" in mistakes('[server]\nproxy = "socks5://a:1"\n' + UP)[0]
+
+
 def test_variables_may_be_in_a_file_beside(tmp_path: Path) -> None:
     (tmp_path / "proxy.txt").write_text(WITH_PASSWORD + "\n")
     environment = ConfigEnvironment(environ={}, folder=tmp_path)

@@ -1,0 +1,91 @@
+"""`dragoman diff`: what the code of today does differently from what was recorded."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+from msgspec import Raw
+
+_HELP: Final = """Compare recordings with what the code of today makes of the same bytes.
+
+Each answer is translated again and compared with the recording, event by event.  Of a folder, all
+recordings in it are compared.
+
+\b
+Exit codes:
+  0  nothing differs
+  1  something differs, or a file is not a recording
+
+\b
+Examples:
+  dragoman diff recording.dragoman
+  dragoman diff --all recording.dragoman
+"""
+_SHOWN: Final = 3  # differences of a file
+_SHOWN_CHARS: Final = 400  # of an event
+
+
+@click.command("diff", help=_HELP, short_help="Compare recordings with the code of today.")
+@click.argument(
+    "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="F..."
+)
+@click.option("--all", "everything", is_flag=True, help="Show every event that differs.")
+def command(paths: tuple[Path, ...], *, everything: bool) -> None:
+    from dragoman.recorder.recording import RecordingError
+
+    same = differing = bad = 0
+    for file in _files(paths):
+        try:
+            if _differs(file, everything=everything):
+                differing += 1
+            else:
+                same += 1
+        except RecordingError as error:
+            click.echo(f"dragoman: {error}", err=True)
+            bad += 1
+    click.echo(f"{same + differing} recordings: {differing} differ, {same} do not")
+    if differing or bad:
+        click.get_current_context().exit(1)
+
+
+def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
+    from dragoman.recorder.lines import SUFFIX
+
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(path.rglob(f"*{SUFFIX}"))
+        else:
+            yield path
+
+
+def _differs(file: Path, *, everything: bool) -> bool:
+    """Print what differs, and return whether anything does."""
+    from dragoman.recorder.recording import read_recording
+    from dragoman.recorder.replay import differences, different_bytes, replay
+
+    recording = read_recording(file)
+    attempt = recording.answered
+    if attempt is None:
+        return False
+    again = replay(recording, attempt)
+    found = differences(attempt.events, again.events)
+    if recording.torn_at is not None or recording.outcome is None:
+        found = [one for one in found if one.recorded is not None]  # the rest was not recorded
+    if not found:
+        at = different_bytes(recording, again)
+        if at is None:
+            return False
+        click.secho(f"{file}: the events are the same, the client's bytes differ from byte {at}")
+        return True
+    click.secho(f"{file}: {len(found)} events differ", bold=True)
+    for one in found if everything else found[:_SHOWN]:
+        click.echo(f"  event {one.index}")
+        click.secho(f"  - {_shown(one.recorded)}", fg="red")
+        click.secho(f"  + {_shown(one.replayed)}", fg="green")
+    return True
+
+
+def _shown(event: Raw | None) -> str:
+    text = "(nothing)" if event is None else bytes(event).decode()
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

@@ -1,0 +1,147 @@
+"""`dragoman show`: a recorded exchange, in the terminal."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from dragoman.recorder.lines import Line
+    from dragoman.recorder.recording import Recording
+
+_HELP: Final = """Print a recorded exchange: who asked whom, what happened when, and what the answer was.
+
+\b
+Exit codes:
+  0  printed
+  1  the file is not a recording
+
+\b
+Examples:
+  dragoman show recording.dragoman
+  dragoman show --bytes recording.dragoman
+"""
+_SHOWN_CHARS: Final = 2000  # of a text or of arguments
+_EVENT_CHARS: Final = 160
+_MARGIN: Final = 12
+
+
+@click.command("show", help=_HELP, short_help="Print a recorded exchange.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--bytes", "with_bytes", is_flag=True, help="Print all bytes too.")
+def command(file: Path, *, with_bytes: bool) -> None:
+    from dragoman.recorder.recording import read_recording
+
+    recording = read_recording(file)
+    for line in _head(recording):
+        click.echo(line)
+    click.echo()
+    for one in recording.lines:
+        shown = _described(one)
+        if shown:
+            click.echo(shown)
+            if with_bytes:
+                _echo_bytes(one)
+    click.echo()
+    for line in _answer(recording):
+        click.echo(line)
+    if recording.torn_at is not None or recording.outcome is None:
+        where = "" if recording.torn_at is None else f" at byte {recording.torn_at}"
+        click.secho(f"The recording ends early{where}; everything before is shown.", fg="yellow")
+
+
+def _head(recording: "Recording") -> Iterator[str]:
+    opening = recording.opening
+    moment = datetime.fromtimestamp(opening.time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    yield click.style(f"{opening.id}  {moment}  {opening.program}", bold=True)
+    yield f"client    {opening.method} {opening.path}, {opening.dialect}"
+    for one in recording.attempts:
+        status = "no reply" if one.reply is None else str(one.reply.status)
+        yield f"upstream  {one.sent.upstream}/{one.sent.model} at {one.sent.url}: {status}"
+    if recording.outcome is not None:
+        record = msgspec.json.decode(recording.outcome.record)
+        ended = record.get("ended") or "unknown"
+        yield f"outcome   {recording.outcome.status}, {ended}, {record.get('duration_ms', 0):g} ms"
+        for name in ("reason", "failures", "losses"):
+            value = record.get(name)
+            for one in value if isinstance(value, list) else filter(None, [value]):
+                yield click.style(f"          {name}: {one}", fg="yellow")
+
+
+def _described(line: "Line") -> str:
+    """Return one line of the timeline; empty: nothing to show."""
+    from dragoman.recorder import lines
+
+    match line:
+        case lines.Received():
+            what = f"request received, {len(line.body.data):,} bytes"
+        case lines.Attempt():
+            what = f"asked {line.upstream}/{line.model}, {len(line.body.data):,} bytes"
+        case lines.Reply():
+            what = f"upstream answered {line.status}"
+        case lines.Read():
+            what = "upstream ended" if line.ended else f"upstream sent {line.size:,} bytes"
+        case lines.Failed():
+            what = click.style(f"gateway gave up: {line.fault.message}", fg="red")
+        case lines.Written():
+            what = f"client got {len(line.data.data):,} bytes"
+        case lines.Outcome():
+            what = "end"
+        case lines.Events():
+            return "\n".join(f"{'':{_MARGIN}}  {_event(bytes(one))}" for one in line.events)
+        case _:
+            return ""
+    return f"{line.at:>{_MARGIN - 3},.1f} ms  {what}"
+
+
+def _event(data: bytes) -> str:
+    fields = msgspec.json.decode(data)
+    kind = fields.pop("event")
+    facts = " ".join(
+        f"{name}={value!r}" for name, value in fields.items() if value not in ("", None)
+    )
+    return click.style(_printable(f"· {kind} {facts}")[:_EVENT_CHARS], dim=True)
+
+
+def _echo_bytes(line: "Line") -> None:
+    from dragoman.recorder import lines
+
+    match line:
+        case lines.Received() | lines.Attempt():
+            data = line.body.data
+        case lines.Read() | lines.Written():
+            data = line.data.data
+        case _:
+            return
+    for one in data.decode("utf-8", "backslashreplace").splitlines():
+        click.echo(f"{'':{_MARGIN}}  {click.style(_printable(one), fg='cyan')}")
+
+
+def _answer(recording: "Recording") -> Iterator[str]:
+    """Yield the blocks of the answer: text, reasoning and calls."""
+    attempt = recording.answered
+    content: list[str] = []
+    for event in [] if attempt is None else map(msgspec.json.decode, attempt.events):
+        match event["event"]:
+            case "block_start":
+                content = []
+                yield click.style(f"{event['kind']} {event['name']}".strip(), bold=True)
+            case "text" | "reasoning" | "input" | "refusal":
+                content.append(event["text"])
+            case "args":
+                content.append(event["json"])
+            case "block_end":
+                text = "".join(content)
+                yield _printable(text[:_SHOWN_CHARS]) + ("…" if len(text) > _SHOWN_CHARS else "")
+                if not event["complete"]:
+                    yield click.style("incomplete: must not be run", fg="red")
+
+
+def _printable(text: str) -> str:
+    """Return a text of a peer that cannot control the terminal."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else f"\\x{ord(char):02x}" for char in text
+    )

@@ -1,0 +1,280 @@
+"""Records exchanges: hands what happens to the process that writes it, `dragoman.recorder.writer`.
+
+The gateway only copies bytes into a pipe.  A request never waits for its recording: if the writer falls behind by
+more than `_MOST_WAITING` bytes, the exchanges under way are recorded no further.
+"""
+
+import asyncio
+import itertools
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import IO, Final, cast
+
+import msgspec
+from aiohttp import web
+
+from dragoman._version import __version__
+from dragoman.context import Exchange
+from dragoman.gateway.config.settings import Record
+from dragoman.gateway.logging import Logger, RequestRecord
+from dragoman.globs import Glob
+from dragoman.recorder import frames
+from dragoman.recorder.lines import Translation
+from dragoman.redaction import Secrets
+from dragoman.turn.events import Event, Fault
+
+# A client asks with this header for a recording of its exchange; its value is anything but `0`.
+HEADER: Final = "x-dragoman-record"
+_MOST_WAITING: Final = 64 * 1024 * 1024
+_STOP_SECONDS: Final = 30.0
+_JSON: Final = msgspec.json.Encoder()
+
+
+class Recorder:
+    """The writer's process."""
+
+    def __init__(self, logger: Logger) -> None:
+        self._logger = logger
+        self._numbers = itertools.count(1)
+        self._settings = Record()
+        self._problems: tuple[Glob, ...] = ()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: asyncio.WriteTransport | None = None
+        self._reports: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._behind = False  # the writer is too slow, and this was logged
+
+    async def configure(self, settings: Record, secrets: Secrets) -> None:
+        """Record as the settings ask for from now on; the writer is started when it is first needed."""
+        self._settings = settings
+        self._problems = tuple(map(Glob, settings.problems))
+        if not settings.dir:
+            return
+        if self._process is None:
+            await self._start()
+        self.send(
+            frames.Policy(
+                folder=settings.dir,
+                program=f"dragoman {__version__}",
+                secrets=secrets,
+                patterns=settings.secrets,
+                max_file_bytes=settings.max_file_bytes,
+                max_bytes=settings.max_bytes,
+                max_files=settings.max_files,
+                max_age_seconds=settings.max_age_days * 86_400,
+            )
+        )
+
+    def begin(  # noqa: PLR0913 -- the facts of a request
+        self,
+        http: web.BaseRequest,
+        *,
+        request_id: str,
+        dialect: str,
+        arrived: float,
+        may_ask: bool,
+        body: bytes,
+    ) -> "ExchangeRecording | None":
+        """Begin to record an exchange, if the settings or the client want it."""
+        settings = self._settings
+        if not settings.dir:
+            return None
+        asked = may_ask and http.headers.get(HEADER, "0") != "0"
+        if settings.when == "asked" and not asked:
+            return None
+        recording = ExchangeRecording(self, next(self._numbers))
+        self.send(
+            frames.Begin(
+                exchange=recording.number,
+                keep=asked or settings.when == "always",
+                id=request_id,
+                time=arrived,
+                dialect=dialect,
+                method=http.method,
+                path=http.path_qs,
+                headers=dict(http.headers),
+                at=recording.now(),
+                body=body,
+            )
+        )
+        return recording
+
+    def is_problem(self, record: RequestRecord) -> bool:
+        """Return whether an exchange is one to keep where only problems are kept."""
+        if record.status >= 400 or record.error or record.failures:
+            return True
+        return any(glob.matches(code) for code in record.warnings for glob in self._problems)
+
+    def send(self, frame: frames.Frame) -> None:
+        """Hand a frame to the writer, unless it is too slow or gone.  Any thread may do so."""
+        pipe = self._pipe
+        if pipe is None:
+            return
+        if threading.get_ident() != self._thread:  # of heavy work
+            self._loop.call_soon_threadsafe(self.send, frame)
+            return
+        if pipe.get_write_buffer_size() > _MOST_WAITING:
+            if not self._behind:
+                self._behind = True
+                reason = "the disk or the processor is too slow"
+                self._logger.notice("recordings incomplete", level="warning", reason=reason)
+            return
+        pipe.write(frames.encode_frame(frame))
+
+    async def stop(self) -> None:
+        """Let the writer finish what it was given."""
+        process, pipe = self._process, self._pipe
+        self._process = self._pipe = None
+        if process is None:
+            return
+        if pipe is not None:
+            pipe.close()
+        try:
+            await asyncio.to_thread(process.wait, _STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            await asyncio.to_thread(process.wait)
+        if self._reports is not None:
+            await self._reports
+
+    async def _start(self) -> None:
+        self._process = process = subprocess.Popen(  # noqa: ASYNC220 -- once, at the start
+            (sys.executable, "-m", "dragoman.recorder.writer"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        loop = self._loop
+        self._pipe, _ = await loop.connect_write_pipe(
+            lambda: _Pipe(self._lost), cast("IO[bytes]", process.stdin)
+        )
+        reader = asyncio.StreamReader()
+        await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), cast("IO[bytes]", process.stdout)
+        )
+        self._reports = asyncio.create_task(self._log_reports(reader))
+
+    def _lost(self) -> None:
+        """Log that the writer ended by itself."""
+        if self._pipe is not None:
+            self._pipe = None
+            reason = "the process that writes recordings has ended"
+            self._logger.notice("recording stopped", level="error", reason=reason)
+
+    async def _log_reports(self, reader: asyncio.StreamReader) -> None:
+        """Log what the writer could not write."""
+        while line := await reader.readline():
+            reason = line.decode("utf-8", "replace").strip()
+            self._logger.notice("recording failed", level="error", reason=reason)
+
+
+class _Pipe(asyncio.BaseProtocol):
+    def __init__(self, lost: Callable[[], object]) -> None:
+        self._lost = lost
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost()
+
+
+class ExchangeRecording:
+    """What is recorded of one exchange, as it happens."""
+
+    __slots__ = ("_recorder", "_started", "number")
+
+    def __init__(self, recorder: Recorder, number: int) -> None:
+        self._recorder = recorder
+        self._started = time.perf_counter()
+        self.number = number
+
+    def now(self) -> float:
+        """Return milliseconds since the request was read."""
+        return round((time.perf_counter() - self._started) * 1000, 3)
+
+    def asked(
+        self, *, upstream: str, model: str, url: str, headers: Mapping[str, str], body: bytes
+    ) -> None:
+        """Record that an upstream is asked."""
+        self._recorder.send(
+            frames.Ask(
+                exchange=self.number,
+                at=self.now(),
+                upstream=upstream,
+                model=model,
+                url=url,
+                headers=dict(headers),
+                body=body,
+            )
+        )
+
+    def answered(
+        self, status: int, headers: Mapping[str, str], translation: Translation | None
+    ) -> None:
+        """Record that an upstream began to answer."""
+        self._recorder.send(
+            frames.Answered(
+                exchange=self.number,
+                at=self.now(),
+                status=status,
+                headers=dict(headers),
+                translation=translation,
+            )
+        )
+
+    def read(self, data: bytes) -> None:
+        """Record bytes of the upstream; none at the end of its answer."""
+        self._recorder.send(frames.Came(self.number, self.now(), data))
+
+    def reading(self, read: Callable[[], Awaitable[bytes]]) -> Callable[[], Awaitable[bytes]]:
+        """Return a function that reads, and records what it read."""
+
+        async def reads() -> bytes:
+            data = await read()
+            self.read(data)
+            return data
+
+        return reads
+
+    def failed(self, fault: Fault) -> None:
+        """Record that the gateway ended the upstream's answer."""
+        self._recorder.send(frames.Ended(self.number, self.now(), fault))
+
+    def wrote(self, data: bytes) -> None:
+        """Record bytes for the client."""
+        self._recorder.send(frames.Sent(self.number, self.now(), data))
+
+    def watch(self, _exchange: Exchange) -> "_EventTap":
+        """Return the stage that records the events of an answer."""
+        return _EventTap(self._recorder, self.number)
+
+    def close(self, record: RequestRecord) -> None:
+        """Record how the exchange ended."""
+        self._recorder.send(
+            frames.Close(
+                exchange=self.number,
+                at=self.now(),
+                status=record.status,
+                keep=self._recorder.is_problem(record),
+                record=_JSON.encode(record),
+            )
+        )
+
+
+class _EventTap:
+    """A stage that changes nothing."""
+
+    def __init__(self, recorder: Recorder, number: int) -> None:
+        self._recorder = recorder
+        self._number = number
+
+    @property
+    def pending(self) -> bool:
+        return False
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]:
+        """Record events."""
+        if events:
+            self._recorder.send(frames.Meant(self._number, frames.encode_meaning(events)))
+        return events if isinstance(events, list) else list(events)

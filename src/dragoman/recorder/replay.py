@@ -1,0 +1,158 @@
+"""Recorded bytes of an upstream through the code of today: what the client would get now.  Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Final
+
+from msgspec import Raw, Struct
+
+from dragoman.context import Exchange
+from dragoman.dialects import dialect
+from dragoman.envelopes import Sealer
+from dragoman.recorder.lines import Translation, encode_events
+from dragoman.recorder.recording import AttemptRecord, Recording
+from dragoman.translate import ExchangeOptions, Translator, translate_body
+from dragoman.translate_requests import read_request
+from dragoman.turn.events import Event, Fault
+from dragoman.turn.request import Request
+
+_ENVELOPE: Final = re.compile(rb"dgm1\.[A-Za-z0-9_.\-]+")
+# Envelopes of a replay are signed with this key, which opens none of a gateway.
+_SEALER: Final = Sealer(b"replay")
+
+
+class Replayed(Struct, frozen=True):
+    """What the code of today makes of a recorded answer."""
+
+    events: list[Raw]
+    body: bytes  # that the client would get
+    failed: bool = False
+
+
+class Difference(Struct, frozen=True):
+    """One place at which two lists of events differ; None: one of them has ended."""
+
+    index: int
+    recorded: Raw | None
+    replayed: Raw | None
+
+
+class _Collector:
+    """A stage that keeps all events that the client's writer gets."""
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+
+    @property
+    def pending(self) -> bool:
+        return False
+
+    def feed(self, events: Sequence[Event], /) -> list[Event]:
+        self._events += events
+        return list(events)
+
+    def replayed(self, body: bytes) -> Replayed:
+        events = self._events
+        failed = bool(events) and type(events[-1]) is Fault
+        return Replayed(encode_events(events), body, failed)
+
+
+def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> Replayed:
+    """Return what today's code makes of an attempt's answer; `split` cuts it every so many bytes instead."""
+    reply = attempt.reply
+    if reply is None or reply.translation is None:
+        return Replayed([], b"")
+    how = reply.translation
+    collector = _Collector()
+
+    def watch(_exchange: Exchange) -> _Collector:
+        return collector
+
+    options = _options(how, _request_of(recording))
+    pieces = attempt.pieces()
+    if not how.stream:
+        translated = translate_body(
+            b"".join(pieces),
+            source=how.source,
+            target=how.target,
+            model=how.model,
+            native_format=how.native_format,
+            stop=how.stop,
+            request_id=recording.opening.id,
+            watchers=(watch,),
+            **options,
+        )
+        return collector.replayed(translated.body)
+    translator = Translator(
+        source=how.source,
+        target=how.target,
+        model=how.model,
+        native_format=how.native_format,
+        stop=how.stop,
+        watchers=(watch,),
+        **options,
+    )
+    out = [translator.feed(piece) for piece in _cut(pieces, split)]
+    if attempt.failed is not None:
+        out.append(translator.fail(attempt.failed.fault))
+    elif attempt.ended:
+        out.append(translator.close())
+    return collector.replayed(b"".join(out))
+
+
+def differences(recorded: Sequence[Raw], replayed: Sequence[Raw]) -> list[Difference]:
+    """Return every index at which two lists of events differ."""
+    return [
+        Difference(index, old, new)
+        for index, (old, new) in enumerate(zip_longest(recorded, replayed))
+        if old is None or new is None or bytes(old) != bytes(new)
+    ]
+
+
+def different_bytes(recording: Recording, replayed: Replayed) -> int | None:
+    """Return the first byte of the client's at which a replay differs; None: nowhere, or it cannot be compared.
+
+    Keep-alive bytes depend on time, and signatures of reasoning state on a gateway's key: both are left out.  An
+    answer that failed cannot be compared: the gateway puts the upstream's name into the failure.
+    """
+    if recording.outcome is None or recording.outcome.dropped or replayed.failed:
+        return None
+    alive = dialect(recording.opening.dialect).keep_alive
+    recorded = b"".join(one.data.data for one in recording.written if one.data.data != alive)
+    old, new = (_ENVELOPE.sub(b"", data) for data in (recorded, replayed.body))
+    if old == new:
+        return None
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
+
+
+def _request_of(recording: Recording) -> Request | None:
+    if recording.received is None:
+        return None
+    body = recording.received.body.data
+    return read_request(body, source=recording.opening.dialect).request
+
+
+def _options(how: Translation, request: Request | None) -> ExchangeOptions:
+    return ExchangeOptions(
+        profile=how.profile,
+        request=request,
+        previous_id=how.previous_id,
+        seed=how.seed,
+        created=how.created,
+        sealer=_SEALER,
+        input_estimate=how.input_estimate,
+        strict=how.strict,
+        rendering=how.rendering,
+        limits=how.limits,
+    )
+
+
+def _cut(pieces: list[bytes], split: int) -> Iterator[bytes]:
+    if not split:
+        yield from pieces
+        return
+    whole = b"".join(pieces)
+    for start in range(0, len(whole), split):
+        yield whole[start : start + split]

@@ -1,0 +1,294 @@
+"""The process that writes recordings: frames on standard input become files in a folder.
+
+    python -m dragoman.recorder.writer
+
+What it could not write, it reports on standard output, one line each.
+
+A separate process, because removing secrets and writing JSON would cost the gateway a third of its speed, and
+because it outlives a gateway that is killed: what is in the pipe still reaches the file.  It ends when its input
+ends, and ignores the signals that end the gateway.
+"""
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from dragoman.recorder import frames, lines
+from dragoman.redaction import Blotter
+from dragoman.turn.events import TextDelta
+
+_READ_BYTES: Final = 1024 * 1024
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
+# Headers whose values are secrets, in requests and responses.
+_SECRET_HEADERS: Final = frozenset(
+    {
+        "authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie",
+        "set-cookie",
+    }
+)  # fmt: skip
+_LEAST_SECRET: Final = 8  # characters: a shorter credential may be a word of the conversation
+_QUERY_VALUE: Final = re.compile(r"(?<==)[^&#]+")
+_EVENTS: Final = msgspec.json.Decoder(list[Raw])
+_TEXT_RUN: Final = b'{"event":"text_run"'
+
+
+class _Texts(msgspec.Struct):
+    index: int
+    texts: list[str]
+
+
+class Folder:
+    """The folder of recordings, kept within its limits: the oldest files go first."""
+
+    def __init__(self, policy: frames.Policy) -> None:
+        self._policy = policy
+        self._path = Path(policy.folder)
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._sizes: dict[
+            str, int
+        ] = {}  # finished files, the oldest first: names begin with the time
+        with os.scandir(self._path) as found:
+            for one in sorted(found, key=lambda entry: entry.name):
+                if one.name.endswith(lines.SUFFIX) and one.is_file():
+                    self._sizes[one.name] = one.stat().st_size
+        self._total = sum(self._sizes.values())
+        self.prune()
+
+    def open(self, began: float, request_id: str) -> tuple[str, int]:
+        """Create the file of an exchange; return its name and descriptor."""
+        moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(began))
+        name = f"{moment}.{int(began % 1 * 1000):03d}Z-{_UNSAFE.sub('_', request_id)[:80]}{lines.SUFFIX}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        return name, os.open(self._path / name, flags, 0o600)
+
+    def finish(self, name: str, size: int) -> None:
+        """Count a file that is complete."""
+        self._sizes[name] = size
+        self._total += size
+        self.prune()
+
+    def prune(self) -> None:
+        """Delete the oldest files until the limits hold."""
+        policy = self._policy
+        oldest = time.strftime("%Y%m%dT%H%M%S", time.gmtime(time.time() - policy.max_age_seconds))
+        while self._sizes:
+            name = next(iter(self._sizes))
+            within = self._total <= policy.max_bytes and len(self._sizes) <= policy.max_files
+            if within and name >= oldest:
+                return
+            self._total -= self._sizes.pop(name)
+            with suppress(OSError):
+                (self._path / name).unlink()
+
+
+class ExchangeFile:
+    """The recording of one exchange: a file from the beginning, or lines that wait for the end."""
+
+    def __init__(self, folder: Folder, policy: frames.Policy, began: frames.Begin) -> None:
+        self._folder = folder
+        self._began = began
+        self._most = policy.max_file_bytes
+        secrets = (*policy.secrets, *_credentials(began.headers))
+        self._blot = Blotter(secrets, policy.patterns).blot
+        self._waiting: list[bytes] = []  # lines, while there is no file
+        self._size = 0
+        self._dropped = 0
+        self._tail = b""  # of the upstream's bytes: a line that is not complete
+        self._name, self._file = "", -1
+        if began.keep:
+            self._name, self._file = folder.open(began.time, began.id)
+        self._line(
+            lines.Opening(
+                version=lines.VERSION,
+                program=policy.program,
+                id=began.id,
+                time=began.time,
+                dialect=began.dialect,
+                method=began.method,
+                path=began.path,
+                headers=self._headers(began.headers),
+            )
+        )
+        self._line(lines.Received(at=began.at, body=self._payload(began.body)))
+
+    def take(self, frame: frames.Frame) -> None:
+        """Write what happened."""
+        match frame:
+            case frames.Came():
+                self._read(frame)
+            case frames.Meant():
+                self._line(lines.Events(events=_one_by_one(self._blot(frame.events))))
+            case frames.Sent():
+                self._line(lines.Written(at=frame.at, data=self._payload(frame.data)))
+            case frames.Ask():
+                self._tail = b""
+                self._line(
+                    lines.Attempt(
+                        at=frame.at,
+                        upstream=frame.upstream,
+                        model=frame.model,
+                        url=self._text(_QUERY_VALUE.sub("***", frame.url)),
+                        headers=self._headers(frame.headers),
+                        body=self._payload(frame.body),
+                    )
+                )
+            case frames.Answered():
+                self._line(
+                    lines.Reply(
+                        at=frame.at,
+                        status=frame.status,
+                        headers=self._headers(frame.headers),
+                        translation=frame.translation,
+                    )
+                )
+            case frames.Ended():
+                fault = msgspec.structs.replace(
+                    frame.fault, message=self._text(frame.fault.message)
+                )
+                self._rest(frame.at)
+                self._line(lines.Failed(at=frame.at, fault=fault))
+
+    def close(self, frame: frames.Close) -> None:
+        """Write the end, and keep the file or forget it."""
+        if not frame.keep and not self._began.keep:
+            return
+        self._rest(frame.at)
+        end = lines.Outcome(
+            at=frame.at,
+            status=frame.status,
+            record=Raw(self._blot(frame.record)),
+            dropped=self._dropped,
+        )
+        self._most = sys.maxsize
+        self._line(end)
+        if self._file < 0:
+            self._name, self._file = self._folder.open(self._began.time, self._began.id)
+            os.write(self._file, b"".join(self._waiting))
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the file, if there is one, as far as it is."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._folder.finish(self._name, self._size)
+            self._file = -1
+
+    def _read(self, frame: frames.Came) -> None:
+        """Write the lines that are complete; nothing came: write the rest."""
+        held = self._tail + frame.data
+        end = held.rfind(b"\n") + 1 if frame.data else len(held)
+        self._tail = held[end:]
+        size, data = len(frame.data), self._payload(held[:end])
+        self._line(lines.Read(at=frame.at, size=size, data=data, ended=not size))
+
+    def _rest(self, at: float) -> None:
+        """Write a line of the upstream that was never completed."""
+        if self._tail:
+            self._line(lines.Read(at=at, size=0, data=self._payload(self._tail)))
+            self._tail = b""
+
+    def _line(self, line: lines.Line) -> None:
+        data = lines.encode_line(line)
+        if self._size + len(data) > self._most:
+            self._dropped += len(data)
+            return
+        self._size += len(data)
+        if self._file >= 0:
+            os.write(self._file, data)
+        else:
+            self._waiting.append(data)
+
+    def _payload(self, data: bytes) -> lines.Payload:
+        return lines.Payload.of(self._blot(data))
+
+    def _text(self, text: str) -> str:
+        return self._blot(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+
+    def _headers(self, headers: dict[str, str]) -> dict[str, str]:
+        return {
+            name: "***" if name.lower() in _SECRET_HEADERS else self._text(value)
+            for name, value in headers.items()
+        }
+
+
+class Writer:
+    """All exchanges that are being recorded."""
+
+    def __init__(self) -> None:
+        self._policy: frames.Policy | None = None
+        self._folder: Folder | None = None
+        self._open: dict[int, ExchangeFile] = {}
+
+    def take(self, frame: frames.Frame) -> None:
+        """Do what a frame asks for; a file that cannot be written is given up."""
+        try:
+            self._take(frame)
+        except OSError as error:
+            sys.stdout.write(f"{error.filename or 'a recording'}: {error.strerror}\n")
+            sys.stdout.flush()
+            if not isinstance(frame, frames.Policy):
+                self._open.pop(frame.exchange, None)
+
+    def _take(self, frame: frames.Frame) -> None:
+        if isinstance(frame, frames.Policy):
+            self._policy, self._folder = frame, Folder(frame)
+        elif isinstance(frame, frames.Begin):
+            if self._policy is not None and self._folder is not None:
+                self._open[frame.exchange] = ExchangeFile(self._folder, self._policy, frame)
+        elif isinstance(frame, frames.Close):
+            ended = self._open.pop(frame.exchange, None)
+            if ended is not None:
+                ended.close(frame)
+        else:
+            of = self._open.get(frame.exchange)
+            if of is not None:
+                of.take(frame)
+
+    def end(self) -> None:
+        """Close all files as far as they are: the gateway is gone."""
+        for one in self._open.values():
+            one.abandon()
+
+
+def _credentials(headers: dict[str, str]) -> Iterator[str]:
+    """Yield a client's credentials, which may occur elsewhere in the exchange too."""
+    for name, value in headers.items():
+        credential = value.rpartition(" ")[2]
+        if name.lower() in _SECRET_HEADERS and len(credential) >= _LEAST_SECRET:
+            yield credential
+
+
+def _one_by_one(events: bytes) -> list[Raw]:
+    """Return the events of a `Meant`, a run of text as its deltas."""
+    found: list[Raw] = []
+    for event in _EVENTS.decode(events):
+        if bytes(event).startswith(_TEXT_RUN):
+            run = msgspec.json.decode(event, type=_Texts)
+            found += lines.encode_events(TextDelta(run.index, text) for text in run.texts)
+        else:
+            found.append(event)
+    return found
+
+
+def main() -> None:
+    """Write recordings until the input ends."""
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.SIG_IGN)
+    buffer, writer = frames.FrameBuffer(), Writer()
+    while data := os.read(sys.stdin.fileno(), _READ_BYTES):
+        for frame in buffer.feed(data):
+            writer.take(frame)
+    writer.end()
+
+
+if __name__ == "__main__":
+    main()

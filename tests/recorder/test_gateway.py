@@ -1,0 +1,184 @@
+"""What the gateway records: secrets, problems, what was asked for, limits, and a gateway that is killed."""
+
+import json
+import socket
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from click.testing import CliRunner
+
+from dragoman.cli.main import main
+from dragoman.gateway.config.settings import Key, Record, Secret, Server, Settings, Upstream
+from dragoman.recorder.recording import Recording, read_recording
+from tests.support.asking import post
+from tests.support.gateway import DIALECTS, settings_for, stand
+from tests.support.serving import serving, simulating
+from tests.support.simulator import WEATHER, question
+from tests.support.waiting import until
+
+CLIENT = "client-credential-of-many-letters"
+UPSTREAM = "upstream-credential-of-many-letters"
+PLANTED = {
+    "key": "sk-ant-planted0123456789abcdef",
+    "password": "correct-horse-battery",
+    "own": "ACME-4711-4711",
+}
+
+
+def recorded(folder: Path) -> list[Recording]:
+    return [read_recording(file) for file in sorted(folder.iterdir())]
+
+
+def gateway(folder: Path, **record):
+    def make(url: str) -> Settings:
+        return settings_for(url, record=Record(dir=str(folder), **record))
+
+    return stand(make)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_secret_is_recorded(tmp_path: Path, dialect: str) -> None:
+    def make(url: str) -> Settings:
+        plain = settings_for(
+            url,
+            server=Server(port=0, keys=(Key(key=Secret("env:X", CLIENT)),)),
+            record=Record(dir=str(tmp_path), secrets=(r"ACME-\d+-\d+",)),
+        )
+        upstreams = {
+            name: Upstream(
+                base_url=f"{url}/v1?key=query-credential",
+                dialect=name,
+                key=Secret("env:Y", UPSTREAM),
+            )
+            for name in plain.upstreams
+        }
+        return Settings(
+            server=plain.server, upstreams=upstreams, routes=plain.routes, record=plain.record
+        )
+
+    words = (
+        f"sim: say The key is {PLANTED['key']}, password: {PLANTED['password']}, {PLANTED['own']}, "
+        f"{CLIENT} and {UPSTREAM}"
+    )
+    for stream in (True, False):
+        for model in ("chat/plain", "anthropic/plain+chunk:all", "responses/plain+error:401"):
+            with stand(make) as found:
+                asked = question(dialect, model, words, stream=stream)
+                post(found, dialect, asked, headers={"authorization": f"Bearer {CLIENT}"})
+    written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert written.count(b'"line":"recording"') == 6
+    for secret in (CLIENT, UPSTREAM, "query-credential", *PLANTED.values()):
+        assert secret.encode() not in written
+
+
+def test_only_problems_are_kept_where_only_they_are_wanted(tmp_path: Path) -> None:
+    with gateway(tmp_path, when="problems") as found:
+        for model in ("chat/plain", "chat/plain+bad-json-args", "chat/plain+cut:400", "chat/plain"):
+            post(found, "anthropic", question("anthropic", model, tools=[WEATHER]))
+        post(found, "anthropic", b"not JSON")
+    kept = recorded(tmp_path)
+    models = [one.attempts[0].sent.model if one.attempts else "" for one in kept]
+    assert models == ["plain+bad-json-args", "plain+cut:400", ""]
+    assert all(one.outcome is not None for one in kept)
+
+
+def test_an_exchange_is_recorded_because_its_client_asks(tmp_path: Path) -> None:
+    with gateway(tmp_path, when="asked") as found:
+        post(found, "chat")
+        post(found, "chat", headers={"x-dragoman-record": "1"})
+    assert len(recorded(tmp_path)) == 1
+
+
+def test_a_key_without_the_right_cannot_ask_for_a_recording(tmp_path: Path) -> None:
+    def make(url: str) -> Settings:
+        keys = (
+            Key(key=Secret("env:A", "key-without-the-right")),
+            Key(key=Secret("env:B", "key-with-the-right"), record=True),
+        )
+        record = Record(dir=str(tmp_path), when="asked")
+        return settings_for(url, server=Server(port=0, keys=keys), record=record)
+
+    with stand(make) as found:
+        for key in ("key-without-the-right", "key-with-the-right"):
+            headers = {"authorization": f"Bearer {key}", "x-dragoman-record": "1"}
+            assert post(found, "chat", headers=headers).status_code == 200
+    assert len(recorded(tmp_path)) == 1
+
+
+def test_the_oldest_recordings_are_deleted_beyond_the_limits(tmp_path: Path) -> None:
+    with gateway(tmp_path, max_files=3) as found:
+        for _ in range(5):
+            post(found, "chat")
+    assert len(list(tmp_path.iterdir())) == 3
+    with gateway(tmp_path, max_bytes=1) as found:
+        post(found, "chat")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_long_recording_ends_at_its_limit_and_counts_the_rest(tmp_path: Path) -> None:
+    with gateway(tmp_path, max_file_bytes=8192) as found:
+        post(found, "anthropic", question("anthropic", "chat/plain+text:64", stream=True))
+    (one,) = recorded(tmp_path)
+    assert one.outcome is not None
+    assert one.outcome.dropped > 64 * 1024
+    assert one.torn_at is None
+
+
+def test_a_folder_that_cannot_be_written_is_logged_and_costs_no_answer(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with gateway(tmp_path / "file") as found:
+        assert post(found, "chat").status_code == 200
+        until(lambda: "recording failed" in found.log.getvalue())
+        assert post(found, "chat").status_code == 200
+    lines = [json.loads(line) for line in found.log.getvalue().splitlines()]
+    reasons = [line["reason"] for line in lines if line["event"] == "recording failed"]
+    assert str(tmp_path / "file") in reasons[0]
+
+
+def test_a_torn_file_is_read_up_to_the_tear(tmp_path: Path) -> None:
+    with gateway(tmp_path) as found:
+        post(found, "anthropic", question("anthropic", "chat/plain", stream=True))
+    (file,) = tmp_path.iterdir()
+    data = file.read_bytes()
+    lines = data.splitlines(keepends=True)
+    for cut in range(len(lines[0]), len(data), 97):
+        file.write_bytes(data[:cut])
+        one = read_recording(file)
+        whole = [line for line in lines if data.index(line) + len(line) <= cut]
+        assert len(one.lines) == len(whole)
+        assert one.torn_at == (None if cut == sum(map(len, whole)) else sum(map(len, whole)))
+
+
+def test_a_killed_gateway_leaves_everything_that_it_received(tmp_path: Path) -> None:
+    """`kill -9` in the middle of a stream: what came before reads."""
+    folder = tmp_path / "recordings"
+    with simulating() as simulator:
+        flags = ("--upstream", f"{simulator.url}/v1", "--record", str(folder))
+        with serving(tmp_path, *flags) as served:
+            asked = json.dumps(question("anthropic", "plain+text:1+pace:20"))
+            with socket.create_connection(("127.0.0.1", urlsplit(served.url).port)) as client:
+                head = f"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(asked)}\r\n\r\n"
+                client.sendall((head + asked).encode())
+                got = b""
+                while got.count(b"text_delta") < 10:
+                    got += client.recv(65536)
+                served.process.kill()
+        until(lambda: not running(folder))
+    (one,) = recorded(folder)
+    assert one.outcome is None
+    written = b"".join(line.data.data for line in one.written)
+    assert written.count(b"text_delta") >= 9  # the last event may be lost
+    assert sum(b'"text"' in bytes(event) for event in one.attempts[0].events) >= 9
+    result = CliRunner().invoke(main, ["diff", str(folder)])
+    assert result.exit_code == 0, result.output
+
+
+def running(folder: Path) -> bool:
+    """Return whether a process has a file of the folder open."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if any(one.readlink().is_relative_to(folder) for one in (process / "fd").iterdir()):
+                return True
+    return False
