@@ -52,6 +52,7 @@ _REQUEST: Final = json.dumps(
         ],
     }
 )
+_RECORDING: Final = shlex.quote(str(ROOT / "tests" / "recorder" / "recording.dragoman"))
 _CHAT_STREAM: Final = (
     'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"Hello."},'
     '"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
@@ -308,6 +309,9 @@ RUNS: Final[dict[str, Run]] = {
     "serve": _serve,
     "run": _run,
     "probe": prints("probe --yes", " ok"),
+    "show": prints(f"show {_RECORDING}", "request"),
+    "replay": prints(f"replay {_RECORDING}", "data:"),
+    "diff": prints(f"diff {_RECORDING}", ""),
     "doctor": prints("doctor --offline", "versions"),
     "config": prints("config --help", "Usage"),
     "mcp": _mcp,
