@@ -187,7 +187,7 @@ class ExchangeRecording:
     def __init__(self, recorder: Recorder, number: int) -> None:
         self._recorder = recorder
         self._started = time.perf_counter()
-        self.number = number
+        self.number: int = number
 
     def now(self) -> float:
         """Return milliseconds since the request was read."""
