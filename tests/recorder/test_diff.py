@@ -83,7 +83,7 @@ def test_nothing_differs_from_what_was_recorded(folder: Path) -> None:
 def test_a_changed_table_is_found_at_its_event(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(answer_reader.REASONS, "stop", FinishReason.REFUSAL)
+    monkeypatch.setitem(answer_reader.FINISH_REASONS, "stop", FinishReason.REFUSAL)
     recorded = next(
         file
         for file in folder.iterdir()
