@@ -872,7 +872,7 @@ def test_p_3_stray_token_at_the_end_is_dropped_and_reported(stray: str) -> None:
     text = "".join(p["delta"]["text"] for p in out if p["type"] == "content_block_delta")
     assert "a " == text
     assert ("native_noise_dropped", stray) in [
-        (loss.code, loss.detail) for loss in translator.losses
+        (loss.code, loss.excerpt) for loss in translator.losses
     ]
 
 

@@ -114,7 +114,9 @@ CASES = {
         {"limits": Limits(max_response_bytes=MIB)},
     ),
     "a never-ending error": Case(
-        for_ever(http(status="500 Oh", kind="text/html", length=None), b"<p>" * 999), "http", ""
+        for_ever(http(status="500 Oh", kind="text/html", length=None), b"<p>" * 999),
+        "http",
+        "upstream_html",
     ),
     "ten thousand empty events": Case(HEAD + b"data:\n\n" * 10_000, "protocol", "upstream_empty"),
     "ten thousand empty events, one too many": Case(

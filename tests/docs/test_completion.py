@@ -29,7 +29,7 @@ def completed(*words: str) -> list[str]:
 
 def test_commands_options_and_values_are_completed() -> None:
     assert list(COMMANDS) == completed("")
-    assert ["serve", "simulate"] == completed("s")
+    assert ["serve", "show", "simulate"] == completed("s")
     assert ["--version", "--help"] == completed("--")
     assert ["--upstream", "--upstream-dialect", "--upstream-key-env"] == completed("run", "--up")
     assert ["chat", "anthropic", "responses"] == completed("translate", "--from", "")

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
 
-import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.context import Exchange
@@ -17,6 +16,7 @@ from dragoman.translate import ExchangeOptions, Translator, translate_body
 from dragoman.translate_requests import read_request
 from dragoman.turn.events import Event, Fault
 from dragoman.turn.request import Request
+from dragoman.wire.json_values import decode_any
 
 _ENVELOPE: Final = re.compile(rb"dgm1\.[A-Za-z0-9_.\-]+")
 # Envelopes of a replay are signed with this key, which opens none of a gateway.
@@ -113,7 +113,7 @@ def differences(recorded: Sequence[Raw], replayed: Sequence[Raw]) -> list[Differ
 
 def _facts(event: Raw) -> dict[str, object]:
     """Return the fields of an event that are not empty: a later version may have more fields."""
-    return {name: value for name, value in msgspec.json.decode(event).items() if value}
+    return {name: value for name, value in decode_any(event).items() if value}
 
 
 def different_bytes(recording: Recording, replayed: Replayed) -> int | None:

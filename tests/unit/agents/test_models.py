@@ -72,7 +72,7 @@ def test_a_small_model_alone_leaves_the_large_one_as_it_is() -> None:
 
 
 def test_a_model_must_be_named_where_none_is_listed() -> None:
-    with pytest.raises(ConfigError, match="name one that codex should ask for with --model"):
+    with pytest.raises(ConfigError, match="choose one for codex with --model"):
         choose(CODEX, model="", small="", listed=(), router=None)
 
 
