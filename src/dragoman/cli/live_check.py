@@ -141,7 +141,7 @@ class _Upstream:
 
     async def row(self) -> LiveRow:
         hop = self._hop
-        listed = await ask_models(self._connector, self._plan, hop)
+        listed = await ask_models(self._connector, self._plan, hop, seconds=self._seconds)
         names = None if isinstance(listed, Fault) else listed
         routed = self._routed()
         target = self._target(routed, names)

@@ -40,11 +40,13 @@ _NEVER: Final[tuple[float, list[str]]] = (-math.inf, [])
 _DECODER: Final = msgspec.json.Decoder(_Listing)
 
 
-async def ask_models(connector: Connector, plan: Plan, hop: Hop) -> list[str] | Fault:
+async def ask_models(
+    connector: Connector, plan: Plan, hop: Hop, *, seconds: float = _ASK_SECONDS
+) -> list[str] | Fault:
     """Return the names of an upstream's models, or why there is no list."""
     name = hop.upstream_name
     try:
-        async with asyncio.timeout(_ASK_SECONDS):
+        async with asyncio.timeout(seconds):
             reply = await connector.open(
                 "GET",
                 plan.url(name, "/models"),
@@ -58,7 +60,7 @@ async def ask_models(connector: Connector, plan: Plan, hop: Hop) -> list[str] | 
                 body = await reply.read_all(_MAX_BYTES, lambda: None)
                 status = reply.status
     except TimeoutError:
-        return Fault(FaultKind.TIMEOUT, f"{name}: no answer within {_ASK_SECONDS:g} s")
+        return Fault(FaultKind.TIMEOUT, f"{name}: no answer within {seconds:g} s")
     except TransportError as failed:
         fault = fault_of_transport(failed)
         return structs.replace(fault, message=f"{name}: {fault.message}")
