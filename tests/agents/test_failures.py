@@ -42,17 +42,18 @@ def test_lasting_failure_ends_the_agent_with_its_reason(
     keep(ran, (table, program.name, name, GATEWAY))
 
 
-@pytest.mark.skipif(not RECORDS, reason="recorded, not checked: agents retry these by themselves")
-@pytest.mark.parametrize("way", [DIRECT, GATEWAY])
-@pytest.mark.parametrize("name", MIDSTREAM)
-@agents
-def test_failure_in_a_stream_is_recorded(
-    stage: Stage, program: Program, name: str, way: str
-) -> None:
-    ran = failures.run(program, stage, MIDSTREAM[name], direct=way == DIRECT)
+if RECORDS:  # agents retry most of these by themselves, so there is nothing to check
 
-    assert ran.requests > 0
-    keep(ran, ("midstream", program.name, name, way))
+    @pytest.mark.parametrize("way", [DIRECT, GATEWAY])
+    @pytest.mark.parametrize("name", MIDSTREAM)
+    @agents
+    def test_failure_in_a_stream_is_recorded(
+        stage: Stage, program: Program, name: str, way: str
+    ) -> None:
+        ran = failures.run(program, stage, MIDSTREAM[name], direct=way == DIRECT)
+
+        assert ran.requests > 0
+        keep(ran, ("midstream", program.name, name, way))
 
 
 def keep(ran: failures.Run, place: tuple[str, str, str, str]) -> None:
