@@ -167,7 +167,7 @@ export class Timeline {
 
   /** The byte lanes of a very long stream. The colour is read from the style sheet, so that both themes fit. */
   #drawCanvas() {
-    const lanes = this.lanes.entries().filter(([, lane]) => (lane.ticks?.length ?? 0) > CANVAS_OVER);
+    const lanes = [...this.lanes.entries()].filter(([, lane]) => (lane.ticks?.length ?? 0) > CANVAS_OVER);
     const scale = window.devicePixelRatio || 1;
     this.canvas.width = this.width * scale;
     this.canvas.height = this.height * scale;
@@ -285,8 +285,8 @@ function lanesWithBlocks(map) {
       const block = map.blockOfCall(call);
       return { ...lane, call, blocks: block === null ? [] : [block] };
     }
-    const blocks = map.blocks.keys().filter((block) => map.blocks[block].kind === lane.kind);
-    return { ...lane, blocks: FILLS[lane.kind] ? [...blocks] : null };
+    const blocks = [...map.blocks.keys()].filter((block) => map.blocks[block].kind === lane.kind);
+    return { ...lane, blocks: FILLS[lane.kind] ? blocks : null };
   });
 }
 
