@@ -2,7 +2,7 @@
 
 import { byteLength, lineText, locatePayload } from "./bytes.js";
 import { h, number, visible } from "./dom.js";
-import { payloadLines, rawLines } from "./rows.js";
+import { payloadLines, rawLines } from "./column_lines.js";
 import { virtualList } from "./virtual.js";
 
 /** The height of a line in pixels. */

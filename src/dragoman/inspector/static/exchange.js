@@ -6,6 +6,7 @@ import { diffValues, diffView } from "./diff.js";
 import { count, h, moment, number, replace, seconds } from "./dom.js";
 import { exchangeHead, recordingNotices } from "./exchange_head.js";
 import { LinkMap } from "./links.js";
+import { exchangePath } from "./row.js";
 import { showFailure, skeleton, state } from "./states.js";
 import { Timeline } from "./timeline.js";
 
@@ -315,7 +316,7 @@ class ExchangeView {
 
   #neighbour(step) {
     const id = this.ctx.neighbour(this.ctx.id, step);
-    if (id) this.ctx.navigate(`${LIST}/${encodeURIComponent(id)}`);
+    if (id) this.ctx.navigate(exchangePath(id));
     else this.ctx.toast(step < 0 ? "This is the first exchange of the list." : "This is the last exchange of the list.");
   }
 

@@ -2,6 +2,7 @@
 
 import { outputLimit } from "./cards.js";
 import { clock, day, dialect, h, icon, money, number, seconds, thousandths } from "./dom.js";
+import { statusText } from "./row.js";
 
 /**
  * @typedef {{onCurl: () => void, onCase: () => void, onReplay: () => void, download: string}} HeadOptions
@@ -15,13 +16,12 @@ import { clock, day, dialect, h, icon, money, number, seconds, thousandths } fro
  */
 export function exchangeHead(exchange, options) {
   const { row } = exchange;
-  const outcome = row.state === "streaming" ? "streaming" : [row.status || "no answer", row.ended].filter(Boolean).join(" ");
   const date = day(row.time);
   return h("div", { class: "head1" },
     h("div", { class: "line" },
       h("div", { class: "crumb" }, h("a", { href: "/inspector/exchanges" }, "Exchanges"), h("span", {}, "/")),
       h("h1", {}, date && h("span", { class: "opts" }, `${date} `), clock(row.time) + thousandths(row.time)),
-      h("span", { class: `st ${row.level}` }, h("span", { class: "dot" }), h("span", { class: "w" }, outcome)),
+      h("span", { class: `st ${row.level}` }, h("span", { class: "dot" }), h("span", { class: "w" }, statusText(row))),
       h("code", { class: "dim trim id", title: row.id }, row.id),
       h("span", { class: "grow" }),
       actions(row, options)),

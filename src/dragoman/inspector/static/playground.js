@@ -88,7 +88,9 @@ class Playground {
   #toolPanel() {
     this.tools = h("textarea", { class: "json flat", rows: 11, spellcheck: "false", "aria-label": "Tool schema", oninput: () => this.#changed() });
     this.toolProblem = h("p", { class: "check c-error", role: "alert", hidden: true });
-    return panel("h-ts", "Tool schema", [h("span", { class: "hint" }, "optional; arguments are checked against it"), h("span", { class: "grow" }), button("Clear", () => this.#apply({ tools: "" }))], h("div", { class: "card" }, this.tools, this.toolProblem));
+    const element = panel("h-ts", "Tool schema", [h("span", { class: "hint" }, "optional; arguments are checked against it"), h("span", { class: "grow" }), button("Clear", () => this.#apply({ tools: "" }))], h("div", { class: "card" }, this.tools, this.toolProblem));
+    element.classList.add("schema");
+    return element;
   }
 
   #resultPanel() {
