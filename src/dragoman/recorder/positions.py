@@ -1,7 +1,7 @@
 """Where a recorded answer has the markers of native tool calls, in bytes of the upstream.  Pure.
 
 A recording does not contain these positions.  The parser of the gateway counts none, so that it stays fast, and the
-recorded bytes with their `translation` decide them: whoever wants them parses the answer again.
+recorded bytes with their `translation` decide them, so they are found by parsing the answer again.
 """
 
 import re
