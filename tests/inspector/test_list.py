@@ -198,7 +198,7 @@ def test_a_key_sees_its_own_exchanges_and_the_operator_all(locked: Stand) -> Non
     assert get(locked, f"{API}/live").status_code == 401
 
 
-def test_a_session_stands_for_the_key(locked: Stand) -> None:
+def test_a_session_replaces_the_key(locked: Stand) -> None:
     own = {"origin": locked.url}
     path = f"{locked.url}{API}/session"
     assert httpx2.post(path, json={"key": "guess"}, headers=own).status_code == 401
