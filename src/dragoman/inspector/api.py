@@ -226,7 +226,7 @@ def _only(http: web.BaseRequest, *methods: str) -> None:
 
 
 async def _body(http: web.BaseRequest, kind: type[T]) -> T:
-    """Return the body of a POST of our own page.
+    """Return the body of a POST of the inspector's page.
 
     Raises:
         ApiError: it comes from elsewhere, or is not what is expected.
