@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import click
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from dragoman._version import __version__
 from dragoman.agents import AGENTS
@@ -91,28 +91,15 @@ class Finding(Struct, frozen=True, kw_only=True):
 )
 @click.option("--offline", is_flag=True, help="Do not ask the upstreams.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(  # noqa: PLR0913 -- one for each flag
+def command(
     path: Path | None,
     *,
-    upstream: str | None,
-    upstream_dialect: str | None,
-    upstream_key_env: str | None,
-    no_key: bool | None,
-    proxy: str | None,
-    tls_ca: str | None,
+    flags: Flags,
     port: int | None,
     offline: bool,
     as_json: bool,
 ) -> None:
-    flags = Flags(
-        upstream=upstream,
-        upstream_dialect=upstream_dialect,
-        upstream_key_env=upstream_key_env,
-        no_key=no_key,
-        proxy=proxy,
-        tls_ca=tls_ca,
-        port=port,
-    )
+    flags = structs.replace(flags, port=port)
     environ, cwd = os.environ, Path.cwd()
     findings = [*_versions()]
     loaded = _settings(path, flags, environ, cwd, findings)

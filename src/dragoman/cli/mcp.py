@@ -1,24 +1,24 @@
 """`dragoman mcp`: the library as MCP tools, and the upstreams that they use."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import click
+from msgspec import structs
 from yarl import URL
 
 from dragoman.cli.models import list_models
-from dragoman.cli.options import upstream_options
+from dragoman.cli.options import load_settings, upstream_options
 from dragoman.cli.serve import simulated
 from dragoman.client.client import Client
 from dragoman.client.settings import Timeouts
 from dragoman.dialects import dialect as find_dialect
 from dragoman.errors import ConfigError
 from dragoman.gateway.config.formats import declared_formats
-from dragoman.gateway.config.load import Flags, load
+from dragoman.gateway.config.load import Flags
 from dragoman.gateway.config.settings import Route, Settings
 from dragoman.gateway.plan import upstream_headers
 from dragoman.gateway.routing import Hop, Question, RouteChoice, Router
@@ -66,32 +66,14 @@ _AUTH: Final = frozenset({"authorization", "x-api-key"})
     type=click.IntRange(0, 65535),
     help="Serve over HTTP on this port of 127.0.0.1; 0 picks a free port.",
 )
-def command(  # noqa: PLR0913 -- one for each flag
+def command(
     path: Path | None,
     *,
-    upstream: str | None,
-    upstream_dialect: str | None,
-    upstream_key_env: str | None,
-    no_key: bool | None,
+    flags: Flags,
     model: str | None,
-    native_format: str | None,
-    proxy: str | None,
-    tls_ca: str | None,
     port: int | None,
 ) -> None:
-    flags = Flags(
-        upstream=upstream,
-        upstream_dialect=upstream_dialect,
-        upstream_key_env=upstream_key_env,
-        no_key=no_key,
-        model=model,
-        format=native_format,
-        proxy=proxy,
-        tls_ca=tls_ca,
-    )
-    loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
-    for warning in loaded.warnings:
-        click.echo(f"dragoman: warning: {warning}", err=True)
+    loaded = load_settings(path, structs.replace(flags, model=model))
     try:
         from dragoman.mcp_server import server  # noqa: F401 -- checks that it is installed
     except ImportError as error:

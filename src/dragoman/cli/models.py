@@ -10,6 +10,7 @@ import click
 from dragoman.cli.options import address_options
 
 if TYPE_CHECKING:
+    from dragoman.gateway.config.load import Flags
     from dragoman.gateway.config.settings import Settings
     from dragoman.gateway.routing import Listed
     from dragoman.turn.events import Fault
@@ -36,27 +37,14 @@ UPSTREAM_FAILED: Final = 3
 @click.command("models", help=_HELP, short_help="List the models that clients can request.")
 @address_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
-def command(  # noqa: PLR0913 -- one for each flag
+def command(
     path: Path | None,
     *,
-    upstream: str | None,
-    upstream_dialect: str | None,
-    upstream_key_env: str | None,
-    no_key: bool | None,
-    proxy: str | None,
-    tls_ca: str | None,
+    flags: "Flags",
     as_json: bool,
 ) -> None:
-    from dragoman.gateway.config.load import Flags, load
+    from dragoman.gateway.config.load import load
 
-    flags = Flags(
-        upstream=upstream,
-        upstream_dialect=upstream_dialect,
-        upstream_key_env=upstream_key_env,
-        no_key=no_key,
-        proxy=proxy,
-        tls_ca=tls_ca,
-    )
     settings = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags).settings
     listed, faults = asyncio.run(list_models(settings))
     if as_json:

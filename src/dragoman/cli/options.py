@@ -3,8 +3,9 @@
 import os
 import sys
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,59 +13,64 @@ from dragoman.errors import MalformedError
 from dragoman.toolcalls.format import Format
 from dragoman.turn.request import Tool
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from dragoman.gateway.config.load import Flags, Loaded
 
-_CONNECTION_OPTIONS: Final = (
-    click.option(
+Command = Callable[..., Any]
+Options = dict[str, Callable[[Command], Command]]  # by the field of `Flags` that each one sets
+
+_CONNECTION_OPTIONS: Final[Options] = {
+    "proxy": click.option(
         "--proxy",
         metavar="URL|env",
         help="The HTTP proxy between here and the upstreams: http://HOST:PORT, `env` for HTTPS_PROXY, "
         "HTTP_PROXY and NO_PROXY, or env:NAME for an address with a password.",
     ),
-    click.option(
+    "tls_ca": click.option(
         "--tls-ca",
         metavar="FILE",
         type=click.Path(),
         help="The certificate authorities to trust instead of the system's (PEM).",
     ),
-)
-_ADDRESS_OPTIONS: Final = (
-    click.option(
-        "--config",
-        "path",
-        type=click.Path(path_type=Path),
-        help="The settings file.  [default: $DRAGOMAN_CONFIG, ./dragoman.toml or the one in ~/.config/dragoman]",
-    ),
-    click.option(
+}
+_ADDRESS_OPTIONS: Final[Options] = {
+    "upstream": click.option(
         "--upstream",
         metavar="URL",
         help="The upstream's base URL, without `/chat/completions` and the like.",
     ),
-    click.option(
+    "upstream_dialect": click.option(
         "--upstream-dialect",
         type=click.Choice(["chat", "anthropic", "responses"]),
         help="The upstream's dialect.  [default: chat]",
     ),
-    click.option(
+    "upstream_key_env": click.option(
         "--upstream-key-env",
         metavar="VAR",
         help="The environment variable that holds the upstream's key.  [default: the vendor's usual one]",
     ),
-    click.option(
+    "no_key": click.option(
         "--no-key",
         is_flag=True,
         default=None,
         help="Send no key, also to a vendor that usually needs one.",
     ),
-    *_CONNECTION_OPTIONS,
+    **_CONNECTION_OPTIONS,
+}
+_UPSTREAM_OPTIONS: Final[Options] = {
+    **_ADDRESS_OPTIONS,
+    "format": click.option(
+        "--format",
+        metavar="FAMILY|auto|none",
+        help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
+    ),
+}
+_settings_option: Final = click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    help="The settings file.  [default: $DRAGOMAN_CONFIG, ./dragoman.toml or the one in ~/.config/dragoman]",
 )
-_FORMAT_OPTION: Final = click.option(
-    "--format",
-    "native_format",
-    metavar="FAMILY|auto|none",
-    help="The format of tool calls written as text; see `dragoman formats`.  [default: auto]",
-)
-
 
 record_option: Final = click.option(
     "--record",
@@ -96,23 +102,49 @@ def own_formats(path: Path | None) -> tuple[Format, ...]:
     return declared_formats(loaded.settings)
 
 
-def connection_options(command: F) -> F:
-    """Give a command `proxy` and `tls_ca`."""
-    for option in reversed(_CONNECTION_OPTIONS):
-        command = option(command)
-    return command
+def connection_options(command: Command) -> Command:
+    """Give a command the options `--proxy` and `--tls-ca`, as one argument `flags`."""
+    return _with_flags(command, _CONNECTION_OPTIONS)
 
 
-def address_options(command: F) -> F:
-    """Give a command `path`, `upstream`, `upstream_dialect`, `upstream_key_env`, `no_key`, `proxy` and `tls_ca`."""
-    for option in reversed(_ADDRESS_OPTIONS):
-        command = option(command)
-    return command
+def address_options(command: Command) -> Command:
+    """Give a command the arguments `path`, of `--config`, and `flags`, of the options that name one upstream."""
+    return _settings_option(_with_flags(command, _ADDRESS_OPTIONS))
 
 
-def upstream_options(command: F) -> F:
-    """Give a command the options of `address_options`, and `native_format`."""
-    return address_options(_FORMAT_OPTION(command))
+def upstream_options(command: Command) -> Command:
+    """Give a command the options of `address_options` and `--format`, as `path` and `flags`."""
+    return _settings_option(_with_flags(command, _UPSTREAM_OPTIONS))
+
+
+def _with_flags(command: Command, options: Options) -> Command:
+    """Add options to a command, which gets their values as one `Flags`."""
+
+    @wraps(command)
+    def with_flags(*args: Any, **values: Any) -> Any:
+        from dragoman.gateway.config.load import Flags
+
+        given = {name: values.pop(name) for name in options}
+        return command(*args, flags=Flags(**given), **values)
+
+    wrapped: Command = with_flags
+    for option in reversed(options.values()):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def load_settings(path: Path | None, flags: "Flags") -> "Loaded":
+    """Load the settings of this process's environment and folder, and print their warnings.
+
+    Raises:
+        ConfigError: the file cannot be read, or the settings are not valid.
+    """
+    from dragoman.gateway.config.load import load
+
+    loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
+    for warning in loaded.warnings:
+        click.echo(f"dragoman: warning: {warning}", err=True)
+    return loaded
 
 
 def read_tools(path: Path) -> tuple[Tool, ...]:

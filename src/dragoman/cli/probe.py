@@ -18,6 +18,7 @@ from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.cli.probe_target import Chosen
+    from dragoman.gateway.config.load import Flags
     from dragoman.gateway.config.render import NewProfile, NewUpstream
     from dragoman.probe.finding import Check, Fact
     from dragoman.probe.run import Report
@@ -104,8 +105,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     key_env: str | None,
     no_key: bool,
     headers: tuple[str, ...],
-    proxy: str | None,
-    tls_ca: str | None,
+    flags: "Flags",
     path: Path | None,
     only: str | None,
     listed: bool,
@@ -135,8 +135,7 @@ def command(  # noqa: PLR0913 -- one for each flag
         key_env=key_env,
         no_key=no_key,
         headers=headers,
-        proxy=proxy,
-        tls_ca=tls_ca,
+        flags=flags,
     )
     found = chosen(wanted, path, timeout=timeout, environ=os.environ, cwd=Path.cwd())
     names = [one.strip() for one in (only or "").split(",") if one.strip()]

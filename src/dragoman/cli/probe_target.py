@@ -47,8 +47,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     key_env: str | None = None
     no_key: bool = False
     headers: tuple[str, ...] = ()
-    proxy: str | None = None
-    tls_ca: str | None = None
+    flags: Flags = NO_FLAGS  # --proxy and --tls-ca
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
@@ -81,9 +80,8 @@ def chosen(
         ConfigError: there is no such upstream, or its settings are not valid.
     """
     loaded = load(path, environ=environ, cwd=cwd, need_secrets=False)
-    flags = Flags(proxy=wanted.proxy, tls_ca=wanted.tls_ca)
-    if flags != NO_FLAGS and loaded.settings.upstreams:
-        loaded = load(path, environ=environ, cwd=cwd, flags=flags, need_secrets=False)
+    if wanted.flags != NO_FLAGS and loaded.settings.upstreams:
+        loaded = load(path, environ=environ, cwd=cwd, flags=wanted.flags, need_secrets=False)
     file = loaded.path or find_file(environ, cwd) or cwd / FILE_NAME
     settings, name = _settings(wanted, loaded, environ, cwd)
     if not settings.upstreams:
@@ -122,14 +120,13 @@ def _settings(
     same = [name for name, one in known.items() if one.base_url == address]
     if same and wanted.dialect in (None, known[same[0]].dialect):
         return _overlaid(loaded.settings, same[0], wanted, environ), same[0]
-    flags = Flags(
+    flags = structs.replace(
+        wanted.flags,
         upstream=where,
         upstream_dialect=wanted.dialect or _usual_dialect(where),
         upstream_key_env=wanted.key_env,
         no_key=wanted.no_key or _header_has_key(wanted) or None,
         model=wanted.model,
-        proxy=wanted.proxy,
-        tls_ca=wanted.tls_ca,
     )
     try:
         found = load(loaded.path, environ=environ, cwd=cwd, flags=flags, need_secrets=False)

@@ -11,7 +11,7 @@ import click
 from msgspec import structs
 
 from dragoman.agents import AGENTS
-from dragoman.cli.options import record_option, upstream_options
+from dragoman.cli.options import load_settings, record_option, upstream_options
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,13 +91,7 @@ def command(  # noqa: PLR0913 -- one for each flag
     gateway: str | None,
     key_env: str | None,
     path: Path | None,
-    upstream: str | None,
-    upstream_dialect: str | None,
-    upstream_key_env: str | None,
-    no_key: bool | None,
-    native_format: str | None,
-    proxy: str | None,
-    tls_ca: str | None,
+    flags: "Flags",
     model: str,
     small_model: str,
     context: int,
@@ -109,24 +103,18 @@ def command(  # noqa: PLR0913 -- one for each flag
     from dragoman.agents.agent import Window
     from dragoman.agents.gateways import ModelOptions, key_from
     from dragoman.agents.launch import described, launch, without_proxy
-    from dragoman.gateway.config.load import Flags
+    from dragoman.gateway.config.load import NO_FLAGS
 
     agent = AGENTS[name]
     program = agent.program if shown else _find(agent)
     key = None if key_env is None else key_from(key_env, os.environ)
-    flags = Flags(
-        upstream=upstream,
-        upstream_dialect=upstream_dialect,
-        upstream_key_env=upstream_key_env,
-        no_key=no_key,
+    flags = structs.replace(
+        flags,
         # With --upstream every name that the agent requests is served by this model.
-        model=(model or None) if upstream else None,
-        format=native_format,
+        model=(model or None) if flags.upstream else None,
         record=None if record is None else str(record.absolute()),
-        proxy=proxy,
-        tls_ca=tls_ca,
     )
-    if gateway is not None and (path or log or flags != Flags()):
+    if gateway is not None and (path or log or flags != NO_FLAGS):
         raise ConfigError(
             "--gateway uses the settings of the running gateway; remove --config, --log, --upstream…, "
             "--format, --record, --proxy and --tls-ca"
@@ -170,14 +158,11 @@ def _gateway(  # noqa: PLR0913 -- what the flags say
     """
     from dragoman.agents.gateways import log_path, open_log, own_gateway, running_gateway
     from dragoman.cli.serve import simulated
-    from dragoman.gateway.config.load import load
 
     if gateway is not None:
         yield running_gateway(gateway, key)
         return
-    loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
-    for warning in loaded.warnings:
-        click.echo(f"dragoman: warning: {warning}", err=True)
+    loaded = load_settings(path, flags)
     companion = None if loaded.settings.upstreams else simulated
     if companion is not None:
         click.echo(

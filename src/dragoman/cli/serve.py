@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dragoman.cli.options import record_option, upstream_options
+from dragoman.cli.options import load_settings, record_option, upstream_options
 
 if TYPE_CHECKING:
+    from dragoman.gateway.config.load import Flags
     from dragoman.gateway.config.settings import Settings
 
 _HELP: Final = """Run the gateway: clients of any dialect, upstreams of any dialect.
@@ -66,41 +67,29 @@ _PLAYED: Final = ("kimi-k2", "qwen3-coder", "deepseek-v3.1", "glm-4.6", "minimax
 def command(  # noqa: PLR0913 -- one for each flag
     path: Path | None,
     *,
+    flags: "Flags",
     host: str | None,
     port: int | None,
-    upstream: str | None,
-    upstream_dialect: str | None,
-    upstream_key_env: str | None,
-    no_key: bool | None,
     model: str | None,
-    native_format: str | None,
-    proxy: str | None,
-    tls_ca: str | None,
     workers: int | None,
     record: Path | None,
     insecure: bool,
 ) -> None:
-    from dragoman.gateway.config.load import Flags, load
+    from msgspec import structs
+
+    from dragoman.gateway.config.load import load
     from dragoman.gateway.serve import Service
 
-    flags = Flags(
-        upstream=upstream,
-        upstream_dialect=upstream_dialect,
-        upstream_key_env=upstream_key_env,
-        no_key=no_key,
+    flags = structs.replace(
+        flags,
         model=model,
-        format=native_format,
-        proxy=proxy,
-        tls_ca=tls_ca,
         host=host,
         port=port,
         workers=workers,
         insecure=insecure or None,
         record=None if record is None else str(record.absolute()),
     )
-    loaded = load(path, environ=os.environ, cwd=Path.cwd(), flags=flags)
-    for warning in loaded.warnings:
-        click.echo(f"dragoman: warning: {warning}", err=True)
+    loaded = load_settings(path, flags)
     simulates = not loaded.settings.upstreams
 
     def reload() -> "Settings":
