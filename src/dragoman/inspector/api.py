@@ -176,15 +176,14 @@ class Inspector:
         query = {name: http.query.getall(name) for name in http.query}
         self._take_news()
         index, may_see = self.index, viewer.may_see
-        cursor, limit = http.query.get("cursor", ""), http.query.get("limit", "200")
-        if not (limit.isascii() and limit.isdigit() and len(limit) < 10):
-            raise ApiError(400, "bad_query", "`limit` must be a number")
+        cursor = http.query.get("cursor", "")
+        skip, limit = _number(http, "skip", 0), _number(http, "limit", 200)
         wanted = Filter.of(query, index.now())
 
         def work() -> bytes:
             found: object
             if what == "exchanges":
-                found = index.page(wanted, may_see=may_see, cursor=cursor, limit=int(limit))
+                found = index.page(wanted, may_see=may_see, cursor=cursor, skip=skip, limit=limit)
             elif what == "overview":
                 found = index.overview(wanted, may_see=may_see)
             else:
@@ -223,6 +222,13 @@ class Inspector:
 def _only(http: web.BaseRequest, *methods: str) -> None:
     if http.method not in methods:
         raise ApiError(405, "method", f"this path takes {', '.join(methods)}")
+
+
+def _number(http: web.BaseRequest, name: str, default: int) -> int:
+    text = http.query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ApiError(400, "bad_query", f"`{name}` must be a number")
+    return int(text)
 
 
 async def _body(http: web.BaseRequest, kind: type[T]) -> T:

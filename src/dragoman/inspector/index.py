@@ -299,9 +299,10 @@ class Index:
         *,
         may_see: Callable[[Summary], bool],
         cursor: str = "",
+        skip: int = 0,
         limit: int = 200,
     ) -> Page:
-        """Return the newest exchanges that match, from a cursor on.
+        """Return the newest exchanges that match, from a cursor on, without the first `skip` of them.
 
         Raises:
             BadQueryError: the cursor is not one of ours.
@@ -310,6 +311,7 @@ class Index:
         passes = wanted.test()
         matched = [one for one in visible if passes(one)]
         end = bisect.bisect_left(matched, _place(cursor), key=_key) if cursor else len(matched)
+        end = max(0, end - skip)
         start = max(0, end - max(1, min(limit, MOST_ROWS)))
         rows = [one.row for one in reversed(matched[start:end])]
         return Page(len(visible), len(matched), rows, _cursor(matched[start]) if start else None)
