@@ -15,7 +15,6 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import msgspec
@@ -98,12 +97,7 @@ class Simulator:
         self._run(self._server.start())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Stop serving; open responses are cut off."""
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:

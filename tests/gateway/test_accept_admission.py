@@ -20,7 +20,7 @@ from dragoman.gateway.config.settings import (
     Settings,
     Upstream,
 )
-from dragoman.gateway.keys import Bucket
+from dragoman.gateway.keys import Bucket, Meter
 from tests.support.gateway import Stand, settings_for, stand
 from tests.support.odd_upstream import Asked, OddUpstream, Told, odd_upstream
 
@@ -115,29 +115,33 @@ def use_up(bucket: Bucket, amount: float) -> None:
     bucket.spend(amount)
 
 
-def used(found: Stand, key: str) -> float:
-    """Return how much of its requests a key has used."""
-    ring = found.running.gateway.plan.keyring
-    holder = ring.identify({"x-api-key": f"{key}-key"})
-    return holder.meter.requests._level
+def meter_of(found: Stand, key: str) -> Meter:
+    """Return what a key has used."""
+    return found.running.gateway.plan.keyring.identify({"x-api-key": f"{key}-key"}).meter
+
+
+def ask_again(
+    both: tuple[Stand, OddUpstream], endpoint: Endpoint, key: str
+) -> tuple[httpx2.Response, bool]:
+    """Return the answer of an endpoint, and whether an upstream was asked for it."""
+    found, odd = both
+    found.do(forgotten(found))
+    before = len(odd.asked)
+    answer = ask(found, endpoint, key)
+    return answer, len(odd.asked) > before
 
 
 @endpoints
 def test_endpoint_admits_or_asks_no_upstream(
     both: tuple[Stand, OddUpstream], endpoint: Endpoint
 ) -> None:
-    found, odd = both
-    ring = found.running.gateway.plan.keyring
-    holder = ring.identify({"x-api-key": "requests-key"})
-    holder.meter.requests.spend(-1_000)  # whatever other tests have left
-    found.do(forgotten(found))
-    before = len(odd.asked)
-    answer = ask(found, endpoint, "requests")
-    asked = len(odd.asked) > before
+    meter = meter_of(both[0], "requests")
+    meter.requests.spend(-1_000)  # whatever other tests have left
+    answer, asked = ask_again(both, endpoint, "requests")
 
     assert answer.status_code < 500
-    assert (endpoint.asks, endpoint.asks) == (asked, used(found, "requests") > 0)
-    assert 0 == holder.meter.running
+    assert (endpoint.asks, endpoint.asks) == (asked, meter.requests._level > 0)
+    assert 0 == meter.running
 
 
 async def forgotten(found: Stand) -> None:
@@ -149,14 +153,10 @@ async def forgotten(found: Stand) -> None:
 def test_key_that_has_used_its_requests_is_refused_before_any_upstream_is_asked(
     both: tuple[Stand, OddUpstream], endpoint: Endpoint
 ) -> None:
-    found, odd = both
-    holder = found.running.gateway.plan.keyring.identify({"x-api-key": "requests-key"})
-    use_up(holder.meter.requests, 1)
-    found.do(forgotten(found))
-    before = len(odd.asked)
-    answer = ask(found, endpoint, "requests")
+    use_up(meter_of(both[0], "requests").requests, 1)
+    answer, asked = ask_again(both, endpoint, "requests")
 
-    assert (429, before) == (answer.status_code, len(odd.asked))
+    assert (429, False) == (answer.status_code, asked)
     assert int(answer.headers["retry-after"]) >= 1
 
 
@@ -164,36 +164,28 @@ def test_key_that_has_used_its_requests_is_refused_before_any_upstream_is_asked(
 def test_key_with_too_many_requests_under_way_is_refused(
     both: tuple[Stand, OddUpstream], endpoint: Endpoint
 ) -> None:
-    found, odd = both
-    holder = found.running.gateway.plan.keyring.identify({"x-api-key": "concurrent-key"})
-    found.do(forgotten(found))
-    before = len(odd.asked)
-    holder.meter.running = 1
+    meter = meter_of(both[0], "concurrent")
+    meter.running = 1
     try:
-        busy = ask(found, endpoint, "concurrent")
+        busy, asked = ask_again(both, endpoint, "concurrent")
     finally:
-        holder.meter.running = 0
-    asked = len(odd.asked)
-    free = ask(found, endpoint, "concurrent")
+        meter.running = 0
+    free, _ = ask_again(both, endpoint, "concurrent")
 
-    assert (429, before) == (busy.status_code, asked)
+    assert (429, False) == (busy.status_code, asked)
     assert free.status_code < 400
-    assert 0 == holder.meter.running
+    assert 0 == meter.running
 
 
 @asking
 def test_key_that_has_used_its_tokens_is_refused_where_tokens_are_used(
     both: tuple[Stand, OddUpstream], endpoint: Endpoint
 ) -> None:
-    found, odd = both
-    holder = found.running.gateway.plan.keyring.identify({"x-api-key": "tokens-key"})
-    use_up(holder.meter.tokens, 1000)
-    found.do(forgotten(found))
-    before = len(odd.asked)
-    answer = ask(found, endpoint, "tokens")
+    use_up(meter_of(both[0], "tokens").tokens, 1000)
+    answer, asked = ask_again(both, endpoint, "tokens")
 
     if endpoint.methods[0] == "POST" and "{id}" not in endpoint.path:
-        assert (429, before) == (answer.status_code, len(odd.asked))
+        assert (429, False) == (answer.status_code, asked)
     else:
         assert answer.status_code < 400
 
@@ -202,12 +194,10 @@ def test_key_that_has_used_its_tokens_is_refused_where_tokens_are_used(
 def test_key_asks_for_no_model_but_its_own(
     both: tuple[Stand, OddUpstream], endpoint: Endpoint
 ) -> None:
-    found, odd = both
-    before = len(odd.asked)
-    answer = ask(found, endpoint, "models")
+    answer, asked = ask_again(both, endpoint, "models")
 
     if endpoint.methods[0] == "POST" and "{id}" not in endpoint.path:
-        assert (403, before) == (answer.status_code, len(odd.asked))
+        assert (403, False) == (answer.status_code, asked)
         assert "`odd`" in answer.json()["error"]["message"]
     elif endpoint.path.startswith("/models"):
         assert [] == answer.json().get("data", [])
@@ -218,8 +208,7 @@ def test_key_asks_for_no_model_but_its_own(
 @pytest.mark.parametrize("path", ["/messages/count_tokens", "/responses/input_tokens"])
 def test_counting_costs_a_request_and_no_tokens(both: tuple[Stand, OddUpstream], path: str) -> None:
     found, _ = both
-    holder = found.running.gateway.plan.keyring.identify({"x-api-key": "tokens-key"})
-    holder.meter.tokens.spend(-1_000_000)
+    meter_of(found, "tokens").tokens.spend(-1_000_000)
     endpoint = next(one for one in ENDPOINTS if one.path == path)
     answers = [ask(found, endpoint, "tokens").status_code for _ in range(3)]
 

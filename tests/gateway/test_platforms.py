@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.support.serving import Served, environment
+from tests.support.serving import Served, serving_process
 from tests.support.waiting import until
 
 # Imported first: packages that decide by the real platform.
@@ -43,23 +43,9 @@ _MAIN = "\nfrom dragoman.cli.main import main\nmain(prog_name='dragoman')\n"
 
 @contextmanager
 def serving_on(system: str, folder: Path, *options: str) -> Iterator[Served]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", system + _MAIN, "serve", "--port", "0", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env=environment(folder),
-    )
-    served = Served(process)
-    try:
+    program = [sys.executable, "-c", system + _MAIN]
+    with serving_process([*program, "serve", "--port", "0", *options], folder) as served:
         yield served
-    finally:
-        if process.poll() is None:
-            process.kill()
-        served.end()
-        for stream in (process.stdout, process.stderr):
-            stream.close()
 
 
 def answered(served: Served) -> int:

@@ -9,20 +9,25 @@ import pytest
 from msgspec import structs
 
 from dragoman.checker.checker import check
-from dragoman.gateway.config.settings import Settings, Tls, Upstream
-from dragoman.transport import environment_rule, fixed_rule
+from dragoman.gateway.config.settings import Settings
+from dragoman.transport import environment_rule
 from tests.support.asking import get, post
 from tests.support.certificates import certificate
 from tests.support.forward_proxy import ForwardProxy, forward_proxy
 from tests.support.gateway import DIALECTS, PATHS, UNUSABLE, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, Gate, OddUpstream, Told, chat_stream, odd_upstream
+from tests.support.odd_upstream import SSE, OddUpstream, Told, odd_upstream
 from tests.support.serving import serving, simulating
 from tests.support.simulator import question
+from tests.support.tunnel import (
+    FRAMES,
+    check_that_a_stream_is_not_held_back,
+    stream_under_way,
+    tunnelled,
+)
 from tests.support.waiting import logged, until
 
 HOST = "models.invalid"  # the proxy alone can look it up
 PASSWORD = "correct-horse"
-FRAMES = chat_stream("It ", "rains.")
 
 
 @pytest.fixture(scope="module")
@@ -39,24 +44,13 @@ def proxy() -> Iterator[ForwardProxy]:
 
 @pytest.fixture(scope="module")
 def gateway(proxy: ForwardProxy, secured: OddUpstream) -> Iterator[Stand]:
-    right = fixed_rule(proxy.url_for("ann", PASSWORD))
-
     def make(_url: str) -> Settings:
         upstreams = {
-            name: Upstream(
-                base_url=f"{secured.url}/v1",
-                tls=Tls(ca=certificate("authority.pem")),
-                proxy=rule,
-                cooldown=0,
-            )
-            for name, rule in (
-                ("tunnel", right),
-                ("unknown", fixed_rule(proxy.url)),
-                ("wrong", fixed_rule(proxy.url_for("ann", "battery-staple"))),
-                ("absent", fixed_rule(f"http://ann:{PASSWORD}@127.0.0.1:1")),
-            )
+            "tunnel": tunnelled(secured, proxy.url_for("ann", PASSWORD)),
+            "unknown": tunnelled(secured, proxy.url),
+            "wrong": tunnelled(secured, proxy.url_for("ann", "battery-staple")),
+            "absent": tunnelled(secured, f"http://ann:{PASSWORD}@127.0.0.1:1", retries=0),
         }
-        upstreams["absent"] = structs.replace(upstreams["absent"], retries=0)
         return structs.replace(settings_for(_url), upstreams=upstreams, routes=())
 
     with stand(make) as found:
@@ -120,22 +114,7 @@ def test_model_list_and_token_counts_go_through_the_proxy(
 def test_stream_through_a_tunnel_is_not_held_back(
     gateway: Stand, secured: OddUpstream, dialect: str
 ) -> None:
-    gate = Gate()
-    first, *rest = FRAMES
-    secured.answer = lambda _asked: Told(200, itertools.chain([first], gate.each(rest)), SSE)
-    with httpx2.stream(
-        "POST", gateway.url + PATHS[dialect], json=question(dialect, "tunnel/m"), timeout=60
-    ) as got:
-        parts = got.iter_bytes()
-        text = b""
-        while b"It " not in text:  # and nothing else has left the upstream yet
-            text += next(parts)
-        assert b"rains." not in text
-        gate.open(len(rest))
-        text += b"".join(parts)
-
-    assert b"rains." in text
-    assert () == check(dialect, text).violations
+    check_that_a_stream_is_not_held_back(gateway, secured, dialect)
 
 
 ENDS = {"chat": b"stop", "anthropic": b"message_stop", "responses": b"response.completed"}
@@ -145,20 +124,10 @@ ENDS = {"chat": b"stop", "anthropic": b"message_stop", "responses": b"response.c
 def test_client_learns_of_a_tunnel_that_was_cut(
     gateway: Stand, proxy: ForwardProxy, secured: OddUpstream, dialect: str
 ) -> None:
-    gate = Gate()
-    first, *rest = FRAMES
-    secured.answer = lambda _asked: Told(200, itertools.chain([first], gate.each(rest)), SSE)
-    with httpx2.stream(
-        "POST", gateway.url + PATHS[dialect], json=question(dialect, "tunnel/m"), timeout=60
-    ) as got:
-        parts = got.iter_bytes()
-        text = b""
-        while b"It " not in text:
-            text += next(parts)
+    with stream_under_way(gateway, secured, dialect) as stream:
         proxy.cut()
-        text += b"".join(parts)
-        line = logged(gateway, got.headers["request-id"])
-    gate.open(len(rest))
+        text = stream.read_rest()
+        line = logged(gateway, stream.headers["request-id"])
 
     assert b"upstream stream terminated unexpectedly" in text
     assert b"error" in text
@@ -169,15 +138,10 @@ def test_client_learns_of_a_tunnel_that_was_cut(
 def test_client_that_leaves_closes_the_tunnel(
     gateway: Stand, proxy: ForwardProxy, secured: OddUpstream
 ) -> None:
-    gate = Gate()
-    secured.answer = lambda _asked: Told(200, itertools.chain(FRAMES[:1], gate.each(FRAMES)), SSE)
     before = proxy.closed
-    body = question("chat", "tunnel/m")
-    with httpx2.stream("POST", gateway.url + PATHS["chat"], json=body, timeout=60) as got:
-        next(got.iter_bytes())
+    with stream_under_way(gateway, secured, "chat"):
         assert before == proxy.closed
     assert until(lambda: proxy.closed > before)
-    gate.open(len(FRAMES))
 
 
 # --- failures -----------------------------------------------------------------------------------------

@@ -1,23 +1,20 @@
 """The gateway behind proxy.py, a proxy that is not ours: tunnels, forwarded requests, credentials."""
 
-import itertools
 from collections.abc import Iterator
 
-import httpx2
 import pytest
 from msgspec import structs
 
 from dragoman.checker.checker import check
-from dragoman.gateway.config.settings import Settings, Tls, Upstream
+from dragoman.gateway.config.settings import Settings, Upstream
 from dragoman.transport import fixed_rule
 from tests.servers import proxy_py
 from tests.support.asking import post
 from tests.support.certificates import certificate
-from tests.support.gateway import DIALECTS, PATHS, UNUSABLE, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, Gate, OddUpstream, Told, chat_stream, odd_upstream
+from tests.support.gateway import DIALECTS, UNUSABLE, Stand, settings_for, stand
+from tests.support.odd_upstream import OddUpstream, odd_upstream
 from tests.support.simulator import question
-
-FRAMES = chat_stream("It ", "rains.")
+from tests.support.tunnel import check_that_a_stream_is_not_held_back, tunnelled
 
 
 @pytest.fixture(scope="module")
@@ -32,18 +29,13 @@ def gateway(secured: OddUpstream, tmp_path_factory: pytest.TempPathFactory) -> I
         right = address.replace("://", "://ann:correct-horse@")
 
         def make(url: str) -> Settings:
-            tunnelled = Upstream(
-                base_url=f"{secured.url}/v1",
-                tls=Tls(ca=certificate("authority.pem")),
-                proxy=fixed_rule(right),
-                cooldown=0,
-            )
+            tunnel = tunnelled(secured, right)
             upstreams = {
-                "tunnel": tunnelled,
+                "tunnel": tunnel,
                 "forward": Upstream(base_url=f"{url}/v1", proxy=fixed_rule(right), cooldown=0),
-                "unknown": structs.replace(tunnelled, proxy=fixed_rule(address)),
+                "unknown": tunnelled(secured, address),
                 "unsent": Upstream(base_url=f"{url}/v1", proxy=fixed_rule(address), cooldown=0),
-                "nowhere": structs.replace(tunnelled, base_url="https://127.0.0.1:1/v1", retries=0),
+                "nowhere": structs.replace(tunnel, base_url="https://127.0.0.1:1/v1", retries=0),
             }
             return structs.replace(settings_for(url), upstreams=upstreams, routes=())
 
@@ -55,22 +47,7 @@ def gateway(secured: OddUpstream, tmp_path_factory: pytest.TempPathFactory) -> I
 def test_stream_through_a_tunnel_is_not_held_back(
     gateway: Stand, secured: OddUpstream, dialect: str
 ) -> None:
-    gate = Gate()
-    first, *rest = FRAMES
-    secured.answer = lambda _asked: Told(200, itertools.chain([first], gate.each(rest)), SSE)
-    with httpx2.stream(
-        "POST", gateway.url + PATHS[dialect], json=question(dialect, "tunnel/m"), timeout=60
-    ) as got:
-        parts = got.iter_bytes()
-        text = b""
-        while b"It " not in text:
-            text += next(parts)
-        assert b"rains." not in text
-        gate.open(len(rest))
-        text += b"".join(parts)
-
-    assert b"rains." in text
-    assert () == check(dialect, text).violations
+    check_that_a_stream_is_not_held_back(gateway, secured, dialect)
 
 
 @pytest.mark.parametrize("stream", [True, False])

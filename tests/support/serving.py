@@ -83,8 +83,15 @@ def serving(
     limits = [f"ulimit -n {descriptors}"] if descriptors else []
     limits += [f"ulimit -Sn {soft}"] if soft else []
     limited = ["sh", "-c", " && ".join([*limits, 'exec "$@"']), "sh"] if limits else []
+    with serving_process([*limited, *command("--port", "0", *options)], folder, **more) as served:
+        yield served
+
+
+@contextmanager
+def serving_process(words: list[str], folder: Path, **more: str) -> Iterator[Served]:
+    """Run a command that serves; `more` goes into its environment.  It is killed if it does not end."""
     process = subprocess.Popen(
-        [*limited, *command("--port", "0", *options)],
+        words,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

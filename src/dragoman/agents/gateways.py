@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack, contextmanager
 from http.client import HTTPException
 from ipaddress import ip_address
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Final, Self, TextIO
 from urllib.parse import urlsplit
 
@@ -181,12 +180,7 @@ class GatewayThread:
         self.url, self.settings = self._started.result()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()

@@ -7,7 +7,6 @@ then handed out one by one.
 
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from types import TracebackType
 from typing import Final, Self
 
 from dragoman.client.encode import Prepared
@@ -220,12 +219,7 @@ class AnswerStream(StreamedAnswer):
         self._ready = iter(self.losses)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Close the connection unless the answer was read to its end."""
         await self._incoming.leave()
 

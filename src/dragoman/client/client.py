@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Mapping
-from types import TracebackType
 from typing import NoReturn, Self
 from weakref import WeakKeyDictionary
 
@@ -170,12 +169,7 @@ class Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     def _incoming(self, request: Request, timeout: float) -> IncomingAnswer:

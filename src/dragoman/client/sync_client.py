@@ -11,7 +11,6 @@ import time
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeVar, Unpack
 
 from dragoman.client.answer_stream import IncomingAnswer, StreamedAnswer
@@ -104,12 +103,7 @@ class SyncClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
 
@@ -147,12 +141,7 @@ class SyncAnswerStream(StreamedAnswer):
     async def _open(self) -> "_ReadAhead":
         return _ReadAhead(await self._incoming.open())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._unless_closed(self._incoming.leave())
 
     def __iter__(self) -> Iterator[Event]:

@@ -6,7 +6,6 @@ import struct
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -72,12 +71,7 @@ class Simulator:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def start(self) -> None:

@@ -103,6 +103,7 @@ class Key(Section, frozen=True):
     concurrent: Count = 0  # requests under way at once
     record: bool = False  # may ask for a recording of its exchange
     metrics: bool = False  # may read `/metrics`
+    inspect: bool = False  # may look at the exchanges of all clients in the inspector
 
 
 class Server(Section, frozen=True):
