@@ -72,8 +72,11 @@ async def ask_upstreams(
     faults: list[Fault] = []
     hops = context.runtime.in_order(accepted.choice.hops)
     outcome.resting = _skipped(accepted.choice.hops, hops[0])
+    metrics = context.runtime.metrics
     for hop in hops:
         outcome.hop = hop
+        if faults:
+            metrics.count("fallbacks", accepted.choice.route_name, hop.upstream_name)
         answer = await UpstreamCall(context, accepted, stream, hop).run()
         if not isinstance(answer, Failure):
             return answer
@@ -181,6 +184,8 @@ class UpstreamCall:
         finally:
             self._stream.end_attempt()
         failed = answer if isinstance(answer, Fault) else self._outcome.ended
+        if isinstance(failed, Fault):
+            self._runtime.metrics.count("upstream_errors", self._hop.upstream_name, failed.kind)
         if answer is EMPTY_RESPONSE or not isinstance(failed, Fault):
             self._log_health(health.succeeded())
         elif counts_for_cooldown(failed):
@@ -198,6 +203,8 @@ class UpstreamCall:
 
     def _log_health(self, change: Change, **facts: Fact) -> None:
         """Log that an upstream begins to fail, gets no requests for a while, or answers again."""
+        if change == "resting":
+            self._runtime.metrics.count("cooldowns", self._hop.upstream_name)
         if change:
             self._runtime.logger.notice(
                 f"upstream {change}",
