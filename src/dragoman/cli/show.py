@@ -48,6 +48,8 @@ def command(file: Path, *, with_bytes: bool) -> None:
     click.echo()
     for line in _answer(recording):
         click.echo(line)
+    for line in _markers(recording):
+        click.echo(line)
     if recording.torn_at is not None or recording.outcome is None:
         where = "" if recording.torn_at is None else f" at byte {recording.torn_at}"
         click.secho(f"The recording ends early{where}; everything before is shown.", fg="yellow")
@@ -138,6 +140,19 @@ def _answer(recording: "Recording") -> Iterator[str]:
                 yield _printable(text[:_SHOWN_CHARS]) + ("…" if len(text) > _SHOWN_CHARS else "")
                 if not event["complete"]:
                     yield click.style("incomplete: must not be run", fg="red")
+
+
+def _markers(recording: "Recording") -> Iterator[str]:
+    """Yield where the upstream's bytes have markers of calls that were written as text."""
+    from dragoman.recorder.positions import native_positions
+
+    attempt = recording.answered
+    found = [] if attempt is None else native_positions(recording, attempt).markers
+    if found:
+        yield click.style("markers in the upstream's bytes", bold=True)
+    for one in found:
+        where = f"{one.start:,} to {one.end:,}"
+        yield f"{where:>{_MARGIN + 8}}  {one.family} {one.channel}  {_printable(one.text)}"
 
 
 def _printable(text: str) -> str:

@@ -70,7 +70,7 @@ def replay(recording: Recording, attempt: AttemptRecord, *, split: int = 0) -> R
     def watch(_exchange: Exchange) -> _Collector:
         return collector
 
-    options = _options(how, _request_of(recording))
+    options = exchange_options(recording, how)
     pieces = attempt.pieces()
     if not how.stream:
         translated = translate_body(
@@ -140,10 +140,11 @@ def _request_of(recording: Recording) -> Request | None:
     return read_request(body, source=recording.opening.dialect).request
 
 
-def _options(how: Translation, request: Request | None) -> ExchangeOptions:
+def exchange_options(recording: Recording, how: Translation) -> ExchangeOptions:
+    """Return all that was known of an exchange when its answer was translated."""
     return ExchangeOptions(
         profile=how.profile,
-        request=request,
+        request=_request_of(recording),
         previous_id=how.previous_id,
         seed=how.seed,
         created=how.created,

@@ -4,8 +4,8 @@
 the answer; `summarize` counts it by family and channel.  An answer without native calls has an empty list, and text
 that holds no marker costs nothing.
 
-There are no positions in the text, because most deltas pass without being counted.  A caller that needs them compares
-the length of the list before and after each `feed`: what is new was found in the bytes of that call.
+There are no positions in the text, because most deltas pass without being counted.  A caller that needs them parses the
+text again with `marker_positions.py`.
 """
 
 from collections.abc import Iterable

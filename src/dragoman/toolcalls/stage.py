@@ -99,6 +99,8 @@ class Splitter:
         self._find_lead: Callable[[str], object] | None = None  # or any of some more
         self._calling: Machine | None = None  # the machine, if it is inside a call
         self._failed = False  # the answer was ended here
+        # Makes the machine of a block; `marker_positions.py` has one that counts positions.
+        self.make_machine: Callable[..., Machine] = Machine
 
     @property
     def findings(self) -> list[NativeFinding]:
@@ -257,7 +259,7 @@ class Splitter:
             self._implicit_open = False
             blocks.start = event
             blocks.channel = "content" if event.kind is BlockKind.TEXT else "reasoning"
-            self._machine = Machine(
+            self._machine = self.make_machine(
                 table,
                 blocks,
                 self._declared,

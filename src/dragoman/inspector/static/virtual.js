@@ -110,7 +110,12 @@ export function virtualList({ body, scroller = null, height, make, fill, beyond 
       list.measure();
     },
     measure() {
+      const [from] = windowOfBody();
+      const reading = indexAt(from);
+      const before = offsets[reading];
       measureHeights();
+      // What is being read keeps its position when rows above it have become taller.
+      if (from > 0 && reading < rows && offsets[reading] !== before) target.scrollBy(0, offsets[reading] - before);
       place(true);
     },
     draw() {
