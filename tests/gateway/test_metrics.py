@@ -144,7 +144,7 @@ def test_page_has_the_figures_of_all_workers(tmp_path) -> None:
         until(seen("dragoman_requests_total", 12))
         until(seen("dragoman_workers", 2))
         processes = {one["process"] for one in served.notices("started")}
-        served.tell("SIGTERM")
+        served.send_signal("SIGTERM")
         served.end()
 
     assert 2 == len(processes)
