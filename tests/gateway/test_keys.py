@@ -214,7 +214,7 @@ def test_limits_of_a_key_hold_over_all_workers(tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as threads:
             at_once = list(threads.map(lambda _: ask("k-two", "sim/plain+slow:1500"), range(8)))
         afterwards = ask("k-two", "sim/plain")
-        served.tell("SIGTERM")
+        served.send_signal("SIGTERM")
         served.end()
 
     assert [200] * 3 + [429] * 9 == by_requests
