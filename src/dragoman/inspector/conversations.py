@@ -361,7 +361,7 @@ def _lost(rows: Sequence[Row]) -> Iterator[int]:
 # --- one conversation ----------------------------------------------------------------------------
 
 
-class _Told(Struct):
+class _ReadTurn(Struct):
     """One turn, as far as its recording goes."""
 
     summary: Summary
@@ -381,12 +381,12 @@ class _View:
         self._conversation = conversation
         self._sides = sides
         self._first = max(0, len(conversation.exchanges) - MOST_TURNS)
-        self._told: list[_Told] = []
+        self._read: list[_ReadTurn] = []
         left = _MOST_TURN_BYTES
         for one in conversation.exchanges[self._first :]:
-            told, size = _tell(folder, one, left)
+            turn_read, size = _read_turn(folder, one, left)
             left -= size
-            self._told.append(told)
+            self._read.append(turn_read)
 
     def shown(self, now: float) -> dict[str, Any]:
         rows = [one.row for one in self._conversation.exchanges]
@@ -409,11 +409,11 @@ class _View:
     def _turns(self) -> list[dict[str, Any]]:
         lost = list(_lost([one.row for one in self._conversation.exchanges]))[self._first :]
         seen: dict[tuple[str, str], list[tuple[int, str]]] = {}
-        before: _Told | None = None
+        before: _ReadTurn | None = None
         old: list[Leaf] = []
         shown: list[dict[str, Any]] = []
-        for number, one in enumerate(self._told):
-            after = _next(one, self._told[number + 1 :])
+        for number, one in enumerate(self._read):
+            after = _next(one, self._read[number + 1 :])
             turn = self._first + number + 1
             new = leaves(one.body)
             broke = first_difference(old, new) if before is not None and old and new else None
@@ -447,11 +447,11 @@ class _View:
 
     def _turn_of(self, time: float) -> int:
         """Return the last shown turn that began before a time."""
-        begun = [number for number, one in enumerate(self._told) if one.summary.row.time <= time]
+        begun = [number for number, one in enumerate(self._read) if one.summary.row.time <= time]
         return begun[-1] if begun else 0
 
 
-def _next(one: _Told, later: Sequence[_Told]) -> _Told | None:
+def _next(one: _ReadTurn, later: Sequence[_ReadTurn]) -> _ReadTurn | None:
     """Return the turn that continues another: the same request may have been sent again before."""
     if one.request is None:
         return None
@@ -466,9 +466,9 @@ def _next(one: _Told, later: Sequence[_Told]) -> _Told | None:
     )
 
 
-def _tell(folder: Path, one: Summary, left: int) -> tuple[_Told, int]:
+def _read_turn(folder: Path, one: Summary, left: int) -> tuple[_ReadTurn, int]:
     """Read one turn, if there are bytes left for it."""
-    empty = _Told(one, None, b"", [], [], None)
+    empty = _ReadTurn(one, None, b"", [], [], None)
     path = folder / one.file
     try:
         size = path.stat().st_size
@@ -488,7 +488,7 @@ def _tell(folder: Path, one: Summary, left: int) -> tuple[_Told, int]:
         native = one.row.family
         for call in calls:
             call.repaired = call.repaired or bool(native)
-    return _Told(one, request, body, events, calls, _reasoning_ms(recording)), size
+    return _ReadTurn(one, request, body, events, calls, _reasoning_ms(recording)), size
 
 
 def _reasoning_ms(recording: Recording) -> float | None:
@@ -517,7 +517,7 @@ def _texts(events: Sequence[Event]) -> dict[str, Any]:
     }
 
 
-def _added(before: _Told | None, one: _Told) -> dict[str, int]:
+def _added(before: _ReadTurn | None, one: _ReadTurn) -> dict[str, int]:
     """Count what the client added since the turn before, without the model's own answer."""
     turns = [] if one.request is None else list(one.request.turns)
     known = 0 if before is None or before.request is None else len(before.request.turns)
@@ -535,7 +535,7 @@ def _added(before: _Told | None, one: _Told) -> dict[str, int]:
 
 
 def _judge(
-    before: _Told | None, one: _Told, broke: CacheBreak | None, lost: int
+    before: _ReadTurn | None, one: _ReadTurn, broke: CacheBreak | None, lost: int
 ) -> tuple[CacheBreak | None, int, str]:
     """Return the cache break of a turn, the tokens that were read again, and why if the request is the same."""
     if before is None:
@@ -574,8 +574,8 @@ def _problems(row: Row, broke: CacheBreak | None) -> list[Problem]:
 def _call(
     call: Call,
     turn: int,
-    one: _Told,
-    after: _Told | None,
+    one: _ReadTurn,
+    after: _ReadTurn | None,
     seen: dict[tuple[str, str], list[tuple[int, str]]],
 ) -> dict[str, Any]:
     """Return a call beside its result, which the next request has."""
@@ -601,7 +601,7 @@ def _call(
     }
 
 
-def _result(call: Call, one: _Told, after: _Told | None) -> dict[str, Any] | None:
+def _result(call: Call, one: _ReadTurn, after: _ReadTurn | None) -> dict[str, Any] | None:
     """Return the result of a call: by its place among the calls of the answer that the next request has."""
     if after is None or after.request is None or one.request is None:
         return None
