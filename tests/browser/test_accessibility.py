@@ -91,9 +91,9 @@ def test_motion_and_counts_respect_the_reader(watched: Watched, story: Served) -
         page.evaluate("getComputedStyle(document.querySelector('#live .dot')).animationName")
         == "none"
     )
-    expect(page.locator(".filters [aria-live=polite]")).to_have_text("26 exchanges")
+    expect(page.locator(".filters [aria-live=polite]")).to_have_text("27 exchanges")
     page.goto(f"{story.url}/inspector/exchanges?status=failed")
-    expect(page.locator(".filters [aria-live=polite]")).to_have_text("3 of 26 exchanges")
+    expect(page.locator(".filters [aria-live=polite]")).to_have_text("3 of 27 exchanges")
 
 
 def test_the_skip_link_leads_to_the_content(page: Page, story: Served) -> None:
