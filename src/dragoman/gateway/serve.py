@@ -6,9 +6,11 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
+from pathlib import Path
 from typing import Final, Self, TypeAlias
 
 from aiohttp import web
@@ -20,12 +22,14 @@ from dragoman.gateway.app import Gateway
 from dragoman.gateway.capacity import Descriptors, share_out
 from dragoman.gateway.config.settings import Route, Settings, Upstream
 from dragoman.gateway.connections import ClientServer
+from dragoman.gateway.inspection import Inspection
 from dragoman.gateway.keys import Keyring
 from dragoman.gateway.logging import Logger, http_logger
 from dragoman.gateway.plan import Plan, secrets_of
 from dragoman.gateway.reasoning_memory import ReasoningMemory
 from dragoman.gateway.responses.store import open_store
 from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.state.worker_limits import WorkerLimits
 from dragoman.gateway.workers import Workers, let_signals_in
 
 if sys.platform != "win32":
@@ -56,21 +60,28 @@ class Running:
         logger: Logger | None = None,
         seal_key: bytes = b"",
         bound: socket.socket | None = None,
+        shared: Path | None = None,
     ) -> None:
+        """`shared` is a folder in which several workers exchange their figures and count the limits of keys."""
         self._settings = settings
         self._secrets = secrets_of(settings)
         self._logger = logger or Logger.of(settings.log, secrets=self._secrets)
         self._seal_key = _seal_key(settings) or seal_key or os.urandom(32)
         self._socket = bound
+        self._shared = shared
+        self._limits: WorkerLimits | None = None
         self._stack = AsyncExitStack()
         self.port: int = 0
         self.gateway: Gateway
 
     async def __aenter__(self) -> Self:
         settings = self._settings
-        keyring = Keyring(settings.server.keys)
-        plan = self._plan(settings, keyring)
         async with AsyncExitStack() as stack:
+            if self._shared is not None:
+                self._limits = WorkerLimits(self._shared)
+                stack.callback(self._limits.close)
+            keyring = self._keyring(settings)
+            plan = self._plan(settings, keyring)
             store = await open_store(settings.store, environ=os.environ, owners=keyring.owners)
             memory = ReasoningMemory(
                 entries=settings.store.reasoning_entries, seconds=settings.store.reasoning_seconds
@@ -78,6 +89,8 @@ class Running:
             limits = settings.server.limits
             runtime = Runtime(logger=self._logger, store=store, memory=memory, limits=limits)
             stack.push_async_callback(runtime.close)
+            if self._shared is not None:
+                runtime.metrics.share(self._shared)
             await runtime.recorder.configure(settings.record, self._secrets)
             self.gateway = Gateway(plan, runtime)
             plan.warm()
@@ -96,6 +109,15 @@ class Running:
             stack.push_async_callback(runner.cleanup)
             bound = self._socket or bind(settings.server.host, settings.server.port)
             self.port = bound.getsockname()[1]
+            self.gateway.inspection = Inspection(
+                record=settings.record,
+                address=f"{_in_url(settings.server.host)}:{self.port}",
+                keyring=lambda: self.gateway.plan.keyring,
+                running=self.gateway.running,
+                logger=self._logger,
+                secret=self._seal_key,
+            )
+            stack.callback(self.gateway.inspection.inspector.close)
             backlog = _BACKLOG if room is None else room.backlog
             await web.SockSite(runner, bound, backlog=backlog).start()
             self._stack = stack.pop_all()
@@ -119,7 +141,7 @@ class Running:
             ConfigError: the settings cannot be used; the old ones stay.
         """
         gateway = self.gateway
-        keyring = Keyring(settings.server.keys)
+        keyring = self._keyring(settings)
         keyring.adopt(gateway.plan.keyring)
         plan = self._plan(settings, keyring)
         plan.warm()
@@ -143,6 +165,9 @@ class Running:
             except TimeoutError:
                 pass
         return not late
+
+    def _keyring(self, settings: Settings) -> Keyring:
+        return Keyring(settings.server.keys, None if self._limits is None else self._limits.meter)
 
     def _plan(self, settings: Settings, keyring: Keyring) -> Plan:
         return Plan(settings, seal_key=_seal_key(settings) or self._seal_key, keyring=keyring)
@@ -217,6 +242,7 @@ class Service:
         # What the companion has put into the settings.
         self._companions: tuple[dict[str, Upstream], tuple[Route, ...]] | None = None
         self._announce = announce
+        self._shared: Path | None = None  # a folder for the figures of several workers
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT; return the exit code."""
@@ -234,7 +260,9 @@ class Service:
         workers = Workers(
             server.workers, lambda first: self._work(bound, seal_key, first=first), self._reread
         )
-        return workers.run(bound)
+        with tempfile.TemporaryDirectory(prefix="dragoman-") as folder:
+            self._shared = Path(folder)
+            return workers.run(bound)
 
     def _reread(self) -> None:
         """Read the file again, for workers that start later; the running workers report its mistakes."""
@@ -261,7 +289,7 @@ class Service:
                 settings = await stack.enter_async_context(self._companion(settings))
                 self._companions = (settings.upstreams, settings.routes)
             running = await stack.enter_async_context(
-                Running(settings, seal_key=seal_key, bound=bound)
+                Running(settings, seal_key=seal_key, bound=bound, shared=self._shared)
             )
             logger = running.gateway.runtime.logger
             stop = asyncio.Event()

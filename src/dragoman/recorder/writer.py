@@ -24,10 +24,12 @@ from msgspec import Raw
 
 from dragoman.errors import DragomanError
 from dragoman.recorder import frames, lines
+from dragoman.recorder.stalls import stalls
 from dragoman.redaction import Blotter
 from dragoman.turn.events import TextDelta
 
 _READ_BYTES: Final = 1024 * 1024
+_MOST_TIMES: Final = 100_000  # of reads that are looked at for stalls
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 # Headers whose values are secrets, in requests and responses.
 _SECRET_HEADERS: Final = frozenset(
@@ -107,6 +109,7 @@ class ExchangeFile:
         self._waiting: list[bytes] = []  # lines, while there is no file
         self._size = 0
         self._dropped = 0
+        self._times: list[float] = []  # of reads of this attempt
         self._tail = b""  # of the upstream's bytes: a line that is not complete
         self._name, self._file = "", -1
         self._masks = policy.masks  # only a complete exchange can be masked: lines wait for the end
@@ -122,6 +125,7 @@ class ExchangeFile:
                 method=began.method,
                 path=began.path,
                 headers=self._headers(began.headers),
+                owner=began.owner,
             )
         )
         self._line(lines.Received(at=began.at, body=self._payload(began.body)))
@@ -137,6 +141,7 @@ class ExchangeFile:
                 self._line(lines.Written(at=frame.at, data=self._payload(frame.data)))
             case frames.Ask():
                 self._tail = b""
+                self._times = []
                 self._line(
                     lines.Attempt(
                         at=frame.at,
@@ -173,6 +178,7 @@ class ExchangeFile:
             status=frame.status,
             record=Raw(self._blot(frame.record)),
             dropped=self._dropped,
+            stalls=stalls(self._times),
         )
         self._most = sys.maxsize
         self._line(end)
@@ -208,6 +214,8 @@ class ExchangeFile:
 
     def _read(self, frame: frames.Came) -> None:
         """Write the lines that are complete; nothing came: write the rest."""
+        if len(self._times) < _MOST_TIMES:
+            self._times.append(frame.at)
         held = self._tail + frame.data
         end = held.rfind(b"\n") + 1 if frame.data else len(held)
         self._tail = held[end:]

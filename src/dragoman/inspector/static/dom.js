@@ -131,6 +131,7 @@ const ICONS = {
   close: "M4 4l8 8M12 4l-8 8",
   copy: "M5.5 5.5V2.5h8v8h-3M2.5 5.5h8v8h-8Z",
   replay: "M13 8A5 5 0 1 1 11.3 4.3M13.5 2v3.5H10",
+  open: "M2.5 4.5v8h11V6H8L6.5 4.5z",
   case: "M4 2.5h5.5L12.5 5.5v8h-8.5ZM6.5 8.5l1.5 1.5 2.5-3",
 };
 
@@ -217,7 +218,7 @@ export function moment(epoch) {
   return [day(epoch), clock(epoch)].filter(Boolean).join(" ");
 }
 
-const DIALECTS = { chat: "Chat", messages: "Messages", responses: "Responses" };
+const DIALECTS = { chat: "Chat", anthropic: "Messages", responses: "Responses" };
 
 /** @param {string} name @returns {string} the dialect's name for readers */
 export function dialect(name) {

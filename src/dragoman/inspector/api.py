@@ -1,0 +1,451 @@
+"""The inspector over HTTP: the page and its JSON, for the gateway and for `dragoman inspect`.
+
+All answers are bounded, and everything that reads recordings runs in a thread, so that streams do not wait for it.
+GET changes nothing; POST is answered only for pages of this server.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta, Struct
+
+from dragoman._version import __version__
+from dragoman.dialects import dialect_names
+from dragoman.errors import DragomanError
+from dragoman.inspector.access import Access, Sessions, Viewer, is_own_page
+from dragoman.inspector.conversations import Conversations
+from dragoman.inspector.exchange import view
+from dragoman.inspector.index import MOST_ROWS, BadQueryError, Filter, Index
+from dragoman.inspector.live import Live
+from dragoman.inspector.recordings import (
+    RANGE_BYTES,
+    SIDES,
+    GoneError,
+    Loaded,
+    load,
+    replay_view,
+    side_bytes,
+)
+from dragoman.inspector.summary import Summary
+from dragoman.recorder.lines import SUFFIX
+from dragoman.recorder.recording import RecordingError
+from dragoman.toolcalls.formats import FORMATS
+
+T = TypeVar("T")
+
+PREFIX: Final = "/inspector"
+STATIC: Final = Path(__file__).parent / "static"
+_SECURITY: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+        " require-trusted-types-for 'script'; trusted-types inspector-worker"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_TYPES: Final = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+_FILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*\.(?:css|js|svg|png)")
+_MAX_BODY: Final = 4 * 1024 * 1024  # of a request to the inspector
+_MOST_MEMORY: Final = 2000  # rows that are kept of exchanges without a recording
+_THREADS: Final = 2
+
+
+class ApiError(DragomanError):
+    """A request that cannot be answered, as the page gets it."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What the page shows about its server."""
+
+    address: str
+    recording: str  # always, problems, asked, off
+    keep: str = ""  # how long recordings are kept, in words
+    folder: str = ""  # that `dragoman inspect` shows
+
+
+class _Login(Struct):
+    key: str
+
+
+class _Replay(Struct):
+    split: Annotated[int, Meta(ge=0)] = 0
+
+
+class Inspector:
+    """The page over one folder of recordings, and over what a gateway has in memory.
+
+    `news` returns the exchanges that are running or have ended since it was last asked; it is called in the event
+    loop.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        access: Access,
+        secret: bytes,
+        facts: Callable[[], Facts],
+        news: Callable[[], Iterable[Summary]] = tuple,
+    ) -> None:
+        self.index = Index(folder)
+        self._runs = Conversations(self.index)
+        self._access = access
+        self._sessions = Sessions(secret)
+        self._facts = facts
+        self._news = news
+        self._live = Live(self._changes)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dragoman-inspector")
+        self._scanned = False
+        self._unsent: list[Summary] = []  # news that a listener has not got yet
+
+    def scan(self) -> None:
+        """Begin to read the folder, if that was not done: the page is about to ask for it."""
+        if not self._scanned:
+            self._scanned = True
+            self._threads.submit(self.index.summaries)
+
+    def close(self) -> None:
+        """End the streams of all listeners, and the threads."""
+        self._live.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request to a path under `/inspector`."""
+        try:
+            return await self._answer(http)
+        except ApiError as error:
+            body = {"error": {"code": error.code, "message": str(error)}}
+            return _json(msgspec.json.encode(body), error.status)
+        except BadQueryError as error:
+            body = {"error": {"code": "bad_query", "message": str(error)}}
+            return _json(msgspec.json.encode(body), 400)
+
+    async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
+        path = http.path.removeprefix(PREFIX).strip("/").split("/")
+        if path[0] != "api":
+            _only(http, "GET", "HEAD")
+            self.scan()
+            return _static(path)
+        if path[1:] == ["session"]:
+            return await self._login(http)
+        viewer = self._viewer(http)
+        match path[1:]:
+            case ["me"]:
+                return self._me(http, viewer)
+            case ["exchanges" | "overview" | "facets" as what]:
+                return await self._list(http, viewer, what)
+            case ["conversations"]:
+                return await self._conversations(http, viewer)
+            case ["conversations", conversation]:
+                return await self._conversation(http, viewer, conversation)
+            case ["exchanges", exchange]:
+                return await self._exchange(http, viewer, exchange)
+            case ["exchanges", exchange, "bytes"]:
+                return await self._bytes(http, viewer, exchange)
+            case ["exchanges", exchange, "recording"]:
+                return await self._download(http, viewer, exchange)
+            case ["exchanges", exchange, "replay"]:
+                return await self._replay(http, viewer, exchange)
+            case ["live"]:
+                return await self._listen(http, viewer)
+        raise ApiError(404, "not_found", "there is nothing here")
+
+    # --- who looks -------------------------------------------------------------------------------
+
+    def _viewer(self, http: web.BaseRequest) -> Viewer:
+        """Return who a request is from.
+
+        Raises:
+            ApiError: neither a session nor a key is known.
+        """
+        found = self._access.viewer(http.headers, http.remote or "")
+        if found is None:
+            owner = self._sessions.owner(http.headers.get("cookie", ""))
+            found = None if owner is None else self._access.viewer_of(owner)
+        if found is None:
+            raise ApiError(401, "key_required", "this gateway asks for a key")
+        return found
+
+    async def _login(self, http: web.BaseRequest) -> web.Response:
+        """Give a page a session for a key."""
+        given = await _body(http, _Login)
+        viewer = self._access.viewer({"x-api-key": given.key}, http.remote or "")
+        if viewer is None:
+            raise ApiError(401, "key_unknown", "this gateway does not know this key")
+        headers = {**_SECURITY, "set-cookie": self._sessions.cookie(viewer.owner)}
+        return web.Response(status=204, headers=headers)
+
+    def _me(self, http: web.BaseRequest, viewer: Viewer) -> web.Response:
+        _only(http, "GET")
+        facts = {
+            **msgspec.structs.asdict(self._facts()),
+            "all": viewer.all,
+            "families": list(FORMATS),
+            "dialects": list(dialect_names()),
+            "version": __version__,
+        }
+        return _json(msgspec.json.encode(facts))
+
+    # --- lists -----------------------------------------------------------------------------------
+
+    async def _list(self, http: web.BaseRequest, viewer: Viewer, what: str) -> web.Response:
+        _only(http, "GET")
+        query = {name: http.query.getall(name) for name in http.query}
+        self._take_news()
+        index, may_see = self.index, viewer.may_see
+        cursor = http.query.get("cursor", "")
+        skip, limit = _number(http, "skip", 0), _number(http, "limit", 200)
+        wanted = Filter.of(query, index.now())
+
+        def work() -> bytes:
+            found: object
+            if what == "exchanges":
+                found = index.page(wanted, may_see=may_see, cursor=cursor, skip=skip, limit=limit)
+            elif what == "overview":
+                found = index.overview(wanted, may_see=may_see)
+            else:
+                found = index.facets(may_see=may_see)
+            return msgspec.json.encode(found)
+
+        return _json(await self._in_thread(work))
+
+    # --- one exchange ----------------------------------------------------------------------------
+
+    async def _find(self, viewer: Viewer, exchange: str) -> Summary:
+        """Return an exchange that a viewer may see.
+
+        Raises:
+            ApiError: there is none, whether or not others may see one.
+        """
+        self._take_news()
+        found = await self._in_thread(lambda: self.index.find(exchange))
+        if found is None or not viewer.may_see(found):
+            raise ApiError(404, "not_found", "there is no such exchange, or it was deleted")
+        if found.unreadable:
+            raise ApiError(422, "newer_version", found.unreadable)
+        return found
+
+    def _path(self, found: Summary) -> Path:
+        """Return the file of an exchange.
+
+        Raises:
+            ApiError: it was not recorded.
+        """
+        if not found.file or self.index.folder is None:
+            raise ApiError(404, "not_recorded", "this exchange was not recorded")
+        return self.index.folder / found.file
+
+    def _load(self, found: Summary) -> Loaded:
+        """Read the recording of an exchange; called in a thread.
+
+        Raises:
+            ApiError: it was deleted, or cannot be read.
+        """
+        try:
+            return load(self._path(found))
+        except GoneError as error:
+            raise ApiError(410, "deleted", "this exchange was deleted") from error
+        except RecordingError as error:
+            raise ApiError(422, "unreadable", str(error)) from error
+
+    async def _exchange(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
+        _only(http, "GET")
+        found = await self._find(viewer, exchange)
+        address = self._facts().address
+
+        def work() -> bytes:
+            loaded = self._load(found) if found.file else None
+            shown = view(found, loaded, address=address)
+            shown["conversation"] = self._runs.place(found.row.id)
+            return msgspec.json.encode(shown)
+
+        return _json(await self._in_thread(work))
+
+    async def _bytes(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
+        _only(http, "GET")
+        side = http.query.get("side", "upstream")
+        if side not in SIDES:
+            raise ApiError(400, "bad_query", f"`side` must be one of {', '.join(SIDES)}")
+        start = _number(http, "from", 0)
+        found = await self._find(viewer, exchange)
+
+        def work() -> bytes:
+            data = side_bytes(self._load(found).recording, side)
+            first = min(start, len(data))
+            end = min(_number(http, "to", len(data)), first + RANGE_BYTES, len(data))
+            piece = data[first : max(first, end)]
+            facts = {"from": first, "to": first + len(piece), "size": len(data)}
+            try:
+                return msgspec.json.encode({**facts, "text": piece.decode()})
+            except UnicodeDecodeError:
+                return msgspec.json.encode({**facts, "base64": piece})
+
+        return _json(await self._in_thread(work))
+
+    async def _download(
+        self, http: web.BaseRequest, viewer: Viewer, exchange: str
+    ) -> web.StreamResponse:
+        """Send the file of a recording."""
+        _only(http, "GET")
+        found = await self._find(viewer, exchange)
+        path = self._path(found)
+        headers = {
+            **_SECURITY,
+            "content-type": "application/octet-stream",
+            "content-disposition": f'attachment; filename="{exchange}{SUFFIX}"',
+        }
+        try:
+            file = await self._in_thread(lambda: path.open("rb"))
+        except OSError as error:
+            raise ApiError(410, "deleted", "this exchange was deleted") from error
+        with file:
+            response = web.StreamResponse(headers=headers)
+            await response.prepare(http)
+            while piece := await self._in_thread(lambda: file.read(RANGE_BYTES)):
+                await response.write(piece)
+            return response
+
+    async def _replay(self, http: web.BaseRequest, viewer: Viewer, exchange: str) -> web.Response:
+        """Translate a recorded answer with today's code, and compare."""
+        wanted = await _body(http, _Replay)
+        found = await self._find(viewer, exchange)
+        return _json(
+            await self._in_thread(
+                lambda: msgspec.json.encode(replay_view(self._load(found).recording, wanted.split))
+            )
+        )
+
+    # --- conversations ---------------------------------------------------------------------------
+
+    async def _conversations(self, http: web.BaseRequest, viewer: Viewer) -> web.Response:
+        _only(http, "GET")
+        text = http.query.get("text", "")
+        skip = _number(http, "cursor", 0)
+        limit = min(max(1, _number(http, "limit", 200)), MOST_ROWS)
+
+        def work() -> bytes:
+            rows = self._runs.rows(text=text, may_see=viewer.may_see, now=self.index.now())
+            more = str(skip + limit) if skip + limit < len(rows) else None
+            return msgspec.json.encode({"rows": rows[skip : skip + limit], "cursor": more})
+
+        return _json(await self._in_thread(work))
+
+    async def _conversation(
+        self, http: web.BaseRequest, viewer: Viewer, conversation: str
+    ) -> web.Response:
+        _only(http, "GET")
+
+        def work() -> bytes:
+            now = self.index.now()
+            found = self._runs.view(conversation, may_see=viewer.may_see, now=now)
+            if found is None:
+                raise ApiError(404, "not_found", "there is no such conversation")
+            return msgspec.json.encode(found)
+
+        return _json(await self._in_thread(work))
+
+    def _take_news(self) -> None:
+        """Put what the gateway has seen into the index."""
+        for one in self._news():
+            self.index.put(one, most=_MOST_MEMORY)
+            self._unsent.append(one)
+        del self._unsent[:-_MOST_MEMORY]
+
+    async def _changes(self) -> list[Summary]:
+        """Return what is new since this was last asked, for those who listen."""
+        self._take_news()
+        changed, self._unsent = self._unsent, []
+        return [*changed, *await self._in_thread(self.index.take_changes)]
+
+    async def _listen(self, http: web.BaseRequest, viewer: Viewer) -> web.StreamResponse:
+        _only(http, "GET")
+        if self._live.full:
+            raise ApiError(503, "too_many_listeners", "too many pages are open")
+        after = http.headers.get("last-event-id", "") or http.query.get("after", "")
+        response = web.StreamResponse(headers={**_SECURITY, "content-type": "text/event-stream"})
+        await response.prepare(http)
+        await self._live.serve(response, viewer, after[:64])
+        return response
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+def _only(http: web.BaseRequest, *methods: str) -> None:
+    if http.method not in methods:
+        raise ApiError(405, "method", f"this path takes {', '.join(methods)}")
+
+
+def _number(http: web.BaseRequest, name: str, default: int) -> int:
+    text = http.query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ApiError(400, "bad_query", f"`{name}` must be a number")
+    return int(text)
+
+
+async def _body(http: web.BaseRequest, kind: type[T]) -> T:
+    """Return the body of a POST of the inspector's page.
+
+    Raises:
+        ApiError: it comes from elsewhere, or is not what is expected.
+    """
+    _only(http, "POST")
+    if not is_own_page(http.headers.get("origin", ""), http.headers.get("host", "")):
+        raise ApiError(403, "origin_refused", "this is answered for the inspector's own page only")
+    if http.content_type != "application/json":
+        raise ApiError(400, "content_type", "the body must be application/json")
+    body = bytearray()
+    async for chunk in http.content.iter_any():
+        body += chunk
+        if len(body) > _MAX_BODY:
+            raise ApiError(413, "too_large", f"the body has more than {_MAX_BODY} bytes")
+    try:
+        return msgspec.json.decode(bytes(body), type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ApiError(400, "bad_body", f"the body is not valid: {error}") from None
+
+
+def _json(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(
+        body=body, status=status, headers=_SECURITY, content_type="application/json"
+    )
+
+
+def _static(path: list[str]) -> web.Response:
+    """Return a file of the page; every other path is a view of the one page."""
+    name = "index.html"
+    if path[0] == "static":
+        name = path[1] if len(path) == 2 and _FILE_NAME.fullmatch(path[1]) else ""
+    try:
+        body = (STATIC / name).read_bytes() if name else None
+    except OSError:
+        body = None
+    if body is None:
+        raise ApiError(404, "not_found", "there is no such file")
+    kind = _TYPES[Path(name).suffix]
+    return web.Response(body=body, headers=_SECURITY, content_type=kind, charset=_charset(kind))
+
+
+def _charset(kind: str) -> str | None:
+    return None if kind == "image/png" else "utf-8"
