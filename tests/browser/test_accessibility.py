@@ -1,4 +1,4 @@
-"""An accessibility pass over every view, in both themes, and the order in which the focus moves."""
+"""An accessibility check of every view, in both themes, and the order in which the focus moves."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def test_the_focus_moves_in_order(page: Page, story: Served) -> None:
         page.keyboard.press("Tab")
         stops.append(
             page.evaluate(
-                "document.activeElement.textContent.trim().split(/\\s/)[0] || document.activeElement.getAttribute('aria-label') || document.activeElement.type"
+                "document.activeElement.innerText.trim().split(/\\s/)[0] || document.activeElement.getAttribute('aria-label') || document.activeElement.type"
             )
         )
     assert stops[:8] == [
