@@ -278,7 +278,7 @@ class Inspector:
             loaded = self._load(found) if found.file else None
             try:
                 shown = view(found, loaded, address=address)
-            except Exception as error:  # noqa: BLE001 -- whatever a file has, the page gets an answer
+            except Exception as error:  # whatever a file has, the page gets an answer
                 name = type(error).__name__
                 raise ApiError(422, "unreadable", f"it cannot be shown: {name}") from error
             shown["conversation"] = self._runs.place(found.row.id)
