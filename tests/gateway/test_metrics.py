@@ -86,6 +86,17 @@ def test_calls_found_in_text_are_counted_by_family(gateway: Stand) -> None:
     wait_for(gateway, 1, "dragoman_losses_total", "finish_reason_fixed")
 
 
+def test_gaps_between_the_reads_of_a_stream_are_counted(gateway: Stand) -> None:
+    body = question("chat", "chat/plain+pace:20", "sim: say one two three four five six")
+    got = post(gateway, "chat", body)
+    series = ("dragoman_event_gap_seconds_count", "chat")
+    counted = until(lambda: figure(gateway, *series), 10)
+    total = figure(gateway, "dragoman_event_gap_seconds_sum", "chat")
+
+    assert 4 <= counted <= got.text.count("data:")
+    assert total >= 0.015 * counted
+
+
 @pytest.mark.parametrize(
     ("model", "cause"), [("plain+cut:900", "upstream_truncated"), ("plain+length", "length")]
 )
@@ -144,7 +155,7 @@ def test_page_has_the_figures_of_all_workers(tmp_path) -> None:
         until(seen("dragoman_requests_total", 12))
         until(seen("dragoman_workers", 2))
         processes = {one["process"] for one in served.notices("started")}
-        served.tell("SIGTERM")
+        served.send_signal("SIGTERM")
         served.end()
 
     assert 2 == len(processes)

@@ -9,7 +9,7 @@ from dragoman.checker.checker import check
 from dragoman.gateway.config.settings import Match, Route, Settings, Upstream
 from tests.support.asking import post
 from tests.support.gateway import DIALECTS, PATHS, Stand, settings_for, stand
-from tests.support.odd_upstream import SSE, OddUpstream, Told, chat_stream, odd_upstream
+from tests.support.odd_upstream import SSE, OddUpstream, Reply, chat_stream, odd_upstream
 from tests.support.raw_http import RawClient
 from tests.support.simulator import question
 
@@ -37,7 +37,7 @@ def gateway(odd: OddUpstream) -> Stand:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_client_of_http_1_0_gets_its_stream_without_chunks(gateway, odd, dialect: str) -> None:
-    odd.answer = lambda _asked: Told(200, chat_stream(*WORDS), SSE)
+    odd.answer = lambda _asked: Reply(200, chat_stream(*WORDS), SSE)
     body = question(dialect, "odd")
     usual = post(gateway, dialect, body)
     with RawClient(gateway.url, PATHS[dialect], body, version="1.0") as client:
@@ -54,7 +54,7 @@ def test_all_of_one_compressed_read_reaches_the_client(gateway, odd, dialect: st
     """One arrival leads to many reads, the last of which is the end of the response."""
     frames = chat_stream(WORDS[0], *["much " * 20_000] * 20)
     packed = gzip.compress(b"".join(frames))
-    odd.answer = lambda _asked: Told(200, packed, {**SSE, "content-encoding": "gzip"})
+    odd.answer = lambda _asked: Reply(200, packed, {**SSE, "content-encoding": "gzip"})
     got = post(gateway, dialect, question(dialect, "odd"))
 
     assert "finish" == check(dialect, got.content).ended
