@@ -276,7 +276,11 @@ class Inspector:
 
         def work() -> bytes:
             loaded = self._load(found) if found.file else None
-            shown = view(found, loaded, address=address)
+            try:
+                shown = view(found, loaded, address=address)
+            except Exception as error:  # whatever a file has, the page gets an answer
+                name = type(error).__name__
+                raise ApiError(422, "unreadable", f"it cannot be shown: {name}") from error
             shown["conversation"] = self._runs.place(found.row.id)
             return msgspec.json.encode(shown)
 
