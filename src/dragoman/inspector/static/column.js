@@ -29,6 +29,7 @@ export class ColumnView {
     this.selected = new Uint8Array();
     this.cursor = 0;
     this.bytes = null;
+    this.frame = null;
     this.note = h("span");
     this.body = h("ol", { role: "presentation" });
     this.scroller = h("div", { class: "rows", role: "listbox", tabindex: "0", id: `rows-${name}`, "aria-label": TITLES[name], "aria-multiselectable": "true" }, this.body);
@@ -163,6 +164,11 @@ export class ColumnView {
     this.setCursor(this.cursor);
   }
 
+  destroy() {
+    cancelAnimationFrame(this.frame);
+    this.list.destroy();
+  }
+
   focus() {
     this.scroller.focus({ preventScroll: true });
   }
@@ -216,8 +222,21 @@ export class ColumnView {
   #rawText(line) {
     const bytes = this.bytes.peek(line.from, line.to + 3);
     if (bytes) return lineText(bytes, line.to - line.from);
-    this.bytes.read(line.from, line.to + 3).then(() => this.list.draw(), () => {});
+    this.#load(line.from, line.to + 3);
     return "";
+  }
+
+  /** Fetches bytes and draws when they are here: once, however many lines wait for them. */
+  async #load(from, to) {
+    try {
+      await this.bytes.read(from, to);
+    } catch {
+      return; // the line stays empty; the next draw asks again
+    }
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      this.list.draw();
+    });
   }
 
   #colour(row, index) {
@@ -261,7 +280,7 @@ export class ColumnView {
     if (from <= row.from && row.to <= to) return [0, text.length];
     const raw = this.bytes.peek(row.from, row.to);
     if (!raw) {
-      this.bytes.read(row.from, row.to).then(() => this.list.draw(), () => {});
+      this.#load(row.from, row.to);
       return [0, text.length];
     }
     const offsets = locatePayload(raw, row.text);

@@ -203,7 +203,7 @@ export class Columns {
     cancelAnimationFrame(this.frame);
     this.resize.disconnect();
     this.narrow.removeEventListener("change", this.onNarrow);
-    for (const column of COLUMNS) this.views[column].list.destroy();
+    for (const column of COLUMNS) this.views[column].destroy();
   }
 }
 
