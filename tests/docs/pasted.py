@@ -28,6 +28,7 @@ KEYS = ("OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "MOONSHOT_API_KEY", "OPENAI_A
 SERVING = {
     "dragoman serve": " --port 0",
     "dragoman simulate": " --port 0",
+    "dragoman inspect": " --port 0",
     "dragoman mcp --http": " --http 0",
 }
 SETTINGS = "dragoman.toml"

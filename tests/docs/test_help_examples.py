@@ -18,6 +18,7 @@ PARSED = (
     "dragoman simulate",
     "dragoman mcp",
     "dragoman formats check",
+    "dragoman inspect",
 )
 
 

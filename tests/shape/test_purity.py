@@ -9,7 +9,7 @@ import dragoman
 
 SOURCE = Path(dragoman.__file__).parent
 SHELLS = {
-    "agents", "cli", "client", "gateway", "mcp_server", "plugins.py", "probe", "simulator",
+    "agents", "cli", "client", "gateway", "inspector", "mcp_server", "plugins.py", "probe", "simulator",
     "testing.py", "transport"
 }  # fmt: skip
 CORE = sorted(path for path in SOURCE.rglob("*.py") if SHELLS.isdisjoint(path.parts))

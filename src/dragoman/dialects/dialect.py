@@ -18,7 +18,7 @@ from dragoman.envelopes import Sealer
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
 from dragoman.turn.answer import Answer
-from dragoman.turn.events import Event, Fault
+from dragoman.turn.events import Event, Fault, FinishReason
 from dragoman.turn.losses import Loss
 from dragoman.turn.request import DialectName, Request
 
@@ -160,6 +160,8 @@ class Dialect:
     named_state: Callable[[bytes], list[Reference]] = references
     given_ids: Callable[[bytes], set[str]] = given_ids
     may_give: Callable[[bytes], bool] = may_give
+    # The word of its answers for a finish reason.
+    finish_word: Callable[[FinishReason], str] = str
     # Its servers store responses: requests may continue one by its id, and each has its own paths.
     stores_responses: bool = False
     reasoning_signs: ReasoningSigns | None = None

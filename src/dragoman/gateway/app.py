@@ -14,6 +14,7 @@ from dragoman.gateway.capacity import HeldBytes, overloaded
 from dragoman.gateway.client_stream import ClientLeftError
 from dragoman.gateway.connections import OWN_NAME, connections_allowed
 from dragoman.gateway.fault_replies import fault_of_error, fault_response, refused
+from dragoman.gateway.inspection import Inspection
 from dragoman.gateway.keys import Holder
 from dragoman.gateway.origins import refuse_page
 from dragoman.gateway.plan import Plan
@@ -61,6 +62,7 @@ class Gateway:
         self.runtime = runtime
         self.draining: bool = False
         self.ready = True
+        self.inspection: Inspection | None = None
         self._requests: set[RequestContext] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -79,6 +81,8 @@ class Gateway:
     async def drain(self, seconds: float) -> int:
         """Refuse new requests and wait for those in progress; return how many had to be ended."""
         self.draining = True
+        if self.inspection is not None:
+            self.inspection.inspector.close()
         waits = [asyncio.create_task(one.wait()) for one in (self._idle, self._hurried)]
         _, left = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for one in left:
@@ -96,6 +100,10 @@ class Gateway:
     async def gone(self) -> None:
         """Wait until no request is in progress."""
         await self._idle.wait()
+
+    def running(self) -> frozenset[RequestContext]:
+        """Return the requests in progress."""
+        return frozenset(self._requests)
 
     def _endpoint(self, http: web.BaseRequest) -> Endpoint | None:
         """Return the endpoint of a path, which may begin with `/v1`."""
@@ -115,6 +123,8 @@ class Gateway:
         """Answer any request; every failure becomes a response."""
         if http.path in PROBES:
             return self._state(http)
+        if http.path == INSPECTOR or http.path.startswith(f"{INSPECTOR}/"):
+            return await self._inspect(http)
         endpoint = self._endpoint(http)
         shown = None if endpoint is None else endpoint.dialect
         plan = self.plan
@@ -151,6 +161,8 @@ class Gateway:
                 status, left = 200, False  # closed after the last event, as Claude Code does
             record = context.log_record(status, left=left)
             self.runtime.logger.request(record)
+            if self.inspection is not None:
+                self.inspection.ended(context, record)
             if context.outcome.recording is not None:
                 context.outcome.recording.close(record)
 
@@ -202,18 +214,31 @@ class Gateway:
             return overloaded("max_requests", server.max_requests)
         return None
 
+    async def _inspect(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request to the inspector."""
+        fault = self._foreign_host(http)
+        if fault is not None:
+            return fault_response(fault, dialect=DEFAULT_DIALECT, headers=OWN_NAME)
+        if self.inspection is None or self.draining:
+            return web.Response(status=503, headers=OWN_NAME)
+        return await self.inspection.inspector.handle(http)
+
+    def _foreign_host(self, http: web.BaseRequest) -> Fault | None:
+        """Return the refusal of a request under a name that is not ours, whatever page it comes from."""
+        return refuse_page(
+            host=http.headers.get("host", ""),
+            origin="",
+            fetch_site="",
+            method="GET",
+            server=self.plan.settings.server,
+        )
+
     def _state(self, http: web.BaseRequest) -> web.Response:
         """Answer liveness (`/health`) and readiness (`/ready`: 503 while draining).
 
         Readiness includes the state of each upstream, for those who may use the gateway.
         """
-        fault = refuse_page(
-            host=http.headers.get("host", ""),
-            origin="",
-            fetch_site="",
-            method="GET",  # nothing is changed, so only the host is checked
-            server=self.plan.settings.server,
-        )
+        fault = self._foreign_host(http)  # nothing is changed, so only the host is checked
         if fault is not None:
             return fault_response(fault, dialect=DEFAULT_DIALECT, headers=OWN_NAME)
         if http.method not in ("GET", "HEAD"):
@@ -226,6 +251,7 @@ class Gateway:
         return web.json_response(facts, status=200 if good else 503, headers=OWN_NAME)
 
 
+INSPECTOR: Final = "/inspector"
 PROBES: Final = ("/", "/health", "/ready")  # answered without a key or an upstream
 _ANY_METHOD: Final = ("POST", "GET", "HEAD", "PUT", "PATCH", "DELETE")
 # Test: test_claude_code_probes_and_reports_on_the_side.

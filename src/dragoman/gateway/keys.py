@@ -98,6 +98,21 @@ class Holder:
         return Fault(FaultKind.PERMISSION, message, status=403, param="model")
 
     @property
+    def anonymous(self) -> bool:
+        """The gateway asks for no keys."""
+        return self._key is None
+
+    @property
+    def shown_owner(self) -> str:
+        """The owner as recordings have it; empty for a key without a name, whose owner is a digest of the key."""
+        return self.owner if self._key is None or self._key.name else ""
+
+    @property
+    def may_inspect(self) -> bool:
+        """The client may look at exchanges of others."""
+        return self._key is None or self._key.inspect
+
+    @property
     def may_record(self) -> bool:
         """The client may ask for a recording of its exchange."""
         return self._key is None or self._key.record
@@ -178,6 +193,11 @@ class Keyring:
             if hmac.compare_digest(known, digest):
                 found = holder
         return found or _unknown("this gateway does not know the key that was sent")
+
+    def of_owner(self, owner: str) -> Holder | None:
+        """Return the client that an owner is."""
+        holders = (*self._holders.values(), *filter(None, (self._anonymous,)))
+        return next((one for one in holders if one.owner == owner), None)
 
     def adopt(self, old: Self) -> None:
         """Go on with what the keys of another keyring have used, for keys of the same value."""

@@ -54,6 +54,7 @@ class RequestRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str = ""  # the name of the client's key
     route: str = ""
     upstream: str = ""  # the last one that was asked
+    upstream_dialect: str = ""
     model: str = ""  # as the client asked for it
     upstream_model: str = ""
     native_format: str = ""  # family of native tool calls that was looked for
@@ -121,6 +122,10 @@ class Logger:
             secrets=secrets,
         )
 
+    def clean_record(self, record: RequestRecord) -> dict[str, object]:
+        """Return the fields of a request's line, as the log may show them."""
+        return self._clean(structs.asdict(record))
+
     def redact(self, text: str) -> str:
         """Return a text without secrets."""
         return redact(text, self.secrets)
@@ -134,7 +139,7 @@ class Logger:
         level = record.level
         if not self.shows(level):
             return
-        clean = self._clean(structs.asdict(record))
+        clean = self.clean_record(record)
         if self._json:
             self._write_json(record.time, level, "request", clean)
         else:

@@ -77,6 +77,7 @@ class Recorder:
         dialect: str,
         arrived: float,
         may_ask: bool,
+        owner: str,
         body: bytes,
     ) -> "ExchangeRecording | None":
         """Begin to record an exchange, if the settings or the client want it."""
@@ -99,6 +100,7 @@ class Recorder:
                 headers=dict(http.headers),
                 at=recording.now(),
                 body=body,
+                owner=owner,
             )
         )
         return recording

@@ -56,6 +56,7 @@ class Outcome:
         default_factory=dict
     )  # its rate-limit headers, in the client's dialect
     stopped: Fault | None = None  # set when no other attempt may follow
+    is_exchange: bool = False  # a model is asked for an answer
     recording: ExchangeRecording | None = None
     # Of the response.
     answer_losses: Sequence[Loss] = ()
@@ -115,12 +116,14 @@ class RequestContext:
 
     def begin_recording(self, body: bytes) -> None:
         """Record the exchange from now on, if it is to be recorded."""
+        self.outcome.is_exchange = True
         self.outcome.recording = self.runtime.recorder.begin(
             self.http,
             request_id=self.id,
             dialect=self.dialect,
             arrived=self.arrived,
             may_ask=self.holder is not None and self.holder.may_record,
+            owner="" if self.holder is None else self.holder.shown_owner,
             body=body,
         )
 
@@ -180,6 +183,7 @@ def _with_upstream(record: RequestRecord, outcome: Outcome, hop: Hop) -> Request
         record,
         upstream=hop.upstream_name,
         upstream_model=hop.model,
+        upstream_dialect=hop.upstream.dialect,
         native_format=family.key if family else "",
         stream=outcome.streams,
         tokens_in=outcome.estimate if usage is None else usage.prompt_tokens,

@@ -20,6 +20,7 @@ from dragoman.gateway.app import Gateway
 from dragoman.gateway.capacity import Descriptors, share_out
 from dragoman.gateway.config.settings import Route, Settings, Upstream
 from dragoman.gateway.connections import ClientServer
+from dragoman.gateway.inspection import Inspection
 from dragoman.gateway.keys import Keyring
 from dragoman.gateway.logging import Logger, http_logger
 from dragoman.gateway.plan import Plan, secrets_of
@@ -96,6 +97,15 @@ class Running:
             stack.push_async_callback(runner.cleanup)
             bound = self._socket or bind(settings.server.host, settings.server.port)
             self.port = bound.getsockname()[1]
+            self.gateway.inspection = Inspection(
+                record=settings.record,
+                address=f"{_in_url(settings.server.host)}:{self.port}",
+                keyring=lambda: self.gateway.plan.keyring,
+                running=self.gateway.running,
+                logger=self._logger,
+                secret=self._seal_key,
+            )
+            stack.callback(self.gateway.inspection.inspector.close)
             backlog = _BACKLOG if room is None else room.backlog
             await web.SockSite(runner, bound, backlog=backlog).start()
             self._stack = stack.pop_all()

@@ -43,6 +43,7 @@ class Begin(Struct, frozen=True, kw_only=True, array_like=True, tag=1):
     headers: dict[str, str]
     at: float
     body: bytes
+    owner: str = ""
 
 
 class Ask(Struct, frozen=True, kw_only=True, array_like=True, tag=2):

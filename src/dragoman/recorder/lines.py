@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 from dragoman.context import Rendering
 from dragoman.limits import Limits
 from dragoman.profiles.profile import Profile
+from dragoman.recorder.stalls import Gap
 from dragoman.turn.events import Event, Fault, expand_runs
 
 VERSION: Final = 1
@@ -49,6 +50,7 @@ class Opening(Struct, frozen=True, kw_only=True, tag="recording", tag_field="lin
     method: str
     path: str
     headers: dict[str, str]  # without secrets
+    owner: str = ""  # whose key asked, if the key has a name
 
 
 class Received(Struct, frozen=True, kw_only=True, tag="received", tag_field="line"):
@@ -137,6 +139,9 @@ class Outcome(Struct, frozen=True, kw_only=True, tag="outcome", tag_field="line"
     status: int  # that the client got
     record: Raw
     dropped: int = 0  # bytes of lines that are missing, because the file reached its limit
+    stalls: tuple[
+        Gap, ...
+    ] = ()  # of the answer that the client got: when nothing came, in milliseconds
 
 
 Line: TypeAlias = Opening | Received | Attempt | Reply | Read | Events | Failed | Written | Outcome

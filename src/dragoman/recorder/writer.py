@@ -23,10 +23,12 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.recorder import frames, lines
+from dragoman.recorder.stalls import stalls
 from dragoman.redaction import Blotter
 from dragoman.turn.events import TextDelta
 
 _READ_BYTES: Final = 1024 * 1024
+_MOST_TIMES: Final = 100_000  # of reads that are looked at for stalls
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 # Headers whose values are secrets, in requests and responses.
 _SECRET_HEADERS: Final = frozenset(
@@ -102,6 +104,7 @@ class ExchangeFile:
         self._waiting: list[bytes] = []  # lines, while there is no file
         self._size = 0
         self._dropped = 0
+        self._times: list[float] = []  # of reads of this attempt
         self._tail = b""  # of the upstream's bytes: a line that is not complete
         self._name, self._file = "", -1
         if began.keep:
@@ -116,6 +119,7 @@ class ExchangeFile:
                 method=began.method,
                 path=began.path,
                 headers=self._headers(began.headers),
+                owner=began.owner,
             )
         )
         self._line(lines.Received(at=began.at, body=self._payload(began.body)))
@@ -131,6 +135,7 @@ class ExchangeFile:
                 self._line(lines.Written(at=frame.at, data=self._payload(frame.data)))
             case frames.Ask():
                 self._tail = b""
+                self._times = []
                 self._line(
                     lines.Attempt(
                         at=frame.at,
@@ -167,6 +172,7 @@ class ExchangeFile:
             status=frame.status,
             record=Raw(self._blot(frame.record)),
             dropped=self._dropped,
+            stalls=stalls(self._times),
         )
         self._most = sys.maxsize
         self._line(end)
@@ -184,6 +190,8 @@ class ExchangeFile:
 
     def _read(self, frame: frames.Came) -> None:
         """Write the lines that are complete; nothing came: write the rest."""
+        if len(self._times) < _MOST_TIMES:
+            self._times.append(frame.at)
         held = self._tail + frame.data
         end = held.rfind(b"\n") + 1 if frame.data else len(held)
         self._tail = held[end:]

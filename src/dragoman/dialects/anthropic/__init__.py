@@ -6,7 +6,12 @@ from typing import Final
 import msgspec
 
 from dragoman.dialects.anthropic.answer_reader import MessagesReader
-from dragoman.dialects.anthropic.answer_writer import KEEP_ALIVE, MESSAGE_STOP, MessagesWriter
+from dragoman.dialects.anthropic.answer_writer import (
+    FINISH_WORDS,
+    KEEP_ALIVE,
+    MESSAGE_STOP,
+    MessagesWriter,
+)
 from dragoman.dialects.anthropic.body_writer import encode_body
 from dragoman.dialects.anthropic.errors import decode_fault, encode_fault
 from dragoman.dialects.anthropic.request_reader import decode_request, strip_billing_body
@@ -56,6 +61,7 @@ DIALECT: Final = Dialect(
         encode=lambda tokens: msgspec.json.encode({"input_tokens": tokens}),
     ),
     vendor="anthropic",
+    finish_word=FINISH_WORDS.__getitem__,
     # A bare word `thinking` counts only in quotes or at the end of a path: messages about the request's own
     # settings use it too.
     reasoning_signs=ReasoningSigns(

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from dragoman.dialects.chat.answer_reader import ChatReader
-from dragoman.dialects.chat.answer_writer import DONE, KEEP_ALIVE, ChatWriter
+from dragoman.dialects.chat.answer_writer import DONE, FINISH_WORDS, KEEP_ALIVE, ChatWriter
 from dragoman.dialects.chat.body_writer import encode_body
 from dragoman.dialects.chat.request_reader import decode_request
 from dragoman.dialects.chat.request_writer import encode_request, fit_tools, misfits
@@ -34,6 +34,7 @@ DIALECT: Final = Dialect(
     own_types=frozenset({"image_url", "input_audio", "file"}),
     tool_fields=frozenset({"function", "custom"}),
     vendor="openai",
+    finish_word=FINISH_WORDS.__getitem__,
     # A bare word `reasoning` counts only in quotes or at the end of a path: messages about the request's own
     # settings use it too.
     reasoning_signs=ReasoningSigns(

@@ -8,7 +8,12 @@ import msgspec
 from dragoman.dialects.dialect import Dialect, ReasoningSigns, TokenCounting
 from dragoman.dialects.openai_errors import decode_fault
 from dragoman.dialects.responses.answer_reader import ResponsesReader
-from dragoman.dialects.responses.answer_writer import KEEP_ALIVE, ResponsesWriter, encode_body
+from dragoman.dialects.responses.answer_writer import (
+    FINISH_WORDS,
+    KEEP_ALIVE,
+    ResponsesWriter,
+    encode_body,
+)
 from dragoman.dialects.responses.errors import encode_fault
 from dragoman.dialects.responses.request_reader import decode_request
 from dragoman.dialects.responses.request_writer import encode_request, fit_tools, misfits
@@ -56,6 +61,7 @@ DIALECT: Final = Dialect(
         ),
     ),
     vendor="openai",
+    finish_word=lambda reason: FINISH_WORDS.get(reason, b"completed").decode(),
     stores_responses=True,
     reasoning_signs=ReasoningSigns(
         named=re.compile(r"(?<=[`'\".\]])reasoning(?=[`'\":,;\s]|\Z)"),

@@ -175,7 +175,7 @@ export function fillRow(element, row, { index, selected, scales }) {
   cells[1].firstChild.classList.toggle("pulse", row.state === "streaming");
   textWithTitle(cells[1].lastChild, statusText(row));
   textWithTitle(cells[2], row.client || "–");
-  textWithTitle(cells[3], `${dialect(row.dialect)} → ${dialect(row.upstream_dialect)}`);
+  textWithTitle(cells[3], [row.dialect, row.upstream_dialect].filter(Boolean).map(dialect).join(" → "));
   textWithTitle(cells[4], row.model || row.asked || "–");
   textWithTitle(cells[5], row.upstream || "–");
   setText(cells[6].firstChild, (row.estimated ? "~" : "") + number(row.tokens_in));

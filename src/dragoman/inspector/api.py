@@ -1,0 +1,272 @@
+"""The inspector over HTTP: the page and its JSON, for the gateway and for `dragoman inspect`.
+
+All answers are bounded, and everything that reads recordings runs in a thread, so that streams do not wait for it.
+GET changes nothing; POST is answered only for pages of this server.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from dragoman._version import __version__
+from dragoman.dialects import dialect_names
+from dragoman.errors import DragomanError
+from dragoman.inspector.access import Access, Sessions, Viewer, is_own_page
+from dragoman.inspector.index import BadQueryError, Filter, Index
+from dragoman.inspector.live import Live
+from dragoman.inspector.summary import Summary
+from dragoman.toolcalls.formats import FORMATS
+
+T = TypeVar("T")
+
+PREFIX: Final = "/inspector"
+STATIC: Final = Path(__file__).parent / "static"
+_SECURITY: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+        " worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+        " require-trusted-types-for 'script'; trusted-types inspector-worker"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_TYPES: Final = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+_FILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*\.(?:css|js|svg|png)")
+_MAX_BODY: Final = 4 * 1024 * 1024  # of a request to the inspector
+_MOST_MEMORY: Final = 2000  # rows that are kept of exchanges without a recording
+_THREADS: Final = 2
+
+
+class ApiError(DragomanError):
+    """A request that cannot be answered, as the page gets it."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What the page shows about its server."""
+
+    address: str
+    recording: str  # always, problems, asked, off
+    keep: str = ""  # how long recordings are kept, in words
+    folder: str = ""  # that `dragoman inspect` shows
+
+
+class _Login(Struct):
+    key: str
+
+
+class Inspector:
+    """The page over one folder of recordings, and over what a gateway has in memory.
+
+    `news` returns the exchanges that are running or have ended since it was last asked; it is called in the event
+    loop.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        access: Access,
+        secret: bytes,
+        facts: Callable[[], Facts],
+        news: Callable[[], Iterable[Summary]] = tuple,
+    ) -> None:
+        self.index = Index(folder)
+        self._access = access
+        self._sessions = Sessions(secret)
+        self._facts = facts
+        self._news = news
+        self._live = Live(self._changes)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="dragoman-inspector")
+        self._unsent: list[Summary] = []  # news that a listener has not got yet
+
+    def close(self) -> None:
+        """End the streams of all listeners, and the threads."""
+        self._live.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request to a path under `/inspector`."""
+        try:
+            return await self._answer(http)
+        except ApiError as error:
+            body = {"error": {"code": error.code, "message": str(error)}}
+            return _json(msgspec.json.encode(body), error.status)
+        except BadQueryError as error:
+            body = {"error": {"code": "bad_query", "message": str(error)}}
+            return _json(msgspec.json.encode(body), 400)
+
+    async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
+        path = http.path.removeprefix(PREFIX).strip("/").split("/")
+        if path[0] != "api":
+            _only(http, "GET", "HEAD")
+            return _static(path)
+        if path[1:] == ["session"]:
+            return await self._login(http)
+        viewer = self._viewer(http)
+        match path[1:]:
+            case ["me"]:
+                return self._me(http, viewer)
+            case ["exchanges" | "overview" | "facets" as what]:
+                return await self._list(http, viewer, what)
+            case ["live"]:
+                return await self._listen(http, viewer)
+        raise ApiError(404, "not_found", "there is nothing here")
+
+    # --- who looks -------------------------------------------------------------------------------
+
+    def _viewer(self, http: web.BaseRequest) -> Viewer:
+        """Return who a request is from.
+
+        Raises:
+            ApiError: neither a session nor a key is known.
+        """
+        found = self._access.viewer(http.headers, http.remote or "")
+        if found is None:
+            owner = self._sessions.owner(http.headers.get("cookie", ""))
+            found = None if owner is None else self._access.viewer_of(owner)
+        if found is None:
+            raise ApiError(401, "key_required", "this gateway asks for a key")
+        return found
+
+    async def _login(self, http: web.BaseRequest) -> web.Response:
+        """Give a page a session for a key."""
+        given = await _body(http, _Login)
+        viewer = self._access.viewer({"x-api-key": given.key}, http.remote or "")
+        if viewer is None:
+            raise ApiError(401, "key_unknown", "this gateway does not know this key")
+        headers = {**_SECURITY, "set-cookie": self._sessions.cookie(viewer.owner)}
+        return web.Response(status=204, headers=headers)
+
+    def _me(self, http: web.BaseRequest, viewer: Viewer) -> web.Response:
+        _only(http, "GET")
+        facts = {
+            **msgspec.structs.asdict(self._facts()),
+            "all": viewer.all,
+            "families": list(FORMATS),
+            "dialects": list(dialect_names()),
+            "version": __version__,
+        }
+        return _json(msgspec.json.encode(facts))
+
+    # --- lists -----------------------------------------------------------------------------------
+
+    async def _list(self, http: web.BaseRequest, viewer: Viewer, what: str) -> web.Response:
+        _only(http, "GET")
+        query = {name: http.query.getall(name) for name in http.query}
+        self._take_news()
+        index, may_see = self.index, viewer.may_see
+        cursor, limit = http.query.get("cursor", ""), http.query.get("limit", "200")
+        if not (limit.isascii() and limit.isdigit() and len(limit) < 10):
+            raise ApiError(400, "bad_query", "`limit` must be a number")
+        wanted = Filter.of(query, index.now())
+
+        def work() -> bytes:
+            found: object
+            if what == "exchanges":
+                found = index.page(wanted, may_see=may_see, cursor=cursor, limit=int(limit))
+            elif what == "overview":
+                found = index.overview(wanted, may_see=may_see)
+            else:
+                found = index.facets(may_see=may_see)
+            return msgspec.json.encode(found)
+
+        return _json(await self._in_thread(work))
+
+    def _take_news(self) -> None:
+        """Put what the gateway has seen into the index."""
+        for one in self._news():
+            self.index.put(one, most=_MOST_MEMORY)
+            self._unsent.append(one)
+        del self._unsent[:-_MOST_MEMORY]
+
+    async def _changes(self) -> list[Summary]:
+        """Return what is new since this was last asked, for those who listen."""
+        self._take_news()
+        changed, self._unsent = self._unsent, []
+        return [*changed, *await self._in_thread(self.index.take_changes)]
+
+    async def _listen(self, http: web.BaseRequest, viewer: Viewer) -> web.StreamResponse:
+        _only(http, "GET")
+        if self._live.full:
+            raise ApiError(503, "too_many_listeners", "too many pages are open")
+        after = http.headers.get("last-event-id", "") or http.query.get("after", "")
+        response = web.StreamResponse(headers={**_SECURITY, "content-type": "text/event-stream"})
+        await response.prepare(http)
+        await self._live.serve(response, viewer, after[:64])
+        return response
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+def _only(http: web.BaseRequest, *methods: str) -> None:
+    if http.method not in methods:
+        raise ApiError(405, "method", f"this path takes {', '.join(methods)}")
+
+
+async def _body(http: web.BaseRequest, kind: type[T]) -> T:
+    """Return the body of a POST of the inspector's page.
+
+    Raises:
+        ApiError: it comes from elsewhere, or is not what is expected.
+    """
+    _only(http, "POST")
+    if not is_own_page(http.headers.get("origin", ""), http.headers.get("host", "")):
+        raise ApiError(403, "origin_refused", "this is answered for the inspector's own page only")
+    if http.content_type != "application/json":
+        raise ApiError(400, "content_type", "the body must be application/json")
+    body = bytearray()
+    async for chunk in http.content.iter_any():
+        body += chunk
+        if len(body) > _MAX_BODY:
+            raise ApiError(413, "too_large", f"the body has more than {_MAX_BODY} bytes")
+    try:
+        return msgspec.json.decode(bytes(body), type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ApiError(400, "bad_body", f"the body is not valid: {error}") from None
+
+
+def _json(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(
+        body=body, status=status, headers=_SECURITY, content_type="application/json"
+    )
+
+
+def _static(path: list[str]) -> web.Response:
+    """Return a file of the page; every other path is a view of the one page."""
+    name = "index.html"
+    if path[0] == "static":
+        name = path[1] if len(path) == 2 and _FILE_NAME.fullmatch(path[1]) else ""
+    try:
+        body = (STATIC / name).read_bytes() if name else None
+    except OSError:
+        body = None
+    if body is None:
+        raise ApiError(404, "not_found", "there is no such file")
+    kind = _TYPES[Path(name).suffix]
+    return web.Response(body=body, headers=_SECURITY, content_type=kind, charset=_charset(kind))
+
+
+def _charset(kind: str) -> str | None:
+    return None if kind == "image/png" else "utf-8"
