@@ -11,6 +11,7 @@ export const ROW = 24;
 const COLOURS = { reasoning: "ch-reason", text: "ch-text", content: "ch-text", call: "ch-call", tool_calls: "ch-call" };
 const LEVELS = { warn: "c-warn", error: "c-error", failed: "c-error" };
 const TITLES = { up: "Upstream sent", ev: "What it means", client: "Client got" };
+const EMPTY = { up: "No byte came from the upstream.", ev: "No event.", client: "No byte went to the client." };
 const DRAG_PX = 4;
 const LINES_ABOVE = 4;
 
@@ -33,7 +34,8 @@ export class ColumnView {
     this.note = h("span");
     this.body = h("ol", { role: "presentation" });
     this.scroller = h("div", { class: "rows", role: "listbox", tabindex: "0", id: `rows-${name}`, "aria-label": TITLES[name], "aria-multiselectable": "true" }, this.body);
-    this.element = h("section", { class: `col col-${name}`, id: `column-${name}`, "aria-label": TITLES[name] }, h("div", { class: "colh" }, h("b", {}, TITLES[name]), this.note), this.scroller);
+    this.empty = h("p", { class: "none", hidden: true }, EMPTY[name]);
+    this.element = h("section", { class: `col col-${name}`, id: `column-${name}`, "aria-label": TITLES[name] }, h("div", { class: "colh" }, h("b", {}, TITLES[name]), this.note), this.empty, this.scroller);
     this.list = virtualList({ body: this.body, scroller: this.scroller, height: ROW, make: () => h("li", {}), fill: (li, index) => this.#fill(li, index) });
     this.scroller.addEventListener("scroll", () => columns.schedule(), { passive: true });
     this.scroller.addEventListener("pointerdown", (event) => this.#press(event));
@@ -42,9 +44,9 @@ export class ColumnView {
     this.scroller.addEventListener("focus", () => this.#focused());
   }
 
-  setHeader(text, title) {
+  setHeader(text) {
     this.note.textContent = text;
-    this.note.title = title;
+    this.note.title = text;
   }
 
   get raw() {
@@ -62,6 +64,7 @@ export class ColumnView {
     this.element.style.setProperty("--digits", `${Math.max(3, digits)}ch`);
     this.#makeLines();
     this.list.setCount(this.lines.length);
+    this.empty.hidden = this.lines.length > 0;
     if (known) this.scroller.scrollTop = (this.lineOf[top] ?? 0) * ROW + offset;
     if (known && follow && atEnd) this.scroller.scrollTop = this.scroller.scrollHeight;
     this.cursor = Math.min(this.cursor, Math.max(0, this.lines.length - 1));
